@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One data folder for the demo, so that a second run is warm.
 DEMO_DATA ?= .orion/demo
 
-.PHONY: docs help demo test test-slow test-all coverage test-models test-servers check bench bench-against bench-peers bench-scale chaos contracts environment clean
+.PHONY: docs help demo test test-slow test-all coverage test-models test-browser test-servers check bench bench-against bench-peers bench-scale chaos contracts environment clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,12 @@ coverage: $(VENV)/.installed-dev ## all tests once more, and which lines they ru
 test-models: ## tests of real sentence-transformers and spaCy, in environments of their own; skipped where they cannot be had
 	@PYTHON=$(PYTHON) bash tests/spacy/run.sh
 	@PYTHON=$(PYTHON) bash tests/models/run.sh
+
+CHROMIUM ?= /usr/bin/chromium
+test-browser: $(VENV)/.installed-dev ## the console in an installed Chromium (CHROMIUM=/usr/bin/chromium); skipped where there is none
+	@[ -x "$(CHROMIUM)" ] || echo 'test-browser: skipped: there is no $(CHROMIUM); CHROMIUM=… names another'
+	@[ ! -x "$(CHROMIUM)" ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[browser]'
+	@[ ! -x "$(CHROMIUM)" ] || CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest -p no:randomly tests/browser
 
 test-servers: $(VENV)/.installed-dev ## the acceptance tests once more, with every store a server by URL
 	ORION_TEST_SERVERS=1 $(BIN)/python -m pytest tests/acceptance

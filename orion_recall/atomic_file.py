@@ -24,19 +24,26 @@ def whole_file(target: Path) -> Generator[IO[bytes]]:
     if not target.parent.is_dir():
         raise SettingsError(f"{target.parent} is no folder: make it first")
     if target.exists() and not target.is_file():
-        with target.open("wb") as opened:
+        with _opened(target, target) as opened:
             yield opened
         return
     place = target.resolve()  # a link stays one
     part = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
+        with _opened(part, target) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         part.replace(place)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _opened(file: Path, target: Path) -> IO[bytes]:
+    try:
+        return file.open("wb")
+    except OSError as error:
+        raise SettingsError(f"{target} cannot be written: {error.strerror}") from error
 
 
 @contextlib.contextmanager

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode, PydanticBaseSettingsSource
 
+from orion_recall.postgres.address import with_schema
 from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 from orion_recall.text.redaction import check_rules
 from orion_recall.values import SourceName
@@ -177,3 +178,29 @@ class SecretFiles(PydanticBaseSettingsSource):
 def is_secret(field: FieldInfo) -> bool:
     """Whether a setting is, or may hold, a secret."""
     return SecretStr in {field.annotation, *getattr(field.annotation, "__args__", ())}
+
+
+class SecretAddresses:
+    """The addresses in the settings as they are used, secrets included: never log what these give."""
+
+    if TYPE_CHECKING:
+        redis_url: SecretStr | None
+        postgres_dsn: SecretStr | None
+        postgres_schema: str
+        qdrant_api_key: SecretStr | None
+
+    @property
+    def bus_url(self) -> str | None:
+        """The bus address, secrets included: never log it."""
+        return self.redis_url.get_secret_value() if self.redis_url else None
+
+    @property
+    def dsn(self) -> str | None:
+        """The Postgres address, with the schema of our tables, secrets included: never log it."""
+        address = self.postgres_dsn
+        return with_schema(address.get_secret_value(), self.postgres_schema) if address else None
+
+    @property
+    def qdrant_key(self) -> str | None:
+        """The key of the Qdrant server: never log it."""
+        return self.qdrant_api_key.get_secret_value() if self.qdrant_api_key else None

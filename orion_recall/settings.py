@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from orion_recall.contracts import MEMORY_KINDS, QUERY_KIND, REPLY_KIND, describe
 from orion_recall.errors import InvalidMessage, SettingsError
-from orion_recall.postgres.address import DEFAULT_SCHEMA, with_schema
+from orion_recall.postgres.address import DEFAULT_SCHEMA
 from orion_recall.setting_values import (
     BusUrl,
     Columns,
@@ -28,6 +28,7 @@ from orion_recall.setting_values import (
     MemoryKinds,
     QdrantUrl,
     RedactionRules,
+    SecretAddresses,
     SecretFiles,
     SourceNames,
     SparqlUrl,
@@ -41,7 +42,7 @@ RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
 
 
-class Settings(StreamNames, BaseSettings):
+class Settings(StreamNames, SecretAddresses, BaseSettings):
     """The settings of one worker. `Settings.read()` makes them, and turns mistakes into `SettingsError`."""
 
     model_config = SettingsConfigDict(env_prefix="ORION_", frozen=True, extra="ignore")
@@ -264,6 +265,20 @@ class Settings(StreamNames, BaseSettings):
         default=10.0, ge=0, le=3600, description="seconds between looks at the sources, for `status`; 0: never"
     )
 
+    console_host: str = Field(default="127.0.0.1", min_length=1, description="address of the console")
+    console_port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        default=8642, description="port of the console; 0 takes a free one"
+    )
+    console_tokens: Path | None = Field(
+        default=None, description="TOML file of the console's tokens; without it only loopback is listened on"
+    )
+    console_names: CommaList = Field(
+        default=(), description="further host names under which browsers reach the console"
+    )
+    console_saves_profiles: bool = Field(
+        default=False, description="whether the console may write the files of ORION_PROFILES_DIR"
+    )
+
     node: str = Field(
         default_factory=socket.gethostname, description="this machine, in envelopes; default: the host's name"
     )
@@ -314,22 +329,6 @@ class Settings(StreamNames, BaseSettings):
     def changed(self, **changes: Any) -> Settings:
         """The same settings with some values replaced."""
         return self.model_copy(update=changes)
-
-    @property
-    def bus_url(self) -> str | None:
-        """The bus address, secrets included: never log it."""
-        return self.redis_url.get_secret_value() if self.redis_url else None
-
-    @property
-    def dsn(self) -> str | None:
-        """The Postgres address, with the schema of our tables, secrets included: never log it."""
-        address = self.postgres_dsn
-        return with_schema(address.get_secret_value(), self.postgres_schema) if address else None
-
-    @property
-    def qdrant_key(self) -> str | None:
-        """The key of the Qdrant server: never log it."""
-        return self.qdrant_api_key.get_secret_value() if self.qdrant_api_key else None
 
     def serves(self, tenant: str) -> bool:
         """Whether this worker may answer for the tenant."""

@@ -39,9 +39,30 @@ ATTRIBUTE_HITS = "orion.recall.hits"
 ATTRIBUTE_MS = "orion.recall.ms"
 ATTRIBUTE_ITEMS = "orion.recall.items"
 ATTRIBUTE_TOKENS = "orion.recall.tokens"
+# OpenTelemetry's names for memory and retrieval, which its package does not have yet, and OpenInference's kind of a
+# span: Langfuse, Phoenix and Jaeger show a recall by them.
+ATTRIBUTE_OPERATION = "gen_ai.operation.name"
+ATTRIBUTE_RECORDS = "gen_ai.memory.record.count"
+ATTRIBUTE_MEMORY_STORE = "gen_ai.memory.store.id"
+ATTRIBUTE_CONVERSATION = "gen_ai.conversation.id"
+ATTRIBUTE_DATA_SOURCE = "gen_ai.data_source.id"
+ATTRIBUTE_SPAN_KIND = "openinference.span.kind"
 # Only with content capture:
 ATTRIBUTE_QUERY = "orion.recall.query"
 ATTRIBUTE_RENDERED = "orion.recall.rendered"
+ATTRIBUTE_INPUT = "input.value"
+ATTRIBUTE_DOCUMENT_ID = "retrieval.documents.{}.document.id"
+ATTRIBUTE_DOCUMENT_CONTENT = "retrieval.documents.{}.document.content"
+ATTRIBUTE_DOCUMENT_SCORE = "retrieval.documents.{}.document.score"
+
+OPERATION_SEARCH, OPERATION_RETRIEVAL = "search_memory", "retrieval"
+# By the name of the message's span. Feedback is about an answer, and has none.
+OPERATIONS_OF_MESSAGES: Mapping[str, str] = {
+    "store": "create_memory",
+    "update": "update_memory",
+    "delete": "delete_memory",
+}
+SPAN_KIND_RETRIEVER, SPAN_KIND_CHAIN = "RETRIEVER", "CHAIN"
 
 METRIC_RECALLS = "orion.recall.recalls"
 METRIC_DURATION = "orion.recall.duration"
@@ -53,9 +74,12 @@ METRIC_ITEMS = "orion.recall.items"
 METRIC_TOKENS = "orion.recall.tokens"
 METRIC_RESULTS = "orion.recall.results"
 METRIC_FALLBACKS = "orion.recall.fallbacks"
+METRIC_NO_ANSWERS = "orion.recall.no_answers"
 METRIC_CANARY_SHARE = "orion.recall.canary.share"
 METRIC_CANARY_TAKEN_BACK = "orion.recall.canary.taken_back"
 METRIC_IN_FLIGHT = "orion.recall.in_hand"
+METRIC_UNANSWERED = "orion.recall.unanswered"
+METRIC_UNANSWERED_AGE = "orion.recall.unanswered.age"
 METRIC_WAITING = "orion.recall.waiting"
 METRIC_TURNED_AWAY = "orion.recall.turned_away"
 METRIC_SLOTS = "orion.recall.slots"
@@ -72,6 +96,7 @@ METRIC_COPY_LAG = "orion.recall.projection.behind"
 METRIC_CLOCK_AHEAD = "orion.recall.clock.ahead"
 METRIC_DISK_FREE = "orion.recall.disk.free"
 METRIC_DISK_SHORT = "orion.recall.disk.short"
+METRIC_MEMORY = "orion.recall.process.memory"
 METRIC_LOST = "orion.recall.bus.lost"
 METRIC_BUS_FULL = "orion.recall.bus.full"
 METRIC_EMBEDDING_QUERIES = "orion.recall.embedding.queries"

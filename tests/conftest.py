@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ if os.geteuid() == 0 and closed_folder(Path(tempfile.gettempdir(), "x"), UNPRIVI
 
 quick_start.install()
 
+_LOGGERS = tuple(logging.getLogger(name) for name in ("orion_recall", "opentelemetry"))
 _FOLDERS = ("acceptance", "integration", "unit")
 
 
@@ -53,3 +55,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _place(item: pytest.Item) -> int:
     _, folder, *_ = item.path.relative_to(item.config.rootpath).parts  # tests/acceptance/…
     return _FOLDERS.index(folder) if folder in _FOLDERS else len(_FOLDERS)
+
+
+@pytest.fixture(autouse=True)
+def package_logger() -> Iterator[logging.Logger]:
+    """The package's logger; it and OpenTelemetry's are put back as they were.
+
+    A command that serves writes its log elsewhere, and a test after it in the same process would see none.
+    """
+    before = [(logger.handlers[:], logger.level, logger.propagate) for logger in _LOGGERS]
+    yield _LOGGERS[0]
+    for logger, (handlers, level, propagate) in zip(_LOGGERS, before, strict=True):
+        logger.handlers[:], logger.level, logger.propagate = handlers, level, propagate

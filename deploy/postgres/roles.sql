@@ -1,8 +1,10 @@
--- Three roles, each with no more than it needs. Run by a superuser inside the database, at every start: it may be repeated.
+-- Four roles, each with no more than it needs. Run by a superuser inside the database, at every start: it may be repeated.
 --
 --   orion_owner    owns the schema: `orion-recall migrate`, and nobody else
 --   orion_worker   reads and writes rows: what it may do to which table, `orion-recall migrate` says
 --   orion_analyst  reads the decision log and nothing else, in read-only transactions
+--   orion_reader   optional: an analyst who also reads the texts of memories (recall_texts, recall_never_selected).
+--                  Nobody logs in as this role: GRANT orion_reader TO carla, who has a login of her own
 --
 -- No role has a password here (see passwords.sql): where passwords are asked for, nobody can log in without.
 DO $$
@@ -15,11 +17,35 @@ BEGIN
         END IF;
         EXECUTE format('ALTER ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS', role);
     END LOOP;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'orion_reader') THEN
+        CREATE ROLE orion_reader;
+    END IF;
+    ALTER ROLE orion_reader NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS INHERIT;
+    IF NOT pg_has_role('orion_reader', 'orion_analyst', 'MEMBER') THEN
+        GRANT orion_analyst TO orion_reader;
+    END IF;
     EXECUTE format('ALTER DATABASE %I OWNER TO orion_owner', current_database());
     EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
     EXECUTE format('GRANT CONNECT ON DATABASE %I TO orion_worker, orion_analyst', current_database());
+    -- `decisions replay` keeps the record as it was in temporary tables of its own session.
+    EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO orion_worker', current_database());
     -- So that everybody who looks here with psql finds the tables by their names alone. orion_owner makes the schema.
     EXECUTE format('ALTER DATABASE %I SET search_path = orion_recall, "$user", public', current_database());
+END
+$$;
+
+-- Large objects: by default anybody makes them, in a transaction that is not read-only. Nothing here has any.
+DO $$
+DECLARE
+    called regprocedure;
+BEGIN
+    FOR called IN
+        SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname IN (
+            'lo_creat', 'lo_create', 'lo_from_bytea', 'lo_import', 'lo_open', 'lo_put', 'lo_truncate', 'lo_truncate64',
+            'lo_unlink', 'lowrite') AND has_function_privilege('public', oid, 'EXECUTE')
+    LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', called);
+    END LOOP;
 END
 $$;
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from orion_recall.postgres.pool import open_connection
+from collections.abc import Iterator
+from itertools import groupby
+
+from docs.tools.decision_log_questions import MEASURED_MS, OF_READERS, QUESTIONS
+from orion_recall.postgres.pool import Row, open_connection
 
 _COLUMNS = """
 SELECT c.relname AS relation, c.relkind::text AS kind, obj_description(c.oid) AS about,
@@ -16,7 +20,15 @@ _INTRODUCTION = """\
 # The decision log
 
 Every query leaves one decision, which a worker writes to Postgres. `orion-recall decisions list`, `show` and `sql`
-read it; so does any client of Postgres as the role `orion_analyst`.
+read it; so does any client of Postgres as the role `orion_analyst`. That role reads no text of a memory. The role
+`orion_reader` reads these, too, in `recall_texts` and `recall_never_selected`: an administrator runs
+`GRANT orion_reader TO carla`, where carla has a login of her own.
+
+Each view comes with a question that it answers from an index: a view that is asked without a condition reads the
+whole log. The times are medians on ten million decisions of 90 days (111,000 a day, 21 GB with their indexes), with
+20,000 memories and 100,000 messages of feedback, in the embedded Postgres, on two cores that were busy with other
+work. The first time, with nothing in memory, `recall_never_selected` took 2.2 s. `recall_canaries` has no condition
+on time: it read the 200,000 answers of one trial. Retention deleted the oldest day in 11 s.
 """
 
 
@@ -28,13 +40,21 @@ async def decision_log_page(dsn: str) -> str:
     finally:
         await connection.close()
     lines = [_INTRODUCTION]
-    last = None
-    for row in rows:
-        if row["relation"] != last:
-            last = row["relation"]
-            kind = "view" if row["kind"] == "v" else "table"
-            lines += ["", f"## {last}", "", f"A {kind}. {row['about'] or ''}".rstrip(), ""]
-            lines += ["| column | type | meaning |", "|---|---|---|"]
-        meaning = (row["meaning"] or "").replace("|", "\\|")
-        lines.append(f"| `{row['name']}` | {row['type']} | {meaning} |")
+    for relation, columns in groupby(rows, key=lambda row: str(row["relation"])):
+        lines += _section(relation, list(columns))
     return "\n".join(lines) + "\n"
+
+
+def _section(relation: str, columns: list[Row]) -> Iterator[str]:
+    kind, about = columns[0]["kind"], columns[0]["about"]
+    yield from ("", f"## {relation}", "")
+    yield from (f"A {'view' if kind == 'v' else 'table'}. {about or ''}".rstrip(), "")
+    yield from ("| column | type | meaning |", "|---|---|---|")
+    for row in columns:
+        meaning = (row["meaning"] or "").replace("|", "\\|")
+        yield f"| `{row['name']}` | {row['type']} | {meaning} |"
+    if sql := QUESTIONS.get(relation):
+        mark = "not run: for orion_reader" if relation in OF_READERS else "run"
+        yield from ("", f"<!-- {mark} -->", "```sql", sql, "```")
+        if (spent := MEASURED_MS.get(relation)) is not None:
+            yield from ("", f"On ten million decisions: {spent:,} ms.")

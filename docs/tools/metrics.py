@@ -39,6 +39,7 @@ _LABELS = {
     "orion.recall.fallbacks": "source",
     "orion.recall.in_hand": "stream: queries, stores, updates, deletes, feedback",
     "orion.recall.items": "profile",
+    "orion.recall.no_answers": "profile",
     "orion.recall.projection.behind": "copy: index, graph",
     "orion.recall.published": "result: received, entered, duplicate, dropped",
     "orion.recall.recalls": "outcome; profile",
@@ -49,7 +50,19 @@ _LABELS = {
     "orion.recall.stage.duration": "stage: understand, search, fuse, fetch, follow, rank, select",
     "orion.recall.tokens": "profile",
     "orion.recall.turned_away": "reason: no_time, full",
+    "orion.recall.unanswered": "stream: queries, stores, updates, deletes, feedback",
+    "orion.recall.unanswered.age": "stream: queries, stores, updates, deletes, feedback",
 }
+_CLOSING = """\
+`orion.recall.query`, `orion.recall.rendered`, `input.value` and those of documents (the first 32 memories of the
+bundle, as it shows them) are there only with `ORION_CONTENT_CAPTURE=true`, of each text 4,000 characters at most.
+
+Names that begin with `gen_ai.` are OpenTelemetry's for memory and retrieval; `openinference.span.kind` and those of
+documents are OpenInference's. Readers such as Langfuse, Phoenix and Jaeger go by these attributes, not by the names
+of spans. The operation of a recall is `search_memory`, of a source `retrieval`, of the spans `store`, `update` and
+`delete` it is `create_memory`, `update_memory` and `delete_memory`. `gen_ai.memory.store.id` is the tenant,
+`gen_ai.conversation.id` the session, `gen_ai.memory.record.count` the number found, stored, updated or deleted.
+"""
 
 
 @dataclass(slots=True)
@@ -64,7 +77,7 @@ class _Listing:
 
     def create_observable_gauge(self, name: str, callbacks: Any, unit: str = "", description: str = "") -> None:
         """List a gauge."""
-        self.made.append((name, "gauge", description))
+        self.made.append((name, f"gauge, {unit}" if unit else "gauge", description))
 
     def create_histogram(self, name: str, unit: str = "", description: str = "", **_: Any) -> MagicMock:
         """List a histogram."""
@@ -83,19 +96,34 @@ def metrics_page() -> str:
         f"| `{telemetry.SPAN_RECALL}` | one query, from reading it to its commit |",
         f"| `{telemetry.SPAN_STAGE.format('STAGE')}` | one stage of it |",
         f"| `{telemetry.SPAN_SOURCE.format('SOURCE')}` | one search of a source |",
+        "| `store`, `update`, `delete`, `feedback` | one message of that kind, from reading it to its receipt |",
         "",
         "## Attributes of spans",
         "",
         *(f"- `{name}`" for name in _attributes()),
         "",
-        "`orion.recall.query` and `orion.recall.rendered` are there only with `ORION_CONTENT_CAPTURE=true`.",
+        _CLOSING,
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _in_prometheus(name: str, kind: str) -> str:
-    ending = {"counter": "_total", "gauge": "", "histogram": ""}.get(kind, "_seconds")
+    what, _, unit = kind.partition(", ")
+    ending = {"s": "_seconds", "By": "_bytes"}.get(unit, "") + ("_total" if what == "counter" else "")
     return name.replace(".", "_") + ending
+
+
+def prometheus_names() -> dict[str, frozenset[str]]:
+    """Every series that a worker shows to Prometheus, with its labels. A histogram is three of them."""
+    found: dict[str, frozenset[str]] = {}
+    for name, kind, _ in _metrics():
+        shown = _in_prometheus(name, kind)
+        labels = frozenset(one.partition(":")[0].strip() for one in _LABELS.get(name, "").split(";")) - {""}
+        if kind.startswith("histogram"):
+            found |= {f"{shown}_bucket": labels | {"le"}, f"{shown}_sum": labels, f"{shown}_count": labels}
+        else:
+            found[shown] = labels
+    return found
 
 
 def _metrics() -> Sequence[tuple[str, str, str]]:
@@ -106,4 +134,5 @@ def _metrics() -> Sequence[tuple[str, str, str]]:
 
 
 def _attributes() -> list[str]:
-    return sorted(value for name, value in vars(telemetry).items() if name.startswith("ATTRIBUTE_"))
+    names = (value for name, value in vars(telemetry).items() if name.startswith("ATTRIBUTE_"))
+    return sorted(name.format("N") for name in names)

@@ -28,6 +28,7 @@ BLOCK_MS = 1000
 # What one call brings, judged by the entries of the last one: ten entries of 60 MB would be 600 MB at once.
 _BYTES_AT_ONCE = 8 << 20
 _IDLE_CONSUMER_MS = 3_600_000
+_LOOK_HOLDS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,28 @@ class Healed:
     errors: dict[str, int] = field(default_factory=dict[str, int])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """Entries of a stream that are not answered, when it was last looked at; times are the server's, in seconds.
+
+    `oldest_at` is when the oldest of them was added, None when there is none.
+    """
+
+    count: int
+    oldest_at: float | None
+    looked_at: float
+
+    def age_s(self, now: float) -> float:
+        """How long the oldest has waited: as it was at the last look, or until now where that was long ago.
+
+        Between two looks it may have been answered. While the bus does not answer, nothing is.
+        """
+        if self.oldest_at is None:
+            return 0.0
+        until = now if now - self.looked_at > _LOOK_HOLDS_S else self.looked_at
+        return max(0.0, until - self.oldest_at)
+
+
 class GroupReader:
     """One consumer of one group of one stream. It sets `clock` whenever it refreshes its entries."""
 
@@ -88,6 +111,8 @@ class GroupReader:
         self.clock = clock or BusClock()
         self._most_at_once = math.inf
         self._unfinished: int | None = None
+        self._unread_since: float | None = None
+        self.backlog: Backlog | None = None
 
     async def create_group(self) -> bool:
         """Create the group at the start of the stream, unless it exists; whether it was created."""
@@ -179,14 +204,18 @@ class GroupReader:
         await self._set_delivery_count(entry.id, entry.deliveries)
 
     async def refresh(self, ids: Collection[str]) -> None:
-        """Reset the idle time of the entries, so that no other consumer claims them. Delivery counts stay."""
+        """Reset the idle time of the entries, so that no other consumer claims them. Delivery counts stay.
+
+        It sets `backlog`, too.
+        """
 
         async def once() -> None:
             asked_at = self.clock.began()
             seconds, micros = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
-            self.clock.told(seconds + micros / 1e6, asked_at=asked_at)
+            server_s = seconds + micros / 1e6
+            self.clock.told(server_s, asked_at=asked_at)
             # A commit deletes its entry: what is there waits or is in flight.
-            self.note_unfinished(int(await self._redis.xlen(self.stream)))
+            count = int(await self._redis.xlen(self.stream))
             if ids:
                 await self._redis.xclaim(
                     self.stream,
@@ -196,8 +225,21 @@ class GroupReader:
                     message_ids=list(ids),
                     justid=True,
                 )
+            oldest_at = await self._oldest_at(count, server_s)
+            self.note_unfinished(count)  # a group that is gone was met before this: what it held is still known
+            self.backlog = Backlog(count=count, oldest_at=oldest_at, looked_at=server_s)
 
         await self._healing("refresh", once, None)
+
+    async def _oldest_at(self, count: int, server_s: float) -> float | None:
+        """When the oldest of so many entries was added: one that was delivered is older than all that were not.
+
+        Where none was delivered: when that was first seen, for the bus tells the id of an entry only with its text.
+        """
+        pending = cast("Mapping[str, Any]", await self._redis.xpending(self.stream, self.group) if count else {})
+        first = pending.get("min")
+        self._unread_since = (self._unread_since or server_s) if count and first is None else None
+        return self._unread_since if first is None else Entry(id=_text(first), fields={}).added_at
 
     async def reset_delivery_count(self, entry_id: str) -> None:
         """Count the entry as delivered once: it waits for something that is away, and must not become poison."""

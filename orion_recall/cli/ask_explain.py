@@ -55,9 +55,14 @@ _SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph
 
 
 def show_explained(reply: RecallReplyV1) -> None:
-    """Prints the trace, most important first."""
-    out, stats = console(), reply.bundle.stats
-    trace = cast("Json", stats.trace or {})
+    """Prints the trace of a reply, most important first."""
+    stats = reply.bundle.stats
+    show_trace(stats, cast("Json", stats.trace or {}))
+
+
+def show_trace(stats: BundleStats, trace: Json) -> None:
+    """Prints a trace, which may be without texts of memories, most important first."""
+    out = console()
     _why(out, stats, trace)
     _understood(out, trace)
     _cascade(out, trace.get("cascade"))
@@ -112,7 +117,9 @@ def _understood(out: Console, trace: Json) -> None:
     searched, known = trace.get("searched", {}), dict(trace.get("understood", {}))
     time = known.pop("time", {})
     by_meaning = _without_people(searched.get("by_meaning"), known.get("people"))
-    rows = [("searched by meaning", by_meaning), ("searched by words", searched.get("by_words"))]
+    rows = (
+        [("searched by meaning", by_meaning), ("searched by words", searched.get("by_words"))] if searched else []
+    )
     if searched.get("named_speaker"):
         rows.append(("names", searched["named_speaker"]))
     rows += [("time", _interval(one)) for one in time.get("intervals", ())]
@@ -207,7 +214,7 @@ def _ranking(out: Console, trace: Json) -> None:
     if not shown:
         return
     _head(out, "What was handed over" if shown[0]["kept"] else "What was ranked best")
-    is_wide = out.width >= _WIDE
+    is_wide = out.width >= _WIDE and any(one.get("text") for one in shown)
     columns = ["", "memory", "score", "made of", "found by", "sure"]
     has_layers = any(one.get("layer") for one in shown)
     rows: list[list[object]] = []
@@ -243,15 +250,16 @@ def _found_by(one: Json, out: Console) -> str:
     """The rank in every source that found it; with the source's own score where there is room."""
     found = sorted(one["sources"].items(), key=lambda each: (each[1]["rank"], each[0]))
     return ", ".join(
-        f"{_SHORT.get(source, source)} {how['rank']}" + (f" ({how['score']:.3g})" if out.width >= _WIDE else "")
+        f"{_SHORT.get(source, source)} {how['rank']}"
+        + (f" ({how['score']:.3g})" if out.width >= _WIDE and "score" in how else "")
         for source, how in found
     )
 
 
 def _text(one: Json) -> str:
-    said = one_line(str(one["text"]))
+    said = one_line(str(one.get("text") or ""))
     said = said if len(said) <= _TEXT_CHARS else f"{said[: _TEXT_CHARS - 1]}…"
-    return f"{one_line(one['speaker'])}: {said}" if one["speaker"] else said
+    return f"{one_line(one['speaker'])}: {said}" if one.get("speaker") else said
 
 
 def _left_out(out: Console, stats: BundleStats, trace: Json) -> None:

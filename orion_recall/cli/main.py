@@ -44,6 +44,7 @@ COMMANDS = {
     "profiles": "Look at profiles, check them, compare them.",
     "decisions": "Look into the decision log.",
     "dead": "Look at messages that could not be served, and put them back.",
+    "console": "Look at decisions, ask and repair, on pages in a browser.",
     "status": "See how bus, record, copies and sink are doing.",
     "doctor": "Check the installation, the servers, external stores with a sample item, and the query channels.",
     "graph": "Ask the graph that the memories make, draw it, and take it to other programs.",
@@ -59,9 +60,12 @@ _MODULES = {
     "memory": "memory.app",
     "import": "memory.import_",
     "graph": "graph.app",
+    "decisions": "decisions.app",
     "eval": "evaluate.app",
     "doctor": "doctor.app",
+    "console": "console.app",
 }
+_OF_CONSOLE = frozenset(("starlette", "uvicorn", "jinja2", "markupsafe"))
 _WRONG_USE = (
     SettingsError,
     EngineError,
@@ -144,7 +148,8 @@ def run(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "orion_recall").startswith("orion_recall"):
             raise
-        what = f"{error.name} is not installed: pip install 'orion-recall[embedded]'"
+        extra = "embedded,console" if error.name in _OF_CONSOLE else "embedded"
+        what = f"{error.name} is not installed: pip install 'orion-recall[{extra}]'"
         print_error("SettingsError", what, as_json=as_json)
         return USAGE
     except OSError as error:

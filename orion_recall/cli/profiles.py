@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table, visible
+from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, table, visible
+from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.errors import ProfileError, ProfileProblem, SettingsError
 from orion_recall.profile import Profile, diff_profiles
 from orion_recall.profile.reading import dump_profile, load_profile, load_profiles
@@ -69,18 +72,46 @@ def list_profiles(as_json: JsonFlag = False) -> None:
 
 @app.command("show")
 def show_profile(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A profile's name, or a YAML file.")],
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A profile's name, or a YAML file.")] = None,
+    content_hash: Annotated[
+        str | None,
+        typer.Option("--hash", metavar="HASH", help="One that a worker has served: `profile_hash` of a decision."),
+    ] = None,
+    data: DataFolder = None,
     as_json: JsonFlag = False,
-) -> None:
+) -> int:
     """One profile with every value written out, as YAML that can be used as it is.
 
     Example: `orion-recall profiles show reflect.v1 > mine.v1.yaml`
     """
-    profile = named_profile(name)
+    if (name is None) == (content_hash is None):
+        raise SettingsError("name a profile, or give --hash, and not both")
+    if content_hash is not None:
+        return _show_served(content_hash, find(data), as_json=as_json)
+    profile = named_profile(name or "")
     if as_json:
         print_json({**profile.model_dump(mode="json"), "hash": profile.content_hash})
     else:
         print(dump_profile(profile), end="")
+    return 0
+
+
+def _show_served(content_hash: str, settings: Settings, *, as_json: bool) -> int:
+    """The text behind a hash, as the worker that served it wrote it down."""
+
+    async def get() -> str | None:
+        async with open_postgres(settings) as pool:
+            return await profile_text(pool, content_hash)
+
+    text = asyncio.run(get())
+    if text is None:
+        print_error("NotFound", f"no worker has served a profile with the hash {content_hash!r}", as_json=as_json)
+        return 1
+    if as_json:
+        print_json({"hash": content_hash, "text": text})
+    else:
+        print(text, end="")
+    return 0
 
 
 @app.command("check")

@@ -116,6 +116,7 @@ def say_ready(headline: str, ready: Mapping[str, Any]) -> None:
         ("copies", copies),
         ("profiles", ", ".join(ready["profiles"])),
         ("health", health),
+        ("console", ready.get("console_url")),
     ):
         if value:
             say(f"  {what}", value)

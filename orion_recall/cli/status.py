@@ -61,7 +61,7 @@ def status(
     if forget is not None:
         kinds = asyncio.run(_forget(settings, forget))
         note(f"forgotten: {' and '.join(kinds)} of {forget}")
-    found = asyncio.run(_look(settings))
+    found = asyncio.run(read_status(settings))
     if as_json:
         print_json(found)
     else:
@@ -69,7 +69,8 @@ def status(
     return 0 if found["ok"] else 1
 
 
-async def _look(settings: Settings) -> Found:
+async def read_status(settings: Settings) -> Found:
+    """Everything that `status --json` prints."""
     bus, postgres = await asyncio.gather(_bus(settings), _postgres(settings))
     profiles = _profiles_in_use(bus["workers"]) or _own_profiles(settings)
     problems = [{"what": what, "why": why} for what, why in _problems(bus, postgres, profiles)]
@@ -174,7 +175,7 @@ async def _postgres(settings: Settings) -> Found:
             head = await record.head()
             async with borrow(pool, "reading the status") as connection:
                 counted = await connection.fetch(
-                    "SELECT tenant, count(*) AS count FROM memories GROUP BY 1 ORDER BY 1"
+                    "SELECT tenant, count(*) AS count FROM memories WHERE live GROUP BY 1 ORDER BY 1"
                 )
                 decisions = await connection.fetchval("SELECT count(*) FROM recall_decisions")
             copies = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,10 @@ from rich.text import Text
 
 from orion_recall.bus.urls import without_secrets
 from orion_recall.cli.connect.addresses import dsn_without_secrets
+from orion_recall.cli.console.beside import console_beside, load_console
 from orion_recall.cli.memory.options import given
-from orion_recall.cli.output import JsonFlag, console, for_people, print_json
+from orion_recall.cli.output import JsonFlag, for_people, print_json
+from orion_recall.cli.output import console as output
 from orion_recall.cli.serving import Extractor, say_ready, serve, stop_signals
 from orion_recall.cli.several import given_variables, ready_of_all, serve_several
 from orion_recall.decisions.log import let_analysts_in
@@ -27,7 +29,6 @@ from orion_recall.postgres.pool import migrate
 from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.processes.further_copies import folders_of
 from orion_recall.serving.processes.plans import MOST, parents_log_file
-from orion_recall.serving.processes.supervisor import Ready
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
@@ -48,6 +49,9 @@ def up(
         ),
     ] = 1,
     extractor: Extractor = None,
+    console: Annotated[
+        bool, typer.Option("--console", help="Also serve the console (see `orion-recall console`).")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run everything here: bus, Postgres, index, graph and a worker, or several.
@@ -66,23 +70,33 @@ def up(
     Example: `orion-recall up --data .orion`, then in another terminal:
     `orion-recall ask "What is wrong with the crane?" --data .orion`
     """
+    if console:
+        load_console()  # what is missing is said before anything else
     settings = Settings.read(**given(data_dir=data, extractor=extractor))
     log_to_stderr(settings.log_level, settings.log_file if workers == 1 else parents_log_file(settings.log_file))
-    asyncio.run(_run(settings, workers, given_variables(extractor=extractor), as_json=as_json))
+    asyncio.run(_run(settings, workers, given_variables(extractor=extractor), console=console, as_json=as_json))
 
 
-async def _run(settings: Settings, workers: int, variables: dict[str, str], *, as_json: bool) -> None:
+async def _run(
+    settings: Settings, workers: int, variables: dict[str, str], *, console: bool, as_json: bool
+) -> None:
     await check_settings(settings)
+    if console:
+        load_console().check_console(settings)  # before engines start
     with stop_signals() as signals:
         async with _engines(settings, workers) as engines:
             engines.supervise()
             found = await _with_addresses(settings, engines, variables)
-            if workers == 1:
-                async with folders_of(found, 1), Service.start(found, disks=engines.disks) as service:
-                    await serve(service, signals, lambda: _announce(service, engines, as_json=as_json))
-            else:
-                announce = partial(_announce_several, settings=found, engines=engines, as_json=as_json)
-                await serve_several(found, workers, variables, signals, announce)
+            async with console_beside(found, wanted=console) as console_url:
+                say = partial(_say, engines=engines, console_url=console_url, as_json=as_json)
+                if workers == 1:
+                    async with folders_of(found, 1), Service.start(found, disks=engines.disks) as service:
+                        await serve(service, signals, lambda: say(_ready_of(service, engines)))
+                else:
+                    own = {"postgres_dsn": _shown_dsn(found, engines), "engines": engines.pids}
+                    await serve_several(
+                        found, workers, variables, signals, lambda ready: say(ready_of_all(ready) | own)
+                    )
 
 
 def _engines(settings: Settings, workers: int) -> AbstractAsyncContextManager[EmbeddedEngines]:
@@ -111,9 +125,9 @@ async def _with_addresses(settings: Settings, engines: EmbeddedEngines, variable
     return settings
 
 
-def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> None:
+def _ready_of(service: Service, engines: EmbeddedEngines) -> dict[str, Any]:
     settings, opened = service.settings, service.opened
-    ready: dict[str, Any] = {
+    return {
         "ready": True,
         "bus_url": without_secrets(settings.bus_url or ""),
         "postgres_dsn": _shown_dsn(settings, engines),
@@ -126,17 +140,10 @@ def _announce(service: Service, engines: EmbeddedEngines, *, as_json: bool) -> N
         "broken": opened.broken,
         "health_url": service.observer.url,
     }
-    _say(ready, engines, as_json=as_json)
 
 
-def _announce_several(
-    workers: Sequence[Ready], settings: Settings, engines: EmbeddedEngines, *, as_json: bool
-) -> None:
-    own = {"postgres_dsn": _shown_dsn(settings, engines), "engines": engines.pids}
-    _say(ready_of_all(workers) | own, engines, as_json=as_json)
-
-
-def _say(ready: Mapping[str, Any], engines: EmbeddedEngines, *, as_json: bool) -> None:
+def _say(ready: Mapping[str, Any], engines: EmbeddedEngines, console_url: str | None, *, as_json: bool) -> None:
+    ready = ready if console_url is None else {**ready, "console_url": console_url}
     if not for_people(as_json=as_json):
         print_json(ready, one_line=True)
         return
@@ -147,7 +154,7 @@ def _say(ready: Mapping[str, Any], engines: EmbeddedEngines, *, as_json: bool) -
         f'  orion-recall ask "What is wrong with the crane?" --data {shlex.quote(str(engines.data_dir))}',
         "Ctrl-C stops everything.",
     ):
-        console().print(Text(line), soft_wrap=True)
+        output().print(Text(line), soft_wrap=True)
 
 
 def _shown_dsn(settings: Settings, engines: EmbeddedEngines) -> str:

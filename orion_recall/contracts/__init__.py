@@ -20,7 +20,14 @@ from orion_recall.contracts.changes import (
     RecallReceiptV1,
 )
 from orion_recall.contracts.confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, Share
-from orion_recall.contracts.decision import DECISION_KIND, CanaryV1, RecallDecisionV1, SelectedV1, v1_decision
+from orion_recall.contracts.decision import (
+    DECISION_KIND,
+    CanaryV1,
+    CandidateV1,
+    RecallDecisionV1,
+    SelectedV1,
+    v1_decision,
+)
 from orion_recall.contracts.envelope import Envelope, ErrorInfo
 from orion_recall.contracts.fields import (
     MEMORY_KINDS,
@@ -79,6 +86,7 @@ __all__ = [
     "UPDATE_KIND",
     "BundleStats",
     "CanaryV1",
+    "CandidateV1",
     "CascadeStepV1",
     "CascadeV1",
     "ChunkInfoV1",

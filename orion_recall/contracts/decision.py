@@ -30,6 +30,25 @@ class SelectedV1(Message):
     layer: str | None = None
 
 
+class CandidateV1(Message):
+    """One candidate of a recall as the decision log keeps it; of a memory that may not be seen there is none."""
+
+    id: str
+    source: SourceName = Field(description="the source that ranked it best")
+    ranks: dict[str, int] = Field(description="its rank in every source that found it, from 1")
+    fused: float = Field(description="its score after the fusion")
+    place: int | None = Field(default=None, description="its place in the final order, from 1; null: not in it")
+    score: float | None = Field(default=None, description="its final score; null: it was dropped before it had one")
+    parts: dict[str, float] = Field(default_factory=dict[str, float], description="the parts of the score, 0 to 1")
+    weights: dict[str, float] = Field(
+        default_factory=dict[str, float], description="their weights; the score is the mean of the parts by these"
+    )
+    kept: bool = Field(default=False, description="whether it is in the bundle")
+    dropped: str | None = Field(default=None, description="why it is not: near_duplicate, token_budget and so on")
+    dropped_for: str | None = Field(default=None, description="the memory that was kept in its place, if any")
+    layer: str | None = None
+
+
 class CanaryV1(Message):
     """Which of two profiles answered a query, where the profile that it came to has a canary."""
 
@@ -85,7 +104,11 @@ class RecallDecisionV1(Message):
     understood: dict[str, JsonValue] | None = Field(
         default=None, description="what was understood of the query: its times, class, language, people, entities"
     )
-    confidence: float | None = Field(default=None, description="how sure the answer is; null when there is no item")
+    confidence: float | None = Field(
+        default=None,
+        description="how sure the answer is; null when there was no item; with `no_answer` that of the first item "
+        "that was withheld",
+    )
     cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
     no_answer: NoAnswerV1 | None = None
     strategy: str | None = Field(
@@ -102,6 +125,25 @@ class RecallDecisionV1(Message):
     )
     canary: CanaryV1 | None = Field(
         default=None, description="which profile answered and why, where the profile that was asked has a canary"
+    )
+    asked: dict[str, JsonValue] | None = Field(
+        default=None,
+        description="what was asked beside the text: `options` as given, `turn` and `lane` where given, and of "
+        "what was recalled `scope`, `clock` (what was now), `zone`, `limits`; words where query text is kept",
+    )
+    read_at: dict[str, int] | None = Field(
+        default=None, description="the outbox positions that `index` and `graph` had applied when the search began"
+    )
+    build: dict[str, str] | None = Field(
+        default=None, description="what decided: `version`, `model`, `weights` (their hash, short), `extractor`"
+    )
+    not_replayable: str | None = Field(
+        default=None, description="why the query cannot be asked again as it was; null: it can be"
+    )
+    candidates: list[CandidateV1] | None = Field(
+        default=None,
+        description="the candidates, best first, where they were kept (the profile's `decisions`, or "
+        "`options.include.trace`); no texts",
     )
 
 

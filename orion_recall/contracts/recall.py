@@ -200,7 +200,11 @@ class BundleStats(Message):
     dropped: dict[str, int] | None = None
     sources: dict[str, SourceStats] | None = None
     trace: dict[str, JsonValue] | None = None
-    confidence: float | None = Field(default=None, description="how sure the answer is; null when it is empty")
+    confidence: float | None = Field(
+        default=None,
+        description="how sure the answer is; null when there was no item; with `no_answer` that of the first item "
+        "that was withheld",
+    )
     no_answer: NoAnswerV1 | None = None
     answer_probability: float | None = Field(
         default=None,

@@ -6,7 +6,7 @@ people. Of recalls by somebody who is forgotten, it is blanked who asked, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, LiteralString, cast
 
@@ -17,31 +17,68 @@ AskedBy = Literal["user", "session", "tenant"]
 
 # What was understood of a question that are no words of it.
 _UNDERSTOOD = ("class", "shape", "language", "asks_for")
+# What was asked that are neither words nor names.
+_ASKED = ("clock", "zone", "limits")
 _WHO = ("session_id", "node_id", "user_id", "verb", "reply_to", "trace_id")
 
+# A row of another shape must not stop the others: of what is no object, or no list, nothing is left.
 _SET_WORDS: LiteralString = """
     query = '', intent = NULL, error = CASE WHEN error IS NULL THEN NULL ELSE 'forgotten' END,
     sources = (SELECT coalesce(jsonb_object_agg(key,
                    CASE jsonb_typeof(value) WHEN 'object' THEN value - 'error' ELSE '{}' END), '{}')
-               FROM jsonb_each(sources)),
-    understood = (SELECT jsonb_object_agg(key, value) FROM jsonb_each(understood)
-                  WHERE key IN ('class', 'shape', 'language', 'asks_for'))
+               FROM jsonb_each(CASE jsonb_typeof(sources) WHEN 'object' THEN sources END)),
+    understood = (SELECT jsonb_object_agg(key, value)
+                  FROM jsonb_each(CASE jsonb_typeof(understood) WHEN 'object' THEN understood END)
+                  WHERE key IN ('class', 'shape', 'language', 'asks_for')),
+    asked = (SELECT jsonb_object_agg(key, value)
+             FROM jsonb_each(CASE jsonb_typeof(asked) WHEN 'object' THEN asked END)
+             WHERE key IN ('clock', 'zone', 'limits')),
+    not_replayable = 'forgotten'
 """
 _SET_WHO: LiteralString = """
     , session_id = NULL, node_id = NULL, user_id = NULL, verb = NULL, reply_to = NULL, trace_id = NULL,
     corr_id = id::text
 """
 # So that what is blanked already is not written again.
-_HAS_WORDS: LiteralString = "(query <> '' OR intent IS NOT NULL OR understood ?| ARRAY['entities', 'class_words'])"
-_HAS_ASKER: LiteralString = (
-    "(query <> '' OR intent IS NOT NULL OR session_id IS NOT NULL OR user_id IS NOT NULL OR corr_id <> id::text)"
-)
+_ASKED_WORDS: LiteralString = """
+(CASE jsonb_typeof(asked) WHEN 'object' THEN asked - ARRAY['clock', 'zone', 'limits'] ELSE asked END)
+"""
+_ODD: LiteralString = """
+(coalesce(jsonb_typeof(sources) <> 'object', false) OR coalesce(jsonb_typeof(understood) <> 'object', false))
+"""
+_HAS_WORDS: LiteralString = f"""
+coalesce(query <> '' OR intent IS NOT NULL OR {_ASKED_WORDS} <> '{{}}'
+    OR understood ?| ARRAY['entities', 'class_words'] OR {_ODD}, false)
+"""
+_HAS_ASKER: LiteralString = f"""
+(query <> '' OR intent IS NOT NULL OR session_id IS NOT NULL OR user_id IS NOT NULL OR corr_id <> id::text
+    OR {_ASKED_WORDS} <> '{{}}' OR {_ODD})
+"""
+# A candidate was not shown: it goes, and with it that another was dropped for it.
+_CANDIDATES_LEFT: LiteralString = """
+    (SELECT coalesce(jsonb_agg(CASE WHEN one.value ->> 'dropped_for' = ANY($2::text[])
+                      THEN one.value || '{"dropped_for": null}' ELSE one.value END ORDER BY one.place), '[]')
+                  FROM jsonb_array_elements(CASE jsonb_typeof(candidates) WHEN 'array' THEN candidates END)
+                      WITH ORDINALITY AS one (value, place)
+                  WHERE one.value ->> 'id' <> ALL($2::text[]))
+"""
+# As the index recall_decisions_candidates has them.
+_CANDIDATES: LiteralString = """
+(jsonb_path_query_array(d.candidates, '$[*].id') || jsonb_path_query_array(d.candidates, '$[*].dropped_for'))
+"""
+_WITH_CANDIDATE: LiteralString = f"""
+candidates IS NOT NULL AND id IN (
+    SELECT d.id FROM unnest($2::text[]) AS given (memory_id)
+    JOIN recall_decisions d ON d.candidates IS NOT NULL AND d.tenant = $1
+        AND {_CANDIDATES} @> jsonb_build_array(given.memory_id))
+"""  # noqa: S608 (of constants)
 _QUOTING: LiteralString = """
 id IN (SELECT d.id FROM unnest($2::text[]) AS given (memory_id)
        JOIN recall_decisions d ON d.selected_ids @> jsonb_build_array(given.memory_id) AND d.tenant = $1)
 """
-_NAMING: LiteralString = """
-(query ~* $2 OR intent ~* $2 OR error ~* $2 OR understood::text ~* $2 OR sources::text ~* $2)
+_NAMING: LiteralString = f"""
+(query ~* $2 OR intent ~* $2 OR error ~* $2 OR understood::text ~* $2 OR sources::text ~* $2
+    OR ({_ASKED_WORDS})::text ~* $2)
 """
 _BY: Mapping[AskedBy, LiteralString] = {
     "user": "user_id = $2",
@@ -91,7 +128,13 @@ def _conditions(wanted: DecisionsWanted) -> list[tuple[LiteralString, object, Li
     """The condition, the value of its second parameter and what is set, of each way to be wanted."""
     found: list[tuple[LiteralString, object, LiteralString]] = []
     if wanted.ids:
-        found.append((f"{_HAS_WORDS} AND {_QUOTING}", list(wanted.ids), _SET_WORDS))
+        quoting: LiteralString = f"{_HAS_WORDS} AND {_QUOTING}"
+        given = list(wanted.ids)
+        of_both: LiteralString = (
+            f"{_SET_WORDS}, candidates = CASE WHEN candidates IS NOT NULL THEN {_CANDIDATES_LEFT} END"
+        )
+        found.append((quoting, given, of_both))
+        found.append((f"{_WITH_CANDIDATE} AND NOT ({quoting})", given, f"candidates = {_CANDIDATES_LEFT}"))
     if wanted.naming is not None:
         found.append((_NAMING, wanted.naming, _SET_WORDS))
     if wanted.by is not None:
@@ -99,8 +142,8 @@ def _conditions(wanted: DecisionsWanted) -> list[tuple[LiteralString, object, Li
     return found
 
 
-def blanked(payload: Mapping[str, Any], *, with_asker: bool) -> dict[str, Any]:
-    """A decision's payload as `blank_decisions` leaves it in the log."""
+def blanked(payload: Mapping[str, Any], *, with_asker: bool, ids: Collection[str] = frozenset()) -> dict[str, Any]:
+    """A decision's payload as `blank_decisions` leaves it in the log; `ids` are the memories that are forgotten."""
     found = dict(payload) | {"query": "", "intent": None}
     if found.get("error") is not None:
         found["error"] = "forgotten"
@@ -112,9 +155,25 @@ def blanked(payload: Mapping[str, Any], *, with_asker: bool) -> dict[str, Any]:
     if isinstance(understood, Mapping):
         told = cast("Mapping[str, JsonValue]", understood)
         found["understood"] = {name: told[name] for name in _UNDERSTOOD if name in told} or None
+    found["not_replayable"] = "forgotten"
+    asked = found.get("asked")
+    if isinstance(asked, Mapping):
+        given = cast("Mapping[str, JsonValue]", asked)
+        found["asked"] = {name: given[name] for name in _ASKED if name in given} or None
+    candidates = found.get("candidates")
+    if isinstance(candidates, list):
+        found["candidates"] = _candidates_left(cast("list[Any]", candidates), ids)
     if with_asker:
         found |= dict.fromkeys(_WHO) | {"corr_id": str(found.get("id"))}
     return found
+
+
+def _candidates_left(candidates: Sequence[Any], ids: Collection[str]) -> list[Any]:
+    left = [dict(cast("Mapping[str, Any]", one)) for one in candidates if isinstance(one, Mapping)]
+    for one in left:
+        if one.get("dropped_for") in ids:
+            one["dropped_for"] = None
+    return [one for one in left if one.get("id") not in ids]
 
 
 def _without_error(one: JsonValue) -> JsonValue:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
@@ -29,6 +32,8 @@ ANALYST_ROLE = "orion_analyst"
 _UUID_DIGITS = 32
 
 _COLUMNS = ", ".join(RecallDecisionV1.model_fields)
+# A list does without what is by far the largest.
+_COLUMNS_LISTED = _COLUMNS.replace("candidates", "NULL::jsonb AS candidates")
 _NO_SUCH_ROLE_OR_NO_RIGHT = ("22023", "42501", "42704")
 
 # As deploy/postgres/roles.sql has them. Of these an analyst cannot change `temp_file_limit`.
@@ -39,6 +44,26 @@ _ANALYST_SETTINGS = {
     "idle_in_transaction_session_timeout": "60s",
     "temp_file_limit": "1GB",
 }
+# As there: by default anybody makes large objects and temporary tables. A replay makes temporary ones, as a worker.
+_ANALYSTS_DO_NOT_WRITE: LiteralString = """
+DO $$
+DECLARE
+    called regprocedure;
+BEGIN
+    FOR called IN
+        SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname IN (
+            'lo_creat', 'lo_create', 'lo_from_bytea', 'lo_import', 'lo_open', 'lo_put', 'lo_truncate',
+            'lo_truncate64', 'lo_unlink', 'lowrite') AND has_function_privilege('public', oid, 'EXECUTE')
+    LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', called);
+    END LOOP;
+    EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'orion_worker') THEN
+        EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO orion_worker', current_database());
+    END IF;
+END
+$$
+"""
 # An analyst may have tables of their own.
 _WITH_OTHERS: LiteralString = """
 SELECT set_config('search_path', current_setting('search_path') || ', "$user", public', true)
@@ -48,9 +73,24 @@ WHERE ($1::text IS NULL OR outcome = $1)
   AND ($2::text IS NULL OR profile = $2)
   AND ($3::timestamptz IS NULL OR created_at >= $3)
   AND ($5::boolean OR shadow_of IS NULL)
+  AND ($6::text IS NULL OR tenant = $6)
 ORDER BY created_at DESC, id
 LIMIT $4
 """
+_LATEST_IDS: LiteralString = "SELECT id FROM recall_decisions " + _LATEST  # noqa: S608 (two constants)
+_STARTING: LiteralString = """
+SELECT id FROM recall_decisions
+WHERE id BETWEEN $1 AND $2 AND ($4::text IS NULL OR tenant = $4)
+ORDER BY id LIMIT $3
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latest:
+    """The newest decisions. `left_out` counts rows among them that this version cannot read."""
+
+    decisions: Sequence[RecallDecisionV1]
+    left_out: int = 0
 
 
 class DecisionLog:
@@ -67,18 +107,30 @@ class DecisionLog:
         profile: str | None = None,
         since: datetime | None = None,
         shadows: bool = False,
-    ) -> list[RecallDecisionV1]:
-        """The newest decisions that meet every condition given; with `shadows` also those of shadow recalls."""
+        tenant: str | None = None,
+    ) -> Latest:
+        """The newest decisions that meet every condition given, without their candidates.
+
+        With `shadows` also those of shadow recalls. Those that cannot be read count towards the limit.
+        """
         async with borrow(self._pool, "reading decisions") as connection:
             rows = await connection.fetch(
-                f"SELECT {_COLUMNS} FROM recall_decisions {_LATEST}",  # noqa: S608 (names from our own model)
+                f"SELECT {_COLUMNS_LISTED} FROM recall_decisions {_LATEST}",  # noqa: S608 (names from our own model)
                 outcome,
                 profile,
                 since,
                 limit,
                 shadows,
+                tenant,
             )
-        return [_decision(row) for row in rows]
+        decisions = _readable(rows)
+        return Latest(decisions=decisions, left_out=len(rows) - len(decisions))
+
+    async def newest_ids(self, limit: int, *, profile: str | None = None, tenant: str | None = None) -> list[str]:
+        """The ids of the newest decisions that callers got, newest first."""
+        async with borrow(self._pool, "reading decisions") as connection:
+            rows = await connection.fetch(_LATEST_IDS, None, profile, None, limit, False, tenant)
+        return [str(row["id"]) for row in rows]
 
     async def get(self, id_or_corr_id: str) -> list[RecallDecisionV1]:
         """The decision of that id, else all of that correlation id, newest first; empty when there is none."""
@@ -93,18 +145,26 @@ class DecisionLog:
                 )
         return [_decision(row) for row in rows]
 
-    async def ids_starting(self, prefix: str, limit: int) -> list[str]:
-        """The ids of decisions that begin so, the equal one first; a prefix without hyphens will do as well."""
+    async def of_ids(self, ids: Sequence[UUID]) -> list[RecallDecisionV1]:
+        """The decisions of these ids, oldest first, without their candidates; those of another version left out."""
+        async with borrow(self._pool, "reading decisions") as connection:
+            select = f"SELECT {_COLUMNS_LISTED} FROM recall_decisions"  # noqa: S608 (names from our own model)
+            rows = await connection.fetch(f"{select} WHERE id = ANY($1::uuid[]) ORDER BY created_at, id", list(ids))
+        return _readable(rows)
+
+    async def ids_starting(self, prefix: str, limit: int, *, tenant: str | None = None) -> list[str]:
+        """The ids of decisions (of a tenant) that begin so, the equal one first; hyphens may be left out."""
         digits = prefix.replace("-", "").lower()
         if not digits or len(digits) > _UUID_DIGITS or not set(digits) <= set("0123456789abcdef"):
             return []
         first, last = UUID(digits.ljust(_UUID_DIGITS, "0")), UUID(digits.ljust(_UUID_DIGITS, "f"))
         async with borrow(self._pool, "reading decisions") as connection:
             rows = await connection.fetch(
-                "SELECT id FROM recall_decisions WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3",
+                _STARTING,
                 first,
                 last,
                 limit,
+                tenant,
             )
         return [str(row["id"]) for row in rows]
 
@@ -141,6 +201,7 @@ async def let_analysts_in(dsn: str) -> None:
             await connection.execute(f"ALTER ROLE {ANALYST_ROLE} LOGIN CONNECTION LIMIT 10")
             for name, value in _ANALYST_SETTINGS.items():
                 await connection.execute(f"ALTER ROLE {ANALYST_ROLE} SET {name} = '{value}'")
+            await connection.execute(_ANALYSTS_DO_NOT_WRITE)
     finally:
         await close_connection(connection)
 
@@ -159,6 +220,15 @@ def _uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
+
+
+def _readable(rows: Sequence[Row]) -> list[RecallDecisionV1]:
+    """Those of a list that can be read: one of another version must not close the list."""
+    found: list[RecallDecisionV1] = []
+    for row in rows:
+        with contextlib.suppress(RecordError):
+            found.append(_decision(row))
+    return found
 
 
 def _decision(row: Row) -> RecallDecisionV1:

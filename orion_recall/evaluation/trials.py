@@ -46,7 +46,7 @@ class Asking:
             options = RecallOptionsV1(scope=query.scope, user=query.user_id, exclude=tuple(exclude))
         return await recall(
             RecallQueryV1(fragment=query.text, session_id=query.session_id, intent=query.intent, options=options),
-            _patient(profile),
+            patient(profile),
             self.sources,
             tenant=query.conversation,
             now=self.newest.get(query.conversation, self.began) if query.asked_at is None else query.asked_at,
@@ -54,7 +54,7 @@ class Asking:
         )
 
 
-def _patient(profile: Profile) -> Profile:
+def patient(profile: Profile) -> Profile:
     """The profile with the longest timeouts for sources and cascade layers."""
     cascade = profile.cascade.model_copy(update={"timeout_ms": SOURCE_TIMEOUT_MS})
     return profile.model_copy(update={"source_timeout_ms": SOURCE_TIMEOUT_MS, "cascade": cascade})

@@ -76,6 +76,25 @@ _PEOPLE = frozenset(
 )
 
 
+# What a clause asks for: "where does Ana live" asks for her home.
+_ROLES_OF_CLAUSES = {
+    "where live": "home",
+    "where work": "workplace",
+    "where study": "school",
+    "who report": "boss",
+    "who work for": "employer",
+    "who work with": "colleague",
+    "who live with": "roommate",
+}
+
+
+def role_of_clause(asking: str, verb: str, preposition: str) -> str | None:
+    """The role that a clause asks for: `boss` for "who … report to", None where it asks for none."""
+    asking = "who" if asking == "whom" else asking
+    found = _ROLES_OF_CLAUSES.get(f"{asking} {verb} {preposition}")
+    return found or _ROLES_OF_CLAUSES.get(f"{asking} {verb}")
+
+
 def is_role(word: str) -> bool:
     """Whether a word of a question is one for a relation, such as `employer` or `sister`."""
     return word in _RELATIONS_OF or word in _PEOPLE

@@ -33,6 +33,9 @@ GRANT USAGE ON SEQUENCE entity_merges_id_seq TO orion_worker;
 REVOKE ALL ON memory_successions, succession_progress FROM orion_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory_successions TO orion_worker;
 GRANT SELECT, UPDATE ON succession_progress TO orion_worker;
+REVOKE ALL ON memory_succession_history FROM orion_worker;
+GRANT SELECT, INSERT, DELETE ON memory_succession_history TO orion_worker;
+GRANT USAGE ON SEQUENCE memory_succession_history_id_seq TO orion_worker;
 -- To forget takes away more than to delete: rows that are about a memory, what was said of it, and who did it.
 REVOKE ALL ON memory_forgets, memory_forget_ids FROM orion_worker;
 GRANT SELECT, INSERT, UPDATE ON memory_forgets TO orion_worker;

@@ -25,6 +25,7 @@ _NOT_BY_CLASS: tuple[KeyPath, ...] = (
     ("description",),
     ("scope",),
     ("enable_query_expansion",),
+    ("decisions",),
     ("shadow",),
     ("canary",),
     ("time", "hemisphere"),

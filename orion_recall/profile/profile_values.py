@@ -16,6 +16,7 @@ from orion_recall.profile.sections import (
     FOUND_BY,
     MIN_RELEVANCE_SHARE,
     ROUNDING,
+    DecisionsKept,
     Expansion,
     Fusion,
     RankingWeights,
@@ -182,6 +183,9 @@ class ProfileValues(BaseModel):
         default=Succession(), description="What becomes of memories that newer ones have succeeded."
     )
     render: Render = Field(default=Render(), description="What a bullet of the rendered text shows.")
+    decisions: DecisionsKept = Field(
+        default=DecisionsKept(), description="Of which queries the decision log keeps the candidates."
+    )
     shadow: Shadow = Field(
         default=Shadow(), description="Another profile that a share of the queries is recalled by as well, unseen."
     )

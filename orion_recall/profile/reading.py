@@ -103,6 +103,14 @@ def load_profile(path: Path) -> Profile:
     return reading.profile
 
 
+def parse_profile(text: str) -> Profile:
+    """The profile that a text describes. Raises `ProfileError` with everything that is wrong in it."""
+    reading = _read_content(_Reading(file="the text"), text.encode())
+    if reading.problems or reading.profile is None:
+        raise _error(reading.problems)
+    return reading.profile
+
+
 def load_profiles(folder: Path) -> dict[str, Profile]:
     """All profiles of a folder by name. Raises one `ProfileError` for all of its broken files.
 
@@ -206,6 +214,14 @@ def _read(path: Path) -> _Reading:
         too_large = f"is larger than {MAX_FILE_BYTES // 1024} KB: no profile is"
         reading.problems.append(ProfileProblem(file=reading.file, message=too_large))
         return reading
+    reading = _read_content(reading, content)
+    if not reading.is_full:
+        _check_file_name(path, reading)
+        reading.problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
+    return reading
+
+
+def _read_content(reading: _Reading, content: bytes) -> _Reading:
     reading.lines = source_lines(content)
     try:
         root = compose_mapping(content)
@@ -217,7 +233,6 @@ def _read(path: Path) -> _Reading:
         reading.problems.append(ProfileProblem(file=reading.file, message="has more problems: fix these first"))
         return reading
     _validate(values, root, reading)
-    _check_file_name(path, reading)
     reading.problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
     return reading
 

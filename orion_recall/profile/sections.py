@@ -232,6 +232,24 @@ class Render(BaseModel):
     )
 
 
+class DecisionsKept(BaseModel):
+    """What the decision log keeps of a recall besides its outcome: the candidates, of a share of the queries."""
+
+    model_config = CONFIG
+
+    candidates: int = Field(
+        default=50,
+        ge=0,
+        le=500,
+        description="How many candidates of a recall its decision keeps at most, the best: those of the share, and "
+        "of every query with `options.include.trace`; 0: none.",
+    )
+    share: Share = Field(
+        default=0.0,
+        description="The share of the queries whose decisions keep them, from 0 to 1 (no unit).",
+    )
+
+
 class Shadow(BaseModel):
     """A second profile that answers a share of the queries again, for the decision log alone."""
 

@@ -33,7 +33,7 @@ from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, scope_of, shown_of
 from orion_recall.recall.search_tries import SearchTries
 from orion_recall.recall.stage_times import StageTimes
-from orion_recall.recall.types import Recalled, Sources
+from orion_recall.recall.types import RecallBasis, Recalled, Sources
 from orion_recall.recall.understand.question import Understanding, understand, zone_of
 from orion_recall.tasks import in_time
 from orion_recall.text.normal import memory_key
@@ -63,14 +63,16 @@ async def recall(
     """
     stages = StageTimes()
     applied_position = sources.tombstones.applied_position()  # before the search: the copies move on while it runs
+    read_at = sources.tombstones.positions()
     options = query.options or NO_OPTIONS
     full_s = timeout_s if full_timeout_s is None else max(timeout_s, full_timeout_s)
     CUT_BY_CALLER.set(timeout_s < full_s)
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
+    basis = RecallBasis(clock=clock, timeout_s=timeout_s, read_at=read_at)
     scope = scope_of(query, profile, tenant)
     if not query.fragment.strip():
         stages.done("understand")
-        return _nothing(scope, stages)
+        return _nothing(scope, stages, basis)
     limit_s = min(timeout_s, profile.source_timeout_ms / 1000)
     speakers = await _speakers(sources, scope, timeout_s=limit_s)
     understood = understand(query, profile, now=clock, speakers=speakers)
@@ -79,7 +81,7 @@ async def recall(
     stages.done("understand")
     policy = AnswerPolicy(least=minima_of(profile.no_answer, options.no_answer), has_external=sources.has_external)
     if (why_not := policy.before_search(query, understood)) is not None:
-        return _nothing(scope, stages, understood=understood, strategy=strategy, withheld=why_not)
+        return _nothing(scope, stages, basis, understood=understood, strategy=strategy, withheld=why_not)
 
     tries = SearchTries(
         query=query,
@@ -123,12 +125,14 @@ async def recall(
         render=profile.render,
         redaction=sources.redaction,
         metadata=metadata,
+        basis=basis,
     )
 
 
 def _nothing(
     scope: Scope,
     stages: StageTimes,
+    basis: RecallBasis,
     *,
     understood: Understanding | None = None,
     strategy: str | None = None,
@@ -145,6 +149,7 @@ def _nothing(
         understood=understood,
         withheld=withheld,
         strategy=strategy,
+        basis=basis,
     )
 
 

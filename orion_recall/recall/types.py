@@ -64,13 +64,26 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecallBasis:
+    """What a recall went by besides its query: its clock (epoch seconds), its time, and the data.
+
+    `read_at` has the outbox position that each copy had applied before the search, by kind (`index`, `graph`).
+    """
+
+    clock: float
+    timeout_s: float
+    read_at: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
     """The outcome of one recall. `ranked` is the order before caps and budget, `selection` what was kept.
 
     `reranking` and `late_interaction` are None where the profile has them off, `strategy` where it has none for the
     question's class and shape, `render` where nothing was searched, `cascade` without a cascade, `withheld` where
-    the answer was not withheld. `metadata` is that of the bundle's memories, by key, where the query asks for it.
-    `result` is the search pass, or all passes of a cascade together; the explanation is made of it.
+    the answer was not withheld. `basis` is what it went by, for the decision log. `metadata` is that of the
+    bundle's memories, by key, where the query asks for it. `result` is the search pass, or all passes of a cascade
+    together; the explanation is made of it.
     """
 
     outcome: Outcome
@@ -90,6 +103,7 @@ class Recalled:
     render: Render | None = None
     redaction: Redaction = NO_REDACTION
     metadata: Mapping[int, Mapping[str, JsonValue]] = field(default_factory=dict[int, Mapping[str, JsonValue]])
+    basis: RecallBasis | None = None
 
     @property
     def rendered(self) -> str:

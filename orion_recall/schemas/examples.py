@@ -272,9 +272,44 @@ def _decision() -> Json:
             "strategy": None,
             "shadow_of": None,
             "canary": None,
+            "asked": {
+                "options": {"kinds": ["world"]},
+                "scope": {"name": "global", "kinds": ["world"]},
+                "clock": ANSWERED,
+                "zone": "UTC",
+                "limits": {"search_ms": 1950},
+            },
+            "read_at": {"index": 48211, "graph": 48211},
+            "build": {
+                "version": "0.1.0",
+                "model": "all-MiniLM-L6-v2",
+                "weights": "0f3a5b9c1d2e",
+                "extractor": "light",
+            },
+            "not_replayable": None,
+            "candidates": [_candidate(items[0], place=1, kept=True), _repeating(items[0])],
         }
     )
     return decided.model_dump(mode="json")
+
+
+def _candidate(item: Json, **more: object) -> Json:
+    return {
+        "id": item["id"],
+        "source": item["source"],
+        "ranks": item["ranks"],
+        "fused": 0.93442,
+        "score": item["score"],
+        "parts": item["score_parts"],
+        "weights": dict.fromkeys(item["score_parts"], 0.2),
+        "layer": item["layer"],
+        **more,
+    }
+
+
+def _repeating(item: Json) -> Json:
+    """A candidate that said the same as an item."""
+    return _candidate(item, id="mem-0192", score=0.741, dropped="near_duplicate", dropped_for=item["id"])
 
 
 def _cascade(sure: float) -> Json:

@@ -167,7 +167,7 @@ PARTS: tuple[ScorePart, ...] = (
     ScorePart(
         name="session",
         measures="how well the best of the memory's session was found",
-        reason="what else its session has",
+        reason="how well the best of its session was found",
         maker=make.session,
         needs_weight=True,
     ),

@@ -20,6 +20,7 @@ from orion_recall.errors import (
 )
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.candidates import candidates_to_keep
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.report.reply import error_reply, reply, reply_json, why_failed
@@ -179,8 +180,11 @@ class Answers:
             tenant = facts.tenant or ""
             canary = self._canaries.chosen(name, profiles, facts.query, tenant=tenant, corr_id=facts.corr_id)
             name = canary.canary if canary is not None and canary.variant == "canary" else name
+        options = facts.query.options
+        is_traced = options is not None and options.include is not None and options.include.trace
         return replace(
             facts,
+            candidates=candidates_to_keep(profiles[name].profile, facts.corr_id, is_traced=is_traced),
             profile=name,
             profile_requested=requested,
             profile_hash=profiles[name].content_hash,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from opentelemetry.trace import Tracer
 
 from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.bus.worker_bus import WorkerBus
+from orion_recall.decisions.profile_texts import ProfileTexts
 from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.decisions.stream import are_persisted
@@ -36,7 +37,9 @@ from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.memory.succession.near import IndexNeighbours
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, migrate, open_pool
+from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened, own_copy
+from orion_recall.serving.recall_again import RecallRequests
 from orion_recall.serving.retention_file import read_retention
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel
@@ -56,6 +59,7 @@ class BackgroundWork:
         bus: WorkerBus,
         opened: Opened,
         *,
+        profiles: Callable[[], Mapping[str, LoadedProfile]],
         extractors: Sequence[Extractor] = (),
         tracer: Tracer | None = None,
         postgres_is_there: Callable[[], None],
@@ -64,8 +68,9 @@ class BackgroundWork:
         self.intake: IntakeConsumers | None = None
         self.projectors: list[Projector] = []
         self.extractions: list[BackgroundExtraction] = []
+        self.profile_texts = ProfileTexts(profiles)
         self.recognitions: list[SuccessionRecognition] = []
-        self._settings, self._bus, self._opened = settings, bus, opened
+        self._settings, self._bus, self._opened, self._profiles = settings, bus, opened, profiles
         self._kept = read_retention(settings)
         streams = (*settings.intake_streams.values(), settings.decision_stream)
         self._dead_streams = tuple(f"{stream}:dead" for stream in streams)
@@ -137,6 +142,8 @@ class BackgroundWork:
         self.recognitions = self._recognitions(record, pool)
         requests, reader = CopyRequests(pool), RecordReader(pool)
         keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
+        copy = own_copy(self._settings)
+        again = RecallRequests(pool, self._settings, self._opened.sources, self._profiles, copy=copy)
         retention: list[RequestRetention | Retention | DeadLetterRetention] = [
             RequestRetention(pool, self._kept.requests),
             Retention(pool, self._kept.decisions),
@@ -144,9 +151,9 @@ class BackgroundWork:
         if (days := self._kept.dead_letter_days) is not None:
             retention.append(DeadLetterRetention(self._bus.redis, self._dead_streams, days, self._bus.clock.now))
         recognising = (*self.extractions, *self.recognitions)
-        parts = (self._accesses, self.sink, *self.projectors, *keepers, *recognising, *retention)
-        heartbeats = heartbeat_for_broken(record, own_copy(self._settings), self._opened.broken)
-        return [*(part.run() for part in parts), self._wake_projectors(), heartbeats]
+        parts = (self._accesses, self.sink, *self.projectors, *keepers, *recognising, *retention, again)
+        heartbeats = heartbeat_for_broken(record, copy, self._opened.broken)
+        return [*(part.run() for part in parts), self._wake_projectors(), self.profile_texts.run(pool), heartbeats]
 
     def _recognitions(self, record: Record, pool: Pool) -> list[SuccessionRecognition]:
         """The recognition of successions; none where it is off, or without an index to search in."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from orion_recall.bus.channels import QueryChannels
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
+from orion_recall.bus.group_reader import Backlog
 from orion_recall.bus.heartbeat import Heartbeat
 from orion_recall.bus.published import PublishedQueries
 from orion_recall.bus.worker_bus import WorkerBus
@@ -28,6 +29,7 @@ from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatc
 from orion_recall.serving.admission import Admission
 from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
+from orion_recall.serving.build import Build
 from orion_recall.serving.canaries import Canaries
 from orion_recall.serving.canary_bus import TrialsOnBus
 from orion_recall.serving.observe.canary_field import CANARIES, canaries_field, state_of
@@ -73,12 +75,14 @@ class Service:
             self.profiles_in_use,
             settings.profiles_dir,
             default=settings.default_profile,
-            changed=self._heartbeat.wake,
+            changed=self._profiles_changed,
         )
+        self.build = Build(settings, opened.embedder)
         self.background = BackgroundWork(
             settings,
             bus,
             opened,
+            profiles=lambda: self.profiles,
             extractors=extractors,
             tracer=self.observer.tracer,
             postgres_is_there=self._checks.wake,
@@ -104,6 +108,7 @@ class Service:
             shadow=self.shadows.add,
             canaries=self.canaries,
             callers=callers,
+            build=lambda: self.build.told,
         )
         admission = Admission(most_slots=settings.concurrency, deadline_s=settings.deadline_ms / 1000)
         self.queue = QueryQueue(
@@ -147,6 +152,10 @@ class Service:
         """Read the profile files again, soon; what cannot be used is refused, and the last good ones stay."""
         self._profile_watch.ask()
 
+    def _profiles_changed(self) -> None:
+        self._heartbeat.wake()
+        self.background.profile_texts.note()
+
     @property
     def projections(self) -> tuple[Projection, ...]:
         """The copies that this process keeps: index and graph, those that could be opened."""
@@ -188,6 +197,12 @@ class Service:
         intake, sink = self.background.intake, self.background.sink
         lost = {"queries": self._intake.healed.lost, **(intake.lost if intake else {})}
         return lost | ({"decisions": sink.healed.lost} if sink else {})
+
+    @property
+    def backlogs(self) -> Mapping[str, Backlog]:
+        """Entries on the bus that no worker has answered, by what they bring, once they were looked at."""
+        intake, queries = self.background.intake, self._intake.backlog
+        return {**({"queries": queries} if queries else {}), **(intake.backlogs if intake else {})}
 
     @property
     def in_flight(self) -> Mapping[str, int]:
@@ -256,6 +271,7 @@ class Service:
 
     def _heartbeat_fields(self) -> Mapping[str, str]:
         """What this worker says of itself on the bus."""
+        self.build.refresh()
         state = self.profiles_in_use.state
         fields = {
             "node": self.settings.node,

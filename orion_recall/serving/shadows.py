@@ -19,6 +19,7 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import MessageError
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.candidates import candidates_to_keep
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.types import Sources
@@ -117,6 +118,7 @@ class Shadows:
         facts = replace(
             task.facts,
             decision_id=new_id(),
+            candidates=candidates_to_keep(task.profile.profile, task.facts.corr_id, is_traced=False),
             profile=task.profile.profile.profile,
             profile_hash=task.profile.content_hash,
             profile_fallback=False,

@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -78,7 +78,7 @@ class Worker:
 
     `used` is told which memories were returned, `observer` what became of every entry, and `shadow` takes the
     queries that another profile is to recall as well. `canaries` choose the profile where one has a canary. With
-    `callers` only signed queries are answered.
+    `callers` only signed queries are answered. `build` is what decisions say of this worker's version and model.
     """
 
     def __init__(
@@ -94,9 +94,11 @@ class Worker:
         shadow: Callable[[ShadowTask], None] | None = None,
         canaries: Canaries | None = None,
         callers: Callers | None = None,
+        build: Callable[[], Mapping[str, str] | None] = lambda: None,
     ) -> None:
         self.settings, self.counters = settings, Counters()
         self._profiles, self._kept_text = profiles, KeptText.of(settings)
+        self._build = build
         self._used, self._observer, self._shadow, self._canaries = used, observer, shadow, canaries
         tracer = observer.tracer if observer else None
         self._deliveries = Deliveries(
@@ -151,6 +153,7 @@ class Worker:
             reply_to=received.reply_to,
             trace_id=delivery.traced.trace_id,
             worker=self.settings.instance,
+            build=self._build(),
         )
 
     async def _answer(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:

@@ -118,7 +118,11 @@ def _sort(words: Sequence[str], place: int) -> _Sort | None:
         before = words[max(0, place - 3) : place]
         if word == "got" and before and before[-1] in _HAVE:
             return "ahead"
-        if word != "been" and any(one in _BE for one in before) and not _ends_with_subject(before):
+        if (
+            word != "been"
+            and (any(one in _BE for one in before) or _is_of_noun(before))
+            and not _ends_with_subject(before)
+        ):
             return "ahead"  # "is planned for", "will be closed on"
         if word in _ARRANGED:
             return "arranged"
@@ -148,6 +152,11 @@ def _is_past_form(word: str) -> bool:
     if word in _PAST or word in _ARRANGED or word in _PERHAPS_ARRANGED:
         return True
     return len(word) > 3 and word.endswith("ed") and word not in _NO_PAST
+
+
+def _is_of_noun(before: Sequence[str]) -> bool:
+    """Whether a noun with "is" stands right before: "the hall's flooded"."""
+    return bool(before) and before[-1].endswith("'s") and len(before) > 1 and before[-2] in _DETERMINERS
 
 
 def _ends_with_subject(before: Sequence[str]) -> bool:

@@ -174,6 +174,7 @@ def test_sql_that_gives_no_row_shows_its_columns(up: Up, names: str) -> None:
     nothing = up.program.run("decisions", "sql", f"SELECT {names} FROM recall_decisions LIMIT 0")
     assert nothing.code == 0
     assert {"outcome", "tokens"} <= set(nothing.out.split())
+    assert "columns of the result" in nothing.out
     assert "there is no row" in nothing.err
 
 

@@ -96,7 +96,7 @@ def other_tree(revision: str, folder: Path) -> Tree:
     say(f"{name} asks for other packages: they are installed")
     venv.create(folder / ".venv", with_pip=True)
     python = str(folder / ".venv" / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--editable", str(folder)], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--editable", f"{folder}[embedded]"], check=True)
     return Tree(name=name, folder=folder, python=python)
 
 

@@ -1,87 +1,79 @@
 """Approximate against exact search: how much of the exact answer the embedded index finds, and in what time.
 
-    python -m tests.bench.approximate [--size 100000] [--queries 200] [--json FILE]
+    python -m tests.bench.approximate [--size 100000] [--tenants 1000,...] [--queries 200] [--json FILE]
+    python -m tests.bench.approximate --memories FILE ... --questions FILE ... [--vectors FILE.npz]
 
-Synthetic clustered vectors go into the embedded index as memories of two tenants: a small one of 1,000, and a large
-one with all others. Exact is the cosine with every vector of the tenant, by numpy. The index is searched once as it
-is written, which is exact too, and once optimised, which is approximate for large tenants. It is a measurement: the
-exit code is 0 whatever comes out.
+Vectors go into the embedded index as memories of tenants: those of `--tenants`, by their numbers of memories, and
+one with all others. Each is searched whole, and for memories of one kind, which every third one has. The vectors
+are synthetic and clustered; or those that the
+shipped model gives the texts of files of an evaluation: each text, each of its sentences and each two that follow
+one another is a memory: of ten thousand turns a hundred thousand. `--vectors` keeps them for the next run.
+
+Exact is the cosine with every vector of the tenant, by numpy. The index is searched once as it is written, which is
+exact too, and once optimised, which is approximate for large tenants: there each question is asked twice in turn,
+as a recall asks it, and as the engine searches without parameters. It is a measurement: the exit code is 0 whatever
+comes out.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import qdrant_edge as qe
 from rich.console import Console
 
 from orion_recall.cli.output import table
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.fill import changes
+from orion_recall.index.embedded.points import scope_filter
 from orion_recall.index.embedded.reads import EdgeReads
 from orion_recall.index.embedded.shard import LiveShard
 from orion_recall.index.embedded.writer import EdgeWriter
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.memory.record.compose import compose
 from orion_recall.models.batching import Vector
-from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.models.token_space import Tokens
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Memory, Scope
-from tests.bench.command import engines_folder, finish, parser_of, say
+from tests.bench.command import engines_folder, finish, parser_of, say, sizes
+from tests.bench.given_vectors import Array, GivenVectors, clustered, embedded
 
-LARGE, SMALL = "large", "small"
-_DIMENSION, _CLUSTER, _SPREAD = 384, 100, 1.0
-_SMALL_SIZE, _AT_ONCE, _DEPTHS = 1_000, 1_000, (10, 100)
-Array = npt.NDArray[np.float32]
+AS_WRITTEN, OPTIMISED, UNTOLD = "as written", "optimised", "optimised, without parameters"
+_AT_ONCE, _DEPTHS = 1_000, (10, 100)
+# A search for a part of a tenant asks for the first kind.
+_KINDS = ("fact", "event", "preference")
+
+Search = Callable[[Vector], Awaitable[Sequence[int]]]
 
 
-class ClusteredVectors:
-    """An embedder that gives the memory number N its synthetic vector: its text ends with N.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """What is searched: a tenant, or the memories of one kind of it, and the numbers of the memories there."""
 
-    A cluster has about 100 vectors: a common centre and noise of the same length, all at unit length. Each has one
-    token, so that the engine is configured as it is for the shipped model.
-    """
+    tenant: str
+    of_kind: bool
+    numbers: Sequence[int]
 
-    name, weights_sha256, dimension = "clustered", "0" * 64, _DIMENSION
-    token_space, token_width = "one", 8
+    @property
+    def scope(self) -> Scope:
+        """The scope of the searches."""
+        return Scope(tenant=self.tenant, kinds=_KINDS[:1] if self.of_kind else ())
 
-    def __init__(self, size: int, queries: int, seed: int = 7) -> None:
-        random = np.random.default_rng(seed)
-        centres = _units(random.standard_normal((max(size // _CLUSTER, 1), _DIMENSION)))
-
-        def drawn(count: int) -> Array:
-            noise = _units(random.standard_normal((count, _DIMENSION)))
-            return _units(centres[random.integers(len(centres), size=count)] + _SPREAD * noise)
-
-        self.documents, self.questions = drawn(size), drawn(queries)
-
-    async def embed_query(self, text: str) -> Vector:
-        """The vector of the question number N."""
-        return self.questions[_number(text)]
-
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of the memories."""
-        return self.documents[[_number(text) for text in texts]]
-
-    async def query_tokens(self, text: str) -> Tokens:
-        """One token, whatever the text."""
-        return np.ones((1, self.token_width), dtype=np.float32)
-
-    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
-        """The vectors, and one token for each text."""
-        return await self.embed_documents(texts), [await self.query_tokens(text) for text in texts]
+    @property
+    def label(self) -> str:
+        """As the table names it."""
+        return f"{self.tenant}, one kind" if self.of_kind else self.tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One state of the index, and one tenant: the mean share of the exact first k that was found; ms a search."""
+    """A state of the index, and what was searched: the mean share of the exact first k that was found, and ms."""
 
     index: str
     tenant: str
@@ -89,84 +81,145 @@ class Measured:
     recall: dict[int, float]
     p50_ms: float
     p95_ms: float
+    cpu_p50_ms: float
 
 
-async def compare(size: int, queries: int, folder: Path) -> list[Measured]:
-    """Fill an index, and search it as it is written and optimised, as either tenant."""
-    embedder, sparse = ClusteredVectors(size, queries), SparseEncoder()
-    small = min(_SMALL_SIZE, size // 2)
-    tenants = {LARGE: range(small, size), SMALL: range(small)}
-    live = LiveShard(folder, embedder, sparse)
+@dataclass(slots=True)
+class _Seen:
+    """The searches of one way to ask: shares that were found by depth, and milliseconds."""
+
+    shares: dict[int, list[float]] = field(default_factory=lambda: {depth: [] for depth in _DEPTHS})
+    took_ms: list[float] = field(default_factory=list[float])
+    cpu_ms: list[float] = field(default_factory=list[float])
+
+    async def ask(self, search: Search, question: Vector, wanted: Sequence[int]) -> None:
+        """Searches, and compares with the exact answer."""
+        began, cpu_began = time.perf_counter(), time.process_time()
+        keys = await search(question)
+        self.cpu_ms.append((time.process_time() - cpu_began) * 1000)
+        self.took_ms.append((time.perf_counter() - began) * 1000)
+        for depth, shares in self.shares.items():
+            shares.append(len({*keys[:depth]} & {*wanted[:depth]}) / len(wanted[:depth]))
+
+    def as_measured(self, index: str, one: Searched) -> Measured:
+        """The means and percentiles."""
+        return Measured(
+            index=index,
+            tenant=one.label,
+            memories=len(one.numbers),
+            recall={depth: float(np.mean(values)) for depth, values in self.shares.items()},
+            p50_ms=float(np.percentile(self.took_ms, 50)),
+            p95_ms=float(np.percentile(self.took_ms, 95)),
+            cpu_p50_ms=float(np.percentile(self.cpu_ms, 50)),
+        )
+
+
+async def compare(vectors: GivenVectors, folder: Path, of_tenants: Sequence[int]) -> list[Measured]:
+    """Fill an index, and search it as it is written and optimised, as every tenant."""
+    sparse, size = SparseEncoder(), len(vectors.documents)
+    tenants = _tenants(size, of_tenants)
+    live = LiveShard(folder, vectors, sparse)
     live.load()
     writer = EngineThreads("the index", 1, name="index-write")
-    writes = EdgeWriter(live, writer, embedder, sparse)
-    steps = changes([_memory(number, LARGE if number >= small else SMALL) for number in range(size)])
+    writes = EdgeWriter(live, writer, vectors, sparse)
+    steps = changes([_memory(number, tenant) for tenant, numbers in tenants.items() for number in numbers])
     for start in range(0, size, _AT_ONCE):
         await writes.apply(steps[start : start + _AT_ONCE])
     await writes.save()
     say(f"{size:,} memories are written")
-    reads = EdgeReads(live, embedder, sparse)
-    found = [await _measured("as written", name, of, embedder, reads) for name, of in tenants.items()]
+    reads = EdgeReads(live, vectors, sparse)
+    parts = [part for name, numbers in tenants.items() for part in _parts(name, numbers)]
+    found = [one for part in parts for one in await _measured(part, {AS_WRITTEN: _asked(reads, part)}, vectors)]
     began = time.perf_counter()
     await writer.run(lambda: live.checked().optimize())
     say(f"optimised in {time.perf_counter() - began:.0f} s")
-    found += [await _measured("optimised", name, of, embedder, reads) for name, of in tenants.items()]
+    for part in parts:
+        ways = {OPTIMISED: _asked(reads, part), UNTOLD: _untold(live.checked(), part)}
+        found += await _measured(part, ways, vectors)
     await writes.close()
     await writer.run(live.close)
     await writer.close()
     return found
 
 
-async def _measured(
-    index: str, tenant: str, numbers: range, embedder: ClusteredVectors, reads: EdgeReads
-) -> Measured:
-    exact = _exact(embedder.documents[numbers.start : numbers.stop], embedder.questions, max(_DEPTHS))
-    scope, deepest = Scope(tenant=tenant), max(_DEPTHS)
-    shares: dict[int, list[float]] = {depth: [] for depth in _DEPTHS}
-    took: list[float] = []
-    for question, best in zip(embedder.questions, exact, strict=True):
-        began = time.perf_counter()
-        hits = await reads.search_dense(question.tolist(), scope, deepest, -1.0)
-        took.append((time.perf_counter() - began) * 1000)
-        keys = [key for key, _ in hits]
-        wanted = [memory_key(tenant, f"m-{numbers.start + place}") for place in best]
-        for depth in _DEPTHS:
-            shares[depth].append(len({*keys[:depth]} & {*wanted[:depth]}) / len(wanted[:depth]))
-    return Measured(
-        index=index,
-        tenant=tenant,
-        memories=len(numbers),
-        recall={depth: float(np.mean(values)) for depth, values in shares.items()},
-        p50_ms=float(np.percentile(took, 50)),
-        p95_ms=float(np.percentile(took, 95)),
-    )
+def _tenants(size: int, of_tenants: Sequence[int]) -> dict[str, range]:
+    """The numbers of each tenant's memories."""
+    ends = [*accumulate(of_tenants), size]
+    return {f"of {end - start:,}": range(start, end) for start, end in pairwise([0, *ends])}
+
+
+def _parts(tenant: str, numbers: range) -> list[Searched]:
+    of_kind = [number for number in numbers if _kind(number) == _KINDS[0]]
+    return [
+        Searched(tenant=tenant, of_kind=False, numbers=numbers),
+        Searched(tenant=tenant, of_kind=True, numbers=of_kind),
+    ]
+
+
+async def _measured(part: Searched, ways: Mapping[str, Search], vectors: GivenVectors) -> list[Measured]:
+    """Each question asked in every way, one after another, of a part."""
+    exact = _exact(vectors.documents[list(part.numbers)], vectors.questions, max(_DEPTHS))
+    seen = {way: _Seen() for way in ways}
+    for question, best in zip(vectors.questions, exact, strict=True):
+        wanted = [memory_key(part.tenant, f"m-{part.numbers[place]}") for place in best]
+        for way, search in ways.items():
+            await seen[way].ask(search, question, wanted)
+    return [one.as_measured(way, part) for way, one in seen.items()]
+
+
+def _asked(reads: EdgeReads, part: Searched) -> Search:
+    """As a recall asks."""
+
+    async def search(question: Vector) -> Sequence[int]:
+        hits = await reads.search_dense(question.tolist(), part.scope, max(_DEPTHS), -1.0)
+        return [key for key, _ in hits]
+
+    return search
+
+
+def _untold(shard: qe.EdgeShard, part: Searched) -> Search:
+    """With what the engine has as a default."""
+
+    async def search(question: Vector) -> Sequence[int]:
+        query = qe.Query.Nearest(question.tolist(), using="dense")
+        wanted = qe.QueryRequest(
+            query=query, limit=max(_DEPTHS), filter=scope_filter(part.scope), score_threshold=-1.0
+        )
+        return [int(point.id) for point in shard.query(wanted)]
+
+    return search
 
 
 def _exact(documents: Array, questions: Array, depth: int) -> list[list[int]]:
     """The places of the nearest documents of every question, best first."""
-    similar = questions @ documents.T
-    best: list[list[int]] = np.argsort(-similar, axis=1, kind="stable")[:, :depth].tolist()
-    return best
+    found: list[list[int]] = []
+    for question in questions:  # the cosines of all at once would take a hundred megabytes
+        found.append(np.argsort(-(documents @ question), kind="stable")[:depth].tolist())
+    return found
 
 
 def _memory(number: int, tenant: str) -> Memory:
-    return compose(MemoryV1(id=f"m-{number}", text=f"note {number}"), tenant)
+    return compose(MemoryV1(id=f"m-{number}", text=f"note {number}", kind=_kind(number)), tenant)
 
 
-def _units(values: npt.NDArray[Any]) -> Array:
-    return (values / np.linalg.norm(values, axis=1, keepdims=True)).astype(np.float32)
-
-
-def _number(text: str) -> int:
-    return int(text.rpartition(" ")[2])
+def _kind(number: int) -> str:
+    return _KINDS[number % len(_KINDS)]
 
 
 def show(found: list[Measured], out: Console) -> None:
     """A row for each state of the index and tenant."""
-    columns = ("index", "tenant", "memories", *(f"recall@{depth}" for depth in _DEPTHS), "P50 ms", "P95 ms")
+    columns = (
+        "index",
+        "tenant",
+        "memories",
+        *(f"recall@{depth}" for depth in _DEPTHS),
+        "P50 ms",
+        "P95 ms",
+        "CPU ms",
+    )
     rows = [
         (one.index, one.tenant, f"{one.memories:,}", *(f"{one.recall[depth]:.4f}" for depth in _DEPTHS),
-         f"{one.p50_ms:.2f}", f"{one.p95_ms:.2f}")
+         f"{one.p50_ms:.2f}", f"{one.p95_ms:.2f}", f"{one.cpu_p50_ms:.2f}")
         for one in found
     ]  # fmt: skip
     out.print(table(columns, rows))
@@ -175,16 +228,32 @@ def show(found: list[Measured], out: Console) -> None:
 def main() -> None:
     """Read the options, measure, print."""
     parser = parser_of(__doc__)
-    parser.add_argument("--size", type=int, default=100_000, help="memories in all")
+    parser.add_argument("--size", type=int, default=100_000, help="memories in all, at most")
+    parser.add_argument("--tenants", type=sizes, default=[1_000], metavar="N,...", help="memories of each, but one")
     parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument(
+        "--memories", type=Path, nargs="+", default=(), metavar="FILE", help="memories of evaluations"
+    )
+    parser.add_argument("--questions", type=Path, nargs="+", default=(), metavar="FILE", help="queries about them")
+    parser.add_argument("--vectors", type=Path, metavar="FILE", help="keep the texts' vectors in this .npz file")
     options = parser.parse_args()
+    if bool(options.memories) != bool(options.questions):
+        parser.error("--memories and --questions go together")
     with engines_folder() as folder:
         finish(
-            compare(options.size, options.queries, folder / "index"),
+            compare(_vectors(options), folder / "index", options.tenants),
             show=show,
             as_json=lambda found: {"measured": [asdict(one) for one in found]},
             file=options.json,
         )
+
+
+def _vectors(options: argparse.Namespace) -> GivenVectors:
+    if not options.memories:
+        return clustered(options.size, options.queries)
+    return embedded(
+        options.memories, options.questions, options.vectors, size=options.size, most_questions=options.queries
+    )
 
 
 if __name__ == "__main__":

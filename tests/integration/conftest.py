@@ -20,6 +20,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from bus_leftovers import leftovers
 from executor import Executor, until
+from explained import Asked, served
 from redis.asyncio import Redis
 from serving import caught_up
 
@@ -272,3 +273,19 @@ def prefix() -> str:
 def tokens() -> TokenCounter:
     """The tokenizer, loaded once."""
     return TokenCounter()
+
+
+@pytest.fixture(scope="module")
+async def _asked_of_module(
+    _service_engines: EmbeddedEngines, module_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Asked]:
+    folder = tmp_path_factory.mktemp("why")
+    async with served(_service_engines.redis_url, module_database, folder) as asked:
+        yield asked
+
+
+@pytest.fixture
+def asked(_asked_of_module: Asked) -> Asked:
+    """A service of the module, with memories and decisions of its own tenant for each test."""
+    one = _asked_of_module
+    return Asked(one.service, one.client, one.pool)

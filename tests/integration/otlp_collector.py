@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Collector:
@@ -20,11 +21,22 @@ class Collector:
 
     def span_names(self) -> list[str]:
         """The names of all spans that came."""
+        return [span.name for span in self._spans()]
+
+    def attributes(self, name: str) -> dict[str, str | int]:
+        """The attributes of the one span of that name, those that are texts or whole numbers."""
+        (found,) = [span for span in self._spans() if span.name == name]
+        return {
+            one.key: one.value.string_value if one.value.HasField("string_value") else one.value.int_value
+            for one in found.attributes
+        }
+
+    def _spans(self) -> list[Span]:
         requests = [
             ExportTraceServiceRequest.FromString(body) for path, body in self.posted if path == "/v1/traces"
         ]
         scopes = [scope for request in requests for part in request.resource_spans for scope in part.scope_spans]
-        return [span.name for scope in scopes for span in scope.spans]
+        return [span for scope in scopes for span in scope.spans]
 
     def metric_names(self) -> set[str]:
         """The names of all metrics that came."""

@@ -13,7 +13,7 @@ from deploy_servers import guarded_postgres, role_dsn, role_passwords, run_progr
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions import sql as decision_sql
-from orion_recall.decisions.log import DecisionLog
+from orion_recall.decisions.log import DecisionLog, let_analysts_in
 from orion_recall.decisions.retention import purge_older
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
@@ -27,6 +27,30 @@ from orion_recall.postgres.pool import Pool, migrate, open_connection, open_pool
 from orion_recall.text.normal import number_of
 
 OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"
+OF_TENANTS = (
+    "recall_decisions",
+    "recall_by_profile_hour",
+    "recall_selected",
+    "recall_queries",
+    "recall_memory_usage",
+    "recall_unsure",
+    "recall_stage_ms",
+    "recall_feedback_by_profile",
+    "recall_candidates",
+)
+WRITING = (
+    "SELECT lo_from_bytea(0, 'much')",
+    "SELECT lo_create(0)",
+    "SELECT lo_creat(-1)",
+    "SELECT lo_put(1, 0, 'much')",
+    "SELECT lo_open(1, 131072)",
+    "SELECT lo_unlink(1)",
+    "SELECT lowrite(0, 'much')",
+    "CREATE TEMP TABLE mine (id int)",
+    "SELECT 1 AS one INTO TEMP mine",
+    "CREATE TABLE public.mine (id int)",
+    "CREATE SCHEMA mine",
+)
 NUMBERS = (7402116889, 7402116890, 7402116891, 7402116892, number_of("index", "a"))
 
 
@@ -95,6 +119,28 @@ async def test_an_analyst_cannot_take_what_writers_lock(dsn: str, sql: str) -> N
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with analyst.transaction():
                 await analyst.execute(sql)
+
+
+@pytest.mark.parametrize("sql", WRITING)
+async def test_an_analyst_who_leaves_read_only_transactions_writes_nothing(dsn: str, sql: str) -> None:
+    async with session(role_dsn(dsn, ANALYST)) as analyst:
+        await analyst.execute("SET default_transaction_read_only = off")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with analyst.transaction():
+                await analyst.execute(sql)
+
+
+@pytest.mark.parametrize("sql", WRITING)
+async def test_an_analyst_of_the_embedded_server_writes_nothing_either(database: str, sql: str) -> None:
+    for _ in range(2):  # at every start
+        await let_analysts_in(database)
+    async with session(database.replace("//orion@", f"//{ANALYST}@")) as analyst:
+        await analyst.execute("SET default_transaction_read_only = off")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with analyst.transaction():
+                await analyst.execute(sql)
+    async with session(database) as ours:
+        await ours.execute("CREATE TEMP TABLE of_a_replay (id int)")
 
 
 async def test_writers_wait_for_each_other_and_for_workers_of_an_earlier_version(dsn: str, worker: Pool) -> None:
@@ -177,13 +223,18 @@ async def test_analysts_see_the_decisions_of_their_tenants_where_that_is_set_up(
     async with session(role_dsn(dsn, WORKER)) as connection:
         for tenant in ("north", "south"):
             await connection.execute(INSERT, [envelope(decision(corr_id=f"c-{tenant}") | {"tenant": tenant})])
+            await connection.execute(
+                "INSERT INTO recall_feedback (tenant, corr_id, used) VALUES ($1, 'c-' || $1, '{m1}')", tenant
+            )
     for _ in range(2):  # it may be repeated
         done = run_psql(dsn, role_passwords(), "analysts-by-tenant.sql")
         assert done.returncode == 0, done.stderr
     try:
         async with session(role_dsn(dsn, ANALYST)) as analyst:
-            for relation in ("recall_decisions", "recall_by_profile_hour", "recall_selected"):
+            for relation in OF_TENANTS:
                 assert await analyst.fetch(f"SELECT * FROM {relation}") == []
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await analyst.fetch("SELECT note FROM recall_feedback")
         async with session(dsn) as superuser:
             await superuser.execute(f"INSERT INTO orion_recall.analyst_tenants VALUES ('{ANALYST}', 'north')")
         async with session(role_dsn(dsn, ANALYST)) as analyst:
@@ -191,6 +242,9 @@ async def test_analysts_see_the_decisions_of_their_tenants_where_that_is_set_up(
                 "north"
             ]
             assert await analyst.fetchval("SELECT count(*) FROM recall_by_profile_hour") == 1
+            assert await analyst.fetchval("SELECT sum(used) FROM recall_feedback_by_profile") == 1
+            assert await analyst.fetchval("SELECT count(*) FROM recall_queries") == 1
+            await _has_no_text_for_readers(dsn)
             await analyst.execute("SET default_transaction_read_only = off")
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await analyst.execute(f"INSERT INTO analyst_tenants VALUES ('{ANALYST}', 'south')")
@@ -199,3 +253,14 @@ async def test_analysts_see_the_decisions_of_their_tenants_where_that_is_set_up(
     finally:
         async with session(dsn) as superuser:
             await superuser.execute("ALTER TABLE orion_recall.recall_decisions DISABLE ROW LEVEL SECURITY")
+            await superuser.execute("ALTER TABLE orion_recall.recall_feedback DISABLE ROW LEVEL SECURITY")
+
+
+async def _has_no_text_for_readers(dsn: str) -> None:
+    """Texts are not shown by tenant: they are closed, rather than open for all tenants."""
+    async with session(dsn) as superuser:
+        for relation in ("recall_texts", "recall_never_selected"):
+            await superuser.execute("SET ROLE orion_reader")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await superuser.fetch(f"SELECT * FROM orion_recall.{relation}")
+            await superuser.execute("RESET ROLE")

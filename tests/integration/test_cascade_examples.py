@@ -100,7 +100,8 @@ async def test_a_fresh_memory_that_has_nothing_to_do_with_it_does_not_answer(ask
 
 
 async def test_no_layer_is_sure_of_what_is_not_relevant(asks: Any):
-    bundle = await asks("How do I start the generator on the roof?", max_cascade_depth=1)
+    # Likeness of what has nothing in common wobbles around 0 with the memory's day, and below 0 nothing is found.
+    bundle = await asks("How do I fill in the log of the generator?", max_cascade_depth=1)
     way = path(bundle)
     assert way["primary_confidence"] is not None
     assert way["cascaded_to"] == ["episodic", "semantic"]

@@ -101,6 +101,14 @@ async def test_decisions_are_found_by_the_beginning_of_their_id(pool: Pool, log:
         assert await log.ids_starting(none, 9) == []
 
 
+async def test_of_the_ids_that_begin_so_only_those_of_the_tenant_are_found(pool: Pool, log: DecisionLog) -> None:
+    names = [f"{start}-46c0-4014-94f6-ee2cdfb0d3b0" for start in ("a75a5172", "a75a5199")]
+    await _insert(pool, decision(id=names[0], tenant="acme"), decision(id=names[1], tenant="other"))
+    assert await log.ids_starting("a75a51", 9, tenant="acme") == names[:1]
+    assert await log.ids_starting(names[1], 9, tenant="acme") == []
+    assert await log.ids_starting("a75a51", 9) == names
+
+
 @pytest.mark.parametrize("unknown", ["nobody", "", "a\x00b", "\ud800", "7d3f1c1e-8f5e-4a53-9d0f-0d8f2f4f5a10"])
 async def test_an_unknown_id_finds_nothing(log: DecisionLog, unknown: str) -> None:
     assert await log.get(unknown) == []
@@ -115,9 +123,21 @@ async def test_the_latest_decisions_fit_every_condition(pool: Pool, log: Decisio
         decision(corr_id="c", created_at=hours[2]),
         decision(corr_id="d", created_at=hours[3], outcome="empty", profile="other"),
     )
-    assert [found.corr_id for found in await log.latest(3)] == ["d", "c", "b"]
+    assert [found.corr_id for found in (await log.latest(3)).decisions] == ["d", "c", "b"]
     asked = await log.latest(9, outcome="empty", profile="reflect.v1", since=NOON + timedelta(minutes=1))
-    assert [found.corr_id for found in asked] == ["b"]
+    assert [found.corr_id for found in asked.decisions] == ["b"]
+
+
+@pytest.mark.parametrize("odd", ['{"index": true}', '{"index": "nowhere"}', "[]"])
+async def test_a_list_leaves_out_what_cannot_be_read_and_says_how_many(
+    pool: Pool, log: DecisionLog, odd: str
+) -> None:
+    await _insert(pool, decision(corr_id="whole"), decision(corr_id="odd"))
+    await pool.execute("UPDATE recall_decisions SET read_at = $1::text::jsonb WHERE corr_id = 'odd'", odd)
+    found = await log.latest()
+    assert ([one.corr_id for one in found.decisions], found.left_out) == (["whole"], 1)
+    with pytest.raises(RecordError, match="written by another version"):
+        await log.get("odd")
 
 
 async def test_sql_gives_columns_rows_and_whether_there_is_more(pool: Pool, log: DecisionLog) -> None:
@@ -151,10 +171,10 @@ async def test_an_analyst_reads_decisions_and_views_but_no_memories(pool: Pool, 
     await pool.execute("CREATE TABLE private_memories (text text)")
     await pool.execute("CREATE TABLE public.labels (profile text); GRANT SELECT ON public.labels TO orion_analyst")
     assert (await log.run_sql("SELECT * FROM labels JOIN orion_recall.recall_decisions USING (profile)")).rows == ()
-    for relation in ("recall_decisions", "recall_by_profile_hour", "recall_by_source", "recall_dropped"):
+    for relation in ("recall_decisions", "recall_by_profile_hour", "recall_by_source", "recall_profiles"):
         await log.run_sql(f"SELECT * FROM {relation}")
     tables = await pool.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'orion_recall'")
-    closed = {row["tablename"] for row in tables} - {"recall_decisions"}
+    closed = {row["tablename"] for row in tables} - {"recall_decisions", "recall_profiles"}
     assert "private_memories" in closed
     for table in closed:
         with pytest.raises(RecordError, match="permission denied"):

@@ -10,6 +10,7 @@ from decision_samples import NOON, decision, envelope
 
 from orion_recall.decisions.comparison import compare_shadows
 from orion_recall.decisions.log import DecisionLog
+from orion_recall.evaluation.decision_replay.shadows import measured_shadows
 from orion_recall.postgres.pool import Pool, open_pool
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
@@ -22,6 +23,14 @@ VIEWS = (
     "recall_shadows",
     "recall_canaries",
     "recall_follow_ups",
+    "recall_queries",
+    "recall_memory_usage",
+    "recall_unsure",
+    "recall_stage_ms",
+    "recall_feedback_by_profile",
+    "recall_texts",
+    "recall_never_selected",
+    "recall_candidates",
 )
 
 QUESTIONS = (
@@ -38,6 +47,11 @@ QUESTIONS = (
         "recall_decisions_shadow_of",
     ),
     ("FROM recall_dropped WHERE day = '2026-03-01'", "recall_decisions_day"),
+    ("FROM recall_queries WHERE created_at >= now() - interval '1 day'", "recall_decisions_created_at"),
+    ("FROM recall_stage_ms WHERE created_at >= now() - interval '1 day'", "recall_decisions_created_at"),
+    ("FROM recall_memory_usage WHERE day = '2026-03-01'", "recall_decisions_day"),
+    ("FROM recall_unsure ORDER BY created_at DESC LIMIT 5", "recall_decisions_unsure"),
+    ("FROM recall_feedback_by_profile WHERE day = '2026-03-01'", "recall_feedback_day"),
 )
 
 
@@ -171,6 +185,11 @@ async def test_a_shadow_stands_beside_what_was_answered_and_counts_in_no_other_v
     (compared,) = await compare_shadows(pool, profile="reflect.v1", since=NOON)
     assert (compared.queries, compared.overlap, compared.same_first) == (2, pytest.approx(1 / 3), 0.5)
     assert (compared.empty, compared.shadow_empty, compared.p50_ms, compared.shadow_p50_ms) == (0.5, 0.5, 15.0, 9.0)
+    ((names, measured),) = (await measured_shadows(pool, profile="reflect.v1", since=NOON)).items()
+    assert (names, measured.queries) == (("reflect.v1", "deep.graph.v1"), 2)
+    assert measured.means["overlap@5"].mean.mean == pytest.approx((1 / 3 + 1) / 2)
+    assert (measured.means["same_first"].mean.mean, measured.means["identical"].mean.mean) == (0.5, 0.5)
+    assert await measured_shadows(pool, profile="deep.graph.v1") == {}
     assert await compare_shadows(pool, profile="deep.graph.v1") == []
     assert await compare_shadows(pool, since=NOON + timedelta(seconds=1)) == []
 
@@ -179,9 +198,9 @@ async def test_the_latest_are_those_that_answered_unless_shadows_are_asked_for(p
     first = decision(strategy="temporal")
     await _insert(pool, first, decision(shadow_of=first["id"], corr_id="c-1"))
     log = DecisionLog(pool)
-    (answered,) = await log.latest()
+    (answered,) = (await log.latest()).decisions
     assert (answered.id, answered.strategy, answered.shadow_of) == (first["id"], "temporal", None)
-    assert {one.shadow_of for one in await log.latest(shadows=True)} == {None, first["id"]}
+    assert {one.shadow_of for one in (await log.latest(shadows=True)).decisions} == {None, first["id"]}
     assert len(await log.get("c-1")) == 2
 
 
@@ -190,6 +209,13 @@ async def test_the_views_survive_a_row_whose_inner_values_are_not_what_they_shou
         dropped={"x": "many"},
         sources={"vector": 7, "rdf": {"status": None, "count": "1", "ms": []}},
         selected=["m1", {"id": 3, "score": "high", "confidence": "sure"}],
+        stage_ms={"search": "long", "rank": 2},
+        backend_counts={"vector": "many"},
+        no_answer=7,
+        confidence=0.1,
+        asked={"options": 3, "clock": []},
+        read_at={"index": "late"},
+        build=[],
         cascade={"path": [7, {"layer": [], "depth": "deep", "late": {}}], "combined": 3},
     )
     await _insert(pool, odd)

@@ -14,6 +14,7 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.feedback import FeedbackLog
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
+from orion_recall.decisions.texts import selected_texts
 from orion_recall.errors import RecordError
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.names.merges import Merges, WantedMerge
@@ -39,7 +40,17 @@ DECISIONS = (
     "recall_shadows",
     "recall_canaries",
     "recall_follow_ups",
+    "recall_candidates",
+    "recall_profiles",
+    "recall_queries",
+    "recall_memory_usage",
+    "recall_unsure",
+    "recall_stage_ms",
+    "recall_feedback_by_profile",
 )
+TEXTS = ("recall_texts", "recall_never_selected")
+# Without a row in the test of what an analyst reads.
+EMPTY = ("recall_shadows", "recall_canaries", "recall_unsure", "recall_feedback_by_profile", "recall_candidates")
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +140,6 @@ async def test_the_worker_can_read_every_table_and_view_of_the_schema(dsn: str) 
         "TRUNCATE recall_decisions",
         "ALTER TABLE memories ADD COLUMN more text",
         "CREATE TABLE mine (a int)",
-        "CREATE TEMPORARY TABLE mine (a int)",
         "CREATE SCHEMA mine",
         "CREATE ROLE mine",
         "UPDATE memories SET tenant = 'another'",
@@ -141,6 +151,9 @@ async def test_the_worker_can_read_every_table_and_view_of_the_schema(dsn: str) 
         "DELETE FROM memories",
         "DELETE FROM outbox",
         "UPDATE recall_decisions SET outcome = 'ok'",
+        "UPDATE recall_decisions SET read_at = NULL",
+        "UPDATE recall_profiles SET text = ''",
+        "DELETE FROM recall_profiles",
         "INSERT INTO orion_migrations (name, sha256) VALUES ('a', 'b')",
         "SELECT setval('outbox_position_seq', 1)",
         "SELECT rolpassword FROM pg_authid",
@@ -188,13 +201,16 @@ async def test_the_worker_may_merge_names_and_undo_it(dsn: str) -> None:
 async def test_the_analyst_reads_the_decision_log(dsn: str) -> None:
     async with session(role_dsn(dsn, WORKER)) as worker:
         await worker.execute(INSERT, [envelope(decision(corr_id="c-analyst", cascade=CASCADE))])
+        await worker.execute(
+            "INSERT INTO recall_profiles (hash, profile, text) VALUES ('h', 'p.v1', 'profile: p.v1')"
+        )
     pool = await open_pool(role_dsn(dsn, ANALYST), name="analyst", max_size=1)
     try:
         log = DecisionLog(pool)
         assert [one.corr_id for one in await log.get("c-analyst")] == ["c-analyst"]
         for relation in DECISIONS:
             result = await log.run_sql(f"SELECT * FROM {relation}")
-            assert result.rows or relation in ("recall_shadows", "recall_canaries"), relation
+            assert result.rows or relation in EMPTY, relation
     finally:
         await pool.close()
 
@@ -208,6 +224,83 @@ async def test_the_analyst_reads_nothing_else(dsn: str) -> None:
         for relation in sorted(others):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await analyst.fetch(f"SELECT * FROM {relation}")
+
+
+async def test_a_login_that_is_a_reader_also_reads_texts_and_no_table_of_the_record(dsn: str) -> None:
+    async with session(role_dsn(dsn, WORKER)) as worker:
+        for name in ("told", "untold"):
+            await worker.execute(
+                "INSERT INTO memories (tenant, id, text, kind, text_hash, content_hash) "
+                "VALUES ('read', $1, 'the text of ' || $1, 'world', $1, $1)",
+                name,
+            )
+        made = decision(tenant="read", corr_id="c-read", selected_ids=["told", "never stored"])
+        await worker.execute(INSERT, [envelope(made)])
+    async with session(dsn) as superuser:
+        await superuser.execute(f"CREATE ROLE carla LOGIN PASSWORD '{password('carla')}' IN ROLE orion_reader")
+        try:
+            async with session(role_dsn(dsn, "carla")) as carla:
+                rows = await carla.fetch("SELECT memory_id, state, text FROM recall_texts WHERE tenant = 'read'")
+                assert [tuple(row) for row in rows] == [
+                    ("told", "unchanged", "the text of told"),
+                    ("never stored", "gone", None),
+                ]
+                rows = await carla.fetch("SELECT memory_id, text FROM recall_never_selected WHERE tenant = 'read'")
+                assert [tuple(row) for row in rows] == [("untold", "the text of untold")]
+                for relation in (*DECISIONS, *TEXTS):
+                    await carla.fetch(f"SELECT * FROM {relation}")
+                found = await superuser.fetch(_RELATIONS)
+                for relation in sorted({row["relname"] for row in found} - {*DECISIONS, *TEXTS}):
+                    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                        await carla.fetch(f"SELECT * FROM {relation}")
+                for sql in ("DELETE FROM recall_decisions", "UPDATE recall_texts SET text = ''"):
+                    with pytest.raises(
+                        (asyncpg.InsufficientPrivilegeError, asyncpg.ObjectNotInPrerequisiteStateError)
+                    ):
+                        await carla.execute(sql)
+            async with session(role_dsn(dsn, ANALYST)) as analyst:
+                for relation in TEXTS:
+                    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                        await analyst.fetch(f"SELECT memory_id FROM {relation}")
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    await analyst.execute("SET ROLE orion_reader")
+        finally:
+            await superuser.execute("DROP ROLE carla")
+
+
+async def test_decisions_show_has_texts_for_whoever_may_read_them_and_says_why_not_to_others(dsn: str) -> None:
+    made = decision(tenant="shown", selected_ids=["shown"])
+    async with session(role_dsn(dsn, WORKER)) as worker:
+        await worker.execute(INSERT, [envelope(made)])
+        await worker.execute(
+            "INSERT INTO memories (tenant, id, text, kind, text_hash, content_hash) "
+            "VALUES ('shown', 'shown', 'The crane is oiled.', 'world', 'h', 'h')"
+        )
+    for role, texts in ((WORKER, ["The crane is oiled."]), (ANALYST, [])):
+        pool = await open_pool(role_dsn(dsn, role), name="texts", max_size=1)
+        try:
+            found = await selected_texts(pool, made["id"])
+        finally:
+            await pool.close()
+        assert [one.text for one in found.items] == texts
+        assert found.why_not == (
+            None if texts else "this login may not read them; one that is a member of orion_reader may"
+        )
+
+
+async def test_texts_are_not_there_in_a_schema_of_an_earlier_version(empty_database: str) -> None:
+    shipped = shipped_migrations()
+    await migrate(empty_database, [one for one in shipped if one.name < "decisions/0012" or one.name > "memory"])
+    pool = await open_pool(empty_database, name="texts", max_size=1)
+    try:
+        assert "run `orion-recall migrate`" in ((await selected_texts(pool, str(uuid4()))).why_not or "")
+    finally:
+        await pool.close()
+
+
+async def test_nobody_logs_in_as_orion_reader(server: str) -> None:
+    async with session(server) as superuser:
+        assert await superuser.fetchval("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'orion_reader'") is False
 
 
 async def test_feedback_is_read_by_the_worker_and_not_by_the_analyst(dsn: str) -> None:

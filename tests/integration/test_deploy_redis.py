@@ -86,6 +86,7 @@ ALLOWED = {
         f"XDEL {FEEDBACK}:dead 1-1",
         f"XADD {DELETE} * envelope x",
         f"PUBSUB NUMSUB {QUERY_CHANNELS[0]}",
+        f"XREAD STREAMS {DECISION} 0",
     ],
     "analyst": [
         *(f"SUBSCRIBE {channel}" for channel in DECISION_CHANNELS),
@@ -133,7 +134,8 @@ DENIED = {
                f"PUBLISH {DECISION_CHANNELS[0]} x", f"SET {QUERY}:seen:1 1", f"XINFO GROUPS {QUERY}",
                f"EXPIRE {MINE} 9",
                f"XREADGROUP GROUP orion-recall me STREAMS {QUERY} >"],
-    "operator": [f"XDEL {QUERY} 1-1", f"XADD {DECISION} * envelope x", f"XDEL {DECISION} 1-1", f"DEL {QUERY}:dead",
+    "operator": [f"XREAD STREAMS {QUERY} 0",
+                 f"XDEL {QUERY} 1-1", f"XADD {DECISION} * envelope x", f"XDEL {DECISION} 1-1", f"DEL {QUERY}:dead",
                  f"SET {DECISION}:trimmed 0", f"XACK {QUERY} orion-recall 1-1",
                  f"SUBSCRIBE {QUERY_CHANNELS[0]}", "PUBSUB CHANNELS"],
     "analyst": [f"XADD {DECISION} * envelope x", f"XDEL {DECISION} 1-1", f"XTRIM {DECISION} MAXLEN 0",

@@ -25,10 +25,10 @@ pytestmark = pytest.mark.slow  # the golden set is the quick one
 DATA = Path(__file__).parents[1] / "data"
 OTHER, THIRD = "everyday_other", "everyday_third"
 LEAST = {
-    OTHER: {"changed": 0.6, "future": 0.8, "none": 0.5, "person": 0.7, "procedure": 0.7},
+    OTHER: {"changed": 0.7, "future": 0.8, "none": 0.5, "person": 0.7, "procedure": 0.7},
     THIRD: {"recap": 0.8, "told-time": 0.8, "fact": 0.7, "none": 0.6, "preference": 0.6, "history": 0.8},
 }
-LEAST_OF_ALL = {OTHER: 0.7, THIRD: 0.65}
+LEAST_OF_ALL = {OTHER: 0.73, THIRD: 0.7}
 MOST_EMPTY = 0.02
 PARTIAL = ("recap", "list", "future", "history")
 Passed = Mapping[str, Mapping[str, list[bool]]]

@@ -220,7 +220,7 @@ async def test_a_user_a_session_and_a_tenant_go_with_their_recalls_and_nothing_e
         await stored(client, service, user.memory(session_id="s-shared"), stays.memory(session_id="s-shared"))
         await stored(client, service, session.memory(user_id="u-shared"))
         await stored(client, service, tenant.memory(tenant=acme), other.memory(tenant="other"))
-        await found(client, f"{user.word} of my own?", user=f"u-{user.word}", scope="user")
+        await found(client, f"{user.word} of my own?", user=f"u-{user.word}", scope="user", tags=[user.word])
         await client.recall(f"{session.word} said here?", session_id=f"s-{session.word}", timeout_s=30)
         asked = await client.recall(f"{tenant.word} anything?", options={"tenant": acme, "user": "u"}, timeout_s=30)
         await found(client, f"alarm code {other.word}?", tenant="other")

@@ -49,12 +49,12 @@ def as_login(dsn: str, role: str) -> str:
 @pytest.fixture
 async def roles(pool: Pool, database: str) -> AsyncGenerator[None]:
     """A worker's login and one that may only read; both are gone after the test."""
-    names = ("orion_worker", "orion_reader")
+    names = ("orion_worker", "test_onlooker")
     for role in names:
         await pool.execute(f"CREATE ROLE {role} LOGIN")
     assert await grant_worker_rights(database)
-    await pool.execute("GRANT USAGE ON SCHEMA orion_recall TO orion_reader")
-    await pool.execute("GRANT SELECT ON ALL TABLES IN SCHEMA orion_recall TO orion_reader")
+    await pool.execute("GRANT USAGE ON SCHEMA orion_recall TO test_onlooker")
+    await pool.execute("GRANT SELECT ON ALL TABLES IN SCHEMA orion_recall TO test_onlooker")
     yield
     for role in names:
         await pool.execute(f"DROP OWNED BY {role}")
@@ -93,7 +93,7 @@ async def test_a_login_that_may_only_read_and_a_tenant_that_is_not_served_change
     before = await texts(pool)
     refused = await forget(capsys, "--tenant", "north", code=2)
     assert "is not served here" in refused["error"]["message"]
-    monkeypatch.setenv("ORION_POSTGRES_DSN", as_login(database, "orion_reader"))
+    monkeypatch.setenv("ORION_POSTGRES_DSN", as_login(database, "test_onlooker"))
     for arguments in (["--id", "m1"], ["--user", "ana", "--dry-run"]):
         refused = await forget(capsys, *arguments, code=1)
         assert "this login may not forget" in refused["error"]["message"]

@@ -26,10 +26,12 @@ from orion_recall.serving.service import Service
 from orion_recall.settings import RECALL_GROUP
 
 REFERENCE = (Path(__file__).parents[2] / "docs/pages/reference/metrics.md").read_text("utf-8")
-# Shown once there is something to tell: a decision on the bus, a search that another answered, a canary.
+# Shown once there is something to tell: a decision on the bus, a search that another answered, an answer that was
+# withheld, a canary.
 UNSHOWN = {
     "orion_recall_decisions_lag",
     "orion_recall_fallbacks_total",
+    "orion_recall_no_answers_total",
     "orion_recall_canary_share",
     "orion_recall_canary_taken_back",
 }
@@ -206,6 +208,7 @@ async def test_numbers_move_with_a_recall_and_every_one_is_in_the_reference(
     assert after[sample("source_breaker_open", source="vector")] == 0
     assert {after[sample("projection_behind", copy=copy)] for copy in ("index", "graph")} == {0}
     assert after[sample("in_hand", stream="queries")] >= 0
+    assert after[sample("process_memory_bytes")] > 10 << 20
     rows = re.findall(r"^\| `[a-z._]+` \| `(orion_recall_\w+)` \| [^|]+ \| ([^|]*) \|", REFERENCE, re.MULTILINE)
     listed = {name: {label.partition(":")[0].strip() for label in labels.split(";")} for name, labels in rows}
     shown = {re.sub(r"_(bucket|count|sum)$", "", name) for name, _ in after}
@@ -213,6 +216,38 @@ async def test_numbers_move_with_a_recall_and_every_one_is_in_the_reference(
     for name, labels in after:
         used = {label for label, _ in labels} - {"le"}
         assert used <= listed[re.sub(r"_(bucket|count|sum)$", "", name)], name
+
+
+async def test_what_waits_for_an_answer_is_shown_with_its_age(
+    bus: Redis, bus_alone: EmbeddedEngines, tokens: TokenCounter
+) -> None:
+    source = OneMemory()
+    settings = quick_settings(bus_alone.redis_url, health_port=0)
+    executor = Executor(bus, settings.prefix)
+    count, age = (sample(name, stream="queries") for name in ("unanswered", "unanswered_age_seconds"))
+    async with (
+        serving(settings, opened_with(source, tokens)) as (small, _),
+        httpx.AsyncClient(base_url=small.observer.url or "", timeout=60) as client,
+    ):
+        found = await numbers(client)
+        assert (found[count], found[age]) == (0, 0)
+        source.gate.clear()
+        asked = await executor.ask({"fragment": "Who feeds the gulls?"})
+
+        async def waits() -> bool:
+            found = await numbers(client)
+            return found[count] == 1 and found[age] > 0.2
+
+        await until(waits, "a query that has waited for two refreshes")
+        source.gate.set()
+        await executor.ended(asked)
+
+        async def none_waits() -> bool:
+            found = await numbers(client)
+            return (found[count], found[age]) == (0, 0)
+
+        await until(none_waits, "nothing waits")
+    await executor.close()
 
 
 async def test_scrapes_at_the_same_time_are_each_whole(health: httpx.AsyncClient) -> None:

@@ -101,15 +101,14 @@ async def test_a_role_that_may_make_neither_schemas_nor_roles_fills_one_that_was
     await pool.execute(f"CREATE ROLE {role} LOGIN")
     try:
         plain_dsn = urlunsplit(urlsplit(empty_database)._replace(netloc=f"{role}@"))
-        decisions = [m for m in shipped_migrations() if m.name.startswith("decisions/")]
         make = f'CREATE SCHEMA "orion_recall" AUTHORIZATION {role}'
         with pytest.raises(RecordError, match=make):
-            await migrate(plain_dsn, decisions)
+            await migrate(plain_dsn)
         await pool.execute("CREATE SCHEMA orion_recall")
         with pytest.raises(RecordError, match=f'GRANT USAGE, CREATE ON SCHEMA "orion_recall" TO {role}'):
-            await migrate(plain_dsn, decisions)
+            await migrate(plain_dsn)
         await pool.execute(f"DROP SCHEMA orion_recall; {make}")
-        assert await migrate(plain_dsn, decisions) == [m.name for m in decisions]
+        assert await migrate(plain_dsn) == [m.name for m in shipped_migrations()]
     finally:
         await pool.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 

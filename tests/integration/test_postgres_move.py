@@ -29,12 +29,15 @@ ROWS: Mapping[str, str] = {
     "entity_merges": "(tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded) "
     "VALUES ('acme', 'entity', 'bob', 'Bob', 'Robert', 'Robert', 'robert')",
     "memory_successions": "(tenant, newer, older, confidence, found_by) VALUES ('acme', 'm2', 'm1', 0.8, 'rule')",
+    "memory_succession_history": "(tenant, newer, older, confidence, state, found_by, since) "
+    "VALUES ('acme', 'm2', 'm1', 0.8, 'candidate', 'rule', now())",
     "memory_forgets": "(tenant, kind, actor) VALUES ('acme', 'session', 'ana')",
     "memory_forget_ids": "(forget, memory_id) VALUES (1, 'm1')",
     "keyword_lengths": "(tenant, text_terms, context_terms, measured_at) VALUES ('acme', 12, 30, now())",
     "projections": "(copy, kind, position) VALUES ('here', 'index', 1)",
     "copy_requests": "(copy, kind, task) VALUES ('here', 'index', 'check')",
     "memory_history": "(tenant, memory_id, version, op) VALUES ('acme', 'm1', 1, 'add')",
+    "recall_profiles": "(hash, profile, text) VALUES ('h', 'reflect.v1', 'name: reflect.v1')",
     "outbox": "(tenant, memory_id, op) VALUES ('acme', 'm1', 'upsert')",
     "memories": "(tenant, id, text, kind, text_hash, content_hash, occurred_at) "
     "VALUES ('acme', 'm1', 'Ana oiled the crane.', 'world', 'a', 'b', '2026-11-01')",
@@ -75,7 +78,7 @@ async def test_all_rows_of_an_earlier_version_are_moved_and_nothing_is_left_behi
 
     pool = await open_pool(empty_database, name="test", max_size=1)
     try:
-        assert [one.corr_id for one in await DecisionLog(pool).latest()] == ["before"]
+        assert [one.corr_id for one in (await DecisionLog(pool).latest()).decisions] == ["before"]
         record = Record(pool)
         stored = await record.store([compose(MemoryV1(id="m2", text="Bo came."), "acme")])
         assert stored.position == 2, "numbers go on where they were"
@@ -270,19 +273,18 @@ async def test_tables_of_another_role_are_left_to_that_role(empty_database: str,
 async def test_a_login_that_may_make_no_schema_is_told_what_to_do(empty_database: str, there: Connection) -> None:
     role = f"plain_{uuid4().hex[:8]}"
     await there.execute(f"CREATE ROLE {role} LOGIN; GRANT CREATE ON SCHEMA public TO {role}; SET ROLE {role}")
-    decisions = [one for one in shipped_migrations() if one.name.startswith("decisions/")]
-    await apply_as_before(there, decisions)
+    await apply_as_before(there)
     await there.execute("RESET ROLE")
     plain = empty_database.replace("//orion@", f"//{role}@")
     try:
         with pytest.raises(
             RecordError, match=r"CREATE SCHEMA .* let everything stay .* ORION_POSTGRES_SCHEMA=public"
         ):
-            await migrate(plain, decisions)
+            await migrate(plain)
         stays = Settings.read(postgres_dsn=plain, postgres_schema="public")
-        assert await migrate(stays.dsn or "", decisions) == []
+        assert await migrate(stays.dsn or "") == []
         await there.execute(f"CREATE SCHEMA orion_recall AUTHORIZATION {role}")
-        assert len(await migrate(plain, decisions)) == 1
+        assert len(await migrate(plain)) == 1
         assert await relations(there, "public") == {}
     finally:
         await there.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")

@@ -14,7 +14,7 @@ from serving import OneMemory, opened_with, quick_settings, serving
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 
-QUESTION = {"fragment": "Who feeds the gulls?"}
+QUESTION = {"fragment": "Who feeds the gulls?", "session_id": "s-1"}
 
 
 async def test_a_recall_is_sent_as_spans_and_metrics_when_an_endpoint_is_set(
@@ -42,6 +42,18 @@ async def test_a_recall_is_sent_as_spans_and_metrics_when_an_endpoint_is_set(
                 for stage in ("understand", "search", "fuse", "fetch", "compare", "rank", "select")
             ]
         )
+        recall = collector.attributes("recall")
+        assert (recall["gen_ai.operation.name"], recall["openinference.span.kind"]) == (
+            "search_memory",
+            "RETRIEVER",
+        )
+        assert (recall["gen_ai.memory.record.count"], recall["gen_ai.conversation.id"]) == (1, "s-1")
+        assert recall["gen_ai.memory.store.id"] == recall["orion.recall.tenant"] == "default"
+        source = collector.attributes("recall.source.vector")
+        assert (source["gen_ai.operation.name"], source["gen_ai.data_source.id"]) == ("retrieval", "vector")
+        # This worker has no record: nothing is stored.
+        store = collector.attributes("store")
+        assert (store["gen_ai.operation.name"], store["gen_ai.memory.record.count"]) == ("create_memory", 0)
         assert {"orion.recall.recalls", "orion.recall.stage.duration", "orion.recall.in_hand"} <= (
             collector.metric_names()
         )

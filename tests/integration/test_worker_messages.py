@@ -328,6 +328,17 @@ async def test_an_unknown_profile_falls_back_to_the_default_one_and_that_is_reco
     assert decided["profile_hash"] == service.profiles[used].content_hash
 
 
+async def test_a_decision_tells_how_far_the_copies_were_and_which_model_decided(
+    executor: Executor, service_database: Connection, service: Service
+) -> None:
+    decided = (await settled(executor, service_database, await executor.ask(QUESTION))).decision
+    assert decided["read_at"] == {part.kind: part.position for part in service.projections}
+    assert decided["read_at"].keys() == {"index", "graph"}
+    embedder = service.opened.embedder
+    assert decided["build"]["model"] == embedder.name
+    assert decided["build"]["weights"] == embedder.weights_sha256[:12]
+
+
 async def test_fields_that_nobody_knows_are_ignored_and_counted(executor: Executor) -> None:
     payload = QUESTION | {"mood": "grey", "options": {"colour": 1, "include": {"smell": True}}}
     ended = await executor.ended(await executor.ask(payload, flavour="mint"))

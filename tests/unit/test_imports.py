@@ -22,6 +22,7 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
         "sources memory decisions",
         "external recall",
         "serving evaluation sample prompt schemas",
+        "console",
         "cli __main__",
     )
 )

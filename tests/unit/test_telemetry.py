@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,6 @@ from orion_recall.telemetry import JsonLines, TextLines, continue_trace, log_to_
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
-
-
-@pytest.fixture
-def package_logger() -> Iterator[logging.Logger]:
-    """The package's logger; it and OpenTelemetry's are put back as they were."""
-    loggers = [logging.getLogger(name) for name in ("orion_recall", "opentelemetry")]
-    before = [(logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
-    yield loggers[0]
-    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
-        logger.handlers[:], logger.level, logger.propagate = handlers, level, propagate
 
 
 def record(message: str, *args: object, **extra: object) -> logging.LogRecord:

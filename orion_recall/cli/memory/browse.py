@@ -214,7 +214,7 @@ def _kind(memory: Memory) -> str:
 def _uses(details: MemoryDetails) -> str:
     last = f", last at {details.accessed_at:%Y-%m-%d %H:%M:%S} UTC" if details.accessed_at else ""
     told = f"; feedback: {details.used} used, {details.wrong} wrong" if details.used or details.wrong else ""
-    return f"{counted(details.accesses, 'time')} among the first{last}{told}"
+    return f"{counted(details.accesses, 'time')}{last}{told}"
 
 
 def _time(seconds: float | None) -> datetime | None:

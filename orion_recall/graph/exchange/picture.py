@@ -119,14 +119,20 @@ async def _strongest(graph: TenantGraph, max_nodes: int) -> tuple[list[str], lis
 
 def page(part: Subgraph, *, title: str) -> str:
     """The whole page as HTML."""
-    script, style = ((_HERE / f"picture.{ending}").read_text("utf-8") for ending in ("js", "css"))
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
+    script, style = _script_and_style()
     return Template((_HERE / "picture.html").read_text("utf-8")).substitute(
-        policy=policy, title=escape(title), style=style, script=script, data=_embedded(_data(part))
+        policy=page_policy(), title=escape(title), style=style, script=script, data=_embedded(_data(part))
     )
+
+
+def page_policy() -> str:
+    """The content security policy of the page, which stands in it: its own script and style alone."""
+    script, style = map(_hash, _script_and_style())
+    return f"default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
+
+
+def _script_and_style() -> tuple[str, str]:
+    return (_HERE / "picture.js").read_text("utf-8"), (_HERE / "picture.css").read_text("utf-8")
 
 
 def _hash(text: str) -> str:

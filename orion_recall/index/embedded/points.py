@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 import qdrant_edge as qe
 
+from orion_recall.index.embedded.graph_search import params_of
 from orion_recall.index.passages import OF, tenants_of
 from orion_recall.index.points import TOKENS, IndexPoint, ids_of
 from orion_recall.index.told import TOLD, ToldCondition, told_conditions
@@ -65,18 +66,22 @@ def token_vectors(width: int) -> qe.EdgeVectorParams:
     )
 
 
-def dense_request(vector: Sequence[float], scope: Scope, limit: int, min_score: float) -> qe.QueryRequest:
-    """Memories nearest by cosine."""
-    query = qe.Query.Nearest(list(vector), using="dense")
-    return qe.QueryRequest(query=query, limit=limit, filter=scope_filter(scope), score_threshold=min_score)
-
-
-def passages_request(vector: Sequence[float], scope: Scope, min_score: float, limit: int) -> qe.QueryRequest:
-    """Memories and further passages of memories nearest by cosine."""
+def dense_request(
+    shard: qe.EdgeShard,
+    vector: Sequence[float],
+    scope: Scope,
+    limit: int,
+    min_score: float,
+    *,
+    with_passages: bool = False,
+) -> qe.QueryRequest:
+    """Memories nearest by cosine, `with_passages` further passages as well, looked for as `graph_search` says."""
+    wanted = scope_filter(scope, with_passages=with_passages)
     return qe.QueryRequest(
         query=qe.Query.Nearest(list(vector), using="dense"),
         limit=limit,
-        filter=scope_filter(scope, with_passages=True),
+        filter=wanted,
+        params=params_of(shard, wanted, limit),
         score_threshold=min_score,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -16,7 +16,6 @@ from orion_recall.index.embedded.points import (
     max_sim_request,
     names_request,
     passages_of_request,
-    passages_request,
     sparse_batch,
     speakers_request,
     titled_request,
@@ -75,15 +74,18 @@ class EdgeReads:
         self._live.checked()
         self._live.refuse_another_model()
         if self._live.has_values(OF):
-            wanted = partial(passages_request, vector, scope, min_score)
-            return await self._search.best(
-                limit, lambda most: self._nearest(lambda: wanted(most)), self._memories_of
-            )
-        return await self._nearest(lambda: dense_request(vector, scope, limit, min_score))
 
-    async def _nearest(self, request: Callable[[], qe.QueryRequest]) -> list[tuple[int, float]]:
+            def among_passages(most: int) -> Awaitable[list[tuple[int, float]]]:
+                return self._nearest(
+                    lambda shard: dense_request(shard, vector, scope, most, min_score, with_passages=True)
+                )
+
+            return await self._search.best(limit, among_passages, self._memories_of)
+        return await self._nearest(lambda shard: dense_request(shard, vector, scope, limit, min_score))
+
+    async def _nearest(self, request: Callable[[qe.EdgeShard], qe.QueryRequest]) -> list[tuple[int, float]]:
         shard = self._live.checked()
-        return await self._readers.run(lambda: _scores(shard.query(request())))
+        return await self._readers.run(lambda: _scores(shard.query(request(shard))))
 
     async def _memories_of(self, passages: Sequence[int]) -> Mapping[int, int]:
         """The memories of passages, by their keys."""
@@ -101,7 +103,7 @@ class EdgeReads:
             return {}
         if not (keys := self._views.may_have_passages(keys)):
             return {}
-        found = await self._nearest(lambda: passages_of_request(vector, tenant, keys, compared_for(keys)))
+        found = await self._nearest(lambda _: passages_of_request(vector, tenant, keys, compared_for(keys)))
         return nearest(found, keys)
 
     async def search_sparse(

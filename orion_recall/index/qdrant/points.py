@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     FieldIndex = qm.KeywordIndexParams | qm.IntegerIndexParams | qm.FloatIndexParams
 
 
+_LEAST_EF, _ACORN_UP_TO = 400, 0.8
+
+
 class QdrantRequests:
     """Builds values of the client's `models`, and reads its answers."""
 
@@ -117,10 +120,20 @@ class QdrantRequests:
             query=self._models.NearestQuery(nearest=list(vector)),
             using="dense",
             filter=self.scope_filter(scope, with_passages=True),
+            params=self._among_neighbours(),
             limit=limit,
             score_threshold=min_score,
             with_payload=False,
         )
+
+    def _among_neighbours(self) -> qm.SearchParams:
+        """How a server searches its graph: of a part of all points through neighbours of neighbours as well.
+
+        Without it a filter cuts the graph, and much of what is nearest is not found (`embedded/graph_search.py`).
+        """
+        models = self._models
+        acorn = models.AcornSearchParams(enable=True, max_selectivity=_ACORN_UP_TO)
+        return models.SearchParams(hnsw_ef=_LEAST_EF, acorn=acorn)
 
     def passages_query(
         self, vector: Sequence[float], tenant: str, keys: Sequence[int], limit: int

@@ -46,7 +46,7 @@ class Matcher:
     """Tells whether an entry holds what is forgotten."""
 
     def __init__(self, target: Target, ids: Collection[str], default_tenant: str) -> None:
-        self._target, self._ids, self._default = target, frozenset(ids), default_tenant
+        self._target, self.ids, self._default = target, frozenset(ids), default_tenant
         names = "|".join(re.escape(one) for one in target.values)
         self._names = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE) if target.kind == "person" else None
 
@@ -58,7 +58,7 @@ class Matcher:
         tenants = found.under(("tenant",))
         if tenants and self._target.tenant not in tenants:
             return False
-        if not self._ids.isdisjoint(text for _, text in found.texts):
+        if not self.ids.isdisjoint(text for _, text in found.texts):
             return True
         if self._names is not None:
             return any(self._names.search(text) for _, text in found.texts)
@@ -232,7 +232,7 @@ def _without_words(fields: _Fields, matcher: Matcher) -> dict[bytes, bytes]:
     try:
         envelope = json.loads(fields[b"envelope"])
         payload = cast("dict[str, Any]", envelope["payload"])
-        envelope["payload"] = blanked(payload, with_asker=matcher.is_by(payload))
+        envelope["payload"] = blanked(payload, with_asker=matcher.is_by(payload), ids=matcher.ids)
         if envelope["payload"] == payload:
             return dict(fields)
         return {b"envelope": json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()}

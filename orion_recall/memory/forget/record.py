@@ -74,7 +74,8 @@ _AROUND: Mapping[str, LiteralString] = {
         AND memory_id IN (SELECT memory_id FROM memory_forget_ids WHERE forget = $2)""",
     "request receipts": """
         DELETE FROM memory_requests r WHERE tenant = $1 AND EXISTS (
-            SELECT FROM jsonb_array_elements(r.receipt -> 'results') AS one
+            SELECT FROM jsonb_array_elements(
+                CASE jsonb_typeof(r.receipt -> 'results') WHEN 'array' THEN r.receipt -> 'results' END) AS one
             JOIN memory_forget_ids f ON f.forget = $2 AND f.memory_id = one ->> 'id')""",
     "feedback": """
         UPDATE recall_feedback b SET note = NULL, actor = NULL
@@ -98,6 +99,8 @@ _PERSON_MERGES: LiteralString = """
 DELETE FROM entity_merges WHERE tenant = $1
 AND (alias_label ~* $2 OR alias ~* $2 OR merged_into ~* $2 OR canonical ~* $2)
 """
+# Their answers repeat decisions as they were. Who still waits for one is told to ask again.
+_RECALLS_AGAIN: LiteralString = "DELETE FROM copy_requests WHERE task = 'recall'"
 # Every name that the memories give, and those of them that have merges.
 _MERGED_NAMES: LiteralString = """
 WITH given AS (
@@ -251,10 +254,15 @@ class ForgetRecord:
                     told(place, await self._run(statement, target.tenant))
 
     async def blank_decisions(self) -> int:
-        """Blanks the words of the decisions in the log; how many rows were changed."""
+        """Blanks the words of the decisions in the log; how many rows were changed.
+
+        Decisions that were asked again are deleted, of whatever they are.
+        """
         ids = await self.ids()
         with translate("blanking decisions"):
-            return await blank_decisions(self._connection, self.target.decisions(ids))
+            changed = await blank_decisions(self._connection, self.target.decisions(ids))
+            await self._connection.execute(_RECALLS_AGAIN)
+        return changed
 
     async def ids(self) -> tuple[str, ...]:
         """The memories of this forgetting."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
+from orion_recall.engines.replay_folders import delete_left
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.forget.bus import ForgetBus, Matcher
 from orion_recall.memory.forget.record import ForgetRecord
@@ -104,6 +105,7 @@ class Forgetting:
         await RecordStorage(self._stores.connection, report, full=full).rewrite()
         if self._bus is not None:
             await self._bus.rewrite(report)
+        self._add_replays(report)
         self._add_others(report)
         if not report.unfinished:
             await self.record.finish(report.counts)
@@ -172,11 +174,21 @@ class Forgetting:
                 report.add("bus: waiting messages", remains=f"{waiting} messages", until="a worker serves them")
                 report.unfinished.append(f"{waiting} messages that hold it wait for a worker: run this again then")
 
+    def _add_replays(self, report: Report) -> None:
+        """Copies that replays have made: those of killed ones go."""
+        gone, in_use = delete_left(self._settings.data_dir)
+        if gone:
+            report.add("folders of replays", gone, "folders of killed ones")
+        if in_use:
+            report.add("folders of replays", remains=f"all that {in_use} running have", until="they end")
+
     def _add_others(self, report: Report) -> None:
         """Places that are not reached from here."""
         settings, never = self._settings, "cannot be reached from here"
         report.add("backups and exports", remains=f"all that they have; {never}", until="you delete them")
         report.add("readers of replies and decisions", remains=f"their copies; {never}", until="they delete them")
+        if any((settings.data_dir / "replays").glob("*.json")):
+            report.add("reports of replays", remains="questions that were not redacted", until="you delete them")
         report.add("disks", remains="freed blocks of deleted files", until="the file system writes over them")
         if settings.mappings is not None or settings.timeline_table != "collapse_mirror":
             report.add("mapped stores", remains=f"all that they have; {never}", until="their owners delete it")

@@ -24,6 +24,7 @@ TABLES: tuple[LiteralString, ...] = (
     "memory_access",
     "memory_extractions",
     "memory_successions",
+    "memory_succession_history",
     "memory_forget_ids",
     "memory_forgets",
     "entity_merges",

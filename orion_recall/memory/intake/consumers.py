@@ -9,7 +9,7 @@ from opentelemetry.trace import Tracer
 
 from orion_recall.bus.commit import CommitPort
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
-from orion_recall.bus.group_reader import GroupReader
+from orion_recall.bus.group_reader import Backlog, GroupReader
 from orion_recall.bus.signing.callers import Callers
 from orion_recall.memory.intake.change import DeleteHandler, UpdateHandler
 from orion_recall.memory.intake.feedback import FeedbackHandler
@@ -78,6 +78,11 @@ class IntakeConsumers:
     def in_flight(self) -> Mapping[str, int]:
         """Entries in flight, by what they bring."""
         return {name: loop.in_flight for name, loop in self._loops.items()}
+
+    @property
+    def backlogs(self) -> Mapping[str, Backlog]:
+        """Entries that are not answered, by what they bring, once they were looked at."""
+        return {name: reader.backlog for name, reader in self._readers.items() if reader.backlog is not None}
 
     @property
     def lost(self) -> Mapping[str, int]:

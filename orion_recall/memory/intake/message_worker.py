@@ -15,7 +15,7 @@ from orion_recall.bus.commit import Commit, CommitPort, Committed, ReplyAddress
 from orion_recall.bus.delivery import Deliveries, Delivery
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import Callers
-from orion_recall.contracts import ErrorInfo
+from orion_recall.contracts import ErrorInfo, MemoryReceiptV1
 from orion_recall.errors import (
     ErrorKind,
     FailedMessage,
@@ -28,7 +28,13 @@ from orion_recall.memory.intake.handler import Handler
 from orion_recall.memory.intake.record_failures import failed, is_away, may_pass
 from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged, sleep
-from orion_recall.telemetry import ATTRIBUTE_COMMIT, span_of
+from orion_recall.telemetry import (
+    ATTRIBUTE_COMMIT,
+    ATTRIBUTE_OPERATION,
+    ATTRIBUTE_RECORDS,
+    OPERATIONS_OF_MESSAGES,
+    span_of,
+)
 
 log = logging.getLogger("orion_recall.memory")
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 2.0
@@ -138,6 +144,10 @@ class MessageWorker:
         """End the span, and log. The receipt has gone out before."""
         span = delivery.traced.span
         span.set_attribute(ATTRIBUTE_COMMIT, result)
+        if span.is_recording() and (operation := OPERATIONS_OF_MESSAGES.get(self._name)) is not None:
+            span.set_attribute(ATTRIBUTE_OPERATION, operation)
+            if isinstance(receipt, MemoryReceiptV1):
+                span.set_attribute(ATTRIBUTE_RECORDS, receipt.stored + receipt.updated + receipt.deleted)
         span.end()
         fields = {
             "correlation_id": delivery.received.correlation_id[:200],

@@ -85,8 +85,8 @@ class ListedMemory:
 class MemoryDetails:
     """Everything that the record holds about a memory, live or not.
 
-    `replaced` are the memories that it superseded; `accesses` counts answers that had it among the first; `used`
-    and `wrong` count feedback; `extraction_due` is the extractor that it waits for.
+    `replaced` are the memories that it superseded; `accesses` counts answers that had it among the first fifty;
+    `used` and `wrong` count feedback; `extraction_due` is the extractor that it waits for.
     """
 
     memory: Memory

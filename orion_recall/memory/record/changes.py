@@ -192,6 +192,7 @@ async def delete(
         await connection.execute(sql.ERASE, tenant, full)
         await connection.execute(sql.ERASE_HISTORY, tenant, full)
         await connection.execute(successions_sql.ERASE, tenant, full)  # the reasons have words of the texts
+        await connection.execute(successions_sql.ERASE_FORMER, tenant, full)
     return [
         ChangeVerdict(id=name, status="deleted", position=positions[name])
         if name in held

@@ -113,3 +113,6 @@ WHERE e.tenant = $1 AND (e.newer = $2 OR e.older = $2) ORDER BY e.at, e.newer, e
 ERASE: LiteralString = """
 DELETE FROM memory_successions WHERE tenant = $1 AND (newer = ANY($2::text[]) OR older = ANY($2::text[]))
 """
+ERASE_FORMER: LiteralString = """
+DELETE FROM memory_succession_history WHERE tenant = $1 AND (newer = ANY($2::text[]) OR older = ANY($2::text[]))
+"""

@@ -94,6 +94,13 @@ class OwnCopies:
         positions += [shared.reached for _, shared in self._shared.values()]
         return min(positions, default=math.inf)
 
+    def positions(self) -> dict[str, int]:
+        """The position of each of them by its kind, as `applied_position` found it last for those of others."""
+        found = {part.kind: part.position for part in self._own}
+        for part, shared in self._shared.values():
+            found[part.kind] = shared.reached
+        return found
+
     def reached(self, positions: Mapping[int, int]) -> None:
         """Takes positions that others read, by copy number; a copy of this worker alone needs none."""
         self.applied_position()

@@ -52,6 +52,7 @@ class Freshness:
         self._learnt_to = math.inf
         self.stream = TombstoneStream(redis, blocking, settings.tombstone_stream, tombstones)
         tombstones.applied_position, tombstones.reached = self._copies.applied_position, self._copies.reached
+        tombstones.positions = self._copies.positions
 
     async def before_serving(self) -> None:
         """Reads what was changed after the copies' positions: from the bus, and from a record that answers."""

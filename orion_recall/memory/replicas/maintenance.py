@@ -1,4 +1,4 @@
-"""Maintenance requests (check, repair, rewrite, take, compact) from a command to a copy's worker."""
+"""Requests (check, repair, rewrite, take, compact, recall) from a command to a copy's worker."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from orion_recall.errors import RecordError, SourceError
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.values import JsonValue
 
-Task = Literal["check", "repair", "rewrite", "take", "compact"]
+Task = Literal["check", "repair", "rewrite", "take", "compact", "recall"]
 
 # A worker polls every second, and gives a heartbeat every five while it works on a request.
 HEARTBEAT_EVERY_S = 5.0
 _SILENT_S = 20.0
 _POLL_S = 0.2
 
-_ASK: LiteralString = "INSERT INTO copy_requests (copy, kind, task) VALUES ($1, $2, $3) RETURNING id"
-# Requests whose command was killed stay.
-_TIDY: LiteralString = "DELETE FROM copy_requests WHERE asked_at < now() - interval '1 day'"
+_ASK: LiteralString = "INSERT INTO copy_requests (copy, kind, task, given) VALUES ($1, $2, $3, $4) RETURNING id"
+# Requests whose command was killed stay, and the answer to a recall repeats the words of its decision. Who waits
+# for an answer takes it within a second.
+_TIDY: LiteralString = """
+DELETE FROM copy_requests WHERE ended_at < now() - interval '1 minute' OR asked_at < now() - interval '1 day'
+"""
 _STATE: LiteralString = """
 SELECT done, total, ended_at IS NOT NULL AS ended, result, error,
     extract(epoch FROM clock_timestamp() - coalesce(seen_at, asked_at))::float8 AS silent_s
@@ -36,7 +39,7 @@ UPDATE copy_requests SET seen_at = now() WHERE id = (
       AND (seen_at IS NULL OR seen_at < now() - make_interval(secs => $3))
     ORDER BY id LIMIT 1
     FOR UPDATE SKIP LOCKED
-) RETURNING id, task
+) RETURNING id, task, given
 """
 _HEARTBEAT: LiteralString = "UPDATE copy_requests SET seen_at = now(), done = $2, total = $3 WHERE id = $1"
 _END: LiteralString = "UPDATE copy_requests SET ended_at = now(), result = $2, error = $3 WHERE id = $1"
@@ -44,10 +47,11 @@ _END: LiteralString = "UPDATE copy_requests SET ended_at = now(), result = $2, e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRequest:
-    """One request, claimed by the worker that answers it."""
+    """One request, claimed by the worker that answers it. `given` is what its task is about, if anything."""
 
     id: int
     task: Task
+    given: Mapping[str, JsonValue] | None = None
 
 
 class CopyRequests:
@@ -57,10 +61,13 @@ class CopyRequests:
         self._pool = pool
 
     async def claim(self, copy: str, kind: str) -> CopyRequest | None:
-        """Claims the next request for a copy."""
+        """Claims the next request for a copy. Answers that nobody has taken for a minute are deleted."""
         async with borrow(self._pool, "looking for requests") as connection:
+            await connection.execute(_TIDY)
             row = await connection.fetchrow(_CLAIM, copy, kind, _SILENT_S)
-        return None if row is None else CopyRequest(id=row["id"], task=cast("Task", row["task"]))
+        if row is None:
+            return None
+        return CopyRequest(id=row["id"], task=cast("Task", row["task"]), given=row["given"])
 
     async def heartbeat(self, request: CopyRequest, done: int, total: int) -> None:
         """Heartbeat of a request, with its progress."""
@@ -80,6 +87,7 @@ class CopyRequests:
         kind: str,
         task: Task,
         *,
+        given: Mapping[str, JsonValue] | None = None,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> Mapping[str, JsonValue]:
         """Asks, and waits for the answer; `progress` gets how many are done, and of how many.
@@ -88,7 +96,7 @@ class CopyRequests:
         """
         async with borrow(self._pool, "asking a worker") as connection:
             await connection.execute(_TIDY)
-            request = await connection.fetchval(_ASK, copy, kind, task)
+            request = await connection.fetchval(_ASK, copy, kind, task, given)
         try:
             while True:
                 async with borrow(self._pool, "waiting for a worker") as connection:

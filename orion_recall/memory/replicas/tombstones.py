@@ -38,8 +38,9 @@ _SWEEP_EVERY_S = 120.0
 class Tombstones:
     """The tombstones that this worker knows.
 
-    `applied_position` gives the position that all of its copies have applied, infinity without copies. `reached` is
-    called with positions of copies that others may write, by copy number.
+    `applied_position` gives the position that all of its copies have applied, infinity without copies; `positions`
+    that of each, by kind, as `applied_position` last found it. `reached` is called with positions of copies that
+    others may write, by copy number.
     """
 
     def __init__(self) -> None:
@@ -47,6 +48,7 @@ class Tombstones:
         self._highest = 0
         self._swept_at, self._swept_to = time.monotonic(), 0.0
         self.applied_position: Callable[[], float] = lambda: math.inf
+        self.positions: Callable[[], Mapping[str, int]] = dict[str, int]
         self.reached: Callable[[Mapping[int, int]], None] = lambda _: None
 
     def add(self, positions: Mapping[int, int]) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from orion_recall.memory.succession.values import WEEKDAYS
 from orion_recall.memory.succession.word_lists import (
     ADDITIONS,
     AMOUNTS_AFTER,
@@ -15,17 +16,22 @@ from orion_recall.memory.succession.word_lists import (
     LEAVES,
     CueKind,
 )
-from orion_recall.text.normal import STOP_WORDS
+from orion_recall.text.normal import STOP_WORDS, words
+from orion_recall.when.vocabulary import MONTHS
 
 Heard = CueKind | Literal["adds", "leaves"]
 Phrases = Mapping[str, tuple[tuple[Heard, tuple[str, ...]], ...]]
-"""Phrases by their first word: what each says, and its further words; `_` is any."""
+"""Phrases by their first word: what each says, and its further words; `_` is any, `#` one with a digit first."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+|; ")
 # "Because of Genoa I've pushed your script back": Genoa is why, and not what.
 _CAUSE = re.compile(
     r"\b(?:because of|due to|owing to|thanks to|on account of|wegen|à cause de|a causa de)\b.{0,60}?"
     r"(?=[,.;:!?]|\b(?:i|we|he|she|they|it)\b|$)"
+)
+_LEFT = re.compile(
+    r"\b(?:switch(?:ed|es|ing)|mov(?:ed|es|ing)|chang(?:ed|es|ing)|migrat(?:ed|es|ing)|gone over|went over) from "
+    r"(?P<left>.{1,60}?)(?= to\b|[.,;:!?]|$)"
 )
 _SAYS_CHANGE: frozenset[Heard] = frozenset(("change", "switch", "amount", "shift", "handover", "end", "present"))
 _ENDS: frozenset[Heard] = frozenset(("end",))
@@ -34,6 +40,7 @@ _LEAVING: frozenset[Heard] = frozenset(("end", "leaves"))
 _OF_BEFORE = frozenset("it it's its this that that's these those they they're both all he he's she she's".split())
 _OBJECTS = frozenset("the my our your his her their this these those all".split())
 _HAPPENED: frozenset[Heard] = frozenset(("end", "shift", "amount"))
+_BEGINNINGS = (*WEEKDAYS, *MONTHS, "today", "tomorrow")
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until before".split())
 _NEGATED = frozenset(("any more", "anymore", "any longer"))
 _NO = frozenset("not no never nobody nothing none without cannot can't hardly".split())
@@ -41,8 +48,9 @@ _NO = frozenset("not no never nobody nothing none without cannot can't hardly".s
 
 def _read_phrases() -> Phrases:
     found: dict[str, list[tuple[Heard, tuple[str, ...]]]] = {}
-    listed: list[tuple[Heard, str]] = [*CUES.items(), ("adds", ADDITIONS), ("leaves", LEAVES)]
-    for kind, text in listed:
+    from_then_on = "|".join(f"from {one} on|from {one} onwards" for one in _BEGINNINGS)
+    others: list[tuple[Heard, str]] = [("change", from_then_on), ("adds", ADDITIONS), ("leaves", LEAVES)]
+    for kind, text in (*CUES.items(), *others):
         for phrase in text.split("|"):
             first, *rest = phrase.replace("-", " ").split()
             found.setdefault(first, []).append((kind, tuple(rest)))
@@ -66,6 +74,12 @@ def without_causes(folded: str) -> str:
     return _CAUSE.sub(" ", folded)
 
 
+def left_in(folded: str) -> frozenset[str]:
+    """The words of what is left in the folded text: gym in "I switched from the gym to climbing"."""
+    left = [word for one in _LEFT.finditer(folded) for word in words(one["left"])]
+    return frozenset(left) - STOP_WORDS
+
+
 def heard_in(said: Sequence[str]) -> frozenset[Heard]:
     """What the phrases in the folded words say. "Never stop", "when we close" and "fired up" say no change."""
     return frozenset(phrases_in(said))
@@ -82,7 +96,7 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
             continue
         following = said[place + 1] if place + 1 < len(said) else ""
         for kind, rest in _PHRASES[word]:
-            if kind in found or (rest and rest[0] != following and rest[0] != "_"):
+            if kind in found or (rest and rest[0] != following and rest[0] not in "_#"):
                 continue
             end = place + 1 + len(rest)
             if not _goes_on(said, place + 1, rest):
@@ -100,7 +114,9 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
 def _goes_on(said: Sequence[str], place: int, rest: Sequence[str]) -> bool:
     """Whether the words from there on are the rest of a phrase."""
     after = said[place : place + len(rest)]
-    return len(after) == len(rest) and all(one in ("_", other) for one, other in zip(rest, after, strict=True))
+    return len(after) == len(rest) and all(
+        one in ("_", other) or (one == "#" and other[:1].isdigit()) for one, other in zip(rest, after, strict=True)
+    )
 
 
 def _stays(said: Sequence[str], after: int) -> bool:

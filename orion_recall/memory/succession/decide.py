@@ -7,17 +7,22 @@ different values of one kind? A shared subject is needed always.
 from __future__ import annotations
 
 import math
-from bisect import bisect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from orion_recall.memory.succession.reading import Reading, Span, stem
+from orion_recall.memory.succession.evidence import (
+    FAMILY_STEMS,
+    TELLING,
+    UNKNOWN,
+    Evidence,
+    Nearness,
+    evidence_of,
+    leaves_another,
+)
+from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.reasons import seen_in
 from orion_recall.memory.succession.word_lists import (
     EVENTS,
-    FAMILIES,
-    FAMILY_VALUES,
     NEED_A_SUBJECT,
     ONE_VALUED,
     CueKind,
@@ -39,58 +44,14 @@ _CUE: Mapping[CueKind | None, float] = {
     "weak": 0.1,
     None: -0.4,
 }
-_TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", "handover", "end"))
-_CHANGES: frozenset[CueKind] = _TELLING - {"handover"}
 _HANDOVER: frozenset[CueKind] = frozenset(("handover",))
-_ALIKE, _CLOSE = 0.5, 0.33
+_ALIKE, _SAME, _LEAST_SHARED = 0.5, 0.6, 0.3
 _RESTATES = 0.4
 _NEAR = 3
 UNTOLD = 0.45
 """The most that a likeness gets where nothing says that something is new."""
 _MOVED_WEIGHT = -0.3
-_STRONG, _LEAST_SHARED = 0.7, 0.3
 _NOTHING: frozenset[str] = frozenset()
-_STEMS = {name: frozenset(stem(word) for word in listed.split()) for name, listed in FAMILIES.items()}
-_RANKS_FROM = (1, 2, 3, 4, 6, 11)
-_RANKS = (0.6, 0.45, 0.2, 0.0, -0.4, -0.9)
-_WORD_RANKS = (0.0, 0.0, -0.1, -0.2, -0.3, -0.4)
-_TIMED = ("clock", "date", "weekday")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nearness:
-    """How near the older text is among the older memories, where that was looked for.
-
-    `cosine` of the two texts; `rank` of the older one by it, `word_rank` by words, both from 1. `shares` are the
-    shares of the memories looked at that have a term, as far as they are known.
-    """
-
-    cosine: float | None = None
-    rank: int | None = None
-    word_rank: int | None = None
-    shares: Mapping[str, float] = field(default_factory=dict[str, float])
-
-    def rarity(self, term: str) -> float:
-        """1 for a term that hardly any memory looked at has, 0 for one that half of them have."""
-        return max(0.0, 1.0 - 2.0 * max(0.0, self.shares.get(term, 0.0) - 0.1))
-
-    @property
-    def is_first(self) -> bool:
-        """Whether it is one of the two nearest, as far as that was looked for."""
-        return self.cosine is None or (self.rank is not None and self.rank <= 2 and self.cosine >= _CLOSE)
-
-    @property
-    def weight(self) -> float:
-        """What it adds to the evidence."""
-        by_words = 0.0 if self.word_rank is None else _WORD_RANKS[bisect(_RANKS_FROM, self.word_rank) - 1]
-        if self.cosine is None:
-            return by_words
-        close = max(-0.6, min(0.9, 3.0 * (self.cosine - 0.35)))
-        place = -0.9 if self.rank is None else _RANKS[bisect(_RANKS_FROM, self.rank) - 1]
-        return max(close + place, -0.9 if self.word_rank is None else by_words - 0.4)
-
-
-UNKNOWN = Nearness()
 
 
 class Judgement(NamedTuple):
@@ -117,88 +78,18 @@ def judge(new: Reading, old: Reading, near: Nearness = UNKNOWN) -> Judgement | N
     return best
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Evidence:
-    """What two spans have in common, and in what they differ.
-
-    `strong` are shared stems that say something; `things` those of them that are no words of a shared family;
-    `told` those of these that are no names. `functional` are shared families of one value at a time, `clash` the
-    types of values that differ. `cites`: the newer one names the older one's date. `concerned`: whom the older one
-    names leaves or takes over.
-    """
-
-    cues: frozenset[CueKind]
-    subject: float
-    likeness: float
-    strong: tuple[str, ...]
-    told: tuple[str, ...]
-    things: tuple[str, ...]
-    families: frozenset[str]
-    functional: frozenset[str]
-    clash: tuple[str, ...]
-    cites: bool
-    concerned: bool
-
-    @property
-    def timed_clash(self) -> bool:
-        """Whether they tell different times."""
-        return any(kind in self.clash for kind in _TIMED)
-
-    @property
-    def restates(self) -> bool:
-        """Whether the newer one tells another value of what the older one told, in words of the same family."""
-        return any(kind in self.clash for family in self.functional for kind in FAMILY_VALUES.get(family, ()))
-
-
-def _evidence(new: Span, old: Span, one: Reading, near: Nearness) -> _Evidence:
-    shared = {
-        term: min(weight, old.weights[term]) * near.rarity(term)
-        for term, weight in new.weights.items()
-        if term in old.weights
-    }
-    strong = tuple(term for term, weight in shared.items() if weight >= _STRONG)
-    families = new.families & old.families
-    if "handover" in new.cues:
-        families -= {"workspace"}  # "her desk" is her work
-    clash = [kind for kind, values in new.values.items() if (had := old.values.get(kind)) and not values <= had]
-    if "name" in clash and not any("name" in FAMILY_VALUES.get(family, ()) for family in families & ONE_VALUED):
-        clash.remove("name")  # two texts mostly name different people
-    if "money" in old.values and not clash and "number" in new.values:
-        clash.append("money")
-    cues = set(new.cues)
-    if not any(kind in old.values for kind in _TIMED):
-        cues.discard("shift")
-    if not {"number", "money"}.intersection(clash):
-        cues.discard("amount")
-    if new.renewed.intersection(strong):
-        cues.add("present")
-    subject = sum(shared.values())
-    leaving = new.leaving & old.named
-    return _Evidence(
-        cues=frozenset(cues),
-        subject=subject,
-        likeness=subject / (min(sum(new.weights.values()), sum(old.weights.values())) or 1.0),
-        strong=strong,
-        told=tuple(term for term in strong if term not in new.names and not _of(term, families)),
-        things=tuple(term for term in strong if not _of(term, families)),
-        families=families,
-        functional=families & ONE_VALUED,
-        clash=tuple(clash),
-        cites=bool(cues & _CHANGES and new.values.get("date", _NOTHING) & old.values.get("date", _NOTHING)),
-        concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name})),
-    )
-
-
 def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) -> Judgement | None:
-    seen = _evidence(new, old, one, near)
+    seen = evidence_of(new, old, one, near)
     is_alike = near.cosine is not None and near.cosine >= _ALIKE
-    of_kind = not new.families & ONE_VALUED or bool(seen.functional)
+    of_kind = not new.families & ONE_VALUED or bool(seen.functional - (set() if seen.strong else NEED_A_SUBJECT))
     is_nearest = near.cosine is None or near.rank == 1
     # Whoever swaps a day for another has not changed what he said of a third.
     other_day = seen.timed_clash and not seen.cites
     replaces = "switch" in seen.cues and of_kind and is_nearest and not other_day
-    if _contradicts(new, old) or not (
-        seen.strong or seen.functional or seen.cites or seen.concerned or is_alike or replaces
+    if (
+        _contradicts(new, old)
+        or leaves_another(new, old, seen)
+        or not (seen.strong or seen.functional or seen.cites or seen.concerned or is_alike or replaces)
     ):
         return None
     z = -2.6 + _CUE[_strongest(seen.cues)] + (0.3 if len(seen.cues - {"weak", "present"}) > 1 else 0.0)
@@ -210,7 +101,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     moved = "shift" in seen.cues and seen.told and seen.timed_clash
     z += max(near.weight, _MOVED_WEIGHT) if moved else near.weight
     confidence = round(1 / (1 + math.exp(-1.6 * z)), 3)
-    if not seen.cues & _TELLING and not seen.concerned and not _tells_otherwise(new, old, seen, near):
+    if not seen.cues & TELLING and not seen.concerned and not _tells_otherwise(new, old, seen, near):
         confidence = min(confidence, UNTOLD)  # however near: nothing says that something is new
     elif not (replaces or _is_anchored(new, old, one, other, seen, near)):
         confidence = min(confidence, UNTOLD)  # something is new, but not what the older one tells
@@ -225,16 +116,17 @@ def _contradicts(new: Span, old: Span) -> bool:
     return bool(new.replaced) and new.replaced.isdisjoint(told)
 
 
-def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: _Evidence, near: Nearness) -> bool:
+def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence, near: Nearness) -> bool:
     """Whether what the newer one says is new is what the older one tells.
 
     It is by a date that it cites, by who leaves, by a value of the same attribute, or by the subject of the
     sentence that says the change. Of long texts and of one common word alone that is not enough.
     """
-    if seen.cites or seen.concerned:
+    telling = seen.cues & TELLING
+    hands_no_post_over = telling == _HANDOVER and not other.whole.role
+    if seen.cites or (seen.concerned and not hands_no_post_over):
         return True
-    telling = seen.cues & _TELLING
-    if telling == _HANDOVER and not other.whole.role:
+    if hands_no_post_over:
         return False
     if "end" in telling and telling <= {"end", "handover"} and "end" in other.whole.cues and not seen.timed_clash:
         return False  # both say that it is over
@@ -245,11 +137,16 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: _Evid
     if _by_others(new, old, one, other, seen):
         return False
     nearest = near.cosine is None or (near.rank == 1 and near.cosine >= _ALIKE)
+    of_many = bool(seen.functional) and seen.functional <= NEED_A_SUBJECT
+    if of_many and not things and near.cosine is not None and near.cosine < _SAME:
+        return False  # everything has a price: both must tell of the same thing
     if seen.restates and (things or nearest or not seen.functional <= NEED_A_SUBJECT):
         return True
     if "shift" in telling and seen.timed_clash and nearest and (things or seen.functional):
         return True
-    changed = {family for family in seen.families if _STEMS[family] & new.changed}
+    if _renews(new, old, seen, near):
+        return True
+    changed = {family for family in seen.families if FAMILY_STEMS[family] & new.changed}
     if telling and changed & seen.functional - NEED_A_SUBJECT:
         return True
     if "shift" in telling and seen.timed_clash and changed & EVENTS:
@@ -259,15 +156,25 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: _Evid
     return bool(things) and near.is_first
 
 
-def _by_others(new: Span, old: Span, one: Reading, other: Reading, seen: _Evidence) -> bool:
+def _renews(new: Span, old: Span, seen: Evidence, near: Nearness) -> bool:
+    """Whether the nearest text is of what the newer one calls new: "new fluid protocol, number 4"."""
+    is_same = bool(new.renewed) and near.rank == 1 and new.renewed <= old.weights.keys()
+    return is_same and (bool(seen.clash) or len(seen.things) > 1)
+
+
+def _by_others(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> bool:
     """Whether each of two speakers tells it of himself."""
     if one.speaker == other.speaker or new.families & old.families & EVENTS or (seen.told and seen.timed_clash):
         return False
-    of_self = new.owned or one.first_name in new.actors
-    return of_self and (old.owned or other.first_name in old.actors)
+    return _is_of_self(new, one) and _is_of_self(old, other)
 
 
-def _subject_weight(new: Span, seen: _Evidence, near: Nearness, *, replaces: bool) -> float:
+def _is_of_self(span: Span, reading: Reading) -> bool:
+    """Whether its speaker tells of himself, or of what is his."""
+    return span.owned or reading.first_name in span.actors
+
+
+def _subject_weight(new: Span, seen: Evidence, near: Nearness, *, replaces: bool) -> float:
     """Whether both are about the same thing."""
     z = 0.8 * min(seen.subject, 2.5) + 0.8 * seen.likeness
     z += 0.3 * min(len(seen.families), 2) + (0.5 if seen.functional else 0.0)
@@ -285,12 +192,12 @@ def _subject_weight(new: Span, seen: _Evidence, near: Nearness, *, replaces: boo
     return z
 
 
-def _change_weight(new: Span, old: Span, seen: _Evidence, near: Nearness) -> float:
+def _change_weight(new: Span, old: Span, seen: Evidence, near: Nearness) -> float:
     """Whether the newer one says that something is new, or tells another value."""
     z = 0.35 * min(len(seen.clash), 2) + (0.4 if _restated(new, old, seen) else 0.0)
-    if not seen.cues & _TELLING and not _tells_otherwise(new, old, seen, near):
+    if not seen.cues & TELLING and not _tells_otherwise(new, old, seen, near):
         z -= 1.5
-    if new.once and not seen.cues & _TELLING:
+    if new.once and not seen.cues & TELLING:
         z -= 0.6
     if "shift" in seen.cues and seen.told and seen.timed_clash:
         z += 0.6
@@ -301,19 +208,21 @@ def _change_weight(new: Span, old: Span, seen: _Evidence, near: Nearness) -> flo
     return z + 1.3 * seen.cites + 0.9 * seen.concerned + 1.2 * (seen.concerned and old.role)
 
 
-def _restated(new: Span, old: Span, seen: _Evidence) -> bool:
+def _restated(new: Span, old: Span, seen: Evidence) -> bool:
     return seen.restates and seen.likeness >= _LEAST_SHARED and not (new.once or old.once)
 
 
-def _tells_otherwise(new: Span, old: Span, seen: _Evidence, near: Nearness) -> bool:
+def _tells_otherwise(new: Span, old: Span, seen: Evidence, near: Nearness) -> bool:
     """Whether it tells another value of the same thing, or says of the very same thing what is so now."""
     if _restated(new, old, seen) and seen.things:
+        return True
+    if _renews(new, old, seen, near):
         return True
     same = bool(seen.told or seen.functional - NEED_A_SUBJECT)
     return "present" in seen.cues and same and bool(seen.clash) and near.is_first
 
 
-def _speaker_weight(new: Span, old: Span, one: Reading, other: Reading, seen: _Evidence) -> float:
+def _speaker_weight(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> float:
     """Whether it is about the same people."""
     z = 0.0
     if one.speaker and other.speaker:
@@ -321,11 +230,6 @@ def _speaker_weight(new: Span, old: Span, one: Reading, other: Reading, seen: _E
     if new.kin != old.kin:
         z -= 0.3 if new.kin & old.kin or (not new.kin and new.names & old.names) else 1.2
     return z + _actor_fit(new, old, one, other, seen.cues)
-
-
-def _of(term: str, families: frozenset[str]) -> bool:
-    """Whether a stem is one of the families' own words."""
-    return any(term in _STEMS[family] for family in families)
 
 
 def _strongest(cues: frozenset[CueKind] | set[CueKind]) -> CueKind | None:
@@ -342,6 +246,6 @@ def _actor_fit(
         return 0.0
     if cues & {"handover", "end", "shift"} or new.families & old.families & EVENTS:
         return 0.0
-    if new.owned and old.owned and one.speaker == other.speaker:
+    if one.speaker == other.speaker and _is_of_self(new, one) and _is_of_self(old, other):
         return 0.0
     return -0.4 if new.addresses else -1.0

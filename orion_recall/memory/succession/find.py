@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from orion_recall.memory.succession.decide import LEAST, UNTOLD, Nearness, judge
+from orion_recall.memory.succession.decide import LEAST, UNTOLD, judge
+from orion_recall.memory.succession.evidence import Nearness
 from orion_recall.memory.succession.reading import Reading
 
 MOST = 3

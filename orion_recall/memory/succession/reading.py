@@ -9,28 +9,28 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from orion_recall.memory.extraction.role_lists import PERSONS, PETS
 from orion_recall.memory.succession.clauses import (
     Heard,
     changed_in,
     heard_in,
+    left_in,
     phrases_in,
     sentences_of,
     without_causes,
 )
+from orion_recall.memory.succession.posts import holders_before
 from orion_recall.memory.succession.values import MONEY, VERSION, values_of
 from orion_recall.memory.succession.word_lists import (
     FAMILIES,
     GENERAL_WORDS,
-    GETS,
     GREETINGS,
     LEAVE_WORDS,
     NEW,
     ONE_VALUED,
     ROLES,
-    SEATS,
     TALK_WORDS,
     TRANSACTIONS,
     CueKind,
@@ -50,13 +50,12 @@ _TITLES = frozenset("dr mr mrs ms miss madame monsieur prof professor sir frau h
 _NOBODY: frozenset[str] = frozenset()
 _QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]{40,}"|“[^”\n]{40,}”|«[^»\n]{40,}»|\[[^\]\n]{20,}\]', re.DOTALL)
 _FEW_WORDS = 60
+_SHORTEST_PLURAL = 4
+_MOST_RENEWED = 3
 _WRITTEN = re.compile(r"\w+(?:['’-]\w+)*")
 _KNOWN = frozenset("the that this your his her their its".split())
 _SECOND_PERSON = frozenset("you your yours you're you'll".split())
 _OTHER_SMALL_WORDS = small_words("french") | small_words("german") | small_words("spanish")
-
-
-_HANDOVER: frozenset[Heard] = frozenset(("handover",))
 _TIMED = frozenset(("clock", "weekday", "date"))
 _HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
 _FAMILIES_OF: dict[str, frozenset[str]] = {}
@@ -92,6 +91,7 @@ class Span:
     role: bool
     changed: frozenset[str]
     replaced: frozenset[str]
+    left: frozenset[str]
     phrases: Mapping[Heard, str]
     written: Mapping[str, str]
 
@@ -224,8 +224,8 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
     phrases: dict[Heard, str] = {}
     for sentence in stated:
         phrases = {**phrases_in(sentence), **phrases}
-    heard, replaced = frozenset(phrases), _replaced(said, names)
-    heard |= _HANDOVER if replaced else frozenset[Heard]()
+    replaced = _holders_before(sentences, speaker, names)
+    heard: frozenset[Heard] = frozenset((*phrases, "handover")) if replaced else frozenset(phrases)
     return Span(
         weights=weights,
         families=frozenset(families),
@@ -244,6 +244,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         role=not ROLES.isdisjoint(said),
         changed=frozenset(map(stem, changed_in(stated))),
         replaced=frozenset(one["value"].rstrip(".,") for one in _INSTEAD.finditer(folded)),
+        left=left_in(folded),
         phrases=phrases,
         written=_written(text),
     )
@@ -272,6 +273,8 @@ def _called(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]:
 def families_of(word: str, following: str = "") -> frozenset[str]:
     """The families that a folded word is of, alone or with the word after it."""
     families = _FAMILIES_OF.get(word, _NOBODY)
+    if not families and len(word) > _SHORTEST_PLURAL and word[-1] == "s":
+        families = _FAMILIES_OF.get(word[:-1], _NOBODY)
     if word in FIRST_OF_TWO:
         families |= _FAMILIES_OF.get(f"{word}_{following}", _NOBODY)
     return families
@@ -292,19 +295,10 @@ def _leaving(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> f
     return frozenset(found)
 
 
-def _replaced(said: Sequence[str], names: frozenset[str]) -> frozenset[str]:
+def _holders_before(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
     """The folded names of those whose post somebody gets, as in "Ravi gets Sheila's chair"."""
-    found: set[str] = set()
-    for place, (word, following) in enumerate(pairwise(said)):
-        bare = without_possessive(word)
-        if (
-            bare != word
-            and bare in names
-            and following in SEATS
-            and not GETS.isdisjoint(said[max(0, place - 3) : place])
-        ):
-            found.add(bare)
-    return frozenset(found)
+    own = next(iter(speaker.split()), "")
+    return _NOBODY.union(*(holders_before(words(one.casefold()), own, names) for one in sentences))
 
 
 def _renewed(said: Sequence[str]) -> frozenset[str]:
@@ -312,7 +306,8 @@ def _renewed(said: Sequence[str]) -> frozenset[str]:
     found: set[str] = set()
     for before, (place, word) in zip(("", *said), enumerate(said), strict=False):
         if word in NEW and before not in _KNOWN:
-            found.update(map(stem, said[place + 1 : place + 3]))
+            named = takewhile(lambda one: one not in STOP_WORDS, said[place + 1 : place + 1 + _MOST_RENEWED])
+            found.update(map(stem, named))
     return frozenset(found)
 
 

@@ -5,9 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from orion_recall.memory.succession.word_lists import WEEKDAYS
 from orion_recall.text.normal import without_possessive
 
+WEEKDAYS: dict[str, str] = {
+    word: day
+    for day, listed in {
+        "monday": "monday mondays mon lundi montag lunes",
+        "tuesday": "tuesday tuesdays tue tues mardi dienstag martes",
+        "wednesday": "wednesday wednesdays wed mercredi mittwoch miércoles",
+        "thursday": "thursday thursdays thu thur thurs jeudi donnerstag jueves",
+        "friday": "friday fridays fri vendredi freitag viernes",
+        "saturday": "saturday saturdays sat samedi samstag sonnabend sábado",
+        "sunday": "sunday sundays sun dimanche sonntag domingo",
+    }.items()
+    for word in listed.split()
+}
+"""The days of the week in four languages, by word."""
 _NUMBER_WORDS = {
     name: str(number)
     for number, name in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)

@@ -13,7 +13,8 @@ shift: another time; end: it is over; handover: another person; weak: only with 
 
 CUES: dict[CueKind, str] = {
     "change": """
-        no _ for me | from _ on | from _ onwards | as from | no longer | not any more | not anymore | any
+        no _ for me | from # on | from then on | from then onwards | as from | no longer | not any more
+        | not anymore | any
         more | anymore | any longer | instead | from now on | from today | from today on | from tomorrow |
         from tomorrow on | from this week | from this month | as of today | as of now | as of | with effect
         from | starting today | starting tomorrow | changed my | moved _ to | moved _ _ to | changed our |
@@ -67,18 +68,24 @@ CUES: dict[CueKind, str] = {
         quits | gave up | given up | giving up | dropped | got rid of | sold | sell it | lost my | lost the
         | died | is dead | gone | gone for good | stolen | closed | closes | has shut | shut down | shut |
         retired | retires | bankrupt | bust | ended | is over | are over | split up | broke up | divorced |
-        separated | withdrew | withdrawn | expired | cancelled my | resigned | resigns | handed in my notice
+        separated | withdrew | withdrawn | expired | cancelled my | resigned | resigns | handed in _ notice
+        | handed _ notice in
         | given notice | gave notice | fired | laid off | on leave | on sabbatical | parental leave | has
         left | have left | left for | had to leave | leaves | is leaving | are leaving | i'm leaving | moved
-        away | moved out | moved on | unsubscribed | deleted | discontinued | passed away | double booked |
-        double-booked | can't come | can't make it | won't come | won't be coming | won't make it | won't
-        happen | won't be there | doctor's orders | annulé | annulée | quitte | a quitté | terminé |
+        away | moved out | moved on | unsubscribed | deleted | discontinued | passed away
+        | can't come | can't make it | won't come | won't be coming | won't make it | won't
+        happen | won't be there | pulled out | pulling out | backed out | can't make the | can't make half
+        | let's leave it | give it a miss | written off | to the scrapyard | to the scrappy | to the scrap
+        | for scrap | doctor's orders
+        | annulé | annulée | quitte | a quitté | terminé |
         abgesagt | fällt aus | gekündigt | verlässt | verlassen | cancelado | cancelada | dejado | deja |
         annullato
     """,
     "handover": """
         took over | takes over | taking over | taken over | take over | taking it over | handed over
-        | hands over | handed | hand over | handed it | steps in | stepped in | stepping in | filling in
+        | hands over | handed _ over | handed _ _ over | handed _ _ _ over | handed it over | hand over
+        | handed it to | steps in | stepped in | stepping in
+        | filling in
         | fills in | succeeds | succeeded | her chair | his chair | her desk | his desk | her job | his job
         | her role | his role | her place | his place | in charge now | becomes | is the new | as the new
         | becomes the | does it now | responsible now | instead of him | instead of her
@@ -101,7 +108,9 @@ IDIOMS = """
     changed them | changed me | gave up on | won't give up | never give up | stop there | now that | now
     let's | now we can | is used to | are used to | be used to | was used to | up to you | up to me | now
     and then | now and again | every now | right now | until now | till now | by now | just now | for now |
-    even now | gone to bed | gone to sleep | gone to school | gone to work | gone on | gone home | gone out
+    even now | gone quiet | gone silent | is off sick | is off that
+    | is off this | is off next | gone to bed | gone to sleep | gone to school | gone to work | gone on
+    | gone home | gone out
 """
 """Phrases that say no change, though a phrase in them does."""
 
@@ -123,7 +132,8 @@ TALK_WORDS = frozenset(
 LEAVES = """
     has left | have left | left | leaves | is leaving | retired | retires | is retiring | resigned | resigns
     | gone | has gone | moved away | moved out | on leave | parental leave | on sabbatical | died
-    | passed away | fired | laid off | quit | quits | cancelled | canceled | called off
+    | passed away | fired | laid off | quit | quits | cancelled | canceled | called off | handed in _ notice
+    | handed _ notice in
     | is off | was off | bankrupt | has shut | shut | quitte | a quitté | verlässt | verlassen | gekündigt
     | cancelado | deja
 """
@@ -145,10 +155,6 @@ ENDS_BEFORE = frozenset(
     """.split("|")
 )
 """Phrases whose subject stands before them: what follows is not over."""
-
-SEATS = frozenset("desk chair job role place post position office seat".split())
-GETS = frozenset("gets get got has takes took given inherits inherited fills filled".split())
-"""Words of "Ravi gets Sheila's desk": whoever gets another's seat takes over."""
 
 NEW = frozenset("new nouveau nouvelle nouvel neu neue neuer neues nuevo nueva".split())
 
@@ -178,7 +184,7 @@ FAMILIES: dict[str, str] = {
     "price": """
         price prices cost costs fee fees rate rent pay pays paid salary wage wages charge charges fare
         membership budget euro euros dollar dollars pound pounds € $ £ daily monthly quote estimate an_hour
-        a_month a_day per_hour per_day per_month a_year ticket tickets
+        a_month a_day per_hour per_day per_month a_year ticket tickets money quoted quotes
     """,
     "training": """
         rehearse rehearses rehearsal répète répétons répétition probe proben ensayo ensayamos practice
@@ -311,21 +317,6 @@ NEED_A_SUBJECT = frozenset(
 TRANSACTIONS = frozenset("invoice invoices bought paid ordered order receipt bill bills sold booked signed".split())
 """Words of what happens once: such a text restates nothing, whatever number it tells."""
 
-WEEKDAYS: dict[str, str] = {
-    word: day
-    for day, listed in {
-        "monday": "monday mondays mon lundi montag lunes",
-        "tuesday": "tuesday tuesdays tue tues mardi dienstag martes",
-        "wednesday": "wednesday wednesdays wed mercredi mittwoch miércoles",
-        "thursday": "thursday thursdays thu thur thurs jeudi donnerstag jueves",
-        "friday": "friday fridays fri vendredi freitag viernes",
-        "saturday": "saturday saturdays sat samedi samstag sonnabend sábado",
-        "sunday": "sunday sundays sun dimanche sonntag domingo",
-    }.items()
-    for word in listed.split()
-}
-"""The days of the week in four languages, by word."""
-
 EVENTS = frozenset("training meeting concert deadline trip parcel opening visit".split())
 """Families of what is arranged: whoever says that it is moved, it is the same."""
 
@@ -335,7 +326,7 @@ ROLES = frozenset(
         tutor adviser advisor doctor dentist therapist contact accountant bookkeeper owner maintainer lawyer
         agent landlord landlady cleaner hairdresser babysitter nanny assistant secretary treasurer president
         captain conductor host organiser organizer representative buyer supplier responsible charge runs leads
-        manages reports
+        manages reports deputy
     """.split()
 )
 """Words for what somebody is to others: one who leaves makes room for another."""

@@ -165,6 +165,8 @@ async def _load(
                 done += chunk.count(b"\n")
                 progress(done, total)
 
+        if table.refilled:
+            await connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 (our own name)
         await connection.copy_to_table(saved.name, source=rows(), columns=saved.columns)
         done += saved.rows
         if table.serial is not None:
@@ -180,6 +182,8 @@ async def _load(
 
 async def _refuse_filled(connection: Connection, tables: Sequence[Table]) -> None:
     for table in tables:
+        if table.refilled:
+            continue
         if await connection.fetchval(f"SELECT EXISTS (SELECT FROM {table.name})"):  # noqa: S608 (our own name)
             raise BackupError(
                 f"the record is not empty ({table.name} has rows): restore into a new one, by another data folder "

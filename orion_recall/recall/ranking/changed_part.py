@@ -141,7 +141,8 @@ class AskedChanges:
         about = [one for one in newer.stems if one in _KIN or one in old.names]
         found = (older.found - self._elements.of_stems(about) if about else older.found) or older.found
         if not found:
-            return _UNKNOWN
+            # A question that has none ("where are we going in August?") asks for the one thing that a text tells.
+            return 1.0 if not self._elements.each and old.tells_one_thing else _UNKNOWN
         missing = [self._elements.each[place] for place in found - newer.found]
         share = 1.0 - _untouched(missing, old, new) / self._elements.weight(found) if missing else 1.0
         return max(0.0, min(1.0, (share - _LEAST) / (_ENOUGH - _LEAST)))

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from orion_recall.memory.succession.clauses import Heard, heard_in
+from orion_recall.memory.succession.posts import hands_a_post_over
 from orion_recall.memory.succession.reading import FIRST_OF_TWO, families_of, stem
 from orion_recall.memory.succession.values import values_of
 from orion_recall.memory.succession.word_lists import FAMILIES, GENERAL_WORDS, GREETINGS
@@ -24,6 +25,7 @@ READ_CHARS = 1000
 _KEPT, _KEPT_WORDS = 2048, 8192
 _BEGINNING = 60
 _FEW_WORDS = 35
+_EXCLAMATION = 2
 _SHORTEST = 3
 _NOBODY: frozenset[str] = frozenset()
 _HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
@@ -96,16 +98,21 @@ class Said:
     @cached_property
     def hands_over(self) -> bool:
         """Whether it says that somebody takes the place of another."""
-        return "handover" in self._heard and "change" not in self._heard
+        by_phrase = "handover" in self._heard and "change" not in self._heard
+        return by_phrase or hands_a_post_over(self._words)
 
     @cached_property
     def _heard(self) -> frozenset[Heard]:
         return heard_in(self._words)
 
+    def __len__(self) -> int:
+        """How many words it has."""
+        return len(self._words)
+
     @property
     def is_short(self) -> bool:
         """Whether it states one thing."""
-        return len(self._words) <= _FEW_WORDS
+        return len(self) <= _FEW_WORDS
 
 
 class MemoryReading:
@@ -123,6 +130,11 @@ class MemoryReading:
     def clauses(self) -> tuple[Said, ...]:
         """Its clauses that have a subject of their own."""
         return self._parts(_CLAUSE_END)
+
+    @property
+    def tells_one_thing(self) -> bool:
+        """Whether one of its clauses alone is more than an exclamation."""
+        return sum(len(one) > _EXCLAMATION for one in self.clauses) == 1
 
     @cached_property
     def statements(self) -> tuple[Said, ...]:

@@ -208,12 +208,10 @@ def moved(item: ScoredCandidate, score: float) -> ScoredCandidate:
     parts, weights = dict(item.parts), dict(item.weights)
     parts.pop(PART, None)
     weights.pop(PART, None)
-    total, before = sum([weights[name] for name in parts]), combine(parts, weights)
     score = _rounded(score)
-    if score > before:
-        parts[PART], weights[PART] = 1.0, total * (score - before) / (1.0 - score)
-    elif score < before:
-        parts[PART], weights[PART] = 0.0, total * (before - score) / score
+    moving = moving_part(sum([weights[name] for name in parts]), combine(parts, weights), score)
+    if moving is not None:
+        parts[PART], weights[PART] = moving
     return ScoredCandidate(
         candidate=item.candidate,
         memory=item.memory,
@@ -222,6 +220,18 @@ def moved(item: ScoredCandidate, score: float) -> ScoredCandidate:
         weights=weights,
         held_until=item.held_until,
     )
+
+
+def moving_part(whole: float, before: float, score: float) -> tuple[float, float] | None:
+    """The value of the part `succession` and the weight with which it gives the score; None: it is that already.
+
+    `whole` is the sum of the other parts' weights, `before` the score without it.
+    """
+    if score > before:
+        return 1.0, whole * (score - before) / (1.0 - score)
+    if score < before:
+        return 0.0, whole * (before - score) / score
+    return None
 
 
 def outdated(scored: Sequence[ScoredCandidate]) -> dict[int, int]:

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orion_recall.contracts import CanaryV1, ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
+from orion_recall.recall.report.asked import asked, scope_name
+from orion_recall.recall.report.candidates import candidates_of
 from orion_recall.recall.report.confidence import cascade_json, confidence_json, no_answer_json
-from orion_recall.recall.report.query_text import KeptText
+from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
 from orion_recall.recall.report.reply import backend_counts, source_stats
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
@@ -18,7 +20,10 @@ from orion_recall.values import Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
-    """Facts of a query that are known before it is answered; `query` is None when it could not be read."""
+    """Facts of a query that are known before it is answered; `query` is None when it could not be read.
+
+    `candidates` is how many of them its decision keeps.
+    """
 
     decision_id: str
     corr_id: str
@@ -37,6 +42,8 @@ class RequestFacts:
     worker: str | None = None
     shadow_of: str | None = None
     canary: CanaryV1 | None = None
+    build: Mapping[str, str] | None = None
+    candidates: int = 0
 
 
 _FULL_TEXT = KeptText()
@@ -84,20 +91,41 @@ def decision(
         "worker": facts.worker,
         "shadow_of": facts.shadow_of,
         "canary": facts.canary,
+        "build": facts.build,
+        "read_at": (recalled.basis.read_at or None) if recalled and recalled.basis else None,
+        "candidates": candidates_of(recalled, facts.candidates) if recalled and facts.candidates else None,
+        **_asked(facts, text, outcome, recalled, kept_text),
     }
     stage_ms = {**(recalled.stage_ms if recalled else {}), "total": latency_ms}
     found = _recall_fields(recalled, kept_text) if recalled else _NOTHING
     return RecallDecisionV1(**fields, stage_ms=stage_ms, **found)
 
 
+def _asked(
+    facts: RequestFacts, text: str, outcome: Outcome, recalled: Recalled | None, kept_text: KeptText
+) -> Mapping[str, Any]:
+    """What was asked, and why it cannot be asked again."""
+    query = facts.query
+    told, is_whole = asked(query, recalled, kept_text) if query else (None, False)
+    why = None
+    if query is None or outcome == "invalid":
+        why = "the query could not be read"
+    elif not kept_text.is_full:
+        why = f"query text is not kept (ORION_QUERY_TEXT={kept_text.mode})"
+    elif len(text) > QUERY_CHARS:
+        why = f"of the query the first {QUERY_CHARS:,} characters are kept"
+    elif not is_whole or not kept_text.keeps(text) or not kept_text.keeps(query.intent):
+        why = "words of the query are redacted (ORION_REDACT)"
+    return {"asked": told, "not_replayable": why}
+
+
 _NOTHING: Mapping[str, Any] = {"selected_ids": [], "backend_counts": {}, "dropped": {}}
 
 
 def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
-    scope = recalled.scope
     items, cascade = recalled.selection.items, recalled.cascade
     return {
-        "scope": "session" if scope.session_id else "user" if scope.user_id else "global",
+        "scope": scope_name(recalled.scope),
         "selected_ids": [item.scored.memory.id for item in items],
         "selected": [
             SelectedV1(

@@ -107,7 +107,6 @@ def _candidates(recalled: Recalled, result: PassResult) -> dict[str, Any]:
         _ranked(item, recalled, place, confidences.get(item.candidate.key), is_kept=item.candidate.key in kept)
         for place, item in enumerate(ranked, start=1)
     ]
-    left_out = _left_out(result, {item.candidate.key for item in recalled.ranked})
     others = [
         {
             **_of(candidate, memory),
@@ -115,7 +114,9 @@ def _candidates(recalled: Recalled, result: PassResult) -> dict[str, Any]:
             **_before(item, is_merged=recalled.cascade is not None and recalled.cascade.is_merged),
             "dropped": {"reason": reason, "for": names.get(for_key or 0)},
         }
-        for candidate, memory, item, reason, for_key in left_out
+        for candidate, memory, item, reason, for_key in left_out(
+            result, {item.candidate.key for item in recalled.ranked}
+        )
     ]
     return {
         "why": _why(recalled),
@@ -142,7 +143,7 @@ def _may_name(recalled: Recalled) -> Callable[[int], bool]:
     return {item.candidate.key for item in recalled.ranked}.__contains__
 
 
-def _left_out(
+def left_out(
     result: PassResult, ranked: set[int]
 ) -> list[tuple[Candidate, MemoryView, ScoredCandidate | None, DropReason, int | None]]:
     """Candidates dropped before the final order that may be named, best first: by score, then by fused score."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from orion_recall.memory.succession.decide import SUCCEEDS
 from orion_recall.memory.succession.reasons import plain
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.scoring.candidates import ScoredCandidate
@@ -14,7 +15,7 @@ from orion_recall.values import SuccessionLink
 
 MOST_TOLD = 3
 _CLOSER = 0.01  # cosines that differ by less are the same to people
-_BY: dict[str, str] = {
+FOUND_BY: dict[str, str] = {
     "vector": "by meaning",
     "lexical": "by words",
     "rdf": "in the graph",
@@ -98,20 +99,29 @@ def _reasons(
     # Of a path all steps are told: the first alone may have nothing to do with the memory at its end.
     steps = item.candidate.statements[: 5 if item.candidate.path > 0 else 1]
     said = [f"the graph says {', then '.join(map(one_line, steps))}"] if steps else []
-    succession = _succession(item, now, may_name)
+    succession = _succession(item, now, may_name, has_moved=values.get("succession", 0.0) > 0)
     return [_found(item, layer), *_named(item, values), *said, *succession, _age(item.memory.ts, now)]
 
 
-def _succession(item: ScoredCandidate, now: float, may_name: Callable[[int], bool]) -> list[str]:
-    """What it succeeds, or what succeeds it, the most confident first."""
+def _succession(
+    item: ScoredCandidate, now: float, may_name: Callable[[int], bool], *, has_moved: bool
+) -> list[str]:
+    """What it succeeds, or what succeeds it, the surest; a likeness alone where it `has_moved` the memory."""
     told: list[str] = []
     if item.held_until is not None:
         newer = _surest(one for one in item.memory.succeeded_by if one.at <= now and may_name(one.key))
         who = "" if newer is None else f": {one_line(newer.id)} says something newer ({_why(newer)})"
         told.append(f"outdated{who}")
-    if (older := _surest(one for one in item.memory.succeeds if may_name(one.key))) is not None:
+    links = [one for one in item.memory.succeeds if may_name(one.key)]
+    if (older := _surest(one for one in links if _is_sure(one))) is not None:
         told.append(f"it succeeds {one_line(older.id)} ({_why(older)})")
+    elif has_moved and len(links) == 1:  # of several likenesses it is not known which one it was
+        told.append(f"it may say something newer than {one_line(links[0].id)} ({_why(links[0])})")
     return told
+
+
+def _is_sure(link: SuccessionLink) -> bool:
+    return link.by == "hand" or link.confidence >= SUCCEEDS
 
 
 def _surest(links: Iterable[SuccessionLink]) -> SuccessionLink | None:
@@ -126,7 +136,9 @@ def _why(link: SuccessionLink) -> str:
 def _found(item: ScoredCandidate, layer: str | None) -> str:
     """The item's rank in each source, the best first."""
     ranks = sorted(item.candidate.ranks.items(), key=lambda one: (one[1], one[0]))
-    found = "found " + ", ".join(f"{ordinal(rank)} {_BY.get(source, f'by {source}')}" for source, rank in ranks)
+    found = "found " + ", ".join(
+        f"{ordinal(rank)} {FOUND_BY.get(source, f'by {source}')}" for source, rank in ranks
+    )
     if not ranks:
         found = "reached from what was found"
     return found if layer is None else f"{found} in the layer {layer}"
@@ -166,11 +178,12 @@ def _age(ts: float | None, now: float) -> str:
         return "undated"
     age = now - ts
     if age < 0:
-        return f"{_length(-age)} later than the time of the question"
-    return f"{_length(age)} old"
+        return f"{length(-age)} later than the time of the question"
+    return f"{length(age)} old"
 
 
-def _length(age: float) -> str:
+def length(age: float) -> str:
+    """So many seconds in the unit that one would say."""
     if age < 2 * _HOUR:
         return f"{age // 60:.0f} minutes" if age >= 120 else "1 minute"
     return f"{age // _HOUR:.0f} hours" if age < 2 * _DAY else f"{age // _DAY:.0f} days"

@@ -51,6 +51,10 @@ class KeptText:
             return self.redaction.optional(text) if self.mode == "full" else text
         return self._hash(text) if self.mode == "hash" else None
 
+    def keeps(self, text: str | None) -> bool:
+        """Whether nothing in a text is redacted."""
+        return not self.redaction.kinds or text is None or self.redaction.text(text) == text
+
     def error(self, error: MessageError) -> str:
         """What was wrong with a message, without quoting it where its text is not kept."""
         if self.is_full or not isinstance(error, InvalidMessage):

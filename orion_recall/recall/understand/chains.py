@@ -4,7 +4,8 @@ Read are, also mixed:
 - "Ana's sister's employer", "the employer of the sister of Ana", "the employer of Ana's sister";
 - "my sister's employer", which goes from the one who asks;
 - "who owns Fjord Labs", which goes back from it;
-- "my editor at Fjord Labs", which goes from there, else from the one who asks.
+- "my editor at Fjord Labs", which goes from there, else from the one who asks;
+- "where do I live", "whom does Ana report to", which go from the subject to its home, to her boss.
 
 What follows the last of them may be a further step ("where does Ana's sister work?"), or the other half of a name
 ("home town"), or neither. So a question gives several readings, the longest first; the first that has a path in the
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from orion_recall.graph.relation_words import is_role
+from orion_recall.graph.relation_words import is_role, role_of_clause
 from orion_recall.text.normal import STOP_WORDS, without_possessive
 from orion_recall.text.reported import SAYING
 from orion_recall.values import Chain
@@ -71,6 +72,29 @@ def chains(text: str, asker: str | None = None) -> tuple[Chain, ...]:
         if end > start and (readings := _readings(tokens, start, end)):
             return readings
         start = max(end, start + 1)
+    return _of_clause(tokens, asker)
+
+
+def _of_clause(tokens: Sequence[_Word], asker: str | None) -> tuple[Chain, ...]:
+    """What a clause asks of its subject: "where do I live", "whom does Ana report to"."""
+    for place in range(len(tokens) - 3):
+        if tokens[place].text not in ("where", "who", "whom") or tokens[place + 1].text not in (
+            "do",
+            "does",
+            "did",
+        ):
+            continue
+        start = end = place + 2
+        while end < len(tokens) and tokens[end].is_name and not tokens[end].is_possessive:
+            end += 1
+        seed: str | None = " ".join(word.written for word in tokens[start:end])
+        if tokens[start].text == "i":
+            seed, end = asker, start + 1
+        if not seed or end >= len(tokens):
+            continue
+        after = tokens[end + 1].text if end + 1 < len(tokens) else ""
+        if role := role_of_clause(tokens[place].text, tokens[end].text, after):
+            return (Chain(seed=seed, via=(role,), words=" ".join(one.written for one in tokens[place : end + 1])),)
     return ()
 
 

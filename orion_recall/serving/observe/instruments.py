@@ -23,6 +23,7 @@ from orion_recall.telemetry import (
     METRIC_DURATION,
     METRIC_FALLBACKS,
     METRIC_ITEMS,
+    METRIC_NO_ANSWERS,
     METRIC_RECALLS,
     METRIC_RESULTS,
     METRIC_SEARCHES,
@@ -50,6 +51,12 @@ class Instruments:
         self._items = Tally(meter, METRIC_ITEMS, "Memories in bundles", LABEL_PROFILE)
         self._fallbacks = Tally(
             meter, METRIC_FALLBACKS, "Searches that something else answered for the source", LABEL_SOURCE
+        )
+        self._no_answers = Tally(
+            meter,
+            METRIC_NO_ANSWERS,
+            "Answers withheld: nothing was asked, or nothing was sure enough",
+            LABEL_PROFILE,
         )
         self._results = Histogram(meter, METRIC_RESULTS, "Memories in a bundle", LABEL_PROFILE, _RESULTS)
         self._tokens = Tally(meter, METRIC_TOKENS, "Tokens of bundles", LABEL_PROFILE)
@@ -80,6 +87,8 @@ class Instruments:
                 self._sources.record(report.ms / 1000, report.source)
             if report.fallback is not None:
                 self._fallbacks.add(1, report.source)
+        if recalled.withheld is not None:
+            self._no_answers.add(1, profile)
         self._results.record(len(recalled.selection.items), profile)
         self._items.add(len(recalled.selection.items), profile)
         self._tokens.add(recalled.selection.tokens, profile)

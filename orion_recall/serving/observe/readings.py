@@ -5,13 +5,16 @@ They are read in the exporting thread: each is one number that the worker change
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from orion_recall.bus.channels import QueryChannels
 from orion_recall.bus.clock import BusClock
+from orion_recall.bus.group_reader import Backlog
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.memory.background.extraction import BackgroundExtraction
 from orion_recall.memory.replicas.projector import Projector
@@ -52,15 +55,20 @@ from orion_recall.telemetry import (
     METRIC_FENCED,
     METRIC_IN_FLIGHT,
     METRIC_LOST,
+    METRIC_MEMORY,
     METRIC_POISON,
     METRIC_PUBLISHED,
     METRIC_SLOTS,
     METRIC_SUBSCRIPTIONS_LOST,
     METRIC_TURNED_AWAY,
+    METRIC_UNANSWERED,
+    METRIC_UNANSWERED_AGE,
     METRIC_UNKNOWN_FIELDS,
     METRIC_UNPUBLISHED,
     METRIC_WAITING,
 )
+
+_STATM = Path("/proc/self/statm")
 
 Readings = Iterable[tuple[float, dict[str, str]]]
 
@@ -98,6 +106,9 @@ class ObservedService(Protocol):
     def projectors(self) -> Sequence[Projector]: ...
     @property
     def extractions(self) -> Sequence[BackgroundExtraction]: ...
+
+    @property
+    def backlogs(self) -> Mapping[str, Backlog]: ...
 
     @property
     def in_flight(self) -> Mapping[str, int]:
@@ -153,6 +164,11 @@ class Gauges:
         shown(
             METRIC_SLOTS, [slots], "", "Recalls that may be under way at once; fewer while the processor is short"
         )
+        told = "Entries on the bus that no worker has answered"
+        shown(METRIC_UNANSWERED, [_callback(self._unanswered)], "", told)
+        told = "How long the oldest entry that no worker has answered has waited; 0 where there is none"
+        shown(METRIC_UNANSWERED_AGE, [_callback(self._unanswered_age)], "s", told)
+        shown(METRIC_MEMORY, [_callback(_resident_bytes)], "By", "Memory of this process, where Linux tells it")
         shown(METRIC_IN_FLIGHT, [_callback(self._in_flight)], "", "Entries being worked on")
         shown(METRIC_DECISIONS_LAG, [_callback(self._lag)], "", "Decisions on the bus that are not in Postgres yet")
         shown(METRIC_COPY_LAG, [_callback(self._copy_lag)], "", "Outbox positions that a copy does not hold yet")
@@ -221,6 +237,15 @@ class Gauges:
         if sink is not None and sink.lag is not None:
             yield sink.lag, {}
 
+    def _unanswered(self) -> Readings:
+        for stream, backlog in self._running.backlogs.items():
+            yield backlog.count, {LABEL_STREAM: stream}
+
+    def _unanswered_age(self) -> Readings:
+        now = self._running.clock.now()
+        for stream, backlog in self._running.backlogs.items():
+            yield backlog.age_s(now), {LABEL_STREAM: stream}
+
     def _in_flight(self) -> Readings:
         for stream, count in self._running.in_flight.items():
             yield count, {LABEL_STREAM: stream}
@@ -250,6 +275,14 @@ class Gauges:
         if isinstance(embedder, CountsQueries):
             for size, count in enumerate(embedder.batches, start=1):
                 yield count, {LABEL_SIZE: str(size)}
+
+
+def _resident_bytes() -> Readings:
+    try:
+        pages = int(_STATM.read_text("ascii").split()[1])
+    except OSError:
+        return
+    yield pages * resource.getpagesize(), {}
 
 
 def _callback(read: Callable[[], Readings]) -> Callable[[CallbackOptions], Iterable[Observation]]:

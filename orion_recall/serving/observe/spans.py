@@ -10,42 +10,57 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
+from orion_recall.recall.report.decision import RequestFacts
+from orion_recall.recall.types import Recalled
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import (
+    ATTRIBUTE_CONVERSATION,
+    ATTRIBUTE_DATA_SOURCE,
+    ATTRIBUTE_DOCUMENT_CONTENT,
+    ATTRIBUTE_DOCUMENT_ID,
+    ATTRIBUTE_DOCUMENT_SCORE,
     ATTRIBUTE_HITS,
+    ATTRIBUTE_INPUT,
     ATTRIBUTE_ITEMS,
+    ATTRIBUTE_MEMORY_STORE,
     ATTRIBUTE_MS,
+    ATTRIBUTE_OPERATION,
     ATTRIBUTE_QUERY,
+    ATTRIBUTE_RECORDS,
     ATTRIBUTE_RENDERED,
     ATTRIBUTE_SOURCE,
+    ATTRIBUTE_SPAN_KIND,
     ATTRIBUTE_STATUS,
     ATTRIBUTE_TOKENS,
+    OPERATION_RETRIEVAL,
+    OPERATION_SEARCH,
+    SPAN_KIND_CHAIN,
+    SPAN_KIND_RETRIEVER,
     SPAN_SOURCE,
     SPAN_STAGE,
 )
+from orion_recall.text.normal import storable
 from orion_recall.values import SourceReport
 
 _SEARCH = "search"
 _TEXT_CHARS = 4000
+# A span keeps 128 attributes by default and drops its first ones for more: three of each document, and ours.
+_MOST_DOCUMENTS = 32
 
 
 def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool) -> None:
     """Add the results to the recall's span, and a child span for every stage and source."""
     recalled, span = served.recalled, served.traced.span
-    if with_content and served.facts.query is not None:
-        span.set_attribute(ATTRIBUTE_QUERY, served.facts.query.fragment[:_TEXT_CHARS])
+    _describe_request(served.facts, span, with_content)
     if served.outcome == "failed":
         span.set_status(Status(StatusCode.ERROR))
     if recalled is None:
         return
-    span.set_attributes(
-        {ATTRIBUTE_ITEMS: len(recalled.selection.items), ATTRIBUTE_TOKENS: recalled.selection.tokens}
-    )
-    if with_content:
-        span.set_attribute(ATTRIBUTE_RENDERED, recalled.rendered[:_TEXT_CHARS])
+    _describe_bundle(recalled, span, with_content)
     parent, at_ns = trace.set_span_in_context(span), served.recall_began_ns
     for stage, ms in recalled.stage_ms.items():
         made = _span(tracer, SPAN_STAGE.format(stage), parent, at_ns, ms)
+        made.set_attribute(ATTRIBUTE_SPAN_KIND, SPAN_KIND_CHAIN)
         if stage == _SEARCH:
             below = trace.set_span_in_context(made)
             for report in recalled.reports:
@@ -55,16 +70,58 @@ def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool
         made.end(at_ns)
 
 
+def _describe_request(facts: RequestFacts, span: Span, with_content: bool) -> None:
+    span.set_attributes({ATTRIBUTE_OPERATION: OPERATION_SEARCH, ATTRIBUTE_SPAN_KIND: SPAN_KIND_RETRIEVER})
+    if facts.tenant:
+        span.set_attribute(ATTRIBUTE_MEMORY_STORE, facts.tenant)
+    if facts.query is None:
+        return
+    if facts.query.session_id is not None:
+        span.set_attribute(ATTRIBUTE_CONVERSATION, facts.query.session_id)
+    if with_content:
+        text = _exportable(facts.query.fragment)
+        span.set_attributes({ATTRIBUTE_QUERY: text, ATTRIBUTE_INPUT: text})
+
+
+def _describe_bundle(recalled: Recalled, span: Span, with_content: bool) -> None:
+    items = recalled.selection.items
+    span.set_attributes(
+        {ATTRIBUTE_ITEMS: len(items), ATTRIBUTE_RECORDS: len(items), ATTRIBUTE_TOKENS: recalled.selection.tokens}
+    )
+    if not with_content:
+        return
+    span.set_attribute(ATTRIBUTE_RENDERED, _exportable(recalled.rendered))
+    for rank, item in enumerate(items[:_MOST_DOCUMENTS]):
+        span.set_attributes(
+            {
+                ATTRIBUTE_DOCUMENT_ID.format(rank): item.scored.memory.id,
+                ATTRIBUTE_DOCUMENT_CONTENT.format(rank): _exportable(item.snippet),
+                ATTRIBUTE_DOCUMENT_SCORE.format(rank): item.scored.score,
+            }
+        )
+
+
+def _exportable(text: str) -> str:
+    """The beginning of a text. Half of a surrogate pair in one would cost the exporter its whole batch of spans."""
+    return storable(text[:_TEXT_CHARS])
+
+
 def _describe_source(
     report: SourceReport, tracer: Tracer, parent: Context, began_ns: int, with_content: bool
 ) -> None:
     made = _span(tracer, SPAN_SOURCE.format(report.source), parent, began_ns, report.ms)
     made.set_attributes(
-        {ATTRIBUTE_SOURCE: report.source, ATTRIBUTE_STATUS: report.status, ATTRIBUTE_HITS: len(report.hits)}
+        {
+            ATTRIBUTE_OPERATION: OPERATION_RETRIEVAL,
+            ATTRIBUTE_DATA_SOURCE: report.source,
+            ATTRIBUTE_SOURCE: report.source,
+            ATTRIBUTE_STATUS: report.status,
+            ATTRIBUTE_HITS: len(report.hits),
+        }
     )
     if report.error is not None:
         # A server may repeat the query in its error; the decision has the text.
-        made.set_status(Status(StatusCode.ERROR, report.error if with_content else None))
+        made.set_status(Status(StatusCode.ERROR, _exportable(report.error) if with_content else None))
     made.end(began_ns + _ns(report.ms))
 
 

@@ -126,7 +126,7 @@ def _uncounted(shard: qe.EdgeShard, one: Asked, least: float) -> object:
 
 
 _CALLS: Mapping[str, Callable[[qe.EdgeShard, Asked, float], object]] = {
-    DENSE: lambda shard, one, least: shard.query(dense_request(one.vector, one.scope, one.limit, least)),
+    DENSE: lambda shard, one, least: shard.query(dense_request(shard, one.vector, one.scope, one.limit, least)),
     EXACT: lambda shard, one, least: _nearest(shard, one, exact=True),
     KEYWORDS: _keywords,
     UNCOUNTED: _uncounted,

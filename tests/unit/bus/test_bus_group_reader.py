@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from orion_recall.bus.group_reader import Entry, GroupReader
+from orion_recall.bus.group_reader import Backlog, Entry, GroupReader
 
 AHEAD_S = 100.0
 
@@ -51,3 +51,12 @@ async def test_after_large_entries_fewer_are_read_at_once() -> None:
     for redis.size in (100, 2 << 20, 20 << 20, 100, 100):
         await reader.read(10)
     assert redis.asked == [10, 10, 4, 1, 10]
+
+
+def test_the_age_of_a_backlog_is_as_last_seen_and_grows_while_the_bus_is_not_seen() -> None:
+    seen = Backlog(count=2, oldest_at=100.0, looked_at=103.0)
+    assert (seen.age_s(103.5), seen.age_s(160.0)) == (3.0, 60.0)
+    assert Backlog(count=0, oldest_at=None, looked_at=103.0).age_s(160.0) == 0
+    assert Backlog(count=1, oldest_at=9e9, looked_at=103.0).age_s(103.0) == 0, (
+        "its sender chose an id of the future"
+    )

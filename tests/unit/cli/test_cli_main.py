@@ -73,6 +73,8 @@ def test_every_command_has_a_file_of_its_own_and_every_file_with_an_app_is_a_com
         "graph": "graph/app",
         "eval": "evaluate/app",
         "doctor": "doctor/app",
+        "console": "console/app",
+        "decisions": "decisions/app",
     }
     assert apps - {"main"} == {others.get(name, name) for name in COMMANDS}
 
@@ -127,6 +129,14 @@ def test_with_json_an_error_is_on_standard_output_too(
     assert json.loads(capsys.readouterr().out) == {"error": {"type": "RecordError", "message": "away"}}
     run(["ask", "--text", "x", "--", "--json"])
     assert capsys.readouterr().out == ""
+
+
+def test_where_the_console_is_not_installed_its_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main, "load", loading(ModuleNotFoundError("no", name="starlette")))
+    assert run(["console"]) == 2
+    assert "pip install 'orion-recall[embedded,console]'" in capsys.readouterr().err
 
 
 def test_what_is_missing_of_our_own_is_a_bug_and_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

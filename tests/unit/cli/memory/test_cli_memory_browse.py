@@ -146,7 +146,7 @@ def test_one_memory_is_shown_with_all_that_is_known_about_it(capsys: pytest.Capt
         "extracted by": "light, due again by llm",
         "stored at": "2026-03-09 12:00:00",
         "version": "1, 1 step",
-        "in answers": "1 time among the first, last at 2026-03-09 12:00:00 UTC; feedback: 2 used, 0 wrong",
+        "in answers": "1 time, last at 2026-03-09 12:00:00 UTC; feedback: 2 used, 0 wrong",
     }
 
 

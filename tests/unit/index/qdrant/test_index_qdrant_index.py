@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -468,7 +467,6 @@ async def test_the_key_is_sent_and_never_told(
                     await index.open()
                 assert "hunter" not in str(refused.value)
     assert "unencrypted" not in caplog.text, "on loopback nobody listens"
-    monkeypatch.setattr(logging.getLogger("orion_recall"), "propagate", True)
     async with index_at("http://qdrant.example:6333", name, api_key="hunter2"):
         assert "http://qdrant.example:6333 crosses the network unencrypted" in caplog.text
     assert "hunter2" not in caplog.text

@@ -94,6 +94,16 @@ def test_a_blanked_decision_keeps_figures_and_loses_words():
         "latency_ms": 3,
         "sources": {"rdf": {"status": "failed", "count": 0, "error": "who"}},
         "understood": {"class": "fact", "entities": [{"name": "Ana"}], "people": ["Ana"], "time": {"words": "may"}},
+        "asked": {
+            "options": {"k": 3, "user": "ana", "tags": ["who"], "context": "Ana left"},
+            "turn": {"active_turn_text": "who?"},
+            "scope": {"name": "user", "user_id": "ana"},
+            "clock": "2026-03-01T12:00:00+00:00",
+            "zone": "UTC",
+            "limits": {"search_ms": 1950},
+        },
+        "read_at": {"index": 7, "graph": 7},
+        "not_replayable": None,
     }
     found = blanked(payload, with_asker=False)
     assert found == payload | {
@@ -102,10 +112,27 @@ def test_a_blanked_decision_keeps_figures_and_loses_words():
         "error": "forgotten",
         "sources": {"rdf": {"status": "failed", "count": 0}},
         "understood": {"class": "fact"},
+        "asked": {"clock": "2026-03-01T12:00:00+00:00", "zone": "UTC", "limits": {"search_ms": 1950}},
+        "not_replayable": "forgotten",
     }
     assert blanked(found, with_asker=False) == found
     alone = blanked(payload, with_asker=True)
     assert (alone["user_id"], alone["session_id"], alone["corr_id"], alone["tenant"]) == (None, None, "d", "north")
+
+
+def test_a_forgotten_memory_is_no_candidate_of_a_decision_on_the_bus():
+    payload = {
+        "id": "d",
+        "query": "",
+        "candidates": [
+            {"id": "m1", "kept": True},
+            {"id": "m2", "dropped": "near_duplicate", "dropped_for": "m3"},
+            {"id": "m3", "dropped": "below_min_score", "dropped_for": None},
+        ],
+    }
+    left = blanked(payload, with_asker=False, ids={"m3"})["candidates"]
+    assert [(one["id"], one.get("dropped_for")) for one in left] == [("m1", None), ("m2", None)]
+    assert blanked(payload, with_asker=False)["candidates"] == payload["candidates"]
 
 
 def test_the_counts_that_are_kept_name_places_alone():

@@ -28,6 +28,16 @@ def test_what_all_of_them_have_counts():
     assert of(Copy(7), Copy(5, "graph", shared=False, copy=None)).applied_position() == 5
 
 
+def test_the_position_of_each_of_them_is_told_with_what_others_reached():
+    copy = Copy(7)
+    own = of(copy, Copy(5, "graph", shared=False, copy=None))
+    assert own.applied_position() == 5
+    assert own.positions() == {"index": 7, "graph": 5}
+    own.reached({THEIRS: 9})
+    assert own.positions() == {"index": 9, "graph": 5}
+    assert of().positions() == {}
+
+
 def test_a_shared_copy_is_where_it_was_seen_last_by_this_process_or_by_another():
     copy = Copy(5)
     own = of(copy)

@@ -21,10 +21,30 @@ def said(text: str) -> list[list[str]]:
         ("the timber has gone up", "amount"),
         ("the opening can't be the 28th", "shift"),
         ("I've gone over to Hindenburg", "switch"),
+        ("from Monday on we meet upstairs", "change"),
+        ("from 18 on it is quiet", "change"),
+        ("we've pulled out of the flat in Elm Road", "end"),
+        ("he handed in his notice", "leaves"),
+        ("Bo handed the mill project over to Ana", "handover"),
     ],
 )
 def test_a_phrase_of_change_is_heard(text: str, kind: str) -> None:
     assert kind in heard_in(words(text.casefold()))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("my back hurts from lying on sofas", "change"),
+        ("Greta takes over from Farid on Monday", "change"),
+        ("he handed in his notice", "handover"),
+        ("she handed me the bread", "handover"),
+        ("the agency has gone quiet", "end"),
+        ("Runa is off that week", "end"),
+    ],
+)
+def test_a_phrase_that_only_looks_like_it_is_not(text: str, kind: str) -> None:
+    assert kind not in heard_in(words(text.casefold()))
 
 
 @pytest.mark.parametrize(

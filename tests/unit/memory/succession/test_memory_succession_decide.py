@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from orion_recall.memory.succession.clauses import heard_in
-from orion_recall.memory.succession.decide import SUCCEEDS, Nearness, judge
+from orion_recall.memory.succession.decide import SUCCEEDS, judge
+from orion_recall.memory.succession.evidence import Nearness
 from orion_recall.text.normal import words
 from tests.samples.successions import DAY, reading
 
@@ -45,6 +46,38 @@ def test_only_a_newer_memory_of_the_same_tenant_succeeds() -> None:
     assert judge(reading(new), reading(old, at=DAY)) is None
     assert judge(reading(new, at=None), reading(old)) is None
     assert judge(reading(new, at=DAY, tenant="other"), reading(old)) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The rent for the flat in Elm Street is 940 euros a month.",
+         "I switched from the gym to climbing; the hall is called Granite and costs 55 euros a month."),
+        ("We use the new coating from Vester instead of the old one, the adhesion failed twice.",
+         "The design review with Vester is moved from 24 November to 1 December, 14:00."),
+        ("Mira keeps the ledger in green ink.", "Mira switched from cello to oboe."),
+    ],
+)  # fmt: skip
+def test_what_leaves_one_thing_says_nothing_new_of_another(old: str, new: str) -> None:
+    near = Nearness(cosine=0.55, rank=1, word_rank=1)
+    judged = judge(reading(new, at=DAY), reading(old), near)
+    assert judged is None or judged.confidence < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("I go to the gym on Mondays, it is 40 euros a month.", "I switched from the gym to climbing."),
+        ("I drink Earl Grey every morning.", "I switched from tea to coffee."),
+        ("The design review is on 24 November.", "The design review is moved from 24 November to 1 December."),
+        ("The design review is on Tuesday.", "The design review is moved from 24 November to 1 December."),
+        ("I live in a flat by the river.", "I moved from London to Paris."),
+    ],
+)
+def test_what_leaves_a_thing_succeeds_what_tells_of_it(old: str, new: str) -> None:
+    judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.55, rank=1, word_rank=1))
+    assert judged is not None
+    assert judged.confidence >= SUCCEEDS
 
 
 def test_questions_and_repetitions_succeed_nothing() -> None:
@@ -124,3 +157,72 @@ def test_what_an_assistant_advises_succeeds_nothing() -> None:
 )
 def test_phrases_that_mean_something_else_say_no_change(text: str) -> None:
     assert not heard_in(words(text.casefold())) & {"end", "change", "shift", "present"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "speaker", "succeeds"),
+    [
+        ("The deputy is Farid Noll, he signs the rota.", "Greta Vos takes over from Farid on Monday.", "Ida", True),
+        ("Farid Noll fries the fish.", "Greta takes over from Farid on Monday, for one shift.", "Ida", False),
+        ("I answer to our head of sales, Petra Lund.", "Omar Said starts on Monday in my chair.", "Petra", True),
+        ("I answer to our head of sales, Petra Lund.", "Omar's cat sits in my chair again.", "Petra", False),
+        ("I answer to our head of sales, Petra Lund.", "I got my desk moved by Omar.", "Petra", False),
+        ("My contact at Umbra is Lena Frost.", "Jan Wolf gets Lena's job in May.", "Ida", True),
+        ("My contact at Umbra is Lena Frost.", "Jan says Lena's job is boring.", "Ida", False),
+        ("I drink three espressos every morning.", "No caffeine for me since May. Camomile it is.", "Ida", True),
+        ("I drink three espressos every morning.", "Nadia is on decaf since Monday.", "Ida", False),
+    ],
+)
+def test_who_gets_a_post_succeeds_who_had_it(old: str, new: str, speaker: str, succeeds: bool) -> None:
+    judged = judge(reading(new, at=DAY, speaker=speaker), reading(old), Nearness(cosine=0.5, rank=1, word_rank=1))
+    assert (judged is not None and judged.confidence >= SUCCEEDS) is succeeds
+
+
+@pytest.mark.parametrize(
+    ("new", "succeeds"),
+    [
+        ("New fire plan is out, edition 3.", True),
+        ("New fire plan posters are up, all 12 of them.", False),
+        ("New fire extinguishers came, 4 of them.", False),
+    ],
+)
+def test_what_is_called_new_and_tells_another_value_succeeds_the_nearest(new: str, succeeds: bool) -> None:
+    old = reading("We follow edition 2 of the fire plan.")
+    judged = judge(reading(new, at=DAY), old, Nearness(cosine=0.6, rank=1, word_rank=1))
+    assert judged is not None
+    assert (judged.confidence >= SUCCEEDS) is succeeds
+
+
+def test_a_switch_with_a_price_succeeds_no_other_price() -> None:
+    old, new = (
+        "We bid 310,000 euros for the cottage by the lake.",
+        "Switched to Fjord for the phone, 29 euros a month.",
+    )
+    near = Nearness(cosine=0.5, rank=1, word_rank=1)
+    judged = judge(reading(new, at=DAY), reading(old), near)
+    assert judged is None or judged.confidence < SUCCEEDS
+    judged = judge(reading(new, at=DAY), reading("The phone costs 35 euros a month with Bell."), near)
+    assert judged is not None
+    assert judged.confidence >= SUCCEEDS
+
+
+def test_what_is_done_with_a_new_thing_succeeds_what_was_done_with_the_old_one() -> None:
+    old = reading("To start the boiler: hold the red knob and wait for the flame.")
+    near = Nearness(cosine=0.6, rank=1, word_rank=1)
+    new = judge(reading("They put in a new boiler that has no knob. You start it from the app.", at=DAY), old, near)
+    assert new is not None
+    assert new.confidence >= SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cosine"),
+    [
+        ("We were 8 euros short at the flea market.", "The rent of the stall goes up by 40 euros.", 0.5),
+        ("We bake with spelt number 812 from Holm.", "Holm raised the price of spelt 812 to 90 cents.", 0.5),
+    ],
+)
+def test_a_higher_price_succeeds_no_other_amount_and_no_text_without_a_price(
+    old: str, new: str, cosine: float
+) -> None:
+    judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=cosine, rank=1, word_rank=1))
+    assert judged is None or judged.confidence < SUCCEEDS

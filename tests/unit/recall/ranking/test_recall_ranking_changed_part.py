@@ -64,6 +64,13 @@ def test_without_a_word_in_common_it_is_half_sure() -> None:
     assert 0.0 < asks_for_changed("Is anything new?", KIT, EDITOR) < 1.0
 
 
+def test_a_question_without_telling_words_asks_for_the_one_thing_that_a_text_tells() -> None:
+    older = said("Settled! The cabin in Voss, 3 to 9 July.", "Voss")
+    newer = said("Voss fell through, we take the cabin in Geilo instead.", "Voss", "Geilo")
+    assert asks_for_changed("Where are we going in July?", older, newer) == 1.0
+    assert 0.0 < asks_for_changed("Where are we going in July?", KIT, newer) < 1.0
+
+
 def test_a_handover_is_of_whom_it_names_and_not_of_whom_it_greets() -> None:
     older = said("I edit for the Post. Oda Berg is the producer of our series.", "Oda Berg", speaker="Imre")
     newer = said("Dear Imre, I am on leave. Per Lund takes over my desk.", "Imre", "Per Lund", speaker="Oda Berg")

@@ -19,6 +19,7 @@ WEIGHTS = {
     "speaker": 0.2,
     "time": 0.4,
     "recency": 0.1,
+    "succession": 0.3,
     "told": 0.6,
     "tells_time": 0.2,
     "tells_name": 0.2,
@@ -71,9 +72,32 @@ def test_the_older_memory_right_after_its_successor_is_called_that():
     assert first.endswith("The next is the older memory that it succeeds, and was put right after it.")
 
 
+@pytest.mark.parametrize(
+    ("confidence", "by", "words"),
+    [
+        (0.9, "rule", "it succeeds m1 (confidence 0.90, "),
+        (0.45, "rule", "it may say something newer than m1 (confidence 0.45, "),
+        (0.45, "hand", "it succeeds m1 (confidence 0.45, a person said so)"),
+    ],
+)
+def test_a_likeness_is_not_called_a_succession(confidence: float, by: str, words: str):
+    link = SuccessionLink(key=7, id="m1", confidence=confidence, at=NOW, by=by, reason='value: both say "oak"')
+    (first, *_) = why(item("m2", {"fusion": 0.5, "succession": 0.5}, succeeds=(link,)))
+    assert words in first
+
+
+def test_a_likeness_that_changed_no_score_is_not_told():
+    link = SuccessionLink(key=7, id="m1", confidence=0.45, at=NOW, by="rule", reason='value: both say "oak"')
+    (first, *_) = why(item("m2", {"fusion": 0.5}, succeeds=(link,)))
+    assert "newer" not in first
+    other = link._replace(key=8, id="m9", confidence=0.4)
+    (first, *_) = why(item("m2", {"fusion": 0.5, "succession": 0.5}, succeeds=(link, other)))
+    assert "newer" not in first, "which of the two did it is not known"
+
+
 def test_a_memory_without_a_session_leads_by_how_well_it_was_found():
     weights = {"fusion": 0.5, "session": 0.5}
-    for session, by in ((None, "how well it was found"), ("s-1", "what else its session has")):
+    for session, by in ((None, "how well it was found"), ("s-1", "how well the best of its session was found")):
         items = [
             replace(item(name, {}, session_id=session), parts=parts, weights=weights, score=combine(parts, weights))
             for name, parts in (("m1", {"fusion": 0.5, "session": 0.9}), ("m2", {"fusion": 0.5, "session": 0.1}))

@@ -65,7 +65,8 @@ async def ask(
         chronological=index or Calendar(*memories),
         lexicon=Speakers("Hana", "Otto", "Rosa"),
     )
-    return await recall(query(text, **options), profile(source_timeout_ms=200), made, now=NOW)
+    limit_ms = 200 if index is not None else 30_000  # one that hangs is waited for
+    return await recall(query(text, **options), profile(source_timeout_ms=limit_ms), made, now=NOW)
 
 
 def ids(recalled: Recalled) -> list[str]:

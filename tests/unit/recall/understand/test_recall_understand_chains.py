@@ -93,3 +93,30 @@ def test_hostile_texts_take_no_time():
     for text in ("Ana's " * 100_000, "A" * 1_000_000, "of the " * 100_000 + "Ana", "''''" * 100_000):
         chains(text)
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "seed", "role"),
+    [
+        ("where do I live?", "Nora Quist", "home"),
+        ("Where does Ana live now?", "Ana", "home"),
+        ("And where does Ana Sol work?", "Ana Sol", "workplace"),
+        ("whom do I report to?", "Nora Quist", "boss"),
+        ("who does Ana work for?", "Ana", "employer"),
+        ("who did I live with in Bergen?", "Nora Quist", "roommate"),
+    ],
+)
+def test_a_clause_leads_from_its_subject_to_what_it_asks_for(text: str, seed: str, role: str) -> None:
+    found = chains(text, "Nora Quist")
+    assert [(one.seed, one.via) for one in found] == [(seed, (role,))]
+
+
+@pytest.mark.parametrize(
+    "text", ["where do we live?", "where do I sleep?", "who does the work?", "where does", "where do I"]
+)
+def test_a_clause_without_a_subject_or_a_known_verb_is_no_chain(text: str) -> None:
+    assert chains(text, "Nora Quist") == ()
+
+
+def test_whoever_asks_and_is_unknown_lives_nowhere() -> None:
+    assert chains("where do I live?", None) == ()

@@ -9,6 +9,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import CollectorRegistry
 
 from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.confidence.answer import Withheld
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.observe.instruments import Instruments
@@ -90,3 +91,16 @@ def test_results_and_fallbacks_are_counted(measured: tuple[Instruments, Sample])
     assert sample("fallbacks_total", source="vector") is None
     assert sample("results_bucket", profile="reflect.v1", le="0") == 2
     assert sample("results_count", profile="reflect.v1") == 2
+
+
+def test_an_answer_that_was_withheld_is_counted_apart_from_one_that_found_nothing(
+    measured: tuple[Instruments, Sample],
+) -> None:
+    instruments, sample = measured
+    assert SERVED.recalled is not None
+    withheld = replace(SERVED.recalled, outcome="empty", withheld=Withheld(reason="it is thanks and asks nothing"))
+    instruments.record(replace(SERVED, outcome="empty"))
+    assert sample("no_answers_total", profile="reflect.v1") is None
+    instruments.record(replace(SERVED, outcome="empty", recalled=withheld))
+    assert sample("no_answers_total", profile="reflect.v1") == 1
+    assert sample("recalls_total", outcome="empty", profile="reflect.v1") == 2

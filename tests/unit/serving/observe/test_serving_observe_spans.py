@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -23,10 +25,14 @@ BEGAN_NS = 1_772_400_000_000_000_000
 QUERY, MEMORY = "Where does Ana keep the spare key?", "The spare key is under the third pot."
 
 
-def recalled() -> Recalled:
-    memory = MemoryView(id="m-key", text=MEMORY, text_hash="h")
+def item_of(text: str, *, memory_id: str = "m-key") -> SelectedItem:
+    memory = MemoryView(id=memory_id, text=text, text_hash="h")
     scored = ScoredCandidate(candidate=Candidate(key=1), memory=memory, score=0.9, parts={})
-    item = SelectedItem(scored=scored, snippet=MEMORY, line=f"- {MEMORY}", tokens=9)
+    return SelectedItem(scored=scored, snippet=text, line=f"- {text}", tokens=9)
+
+
+def recalled(*items: SelectedItem) -> Recalled:
+    items = items or (item_of(MEMORY),)
     hits = (Hit(key=memory_key("default", "m-key"), score=0.9),)
     return Recalled(
         outcome="degraded",
@@ -37,20 +43,23 @@ def recalled() -> Recalled:
             SourceReport(source="rdf", status="late", ms=4.0, error="no answer within 4 ms"),
             SourceReport(source="sql_timeline", status="off"),
         ),
-        ranked=(scored,),
-        selection=Selection(items=(item,), tokens=9, dropped={}),
+        ranked=tuple(item.scored for item in items),
+        selection=Selection(items=items, tokens=9, dropped={}),
         stage_ms={"understand": 1.0, "search": 4.0, "rank": 0.5},
     )
 
 
-def spans_of(found: Recalled | None, outcome: Outcome, *, with_content: bool = False) -> Mapping[str, ReadableSpan]:
+def spans_of(
+    found: Recalled | None, outcome: Outcome, *, with_content: bool = False, fragment: str = QUERY
+) -> Mapping[str, ReadableSpan]:
     """What is exported for one recall, by name."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = provider.get_tracer("test")
     traced = continue_trace(None, tracer=tracer)
-    facts = RequestFacts(decision_id="d", corr_id="c", query=RecallQueryV1(fragment=QUERY), profile="reflect.v1")
+    query = RecallQueryV1(fragment=fragment, session_id="s-7")
+    facts = RequestFacts(decision_id="d", corr_id="c", query=query, tenant="acme", profile="reflect.v1")
     served = ServedMessage(
         facts=facts,
         outcome=outcome,
@@ -97,6 +106,8 @@ def test_stages_follow_each_other_and_sources_lie_in_the_search() -> None:
 def test_a_source_says_how_it_ended() -> None:
     spans = spans_of(recalled(), "degraded")
     assert dict(spans["recall.source.vector"].attributes or {}) == {
+        "gen_ai.operation.name": "retrieval",
+        "gen_ai.data_source.id": "vector",
         "orion.recall.source": "vector",
         "orion.recall.status": "ok",
         "orion.recall.hits": 1,
@@ -121,3 +132,67 @@ def test_text_is_in_a_span_only_with_content_capture(with_content: bool) -> None
     spans = spans_of(recalled(), "degraded", with_content=with_content)
     text = " ".join(span.to_json() for span in spans.values())
     assert (QUERY in text, MEMORY in text) == (with_content, with_content)
+
+
+def attributes_of(span: ReadableSpan) -> dict[str, object]:
+    return dict(span.attributes or {})
+
+
+def test_a_recall_has_the_names_that_readers_of_memory_spans_know() -> None:
+    assert attributes_of(spans_of(recalled(), "ok")["recall"]) == {
+        "gen_ai.operation.name": "search_memory",
+        "gen_ai.memory.store.id": "acme",
+        "gen_ai.memory.record.count": 1,
+        "gen_ai.conversation.id": "s-7",
+        "openinference.span.kind": "RETRIEVER",
+        "orion.recall.items": 1,
+        "orion.recall.tokens": 9,
+    }
+
+
+def test_a_stage_is_a_step_and_no_retrieval() -> None:
+    assert attributes_of(spans_of(recalled(), "ok")["recall.rank"]) == {
+        "openinference.span.kind": "CHAIN",
+        "orion.recall.ms": 0.5,
+    }
+
+
+def test_with_content_capture_a_recall_has_its_query_and_its_documents_in_order() -> None:
+    found = recalled(item_of("first", memory_id="m-1"), item_of("second", memory_id="m-2"))
+    captured = attributes_of(spans_of(found, "ok", with_content=True)["recall"])
+    assert captured["input.value"] == QUERY
+    assert {name: value for name, value in captured.items() if name.startswith("retrieval.")} == {
+        "retrieval.documents.0.document.id": "m-1",
+        "retrieval.documents.0.document.content": "first",
+        "retrieval.documents.0.document.score": 0.9,
+        "retrieval.documents.1.document.id": "m-2",
+        "retrieval.documents.1.document.content": "second",
+        "retrieval.documents.1.document.score": 0.9,
+    }
+
+
+def test_a_large_bundle_pushes_no_attribute_out_of_the_span() -> None:
+    found = recalled(*[item_of("text", memory_id=f"m-{number}") for number in range(128)])
+    span = spans_of(found, "ok", with_content=True)["recall"]
+    assert span.dropped_attributes == 0
+    assert attributes_of(span)["gen_ai.memory.record.count"] == 128
+
+
+# Half of a surrogate pair, controls, bidi marks, markup, a name of an attribute, and more than is taken.
+HOSTILE = "secret-7 \ud800 \x00\x1b[31m \u202e </script> gen_ai.operation.name=delete_memory " + "x" * 100_000
+
+
+def test_hostile_text_is_nowhere_without_content_capture_and_is_harmless_with_it() -> None:
+    hostile = replace(
+        recalled(item_of(HOSTILE, memory_id="secret-7")),
+        reports=(SourceReport(source="vector", status="failed", ms=1.0, error=HOSTILE),),
+    )
+    quiet = spans_of(hostile, "degraded", fragment=HOSTILE).values()
+    assert b"secret-7" not in encode_spans(list(quiet)).SerializeToString()
+    captured = spans_of(hostile, "degraded", fragment=HOSTILE, with_content=True)
+    sent = encode_spans(list(captured.values())).SerializeToString()
+    assert b"secret-7" in sent
+    assert len(sent) < 25_000
+    recall = attributes_of(captured["recall"])
+    assert recall["gen_ai.operation.name"] == "search_memory"
+    assert str(recall["input.value"]).startswith("secret-7 \N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER}\x1b")

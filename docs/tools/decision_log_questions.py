@@ -1,0 +1,82 @@
+"""What each view of the decision log is asked: one statement a view, for its page, its test and its measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+QUESTIONS: Mapping[str, str] = {
+    "recall_queries": """\
+SELECT created_at, profile, class, outcome, confidence, kept, latency_ms, query
+FROM recall_queries WHERE created_at >= now() - interval '1 day'
+ORDER BY latency_ms DESC LIMIT 20""",
+    "recall_memory_usage": """\
+SELECT tenant, memory_id, selected, bundles, share
+FROM recall_memory_usage WHERE day = (now() AT TIME ZONE 'UTC')::date - 1
+ORDER BY share DESC, selected DESC LIMIT 20""",
+    "recall_unsure": """\
+SELECT created_at, profile, why, confidence, found, query
+FROM recall_unsure ORDER BY created_at DESC LIMIT 50""",
+    "recall_stage_ms": """\
+SELECT stage, count(*), percentile_cont(0.95) WITHIN GROUP (ORDER BY ms) AS p95_ms
+FROM recall_stage_ms WHERE created_at >= now() - interval '6 hours'
+GROUP BY stage ORDER BY p95_ms DESC""",
+    "recall_feedback_by_profile": """\
+SELECT profile, profile_hash, sum(messages) AS messages, sum(used) AS used, sum(wrong) AS wrong
+FROM recall_feedback_by_profile WHERE day >= (now() AT TIME ZONE 'UTC')::date - 7
+GROUP BY 1, 2 ORDER BY messages DESC""",
+    "recall_candidates": """\
+SELECT decision_id, number, memory_id, place, score, dropped, dropped_for
+FROM recall_candidates WHERE created_at >= now() - interval '1 day'
+ORDER BY created_at DESC, decision_id, number LIMIT 50""",
+    "recall_texts": """\
+SELECT decision_id, rank, memory_id, state, text
+FROM recall_texts ORDER BY created_at DESC, decision_id, rank LIMIT 20""",
+    "recall_never_selected": """\
+SELECT memory_id, recorded_at, text
+FROM recall_never_selected WHERE tenant = 'default' ORDER BY recorded_at LIMIT 20""",
+    "recall_by_profile_hour": """\
+SELECT * FROM recall_by_profile_hour
+WHERE hour >= now() - interval '1 day' ORDER BY hour DESC, profile""",
+    "recall_by_source": """\
+SELECT * FROM recall_by_source
+WHERE hour >= now() - interval '6 hours' ORDER BY hour DESC, source""",
+    "recall_dropped": """\
+SELECT * FROM recall_dropped
+WHERE day >= (now() AT TIME ZONE 'UTC')::date - 1 ORDER BY day DESC, count DESC""",
+    "recall_selected": """\
+SELECT source, count(*), avg(score) AS score
+FROM recall_selected WHERE created_at >= now() - interval '1 day' GROUP BY source""",
+    "recall_shadows": """\
+SELECT shadow_profile, count(*), avg(overlap) AS overlap, avg(same_first::int) AS same_first
+FROM recall_shadows WHERE created_at >= now() - interval '1 day' GROUP BY shadow_profile""",
+    "recall_layers": """\
+SELECT layer, count(*), avg(ms) AS ms, sum(selected) AS selected
+FROM recall_layers WHERE created_at >= now() - interval '1 day' GROUP BY layer""",
+    "recall_canaries": """\
+SELECT canary_profile, step, variant, queries, empty_rate, p95_ms
+FROM recall_canaries ORDER BY first_at, variant""",
+    "recall_follow_ups": """\
+SELECT decision_id, next_id, seconds, shared_words
+FROM recall_follow_ups WHERE tenant = 'default' AND session_id = 's-1' ORDER BY created_at""",
+}
+# For orion_reader: `decisions sql` runs as orion_analyst.
+OF_READERS = ("recall_texts", "recall_never_selected")
+# Medians of five, in ms, of `python -m tests.bench.decision_log` on 2026-11-25: ten million decisions of 90 days,
+# on two cores that others used, too. No candidates were kept.
+MEASURED_MS: Mapping[str, int] = {
+    "recall_queries": 198,
+    "recall_memory_usage": 627,
+    "recall_unsure": 1,
+    "recall_stage_ms": 444,
+    "recall_feedback_by_profile": 45,
+    "recall_texts": 1,
+    "recall_never_selected": 346,
+    "recall_by_profile_hour": 436,
+    "recall_by_source": 441,
+    "recall_dropped": 806,
+    "recall_selected": 584,
+    "recall_shadows": 392,
+    "recall_layers": 264,
+    "recall_canaries": 3143,
+    "recall_follow_ups": 1,
+}

@@ -1,0 +1,1 @@
+"""The command `console`, and the console inside `up`."""

@@ -1,0 +1,88 @@
+"""`orion-recall console`: pages in a browser over a running system."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orion_recall.cli.connect.addresses import DataFolder, bus_of, dsn_of, find_started
+from orion_recall.cli.memory.options import given
+from orion_recall.cli.output import JsonFlag, for_people, note, print_json, say
+from orion_recall.cli.serving import stop_signals
+from orion_recall.cli.status import read_status
+from orion_recall.console.access import CONSOLE_RIGHTS, new_token, token_hash
+from orion_recall.console.server import running_console
+from orion_recall.settings import Settings
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+
+
+@app.command()
+def console(
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on (default: ORION_CONSOLE_HOST or 127.0.0.1).")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port; 0 takes a free one (default: ORION_CONSOLE_PORT or 8642)."),
+    ] = None,
+    tokens: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File of tokens (default: ORION_CONSOLE_TOKENS).")
+    ] = None,
+    make_token: Annotated[
+        str | None,
+        typer.Option(
+            "--new-token",
+            metavar="NAME",
+            help="Print the entry of a new token for the file, and on standard error the token; then end.",
+        ),
+    ] = None,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Look at decisions, ask and repair, on pages in a browser.
+
+    Runs until Ctrl-C or SIGTERM, beside an `up` or any workers. It shows decisions as they come, each decision
+    under a permanent address, answers under two profiles side by side, memories, the graph, profiles, saved replays
+    and the health of the system. Whoever reaches the port may do all of this, so it listens on this machine alone;
+    for another address it needs a file of tokens.
+
+    Example: `orion-recall console --data .orion`, then open http://127.0.0.1:8642/
+    """
+    if make_token is not None:
+        _print_token(make_token, as_json=as_json)
+        return
+    settings = find_started(data)
+    bus_of(settings)
+    dsn_of(settings)
+    settings = settings.changed(**given(console_host=host, console_port=port, console_tokens=tokens))
+    asyncio.run(_run(settings, as_json=as_json))
+
+
+async def _run(settings: Settings, *, as_json: bool) -> None:
+    stopped = asyncio.Event()
+    with stop_signals() as signals:
+        async with running_console(settings, read_status) as url:
+            signals.gently = stopped.set
+            if for_people(as_json=as_json):
+                say("console", url)
+                note("Ctrl-C stops it")
+            else:
+                print_json({"ready": True, "url": url}, one_line=True)
+            await stopped.wait()
+
+
+def _print_token(name: str, *, as_json: bool) -> None:
+    """A token, which nobody sees again, and what the file of tokens says of it."""
+    token = new_token()
+    if as_json:
+        print_json({"name": name, "token": token, "sha256": token_hash(token)})
+        return
+    rights = ", ".join(f'"{right}"' for right in CONSOLE_RIGHTS)
+    note(f"the token, for its holder alone: {token}")
+    print(f'[[tokens]]\nname = {json.dumps(name)}\nsha256 = "{token_hash(token)}"')
+    print(f'tenant = "default"\nmay = [{rights}]')

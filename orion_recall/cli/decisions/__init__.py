@@ -1,0 +1,1 @@
+"""`orion-recall decisions`: the decision log."""

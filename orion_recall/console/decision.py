@@ -1,0 +1,175 @@
+"""The page of one decision, under its permanent address; feedback on it; and asking it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from orion_recall.console.charts import Share, stacked
+from orion_recall.console.rendering import value_words
+from orion_recall.console.scores import ScorePart, profile_of_text, score_parts
+from orion_recall.console.visit import Visit, decision_path, memory_path
+from orion_recall.console.workers import profiles_in_use
+from orion_recall.contracts import CandidateV1, RecallDecisionV1
+from orion_recall.contracts.decision import SelectedV1
+from orion_recall.decisions.feedback_given import GivenFeedback, feedback_on
+from orion_recall.decisions.profile_texts import profile_text
+from orion_recall.decisions.texts import SelectedText, selected_texts
+from orion_recall.evaluation.tuning.judged_file import FILE_NAME
+from orion_recall.recall.ranking.successions import PART
+from orion_recall.recall.report.why_not import WhyNot
+from orion_recall.serving.explain import DecisionExplained, explain_decision, why_not
+
+_ACTOR = "console"
+# As a recall goes through them; the log keeps no order.
+_STAGES = "understand search fuse fetch compare follow score rank rerank cascade select".split()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptItem:
+    """One item of an answer, with the memory as it is now; None where nobody may read it, or it is elsewhere."""
+
+    place: int
+    item: SelectedV1
+    memory: SelectedText | None
+    parts: Sequence[ScorePart]
+    used: int
+    wrong: int
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """The shares of the score as parts of a bar; none where they are not known."""
+        known = {part.name: part.share for part in self.parts if part.share}
+        return stacked(known)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether a succession moved it to another score."""
+        return PART in self.item.parts
+
+
+async def decision_page(visit: Visit) -> Response:
+    """The page; a correlation id leads to the newest decision that has it."""
+    return await _page(visit, await decision_of(visit, visit.path("decision_id")))
+
+
+async def why_not_memory(visit: Visit) -> Response:
+    """The page with the first stage that lost the memory that the form names."""
+    decision = await decision_of(visit, visit.path("decision_id"))
+    missing = visit.form.text("memory")
+    if not missing:
+        raise HTTPException(400, "give the whole id of a memory")
+    lost = await why_not(visit.console.pool, visit.console.settings, decision, missing)
+    return await _page(visit, decision, missing=missing, lost=lost)
+
+
+async def explain(visit: Visit) -> Response:
+    """The page with the explanation: from what the decision kept, else from asking again, which nothing counts."""
+    decision = await decision_of(visit, visit.path("decision_id"))
+    explained = await explain_decision(visit.console.pool, visit.console.settings, decision)
+    return await _page(visit, decision, explained=explained)
+
+
+async def _page(
+    visit: Visit,
+    decision: RecallDecisionV1,
+    *,
+    missing: str = "",
+    lost: WhyNot | None = None,
+    explained: DecisionExplained | None = None,
+) -> Response:
+    tenant = decision.tenant or visit.tenant
+    text = await profile_text(visit.console.pool, decision.profile_hash) if decision.profile_hash else None
+    feedback = await feedback_on(visit.console.pool, tenant, decision.id, decision.corr_id)
+    candidates = (explained.decision if explained else decision).candidates
+    return visit.page(
+        "decision.html",
+        decision=decision,
+        tenant=tenant,
+        kept=await _kept(visit, decision, feedback, text, candidates),
+        left_out=[one for one in candidates or () if not one.kept],
+        missing=missing,
+        lost=lost,
+        explained=explained,
+        stages=stacked(_in_order(decision.stage_ms)),
+        slowest=max((one.ms for one in decision.sources.values()), default=0.0) or 1.0,
+        understood=_understood(decision),
+        feedback=feedback,
+        has_profile=text is not None,
+        profiles=await profiles_in_use(visit.console.redis, visit.console.settings),
+        memory_path=memory_path,
+        decision_path=decision_path,
+        address=f"{visit.request.base_url}{decision_path(decision.id)[1:]}",
+        judged_file=visit.console.settings.data_dir / FILE_NAME,
+        may_judge=visit.access.may("feedback") or visit.access.may("operate"),
+        notice=visit.form.text("said"),
+    )
+
+
+async def give_feedback(visit: Visit) -> Response:
+    """Send what the form says of the items over the bus, and show the decision again."""
+    decision = await decision_of(visit, visit.path("decision_id"))
+    used, wrong = visit.form.all("used"), visit.form.all("wrong")
+    if not used and not wrong:
+        raise HTTPException(400, "the form names no memory")
+    receipt = await visit.console.client.feedback(
+        decision_id=decision.id,
+        tenant=decision.tenant,
+        used=used,
+        wrong=wrong,
+        note=visit.form.text("note") or None,
+        actor=f"{_ACTOR}:{visit.access.name}",
+    )
+    if receipt.error is not None:
+        raise HTTPException(400, f"the feedback was not taken: {receipt.error.message}")
+    return visit.to(f"{decision_path(decision.id)}?said=feedback")
+
+
+async def decision_of(visit: Visit, name: str) -> RecallDecisionV1:
+    """The decision of an id or correlation id, 404 where there is none that the visitor may see."""
+    for decision in await visit.console.log.get(name):
+        if visit.access.sees(decision.tenant):
+            return decision
+    raise HTTPException(404, "there is no such decision; the newest may be a moment late")
+
+
+async def _kept(
+    visit: Visit,
+    decision: RecallDecisionV1,
+    feedback: Sequence[GivenFeedback],
+    text: str | None,
+    candidates: Sequence[CandidateV1] | None,
+) -> list[KeptItem]:
+    profile = None if text is None else await profile_of_text(text)
+    texts = {one.rank: one for one in (await selected_texts(visit.console.pool, decision.id)).items}
+    found: list[KeptItem] = []
+    for place, item in enumerate(decision.selected, start=1):
+        found.append(
+            KeptItem(
+                place=place,
+                item=item,
+                memory=texts.get(place),
+                parts=score_parts(item, decision, profile, candidates),
+                used=sum(item.id in one.used for one in feedback),
+                wrong=sum(item.id in one.wrong for one in feedback),
+            )
+        )
+    return found
+
+
+def _in_order(stage_ms: Mapping[str, float]) -> dict[str, float]:
+    """The stages in the order of a recall, those that are not known last."""
+    known = sorted(stage_ms, key=lambda name: _STAGES.index(name) if name in _STAGES else len(_STAGES))
+    return {name: stage_ms[name] for name in known if name != "total"}
+
+
+def _understood(decision: RecallDecisionV1) -> list[tuple[str, str]]:
+    """What was understood of the query, in words; what is empty is left out."""
+    return [
+        (name.replace("_", " "), text)
+        for name, value in (decision.understood or {}).items()
+        if (text := value_words(value))
+    ]

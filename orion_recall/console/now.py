@@ -1,0 +1,108 @@
+"""The page "Now": the latest decisions as they come, outcomes, and latency by profile and stage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from orion_recall.console.charts import counts_chart, latency_chart
+from orion_recall.console.visit import Visit, decision_path
+from orion_recall.contracts import RecallDecisionV1
+from orion_recall.decisions.overview import overview_since
+from orion_recall.errors import RecordError
+from orion_recall.tasks import sleep
+
+_INTERVALS = 60
+_WINDOWS = {
+    "hour": ("the last hour", timedelta(hours=1)),
+    "day": ("the last day", timedelta(days=1)),
+    "week": ("the last seven days", timedelta(days=7)),
+}
+_SHOWN = 25
+_EVERY_S = 1.0
+# The sink writes batches, and workers' clocks differ: a decision may come after one that is newer.
+_LATE = timedelta(seconds=30)
+MOST_STREAMS = 32
+_streams = asyncio.Semaphore(MOST_STREAMS)
+
+
+async def now_page(visit: Visit) -> Response:
+    """The page."""
+    window = visit.form.text("window")
+    window = window if window in _WINDOWS else "hour"
+    words, length = _WINDOWS[window]
+    now = datetime.now(UTC)
+    since, width = now - length, length / _INTERVALS
+    tenant = visit.access.only_tenant
+    overview = await overview_since(visit.console.pool, since, width=width, tenant=tenant)
+    latest = await visit.console.log.latest(_SHOWN, tenant=tenant)
+    return visit.page(
+        "now.html",
+        now=now,
+        window=window,
+        window_words=words,
+        windows={name: told for name, (told, _) in _WINDOWS.items()},
+        overview=overview,
+        counts=counts_chart(overview.course, since, width, _INTERVALS),
+        latency=latency_chart(overview.course, since, width, _INTERVALS),
+        slowest=max((stage.p95_ms for stage in overview.stages), default=0.0) or 1.0,
+        decisions=latest.decisions,
+        left_out=latest.left_out,
+        most=_SHOWN,
+        decision_path=decision_path,
+    )
+
+
+async def now_stream(visit: Visit) -> Response:
+    """The decisions after a time, or from now on, as server-sent events; each has one row of the list, as HTML."""
+    return _Live(_events(visit), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+
+class _Live(StreamingResponse):
+    """A live list, as long as its browser is there; 503 where there are too many."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if _streams.locked():
+            raise HTTPException(503, f"{MOST_STREAMS} pages are live already")
+        async with _streams:  # at once: nothing waits for a free one
+            await super().__call__(scope, receive, send)
+
+
+async def _events(visit: Visit) -> AsyncGenerator[str]:
+    log, tenant = visit.console.log, visit.access.only_tenant
+    newest = _after(visit)
+    sent: dict[str, datetime] = {}
+    yield ": decisions\n\n"
+    while not await sleep(_EVERY_S, visit.console.stopping):
+        if visit.console.access_of(visit.request) != visit.access:
+            return  # the token was taken out of the file, or means something else now
+        try:
+            found = await log.latest(_SHOWN, since=newest - _LATE, tenant=tenant)
+        except RecordError:
+            yield "event: away\ndata: the decision log cannot be read\n\n"
+            continue
+        new = [one for one in reversed(found.decisions) if one.id not in sent]
+        sent |= {one.id: one.created_at for one in new}
+        newest = min(datetime.now(UTC), max([newest, *(one.created_at for one in new)]))
+        sent = {name: at for name, at in sent.items() if at >= newest - 2 * _LATE}
+        yield "".join(_event(visit, one) for one in new) or ": nothing new\n\n"
+
+
+def _after(visit: Visit) -> datetime:
+    """The time of the newest decision that the page has: it gets those that came since, as far as it shows them."""
+    now = datetime.now(UTC)
+    try:
+        given = datetime.fromisoformat(visit.form.text("after")).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return now
+    return max(now - timedelta(days=7), min(now, given))
+
+
+def _event(visit: Visit, decision: RecallDecisionV1) -> str:
+    html = visit.console.pages.render("decision_row.html", one=decision, decision_path=decision_path)
+    return "data: " + " ".join(html.split()) + "\n\n"

@@ -1,0 +1,161 @@
+"""The pages of replays: the reports that `orion-recall decisions replay --json` saved in the data folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from orion_recall.console.actions.replay_process import FOLDER
+from orion_recall.console.visit import Visit, decision_path
+from orion_recall.contracts import describe
+
+_NAME = re.compile(r"[\w-][\w.-]{0,126}\.json", re.ASCII)
+_MOST_BYTES = 32 << 20
+_SHOWN = 200
+
+
+class _Part(BaseModel):
+    """A part of a report; what a later version adds is left out."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Interval(_Part):
+    """A mean with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+    queries: int = 0
+
+
+class Level(_Part):
+    """A measure of single answers before and after."""
+
+    before: float
+    after: float
+    difference: Interval
+
+
+class Compared(_Part):
+    """Two answers to each of some queries."""
+
+    queries: int
+    means: Mapping[str, Interval]
+    levels: Mapping[str, Level]
+    p95_ms: Mapping[str, float]
+    judged: Mapping[str, float] | None = None
+
+
+class Changed(_Part):
+    """One query with another answer, and what was gained and lost."""
+
+    decision_id: str
+    query: str = ""
+    rbo: float
+    gained: Sequence[str]
+    lost: Sequence[str]
+    used_lost: Sequence[str]
+    wrong_removed: Sequence[str] = ()
+
+
+class Check(_Part):
+    """One threshold of the gate."""
+
+    threshold: str
+    words: str
+    passed: bool | None = None
+
+
+class Gate(_Part):
+    """The verdict of the gate."""
+
+    exit_code: int
+    cannot_judge: str | None = None
+    checks: Sequence[Check]
+
+
+class Report(_Part):
+    """A saved replay; one of an earlier version does not say what was replayed."""
+
+    made_at: datetime | None = None
+    tried_profile: str | None = None
+    as_of: Literal["decision", "now"] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    queries: int
+    matching: int
+    k: int
+    against: str
+    control_against_logged: Compared
+    tried: Compared | None = None
+    by_class: Mapping[str, Compared] = Field(default_factory=dict[str, Compared])
+    apart: Mapping[str, int] = Field(default_factory=dict[str, int])
+    not_replayable: Mapping[str, int] = Field(default_factory=dict[str, int])
+    why_control_differs: Mapping[str, int] = Field(default_factory=dict[str, int])
+    changed: Sequence[Changed] = ()
+    gate: Gate | None = None
+    note: str = ""
+
+
+async def replays_page(visit: Visit) -> Response:
+    """The saved reports, the newest first."""
+    folder = _folder(visit)
+    found = [one for one in folder.glob("*.json") if _NAME.fullmatch(one.name)] if folder.is_dir() else []
+    saved = [(one.name, datetime.fromtimestamp(one.stat().st_mtime, UTC)) for one in found]
+    replaying = visit.console.replaying
+    return visit.page(
+        "replays.html",
+        folder=folder,
+        saved=sorted(saved, key=lambda one: one[1], reverse=True),
+        running=replaying.running,
+        is_stopping=replaying.is_stopping,
+        ended=replaying.last,
+    )
+
+
+async def replay_page(visit: Visit) -> Response:
+    """One report: the verdict, then the means, then what changed most, where used memories were lost first."""
+    name = visit.path("name")
+    path = _folder(visit) / name
+    if not _NAME.fullmatch(name) or not path.is_file():
+        raise HTTPException(404, f"there is no saved replay {name!r}")
+    return visit.page("replay.html", name=name, **shown_report(read_report(path)))
+
+
+def shown_report(report: Report) -> dict[str, Any]:
+    """What the page shows of a report: of what changed, used memories that were lost come first."""
+    changed = sorted(report.changed, key=lambda one: (not one.used_lost, one.rbo))
+    return {
+        "report": report,
+        "compared": report.tried or report.control_against_logged,
+        "changed": changed[:_SHOWN],
+        "all_changed": len(changed),
+        "decision_path": decision_path,
+    }
+
+
+def read_report(path: Path) -> Report:
+    """The report in a file; HTTPException for another file, with what is wrong in it."""
+    if path.stat().st_size > _MOST_BYTES:
+        raise HTTPException(413, f"{path.name} is too large to be shown")
+    try:
+        told: Any = json.loads(path.read_text("utf-8"))
+        return Report.model_validate(told)
+    except ValidationError as error:
+        why = f"{path.name} is no report of `decisions replay --json`: {describe(error, with_values=False)}"
+        raise HTTPException(400, why) from error
+    except ValueError as error:
+        raise HTTPException(400, f"{path.name} is no JSON: {error}") from error
+
+
+def _folder(visit: Visit) -> Path:
+    return visit.console.settings.data_dir / FOLDER

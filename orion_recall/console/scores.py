@@ -1,0 +1,124 @@
+"""The sum of a logged score: the share of each of its parts, by the weights of the profile that was used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+
+from orion_recall.contracts import CandidateV1, RecallDecisionV1
+from orion_recall.contracts.decision import SelectedV1
+from orion_recall.errors import ProfileError
+from orion_recall.profile import Profile
+from orion_recall.profile.reading import parse_profile
+from orion_recall.recall.ranking import recap
+from orion_recall.recall.ranking.successions import PART, moving_part
+from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES
+
+# Scores and parts of the log are rounded.
+_CLOSE = 0.002
+# The part that every candidate has in talk with an assistant.
+_ROLE = "role"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorePart:
+    """One part of a score: its value from 0 to 1, and its share of the score; None where weights are not known."""
+
+    name: str
+    value: float
+    share: float | None
+
+
+async def profile_of_text(text: str) -> Profile | None:
+    """The profile that a text is; None where this version cannot read it.
+
+    To read it takes a third of a second, in which a worker in this process goes on.
+    """
+    return await asyncio.to_thread(_profile_of_text, text)
+
+
+@lru_cache(maxsize=64)
+def _profile_of_text(text: str) -> Profile | None:
+    try:
+        return parse_profile(text)
+    except ProfileError:
+        return None
+
+
+def score_parts(
+    item: SelectedV1,
+    decision: RecallDecisionV1,
+    profile: Profile | None,
+    candidates: Sequence[CandidateV1] | None = None,
+) -> list[ScorePart]:
+    """The parts of an item's score, the largest first; with shares where they add up to the score.
+
+    The weights are those of the candidate, which the decision kept or asking again gave, else those of the profile.
+    """
+    kept = next((one.weights for one in candidates or decision.candidates or () if _is(item, one)), None)
+    weights = kept if kept is not None else _weights(item, decision, profile)
+    whole = sum(weights.get(name, 0.0) for name in item.parts)
+    parts = [
+        ScorePart(name=name, value=value, share=value * weights[name] / whole if whole else None)
+        for name, value in item.parts.items()
+    ]
+    return sorted(parts, key=lambda part: (-(part.share or 0.0), -part.value, part.name))
+
+
+def _is(item: SelectedV1, candidate: CandidateV1) -> bool:
+    """Whether the candidate has the item's score, of the same parts."""
+    is_same = candidate.id == item.id and candidate.score is not None and abs(candidate.score - item.score) < _CLOSE
+    return is_same and item.parts.keys() == candidate.parts.keys() and item.parts.keys() <= candidate.weights.keys()
+
+
+def _weights(item: SelectedV1, decision: RecallDecisionV1, profile: Profile | None) -> Mapping[str, float]:
+    """The weights by which the parts give the score. None where no weights of the profile do, as after a merge.
+
+    A succession moves an item to any score. Then they are those that give the scores of the items beside it, too.
+    """
+    if item.parts.keys() == recap.WEIGHTS.keys():
+        return _fitted(item, recap.WEIGHTS)
+    if profile is None or not item.parts:
+        return {}
+    used = _of_question(profile, decision)
+    beside = [one for one in decision.selected if PART not in one.parts and one.layer == item.layer]
+    wanted = [item, *beside] if PART in item.parts else [item]
+    each: list[Mapping[str, float]] = []
+    has_assistant = _ROLE in item.parts or not used.weights(reranked=False, with_assistant=True)[_ROLE]
+    for with_assistant, time_decides in product((False, True) if has_assistant else (False,), (False, True)):
+        fitted = [
+            _fitted(
+                one,
+                used.weights(
+                    reranked="rerank" in one.parts, with_assistant=with_assistant, time_decides=time_decides
+                ),
+            )
+            for one in wanted
+        ]
+        if all(fitted):
+            each.append(fitted[0])
+    is_known = len(each) == 1 or (bool(each) and (PART not in item.parts or all(one == each[0] for one in each)))
+    return each[0] if is_known else {}
+
+
+def _fitted(item: SelectedV1, weights: Mapping[str, float]) -> Mapping[str, float]:
+    """The weights of the item's parts, where they give its score; that of a succession follows from it."""
+    found = {name: weights.get(name, 0.0) for name in item.parts if name != PART}
+    whole = sum(found.values())
+    score = sum(item.parts[name] * weight for name, weight in found.items()) / whole if whole else -1.0
+    if PART in item.parts and whole:
+        moving = moving_part(whole, score, item.score) if 0 < item.score < 1 else None
+        return found | {PART: moving[1]} if moving is not None and moving[0] == item.parts[PART] else {}
+    return found if abs(score - item.score) < _CLOSE else {}
+
+
+def _of_question(profile: Profile, decision: RecallDecisionV1) -> Profile:
+    """The profile with the strategies of the question's class and shape."""
+    known = decision.understood or {}
+    query_class, shape = known.get("class"), known.get("shape")
+    if query_class not in QUERY_CLASSES:
+        return profile
+    return profile.for_class(query_class, shape if shape in QUESTION_SHAPES else None)

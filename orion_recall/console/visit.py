@@ -1,0 +1,162 @@
+"""A visit: one request of a visitor whose access is known, with the parts of the console that answer it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import quote, urlencode
+
+from redis.asyncio import Redis
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from orion_recall.client import RecallClient
+from orion_recall.console.access import LOCAL, Access, ConsoleRight, TokenFile
+from orion_recall.console.actions.replay_process import Replaying
+from orion_recall.console.forms import Form, form_of, read_form
+from orion_recall.console.rendering import Pages
+from orion_recall.console.sessions import LIFETIME_S, Sessions
+from orion_recall.decisions.log import DecisionLog
+from orion_recall.postgres.pool import Pool
+from orion_recall.settings import Settings
+
+Status = Mapping[str, Any]
+ReadStatus = Callable[[Settings], Awaitable[Status]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """What the pages are made of. `read_status` gives what `orion-recall status --json` prints.
+
+    `stopping` is set when the console ends: live lists end then, too.
+    """
+
+    settings: Settings
+    pool: Pool
+    client: RecallClient
+    redis: Redis
+    read_status: ReadStatus
+    pages: Pages
+    sessions: Sessions
+    tokens: TokenFile | None
+    cookie: str
+    stopping: asyncio.Event
+    replaying: Replaying
+
+    @property
+    def log(self) -> DecisionLog:
+        """The decision log."""
+        return DecisionLog(self.pool)
+
+    def access_of(self, request: Request) -> Access | None:
+        """Who comes; None for somebody who must sign in first."""
+        if self.tokens is None:
+            return LOCAL
+        key = self.session_of(request)
+        return None if key is None else self.tokens.of_key(key)
+
+    def session_of(self, request: Request) -> str | None:
+        """The key of the session that the browser has; None without one."""
+        return self.sessions.key_of(request.cookies.get(self.cookie, ""))
+
+    def let_in(self, response: Response, access: Access, *, secure: bool) -> None:
+        """Have the browser keep a session of that access."""
+        response.set_cookie(
+            self.cookie,
+            self.sessions.cookie(access.key),
+            max_age=LIFETIME_S,
+            httponly=True,
+            samesite="strict",
+            secure=secure,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One request. `form` is what was sent: the body of a POST, else the query of the address."""
+
+    request: Request
+    console: Console
+    access: Access
+    form: Form
+
+    def path(self, name: str) -> str:
+        """A part of the address."""
+        return str(self.request.path_params[name])
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that the page is about: the visitor's only one, else the one that is asked for.
+
+        404 where the visitor asks for another one than theirs.
+        """
+        only, wanted = self.access.only_tenant, self.form.text("tenant")
+        if only is not None and wanted not in ("", only):
+            raise HTTPException(404, "there is no such tenant here")
+        return only or wanted or self.console.settings.default_tenant
+
+    def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """A page of the console; a browser that has no session gets one."""
+        html = self.console.pages.render(
+            template,
+            access=self.access,
+            form_token=self.console.sessions.form_token(self.access.key),
+            here=self.request.url.path,
+            has_tokens=self.console.tokens is not None,
+            **values,
+        )
+        response = HTMLResponse(html, status)
+        if self.console.session_of(self.request) is None:
+            self.console.let_in(response, self.access, secure=self.request.url.scheme == "https")
+        return response
+
+    def to(self, path: str) -> Response:
+        """Send the browser to another page of the console."""
+        return RedirectResponse(path, 303)
+
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+def guarded(handler: Handler, *, needs: ConsoleRight | None = None) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that lets in whom the handler is for: a visitor with the right, and only forms of our own."""
+
+    async def endpoint(request: Request) -> Response:
+        console = cast("Console", request.app.state.console)
+        access = console.access_of(request)
+        if access is None:
+            return sign_in_page(console, request, status=401)
+        form = form_of(request.url.query)
+        if request.method == "POST":
+            form = await read_form(request)
+            is_known = console.session_of(request) == access.key
+            if not is_known or not console.sessions.is_form_token(access.key, form.text("form_token")):
+                raise HTTPException(403, "this form is not one of this console, or too old: go back and reload it")
+        if needs is not None and not access.may(needs):
+            raise HTTPException(403, f"your token does not have the right to {needs}")
+        return await handler(Visit(request=request, console=console, access=access, form=form))
+
+    return endpoint
+
+
+def sign_in_page(
+    console: Console, request: Request, *, status: int = 200, error: str = "", target: str | None = None
+) -> Response:
+    """The page that asks for a token, and then leads to where the visitor wanted to go."""
+    if target is None:
+        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        target = target if request.method == "GET" and not target.startswith("/sign-in") else "/"
+    return HTMLResponse(console.pages.render("sign_in.html", target=target, error=error), status)
+
+
+def decision_path(decision_id: str) -> str:
+    """The permanent address of a decision."""
+    return f"/decisions/{quote(decision_id, safe='')}"
+
+
+def memory_path(tenant: str, memory_id: str) -> str:
+    """The address of a memory."""
+    return f"/memory?{urlencode({'tenant': tenant, 'id': memory_id})}"

@@ -1,0 +1,69 @@
+"""What the record says of one memory, for a decision in whose answer it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+from orion_recall.errors import RecordError
+from orion_recall.postgres.pool import Pool, borrow, sqlstate
+from orion_recall.text.normal import storable
+
+_NO_RIGHT = "42501"
+_FACTS: LiteralString = """
+SELECT m.id, m.kind, m.guessed_kind, m.tags, m.session_id, m.user_id, m.agent_id, m.run_id, m.ts AS at,
+       m.recorded_at, m.superseded_by,
+       coalesce(m.deleted_at, CASE WHEN m.superseded_by IS NOT NULL THEN (
+           SELECT max(h.at) FROM memory_history h
+           WHERE h.tenant = m.tenant AND h.memory_id = m.id AND h.op = 'supersede') END) AS gone_at,
+       unread.position AS unread, unread.recorded_at AS unread_at
+FROM memories m
+LEFT JOIN LATERAL (
+    SELECT o.position, o.recorded_at FROM outbox o
+    WHERE o.tenant = m.tenant AND o.memory_id = m.id AND o.position > $3 ORDER BY o.position LIMIT 1
+) AS unread ON true
+WHERE m.tenant = $1 AND m.id = $2
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFacts:
+    """One memory of the record, without its text.
+
+    `gone_at` is when it was deleted or replaced. `unread` is its first change in the outbox after the position that
+    was asked about, and `unread_at` when that was written.
+    """
+
+    id: str
+    kind: str
+    guessed_kind: str | None
+    tags: tuple[str, ...]
+    session_id: str | None
+    user_id: str | None
+    agent_id: str | None
+    run_id: str | None
+    at: datetime | None
+    recorded_at: datetime
+    superseded_by: str | None
+    gone_at: datetime | None
+    unread: int | None
+    unread_at: datetime | None
+
+
+async def memory_facts(pool: Pool, tenant: str, memory_id: str, *, position: int) -> MemoryFacts | None:
+    """The memory; None where the tenant has none of that id. RecordError, also for a login without the rights."""
+    try:
+        async with borrow(pool, "reading a memory") as connection:
+            row = await connection.fetchrow(_FACTS, tenant, storable(memory_id), position)
+    except RecordError as error:
+        if error.__cause__ is None or sqlstate(error.__cause__) != _NO_RIGHT:
+            raise
+        raise RecordError(
+            f"{error}: memories are read by a login with the rights of orion_worker or of the schema's owner; "
+            "orion_analyst reads decisions alone. Let ORION_POSTGRES_DSN name such a login"
+        ) from error
+    if row is None:
+        return None
+    values: dict[str, Any] = {**dict(row.items()), "tags": tuple(row["tags"])}
+    return MemoryFacts(**values)

@@ -1,0 +1,264 @@
+"""The record as it was at a moment, in a session of Postgres: temporary tables in front of those of the record.
+
+In that session `memories`, `outbox`, `entity_merges` and the rest hold what they held then, so that the SQL of the
+record, of the timeline and of the copies runs over it as it is. Nothing but temporary tables is written, and they
+go with the session. The moment only moves forward.
+
+What is not in the history cannot be put back: what was erased, how often a memory was used, and what a background
+extraction has found since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+from orion_recall.errors import RecordError, SettingsError
+from orion_recall.memory.names.merges import Link, resolved
+from orion_recall.memory.record import sql as record_sql
+from orion_recall.memory.record.aliases import as_changes
+from orion_recall.postgres.address import quote_identifier, read_address
+from orion_recall.postgres.pool import Connection, Row, close_connection, open_connection, sqlstate, translate
+from orion_recall.values import Change
+
+_TIMEOUT_MS = 600_000
+_NO_RIGHT = "42501"
+_DOING = "reading the record as it was"
+
+# In a session's search path temporary tables come first. `{old}` is the schema of the record.
+_TABLES: LiteralString = """
+CREATE TEMP TABLE memories (LIKE {old}.memories INCLUDING ALL);
+CREATE TEMP TABLE entity_merges (LIKE {old}.entity_merges INCLUDING ALL);
+CREATE TEMP TABLE outbox (position bigint PRIMARY KEY, tenant text NOT NULL, memory_id text NOT NULL);
+CREATE TEMP TABLE moved (tenant text, memory_id text, PRIMARY KEY (tenant, memory_id));
+CREATE TEMP VIEW collapse_mirror AS
+    SELECT tenant, id, ts, text, title, session_id, node_id, user_id, kind, speaker, uri, tags, search, agent_id,
+        run_id
+    FROM pg_temp.memories WHERE live;
+CREATE TEMP VIEW memory_successions AS
+    SELECT tenant, newer, older, confidence, state, found_by, reason FROM {old}.memory_successions
+    WHERE coalesce(changed_at, at) <= {now}
+    UNION ALL
+    SELECT tenant, newer, older, confidence, state, found_by, '' FROM {old}.memory_succession_history
+    WHERE since <= {now} AND until > {now};
+""".replace("{now}", "current_setting('orion_replay.moment')::timestamptz")
+
+# Step and outbox entry of one change are written in one transaction, so their times are equal. Until the first step
+# after the position the memory was what that step says it was before; without such a step it is as it was.
+_AS_OF: LiteralString = """
+WITH later AS (
+    SELECT DISTINCT ON (h.tenant, h.memory_id) h.tenant, h.memory_id, h.before
+    FROM {old}.outbox o
+    JOIN {old}.memory_history h ON h.tenant = o.tenant AND h.memory_id = o.memory_id AND h.at = o.recorded_at
+    WHERE o.position > $1 AND {wanted}
+    ORDER BY h.tenant, h.memory_id, h.id
+)
+INSERT INTO pg_temp.memories ({columns})
+SELECT {columns} FROM {old}.memories o
+WHERE {wanted_now} AND NOT EXISTS (SELECT FROM later l WHERE l.tenant = o.tenant AND l.memory_id = o.id)
+UNION ALL
+SELECT {columns} FROM (
+    SELECT (jsonb_populate_record(NULL::{old}.memories, l.before)).* FROM later l
+    WHERE l.before IS NOT NULL AND NOT l.before ? 'erased'
+) AS before
+"""
+_OF_TENANTS: LiteralString = "o.tenant = ANY($2::text[])"
+_MOVED: LiteralString = """
+INSERT INTO pg_temp.moved
+SELECT DISTINCT tenant, memory_id FROM {old}.outbox WHERE position > $1 AND position <= $2 AND tenant = ANY($3)
+"""
+_QUEUE: LiteralString = """
+INSERT INTO pg_temp.outbox
+SELECT max(o.position), o.tenant, o.memory_id
+FROM {old}.outbox o JOIN pg_temp.memories m ON m.tenant = o.tenant AND m.id = o.memory_id
+WHERE o.position > $1 AND o.position <= $2 AND o.tenant = ANY($3) GROUP BY o.tenant, o.memory_id
+"""
+# What came first after the time, found from a position before it: positions become visible in order.
+_HEAD_AT: LiteralString = """
+SELECT coalesce(
+    (SELECT position - 1 FROM {old}.outbox WHERE position > $1 AND recorded_at > $2 ORDER BY position LIMIT 1),
+    (SELECT max(position) FROM {old}.outbox), 0)
+"""
+# Of changes that a copy lacks: workers hide these memories, wherever they find them.
+_CHANGED: LiteralString = """
+SELECT DISTINCT o.tenant, o.memory_id FROM {old}.outbox o
+JOIN {old}.memory_history h ON h.tenant = o.tenant AND h.memory_id = o.memory_id AND h.at = o.recorded_at
+WHERE o.position > $1 AND o.position <= $2 AND o.tenant = ANY($3) AND h.op NOT IN ('add', 'merge')
+"""
+_MERGES: LiteralString = """
+SELECT * FROM {old}.entity_merges WHERE tenant = ANY($1) ORDER BY id
+"""
+_PUT_MERGE: LiteralString = """
+INSERT INTO pg_temp.entity_merges
+    (id, tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded, at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A moment of the record: the last position of the outbox, and the time."""
+
+    position: int
+    at: datetime
+
+
+class PastRecord:
+    """The record of some tenants at a moment. Every method raises RecordError while Postgres is away."""
+
+    def __init__(self, connection: Connection, schema: str, tenants: Sequence[str]) -> None:
+        self._connection, self._tenants = connection, list(tenants)
+        self._schema = quote_identifier(schema)
+        self._one_at_a_time = asyncio.Lock()
+        self._moment: Moment | None = None
+        self._merges: list[Row] = []
+        self._in_force: tuple[int, ...] = ()
+        self._columns = ""
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, dsn: str, tenants: Sequence[str]) -> AsyncGenerator[PastRecord]:
+        """A session with empty tables; `move` fills them. The login needs the right to temporary tables."""
+        if (address := read_address(dsn)).cache_size == 0:
+            raise SettingsError(
+                "a replay keeps temporary tables in a session of its own: name Postgres itself, and no pooler "
+                "(statement_cache_size=0 in ORION_POSTGRES_DSN)"
+            )
+        connection = await open_connection(dsn, name="replay", statement_timeout_ms=_TIMEOUT_MS)
+        try:
+            opened = cls(connection, address.schema, tenants)
+            try:
+                await opened._prepare()
+            except RecordError as error:
+                raise _with_advice(error) from error
+            yield opened
+        finally:
+            await close_connection(connection)
+
+    @property
+    def position(self) -> int:
+        """The position of the present moment; 0 before the first."""
+        return 0 if self._moment is None else self._moment.position
+
+    async def move(self, to: Moment) -> None:
+        """The tables as of the moment; one before the present one is the present one."""
+        if self._moment is not None and to.position < self._moment.position:
+            return
+        async with self._one_at_a_time:
+            with translate(_DOING):
+                await self._set_time(to.at)
+                if self._moment is None:
+                    await self._fill(to.position)
+                elif to.position > self._moment.position:
+                    await self._catch_up(self._moment.position, to.position)
+                await self._set_merges(to.at)
+        self._moment = to
+
+    async def head_at(self, moment: datetime, *, after: int = 0) -> int:
+        """The last position of the outbox at that time, which is not before `after`."""
+        (row,) = await self.fetch(self.of_record(_HEAD_AT), [after, moment])
+        return int(row[0])
+
+    async def moment(self, began: datetime, read_at: Mapping[str, int]) -> Moment:
+        """The moment of a recall that began then, when the copies had applied these positions."""
+        applied = max(read_at.values(), default=self.position)
+        head = await self.head_at(began, after=applied)
+        return Moment(position=max(head, applied), at=began)
+
+    async def changes(self, after: int, to: int) -> AsyncGenerator[list[Change]]:
+        """What a copy at the position `after` is told up to `to`, in pages, as the record is at this moment."""
+        async with self._one_at_a_time:
+            with translate(_DOING):
+                await self._connection.execute("TRUNCATE pg_temp.outbox")
+                await self._connection.execute(self.of_record(_QUEUE), after, to, self._tenants)
+        while True:
+            async with self._one_at_a_time:
+                with translate(_DOING):
+                    rows = await self._connection.fetch(record_sql.CHANGES, after, 200)
+                    page = await as_changes(self._connection, rows)
+            if not page:
+                return
+            yield page
+            after = page[-1].position
+
+    async def changed(self, after: int, to: int) -> list[tuple[str, str]]:
+        """Tenant and id of the memories that were changed or taken out between two positions."""
+        rows = await self.fetch(self.of_record(_CHANGED), [after, to, self._tenants])
+        return [(row["tenant"], row["memory_id"]) for row in rows]
+
+    async def fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
+        """The rows of one statement over the record as it was."""
+        async with self._one_at_a_time:
+            with translate(_DOING):
+                return await self._connection.fetch(statement, *values)
+
+    async def _prepare(self) -> None:
+        with translate(_DOING):
+            await self._connection.execute("SET max_parallel_workers_per_gather = 0; SET jit = off")
+            await self._set_time(datetime.fromisoformat("1970-01-01T00:00:00+00:00"))
+            await self._connection.execute(self.of_record(_TABLES))
+            columns: list[Any] = await self._connection.fetch(
+                "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 "
+                "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
+                f"{self._schema}.memories",
+            )
+            self._columns = ", ".join(f'"{row["attname"]}"' for row in columns)
+            self._merges = await self._connection.fetch(self.of_record(_MERGES), self._tenants)
+
+    async def _set_time(self, moment: datetime) -> None:
+        await self._connection.execute("SELECT set_config('orion_replay.moment', $1, false)", moment.isoformat())
+
+    async def _fill(self, position: int) -> None:
+        await self._connection.execute(self._as_of(_OF_TENANTS, _OF_TENANTS), position, self._tenants)
+        await self._connection.execute("ANALYZE pg_temp.memories")
+
+    async def _catch_up(self, before: int, to: int) -> None:
+        await self._connection.execute("TRUNCATE pg_temp.moved")
+        await self._connection.execute(self.of_record(_MOVED), before, to, self._tenants)
+        await self._connection.execute(
+            "DELETE FROM pg_temp.memories m USING pg_temp.moved v WHERE v.tenant = m.tenant AND v.memory_id = m.id"
+        )
+        of_moved = "EXISTS (SELECT FROM pg_temp.moved v WHERE v.tenant = o.tenant AND v.memory_id = o.{id})"
+        step = self._as_of(of_moved.replace("{id}", "memory_id"), of_moved.replace("{id}", "id"))
+        await self._connection.execute(step, to)
+
+    async def _set_merges(self, moment: datetime) -> None:
+        """The merges in force then, each with the name at the end of its chain as it was then."""
+        held = [
+            row
+            for row in self._merges
+            if row["at"] <= moment and (row["undone_at"] is None or row["undone_at"] > moment)
+        ]
+        if (in_force := tuple(row["id"] for row in held)) == self._in_force:
+            return
+        await self._connection.execute("TRUNCATE pg_temp.entity_merges")
+        for tenant in dict.fromkeys(row["tenant"] for row in held):
+            rows = [row for row in held if row["tenant"] == tenant]
+            called = resolved(Link(row["kind"], row["alias"], row["merged_into"]) for row in rows)
+            for row in rows:
+                name = called[row["kind"], row["alias"]]
+                given = [row[part] for part in ("id", "tenant", "kind", "alias", "alias_label", "merged_into")]
+                await self._connection.execute(_PUT_MERGE, *given, name, name.casefold(), row["at"])
+        self._in_force = in_force
+
+    def of_record(self, statement: str) -> str:
+        """The statement with the schema of the record itself for `{old}`."""
+        return statement.replace("{old}", self._schema)
+
+    def _as_of(self, wanted: str, wanted_now: str) -> str:
+        told = _AS_OF.replace("{wanted_now}", wanted_now).replace("{wanted}", wanted)
+        return self.of_record(told.replace("{columns}", self._columns))
+
+
+def _with_advice(error: RecordError) -> RecordError:
+    """The error; where the login lacks a right, with the one that is needed."""
+    if error.__cause__ is None or sqlstate(error.__cause__) != _NO_RIGHT:
+        return error
+    return RecordError(
+        f"{error}: a replay needs the rights of orion_worker, and that to temporary tables: run "
+        "deploy/postgres/roles.sql again, or GRANT TEMPORARY ON DATABASE … TO the login in ORION_POSTGRES_DSN"
+    )

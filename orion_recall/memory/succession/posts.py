@@ -1,0 +1,46 @@
+"""Posts that get another holder, as in "Ravi gets Sheila's job" or "Omar starts in my chair"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from orion_recall.text.normal import without_possessive
+
+SEATS = frozenset("desk chair job role place post position office seat".split())
+_GETS = frozenset("gets get got has takes took given inherits inherited fills filled".split())
+_BEGINS = frozenset("starts begins started sits".split())
+_BEFORE_NAME = (("takes", "over", "from"), ("took", "over", "from"), ("taking", "over", "from"))
+_NEAR, _NEAR_OWN = 3, 5
+"""Words before a seat in which it is said that somebody gets it: of another's, and of the speaker's own."""
+
+
+def holders_before(said: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
+    """The folded names of those whose post another gets; `speaker` is the name for "my chair", "" for nobody."""
+    found = {holder for holder in _taken_from(said) if holder in names}
+    for holder, place in _seats(said):
+        if holder in names or (holder == "my" and speaker and not names.isdisjoint(said[:place])):
+            found.add(speaker if holder == "my" else holder)
+    return frozenset(found)
+
+
+def hands_a_post_over(said: Sequence[str]) -> bool:
+    """Whether the folded words may say that somebody gets another's post; no names are known."""
+    return next(_seats(said), None) is not None
+
+
+def _taken_from(said: Sequence[str]) -> Iterator[str]:
+    for place in range(3, len(said)):
+        if tuple(said[place - 3 : place]) in _BEFORE_NAME:
+            yield without_possessive(said[place])
+
+
+def _seats(said: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Whose seat somebody gets, "my" for the speaker's, and the place of that word."""
+    for place, word in enumerate(said[:-1]):
+        if said[place + 1] not in SEATS:
+            continue
+        bare = without_possessive(word)
+        if bare != word and not _GETS.isdisjoint(said[max(0, place - _NEAR) : place]):
+            yield bare, place
+        elif word == "my" and not (_GETS | _BEGINS).isdisjoint(said[max(0, place - _NEAR_OWN) : place]):
+            yield word, place

@@ -1,0 +1,535 @@
+"""The console over a running service: its pages, who is let in, and what is refused."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import socket
+import tempfile
+from collections.abc import AsyncGenerator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+from uuid import uuid4
+
+import httpx
+import pytest
+from console_visits import console, decided, form_token
+from executor import Executor, until
+from serving import caught_up
+
+from orion_recall.cli.status import read_status
+from orion_recall.client import RecallClient
+from orion_recall.console.access import new_token, token_hash
+from orion_recall.console.server import check_console, running_console
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.errors import SettingsError
+from orion_recall.postgres.pool import Connection, migrate
+from orion_recall.serving.service import Service
+from orion_recall.settings import Settings
+from orion_recall.shipped import shipped_folder
+
+HOSTILE = (
+    "<script>document.title='owned'</script>",
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</textarea></pre></template><b>bold</b>",
+    "{{ 7 * 7 }} {% raw %} ${7*7} #{7*7}",
+    "javascript:alert(1)",
+    "\u202egnp.exe \u2066isolated",
+    "&lt;b&gt; &amp;amp;",
+)
+
+
+@pytest.fixture
+async def browser(service: Service) -> AsyncGenerator[httpx.AsyncClient]:
+    async with console(service) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/?window=week",
+        "/ask",
+        "/memories",
+        "/memories?words=crane",
+        "/memory?tenant=default&id=m-crane",
+        "/graph",
+        "/profiles",
+        "/profiles/reflect.v1",
+        "/replays",
+        "/health",
+        "/static/console.css",
+        "/static/live.js",
+        "/static/profile.js",
+        "/static/replays.js",
+    ],
+)
+async def test_every_page_answers_with_headers_that_keep_strangers_out(
+    browser: httpx.AsyncClient, path: str
+) -> None:
+    answer = await browser.get(path)
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "server" not in answer.headers
+
+
+async def test_a_session_is_kept_from_scripts_and_from_other_sites(browser: httpx.AsyncClient) -> None:
+    cookie = (await browser.get("/")).headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "set-cookie" not in (await browser.get("/")).headers
+
+
+async def test_a_host_of_a_stranger_gets_nothing(browser: httpx.AsyncClient) -> None:
+    for host in ("evil.example", "127.0.0.1.evil.example", "", "localhost@evil.example"):
+        answer = await browser.get("/", headers={"host": host})
+        assert answer.status_code in (400, 421), host
+        assert "<html" not in answer.text
+    assert (await browser.get("/", headers={"host": "localhost:1234"})).status_code == 200
+
+
+async def test_a_form_without_its_token_or_from_another_site_is_refused(browser: httpx.AsyncClient) -> None:
+    token = form_token((await browser.get("/ask")).text)
+    question = {"query": "What is wrong with the crane?"}
+    assert (await browser.post("/ask", data=question)).status_code == 403
+    assert (await browser.post("/ask", data=question | {"form_token": "0" * 64})).status_code == 403
+    from_elsewhere = await browser.post(
+        "/ask", data=question | {"form_token": token}, headers={"origin": "http://evil.example"}
+    )
+    assert from_elsewhere.status_code == 403
+    async with httpx.AsyncClient(base_url=browser.base_url) as stranger:
+        without_session = await stranger.post("/ask", data=question | {"form_token": token})
+    assert without_session.status_code == 403
+    as_json = await browser.post("/ask", json=question | {"form_token": token})
+    assert as_json.status_code == 415
+    assert (await browser.post("/ask", data=question | {"form_token": token})).status_code == 200
+
+
+async def test_two_profiles_answer_side_by_side(browser: httpx.AsyncClient) -> None:
+    token = form_token((await browser.get("/ask")).text)
+    form = {
+        "form_token": token,
+        "query": "What is wrong with the crane?",
+        "profile": "reflect.v1",
+        "other": "assist.light.v1",
+    }
+    page = (await browser.post("/ask", data=form)).text
+    assert "The harbour crane needs a new gearbox by Friday" in page
+    assert page.count(">the decision</a>") == 2
+    assert ">same place<" in page or "there</strong>" in page or ">only here<" in page
+    nothing = await browser.post("/ask", data={"form_token": token, "query": "  "})
+    assert nothing.status_code == 400
+    assert "Write a question first." in nothing.text
+    for k in ("0", "101", "-1", "many"):
+        refused = await browser.post("/ask", data=form | {"k": k})
+        assert refused.status_code == 400, k
+        assert "Items at most: a whole number from 1 to 100." in refused.text
+    assert re.search(r"</span> · 1 item · \d+ tokens?\b", (await browser.post("/ask", data=form | {"k": "1"})).text)
+
+
+async def test_a_decision_has_a_page_with_the_sum_of_each_score_and_takes_feedback(
+    browser: httpx.AsyncClient, service: Service, client: RecallClient, service_database: Connection, tenant: str
+) -> None:
+    receipt = await client.store(
+        [{"id": "m-valve", "text": "The red valve leaks.", "tenant": tenant, "speaker": "Ida"}]
+    )
+    await caught_up(service, receipt.position or 0)
+    name = await decided(service_database, client, "Which valve leaks?", tenant=tenant)
+    page = await browser.get(f"/decisions/{name}")
+    assert page.status_code == 200
+    assert "The red valve leaks." in page.text
+    shares = [float(one) for one in re.findall(r'</td>\s*<td class="number">(\d\.\d{3})</td></tr>', page.text)]
+    score = re.search(r"Score (\d\.\d{3})", page.text)
+    assert score
+    assert sum(shares[:-1]) == pytest.approx(float(score[1]), abs=0.005)
+    given = await browser.post(
+        f"/decisions/{name}/feedback", data={"form_token": form_token(page.text), "used": "m-valve"}
+    )
+    assert given.status_code == 303
+
+    async def is_shown() -> bool:
+        return "said so far: 1 of use, 0 wrong" in (await browser.get(f"/decisions/{name}")).text
+
+    await until(is_shown, "the feedback on the page")
+    again = await browser.post(
+        "/ask", data={"form_token": form_token(page.text), "again": name, "query": "Which valve leaks?"}
+    )
+    assert "The red valve leaks." in again.text
+
+
+async def test_a_decision_says_why_a_memory_is_not_in_it_and_explains_itself(
+    browser: httpx.AsyncClient,
+    service: Service,
+    client: RecallClient,
+    service_database: Connection,
+    tenant: str,
+) -> None:
+    memories = [{"id": f"m-{n}", "text": f"The red valve number {n} leaks.", "tenant": tenant} for n in range(4)]
+    receipt = await client.store(memories)
+    await caught_up(service, receipt.position or 0)
+    name = await decided(service_database, client, "Which red valve leaks?", tenant=tenant, k=1)
+    page = (await browser.get(f"/decisions/{name}")).text
+    selected = await service_database.fetchval(
+        "SELECT selected_ids ->> 0 FROM orion_recall.recall_decisions WHERE id = $1", name
+    )
+    missing = next(one["id"] for one in memories if one["id"] != selected)
+    form = {"form_token": form_token(page)}
+    told = (await browser.post(f"/decisions/{name}/why-not", data=form | {"memory": missing})).text
+    assert f"<bdi>{missing}</bdi>: " in told
+    assert "The bundle was full" in told or "near duplicate" in told
+    kept = (await browser.post(f"/decisions/{name}/why-not", data=form | {"memory": selected})).text
+    assert "it is first in the answer" in kept
+    unknown = (await browser.post(f"/decisions/{name}/why-not", data=form | {"memory": "m-<b>nobody"})).text
+    assert "There is no memory <bdi>m-&lt;b&gt;nobody</bdi>" in unknown
+    assert (await browser.post(f"/decisions/{name}/why-not", data=form)).status_code == 400
+    explained = (await browser.post(f"/decisions/{name}/explain", data=form)).text
+    assert "Candidates that were left out, best first" in explained
+    assert f"{selected} is first with" in explained
+
+
+async def test_texts_of_memories_and_questions_are_shown_and_never_run(
+    browser: httpx.AsyncClient, service: Service, client: RecallClient, service_database: Connection, tenant: str
+) -> None:
+    memories = [
+        {"id": f"m-{n} {text}", "text": f"{text} says the pump", "speaker": text, "tags": [text], "tenant": tenant}
+        for n, text in enumerate(HOSTILE)
+    ]
+    receipt = await client.store(memories)
+    assert receipt.rejected == 0, receipt
+    await caught_up(service, receipt.position or 0)
+    name = await decided(service_database, client, f"{' '.join(HOSTILE)} the pump?", tenant=tenant)
+    searched = f"/memories?{urlencode({'tenant': tenant, 'words': HOSTILE[0]})}"
+    single = f"/memory?{urlencode({'tenant': tenant, 'id': memories[0]['id']})}"
+    wrong = f"/memories?{urlencode({'tenant': HOSTILE[2], 'words': HOSTILE[0]})}"
+    paths = ("/", f"/decisions/{name}", searched, single, wrong, f"/graph?entities={quote(HOSTILE[2])}")
+    pages = [(await browser.get(path)).text for path in paths]
+    form = {"form_token": form_token(pages[1]), "query": " ".join(HOSTILE), "tenant": tenant}
+    pages.append((await browser.post("/ask", data=form)).text)
+    for page in pages:
+        tags = re.findall(r"<(\w+)([^>]*)>", page)
+        assert {tag for tag, _ in tags}.isdisjoint({"img", "b", "iframe"})
+        assert not any(re.search(r"\son\w+\s*=", re.sub(r'"[^"]*"', '""', rest)) for _, rest in tags)
+        assert re.findall(r"<script[^>]*>", page) in ([], ['<script src="/static/live.js" defer>'])
+        assert not re.search("[\u202a-\u202e\u2066-\u2069]", page)
+        assert ">49<" not in page
+        assert " 49 " not in page
+    assert "&lt;script&gt;document.title=" in pages[1]
+    assert "{{ 7 * 7 }}" in pages[1]
+
+
+async def _until_rows(stream: httpx.Response) -> AsyncGenerator[str]:
+    """The lines of the first events that have rows."""
+    has_rows = False
+    async for line in stream.aiter_lines():
+        has_rows = has_rows or line.startswith("data:")
+        if has_rows and not line.startswith("data:") and line:
+            return
+        yield line
+
+
+async def test_live_decisions_come_as_rows_of_the_list(
+    browser: httpx.AsyncClient, client: RecallClient, service_database: Connection
+) -> None:
+    async with browser.stream("GET", "/now/stream") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        name = await decided(service_database, client, "Is the <b>crane</b> well?")
+        async for line in stream.aiter_lines():
+            if f"d-{name}" in line:
+                assert line.startswith('data: <tr id="d-')
+                assert "&lt;b&gt;crane&lt;/b&gt;" in line
+                break
+    for after in (
+        "2026-01-01T00:00:00+00:00",
+        "nonsense",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+    ):
+        async with browser.stream("GET", f"/now/stream?{urlencode({'after': after})}") as stream:
+            first = [line async for line in _until_rows(stream)]
+            assert any(f"d-{name}" in line for line in first), after
+
+
+async def test_a_memory_is_changed_and_deleted_only_as_the_form_shows_it(
+    browser: httpx.AsyncClient, service: Service, client: RecallClient, tenant: str
+) -> None:
+    name = "m/1?x=1&y=#z"
+    receipt = await client.store([{"id": name, "text": "The lamp is red.", "tags": ["old"], "tenant": tenant}])
+    await caught_up(service, receipt.position or 0)
+    address = f"/memory?{urlencode({'tenant': tenant, 'id': name})}"
+    page = (await browser.get(address)).text
+    form = {
+        "form_token": form_token(page),
+        "tenant": tenant,
+        "id": name,
+        "version": "1",
+        "title": "",
+        "tags": "old",
+    }
+    nothing = await browser.post("/memory/change", data=form | {"text": "The lamp is red."})
+    assert (nothing.status_code, "There is nothing to change." in nothing.text) == (400, True)
+    changed = await browser.post("/memory/change", data=form | {"text": "The lamp is blue.", "tags": "new, <b>"})
+    assert changed.status_code == 303
+    page = (await browser.get(changed.headers["location"])).text
+    assert "<del><bdi>The lamp is red.</bdi></del> <ins><bdi>The lamp is blue.</bdi></ins>" in page
+    assert "new, &lt;b&gt;" in page
+    assert "<del><bdi>old</bdi></del> <ins><bdi>new, &lt;b&gt;</bdi></ins>" in page
+    assert "0 times; feedback" in page
+    assert f"1 of <bdi>{tenant}</bdi>" in (await browser.get("/health")).text
+    late = await browser.post("/memory/change", data=form | {"text": "The lamp is green."})
+    assert (late.status_code, "Nothing was changed: conflict" in late.text) == (409, True)
+    unsure = await browser.post("/memory/delete", data=form | {"version": "2"})
+    assert (unsure.status_code, "say that you are sure" in unsure.text) == (400, True)
+    late = await browser.post("/memory/delete", data=form | {"sure": "yes"})
+    assert (late.status_code, "changed meanwhile" in late.text) == (409, True)
+    assert "The lamp is blue." in (await browser.get(address)).text
+    deleted = await browser.post("/memory/delete", data=form | {"version": "2", "sure": "yes", "reason": "a test"})
+    assert deleted.status_code == 303
+    page = (await browser.get(deleted.headers["location"])).text
+    assert "Deleted at" in page
+    assert "a test" in page
+    assert 'action="/memory/change"' not in page
+    assert f"<bdi>{tenant}</bdi>" not in (await browser.get("/health")).text
+
+
+async def test_a_profile_is_checked_and_compared_and_saved_only_where_that_is_allowed(
+    browser: httpx.AsyncClient, service: Service, tmp_path: Path
+) -> None:
+    page = (await browser.get("/profiles/reflect.v1")).text
+    text = html.unescape(page.partition('spellcheck="false">\n')[2].partition("</textarea>")[0])
+    assert text == (shipped_folder("profiles") / "reflect.v1.yaml").read_text("utf-8")
+    form = {"form_token": form_token(page), "before": sha256(text.encode()).hexdigest(), "action": "check"}
+    edited = text.replace("max_total_items: 12", "max_total_items: 9", 1)
+    checked = (await browser.post("/profiles/reflect.v1", data=form | {"text": edited})).text
+    assert "It can be used." in checked
+    assert "<del>12</del></td><td><ins>9</ins>" in checked
+    wrong = (await browser.post("/profiles/reflect.v1", data=form | {"text": f"{text}max_totl_items: 3\n"})).text
+    assert "It can be used." not in wrong
+    assert "max_totl_items" in wrong
+    downloaded = await browser.post("/profiles/reflect.v1", data=form | {"text": edited, "action": "download"})
+    assert downloaded.text == edited
+    assert "attachment" in downloaded.headers["content-disposition"]
+    saving = form | {"text": edited, "action": "save"}
+    assert (await browser.post("/profiles/reflect.v1", data=saving)).status_code == 403
+    for name in ("nothing", "..%2f..%2fetc%2fpasswd", ".hidden", "reflect.v1.yaml"):
+        assert (await browser.get(f"/profiles/{name}")).status_code == 404, name
+    file = tmp_path / "reflect.v1.yaml"
+    file.write_text(text, "utf-8")
+    async with console(service, profiles_dir=tmp_path, console_saves_profiles=True) as own:
+        saving["form_token"] = form_token((await own.get("/profiles/reflect.v1")).text)
+        invalid = await own.post("/profiles/reflect.v1", data=saving | {"text": f"{text}max_totl_items: 3\n"})
+        assert (invalid.status_code, file.read_text("utf-8")) == (400, text)
+        assert (await own.post("/profiles/reflect.v1", data=saving)).status_code == 303
+        assert file.read_text("utf-8") == edited
+        assert (await own.post("/profiles/reflect.v1", data=saving)).status_code == 409
+
+
+async def test_an_answer_that_was_withheld_has_no_confidence_on_a_page(
+    browser: httpx.AsyncClient, service: Service, client: RecallClient, service_database: Connection, tenant: str
+) -> None:
+    receipt = await client.store([{"id": "m-valve", "text": "The red valve leaks.", "tenant": tenant}])
+    await caught_up(service, receipt.position or 0)
+    name = await decided(service_database, client, "Who won the chess match?", tenant=tenant, no_answer=True)
+    logged = await service_database.fetchrow(
+        "SELECT confidence, no_answer FROM orion_recall.recall_decisions WHERE id = $1", name
+    )
+    assert logged is not None
+    assert logged["no_answer"] is not None
+    told = f"{logged['confidence']:.2f}"
+    page = (await browser.get(f"/decisions/{name}")).text
+    assert "Nothing was handed over" in page
+    row = re.search(rf'<tr id="d-{name}">.*?</tr>', (await browser.get("/")).text, re.DOTALL)
+    assert row
+    assert f">{told}<" not in page + row[0]
+
+
+async def test_health_tells_the_searches_of_a_worker_in_words(browser: httpx.AsyncClient) -> None:
+    page = (await browser.get("/health")).text
+    assert "Search Metrics" not in page
+    assert re.search(r"[\d,]+ questions? with a search", page)
+
+
+async def test_a_port_that_is_taken_is_refused_with_the_setting_that_names_another(service: Service) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = service.settings.changed(console_port=taken.getsockname()[1])
+        with pytest.raises(SettingsError, match="ORION_CONSOLE_PORT"):
+            check_console(settings)
+    check_console(settings)
+
+
+async def test_the_graph_is_drawn_as_a_page_with_a_policy_of_its_own(browser: httpx.AsyncClient) -> None:
+    async def is_drawn() -> bool:
+        return (await browser.get("/graph/picture")).status_code == 200
+
+    await until(is_drawn, "a picture of the graph")
+    picture = await browser.get("/graph/picture?entities=Ana&hops=1&nodes=20")
+    assert "script-src 'sha256-" in picture.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in picture.headers["content-security-policy"]
+    assert "Fjord Labs" in picture.text
+    unknown = await browser.get("/graph/picture?entities=Nobody%20Whatever")
+    assert (unknown.status_code, "no entity named Nobody Whatever" in unknown.text) == (404, True)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "%00",
+        "%ff%fe",
+        "%ed%a0%80",
+        "%f0%9f%92%a9" * 300,
+        "a" * 5000,
+        "..%2f..%2f",
+        "%0d%0aX-Injected:%201",
+        "%27--",
+    ],
+)
+async def test_odd_values_in_addresses_and_forms_are_no_errors_of_the_server(
+    browser: httpx.AsyncClient, odd: str
+) -> None:
+    token = form_token((await browser.get("/ask")).text)
+    asked = (
+        f"/?window={odd}",
+        f"/decisions/{odd}",
+        f"/decisions?id={odd}",
+        f"/memories?words={odd}&tenant={odd}",
+        f"/memory?id={odd}&tenant={odd}",
+        f"/graph/picture?entities={odd}&nodes={odd}&hops={odd}&tenant={odd}",
+        f"/profiles/{odd}",
+        f"/replays/{odd}",
+        f"/static/{odd}",
+        f"/memory?id=m-crane&tenant=default&said={odd}",
+    )
+    for path in asked:
+        answer = await browser.get(path, follow_redirects=True)
+        assert answer.status_code in (200, 400, 404), (path[:60], answer.status_code)
+        assert "x-injected" not in answer.headers
+    fields = ("query", "profile", "other", "k", "tenant", "again", "of", "id", "text", "version", "memory", "used")
+    body = f"form_token={token}&" + "&".join(f"{name}={odd}" for name in fields)
+    for path in ("/ask", "/health/requeue", "/memory/change", "/memory/delete", "/profiles/reflect.v1", "/sign-in"):
+        answer = await browser.post(
+            path, content=body, headers={"content-type": "application/x-www-form-urlencoded"}
+        )
+        assert answer.status_code in (200, 303, 400, 404), (path, answer.status_code)
+
+
+async def test_what_is_not_there_is_said_so(browser: httpx.AsyncClient) -> None:
+    for path in ("/decisions/nothing", "/decisions/00000000-0000-0000-0000-000000000000", "/decisions?id=zzzz"):
+        answer = await browser.get(path, follow_redirects=True)
+        assert answer.status_code == 404, path
+        assert "There is no such decision" in answer.text
+    assert (await browser.get("/nowhere")).status_code == 404
+    for name in ("nothing.json", "..%2f..%2fx.json", "x.txt"):
+        assert (await browser.get(f"/replays/{name}")).status_code == 404, name
+
+
+async def test_with_tokens_one_signs_in_and_sees_ones_own_tenant(
+    service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
+) -> None:
+    token, operator = new_token(), new_token()
+    file = tmp_path / "tokens.toml"
+    file.write_text(
+        f'[[tokens]]\nname = "ana"\nsha256 = "{token_hash(token)}"\ntenant = "{tenant}"\nmay = []\n'
+        f'[[tokens]]\nname = "op"\nsha256 = "{token_hash(operator)}"\ntenant = "*"\nmay = ["operate", "recall"]\n',
+        "utf-8",
+    )
+    file.chmod(0o600)
+    others = await decided(service_database, client, "Whose secret crane is this?")
+    own = await decided(service_database, client, "Whose own crane is this?", tenant=tenant)
+    async with console(service, console_tokens=file) as browser:
+        for path in ("/", f"/decisions/{others}", "/now/stream", "/health", "/memories", "/profiles", "/nowhere"):
+            answer = await browser.get(path)
+            assert answer.status_code in (401, 404), path
+            assert "crane" not in answer.text
+        assert (await browser.post("/ask", data={"query": "x", "form_token": "x"})).status_code == 401
+        wrong = await browser.post("/sign-in", data={"token": "wrong", "target": "/ask"})
+        assert (wrong.status_code, 'name="target" value="/ask"' in wrong.text) == (401, True)
+        abroad = await browser.post("/sign-in", data={"token": token, "target": "//evil.example"})
+        assert abroad.headers["location"] == "/"
+        browser.cookies.clear()
+        signed_in = await browser.post("/sign-in", data={"token": token, "target": f"/decisions/{own}"})
+        assert (signed_in.status_code, signed_in.headers["location"]) == (303, f"/decisions/{own}")
+        home = (await browser.get("/")).text
+        assert "Whose own crane is this?" in home
+        assert "Whose secret crane is this?" not in home
+        assert (await browser.get(f"/decisions/{own}")).status_code == 200
+        assert (await browser.get(f"/decisions/{others}")).status_code == 404
+        assert (await browser.get("/health")).status_code == 403
+        assert (await browser.get("/memory?tenant=default&id=m-crane")).status_code == 404
+        assert "gearbox" not in (await browser.get("/memories?tenant=default")).text
+        assert (await browser.get("/ask")).status_code == 403
+        forged = {"form_token": form_token(home), "used": "m-1"}
+        assert (await browser.post(f"/decisions/{own}/feedback", data=forged)).status_code == 403
+        await browser.post("/sign-out", data={"form_token": form_token(home)})
+        assert (await browser.get("/")).status_code == 401
+        await browser.post("/sign-in", data={"token": operator})
+        assert "Whose secret crane is this?" in (await browser.get("/?window=day")).text
+        assert (await browser.get("/health")).status_code == 200
+        file.write_text(file.read_text("utf-8").replace(token_hash(operator), token_hash(new_token())), "utf-8")
+        assert (await browser.get("/health")).status_code == 401
+
+
+async def test_another_address_is_not_listened_on_without_tokens(service: Service) -> None:
+    with pytest.raises(SettingsError, match="ORION_CONSOLE_TOKENS"):
+        async with console(service, console_host="0.0.0.0"):
+            pass
+
+
+async def test_pages_say_what_is_away_and_the_log_is_read_without_the_bus() -> None:
+    folder = Path(tempfile.gettempdir()) / f"orion-console-{uuid4().hex}"
+    try:
+        async with EmbeddedEngines.start(folder) as engines:
+            await migrate(engines.postgres_dsn)
+            settings = Settings.read(
+                redis_url=engines.redis_url, postgres_dsn=engines.postgres_dsn, data_dir=folder, console_port=0
+            )
+            async with (
+                running_console(settings, read_status) as url,
+                httpx.AsyncClient(base_url=url, timeout=30) as browser,
+            ):
+                page = (await browser.get("/ask")).text
+                assert "none has given a sign of life" in (await browser.get("/health")).text
+                await engines.valkey.stop()
+                assert (await browser.get("/")).status_code == 200
+                assert "the bus cannot be used" in (await browser.get("/health")).text
+                form = {"form_token": form_token(page), "query": "Who?"}
+                asked = await browser.post("/ask", data=form)
+                assert (asked.status_code, 'class="notice bad" role="alert"' in asked.text) == (200, True)
+                letter = form | {"of": "queries", "id": "1-1"}
+                requeued = await browser.post("/health/requeue", data=letter)
+                assert (requeued.status_code, "The bus cannot be used" in requeued.text) == (503, True)
+                await engines.postgres.stop()
+                away = await browser.get("/")
+                assert (away.status_code, "This did not work" in away.text) == (503, True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_dead_letters_are_listed_and_put_back(
+    browser: httpx.AsyncClient, service: Service, executor: Executor
+) -> None:
+    redis = executor.redis
+    stream = service.settings.intake_streams["feedback"]
+    letter: Any = await redis.xadd(
+        f"{stream}:dead",
+        {"entry_id": "1-1", "reason": "<b>poison</b>", "correlation_id": "c-1", "field:envelope": "not json"},
+    )
+    page = (await browser.get("/health")).text
+    assert "&lt;b&gt;poison&lt;/b&gt;" in page
+    put_back: dict[str, str] = {"form_token": form_token(page), "of": "feedback", "id": letter.decode()}
+    assert (await browser.post("/health/requeue", data=put_back | {"of": "nothing"})).status_code == 400
+    assert (await browser.post("/health/requeue", data=put_back)).status_code == 303
+    assert (await browser.post("/health/requeue", data=put_back)).status_code == 404
+
+    async def is_dead_again() -> bool:
+        return bool(await redis.xlen(f"{stream}:dead"))
+
+    await until(is_dead_again, "the invalid message among the dead letters again")
+    await redis.unlink(f"{stream}:dead")

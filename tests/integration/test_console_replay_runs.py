@@ -1,0 +1,214 @@
+"""Replays that are started on a profile's page, and questions that are added to the judged ones."""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+
+import httpx
+from console_visits import console, decided, form_token
+from executor import until
+from pydantic import SecretStr
+from serving import caught_up
+
+from orion_recall.client import RecallClient
+from orion_recall.console.access import new_token, token_hash
+from orion_recall.console.actions.replay_process import Replaying, WantedReplay
+from orion_recall.evaluation.dataset import read_queries
+from orion_recall.postgres.pool import Connection
+from orion_recall.serving.service import Service
+from orion_recall.shipped import shipped_folder
+
+TEXT = (shipped_folder("profiles") / "reflect.v1.yaml").read_text("utf-8")
+EDITED = TEXT.replace("max_total_items: 12", "max_total_items: 1", 1)
+
+
+async def asked(service: Service, client: RecallClient, database: Connection, tenant: str) -> str:
+    """The decision on a question about two memories of the tenant."""
+    texts = {"m-red": "The red valve leaks.", "m-blue": "The blue valve of the pump leaks badly."}
+    receipt = await client.store([{"id": name, "text": text, "tenant": tenant} for name, text in texts.items()])
+    await caught_up(service, receipt.position or 0)
+    return await decided(database, client, "Which valve leaks?", tenant=tenant)
+
+
+async def replay_form(browser: httpx.AsyncClient, tenant: str) -> dict[str, str]:
+    page = (await browser.get("/profiles/reflect.v1")).text
+    assert 'value="replay"' in page
+    return {"form_token": form_token(page), "action": "replay", "text": EDITED, "last": "50", "tenant": tenant}
+
+
+def running_on(data: Path) -> list[str]:
+    """The processes that replay with a profile of the data folder's own."""
+    found: list[str] = []
+    for one in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if f"--profile={data}/" in one.read_bytes().decode("utf-8", "replace"):
+                found.append(one.parent.name)
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def private_folders(data: Path) -> list[Path]:
+    return list(data.glob("orion-replay-*"))
+
+
+async def test_an_edited_profile_is_replayed_on_the_newest_decisions_of_a_tenant(
+    service: Service,
+    client: RecallClient,
+    service_database: Connection,
+    tenant: str,
+    tmp_path: Path,
+) -> None:
+    name = await asked(service, client, service_database, tenant)
+    async with console(service, data_dir=tmp_path) as browser:
+        form = await replay_form(browser, tenant)
+        started = await browser.post("/profiles/reflect.v1", data=form)
+        assert (started.status_code, started.headers["location"]) == (303, "/replays")
+        page = (await browser.get("/replays")).text
+        assert f"on 1 decision of <bdi>{tenant}</bdi> runs since" in page
+        assert ">Stop</button>" in page
+        second = await browser.post("/profiles/reflect.v1", data=form)
+        assert (second.status_code, "another replay runs" in second.text) == (409, True)
+        assert html.escape(EDITED[:40]) in second.text
+
+        async def is_done() -> bool:
+            return "runs since" not in (await browser.get("/replays")).text
+
+        await until(is_done, "the end of the replay")
+        page = (await browser.get("/replays")).text
+        assert "is done: " in page, page
+        (report,) = (tmp_path / "replays").iterdir()
+        assert report.name.endswith("-reflect.v1.json")
+        told = json.loads(report.read_text("utf-8"))
+        assert told["queries"] == 1
+        assert [one["decision_id"] for one in told["changed"]] == [name]
+        assert (await browser.get(f"/replays/{report.name}")).status_code == 200
+    assert private_folders(tmp_path) == []
+
+
+async def test_a_replay_is_stopped_by_its_button_and_by_the_end_of_the_console(
+    service: Service,
+    client: RecallClient,
+    service_database: Connection,
+    tenant: str,
+    tmp_path: Path,
+) -> None:
+    await asked(service, client, service_database, tenant)
+
+    async def runs() -> bool:
+        return bool(running_on(tmp_path))
+
+    async with console(service, data_dir=tmp_path) as browser:
+        form = await replay_form(browser, tenant)
+        await browser.post("/profiles/reflect.v1", data=form)
+        await until(runs, "a replay's process")
+        assert (await browser.post("/replays/stop", data={"form_token": form["form_token"]})).status_code == 303
+
+        async def is_stopped() -> bool:
+            return "it was stopped" in (await browser.get("/replays")).text
+
+        await until(is_stopped, "the end of the replay")
+        assert running_on(tmp_path) == []
+        await browser.post("/profiles/reflect.v1", data=form)
+        await until(runs, "another replay's process")
+    assert running_on(tmp_path) == []
+    assert private_folders(tmp_path) == []
+    assert list((tmp_path / "replays").iterdir()) == []
+
+
+async def test_the_words_of_a_replay_that_fails_are_kept(service: Service, tmp_path: Path) -> None:
+    nowhere = SecretStr("postgresql://nobody:secret@127.0.0.1:1/nothing")
+    replaying = Replaying(service.settings.changed(data_dir=tmp_path, postgres_dsn=nowhere))
+    ids = ["00000000-0000-0000-0000-000000000000"]
+    wanted = WantedReplay(
+        profile="reflect.v1", text=TEXT, ids=ids, tenant="it's --a; tenant", as_of="now", redact=True
+    )
+    assert replaying.start(wanted)
+    assert not replaying.start(wanted)
+
+    async def has_ended() -> bool:
+        return replaying.running is None
+
+    await until(has_ended, "the end of the replay")
+    assert replaying.last is not None
+    assert "127.0.0.1" in replaying.last.error
+    assert "secret" not in replaying.last.error
+    assert list((tmp_path / "replays").iterdir()) == []
+
+
+async def test_what_cannot_be_replayed_is_not_started(service: Service, tenant: str, tmp_path: Path) -> None:
+    async with console(service, data_dir=tmp_path) as browser:
+        form = await replay_form(browser, tenant)
+        invalid = await browser.post("/profiles/reflect.v1", data=form | {"text": f"{TEXT}max_totl_items: 3\n"})
+        assert (invalid.status_code, "max_totl_items" in invalid.text) == (400, True)
+        for none in (tenant, "nobody\x00 --sample"):
+            refused = await browser.post("/profiles/reflect.v1", data=form | {"tenant": none, "of": "any"})
+            assert (refused.status_code, "there is no decision that you may replay" in refused.text) == (409, True)
+        assert (await browser.post("/replays/stop", data={"form_token": form["form_token"]})).status_code == 303
+        assert (await browser.post("/replays/stop", data={"form_token": "0"})).status_code == 403
+    assert not (tmp_path / "replays").exists()
+
+
+async def test_a_replay_needs_the_right_to_operate_and_is_of_the_visitors_tenant_alone(
+    service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
+) -> None:
+    others = await decided(service_database, client, "Whose crane is this?")
+    looking, operating = new_token(), new_token()
+    file = tmp_path / "tokens.toml"
+    file.write_text(
+        f'[[tokens]]\nname = "ana"\nsha256 = "{token_hash(looking)}"\ntenant = "*"\nmay = ["recall"]\n'
+        f'[[tokens]]\nname = "op"\nsha256 = "{token_hash(operating)}"\ntenant = "{tenant}"\nmay = ["operate"]\n',
+        "utf-8",
+    )
+    file.chmod(0o600)
+    async with console(service, data_dir=tmp_path, console_tokens=file) as browser:
+        await browser.post("/sign-in", data={"token": looking})
+        page = (await browser.get("/profiles/reflect.v1")).text
+        assert 'value="replay"' not in page
+        form = {"form_token": form_token(page), "action": "replay", "text": EDITED}
+        assert (await browser.post("/profiles/reflect.v1", data=form)).status_code == 403
+        assert (await browser.post("/replays/stop", data=form)).status_code == 403
+        judging = await browser.post(f"/decisions/{others}/judge", data=form | {"right": "m-crane"})
+        assert (judging.status_code, 'id="judged"' in (await browser.get(f"/decisions/{others}")).text) == (
+            403,
+            False,
+        )
+        await browser.post("/sign-in", data={"token": operating})
+        form = await replay_form(browser, "default")
+        assert (await browser.post("/profiles/reflect.v1", data=form | {"of": "any"})).status_code == 404
+        form["tenant"] = ""
+        refused = await browser.post("/profiles/reflect.v1", data=form | {"of": "any"})
+        assert (refused.status_code, "there is no decision" in refused.text) == (409, True)
+        judging = await browser.post(f"/decisions/{others}/judge", data=form | {"right": "m-crane"})
+        assert judging.status_code == 404
+    assert not (tmp_path / "judged.jsonl").exists()
+
+
+async def test_a_question_is_added_to_the_judged_ones_once_with_what_was_ticked(
+    service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
+) -> None:
+    name = await asked(service, client, service_database, tenant)
+    file = tmp_path / "judged.jsonl"
+    file.write_text('{"query_id": "older", "conversation_id": "c", "query": "Who?"}', "utf-8")  # no line end
+    async with console(service, data_dir=tmp_path) as browser:
+        page = (await browser.get(f"/decisions/{name}")).text
+        assert page.count('name="right"') == 2
+        form = {"form_token": form_token(page)}
+        path = f"/decisions/{name}/judge"
+        nothing = await browser.post(path, data=form)
+        assert (nothing.status_code, "tick a memory that answers it" in nothing.text) == (400, True)
+        unknown = await browser.post(path, data=form | {"right": "m-elsewhere"})
+        assert unknown.status_code == 400
+        added = await browser.post(path, data=form | {"right": "m-blue"})
+        assert added.status_code == 303
+        assert f"was added to <code>{file}</code>" in (await browser.get(added.headers["location"])).text
+        again = await browser.post(path, data=form | {"right": "m-red"})
+        assert "has this decision already" in (await browser.get(again.headers["location"])).text
+    older, query = read_queries(file)
+    assert older.id == "older"
+    assert (query.id, query.conversation, query.text) == (name, tenant, "Which valve leaks?")
+    assert query.evidence == {"m-blue"}
+    assert query.shown is not None
+    assert set(query.shown) == {"m-blue", "m-red"}

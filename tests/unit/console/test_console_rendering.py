@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from orion_recall.console.charts import counts_chart, latency_chart, stacked
+from orion_recall.console.forms import form_of, listed, listed_in
+from orion_recall.console.rendering import HERE, counted, exact, milliseconds, percent, shown, value_words, when
+from orion_recall.decisions.overview import Interval
+
+BEGAN = datetime(2026, 11, 25, 10, tzinfo=UTC)
+
+
+class Browser(HTMLParser):
+    """Reads HTML as a browser does."""
+
+    seen = ""
+
+    def handle_data(self, data: str) -> None:
+        self.seen += data
+
+
+def interval(minutes: int, count: int, answered: int, empty: int, ms: float | None = None) -> Interval:
+    began = BEGAN + timedelta(minutes=minutes)
+    return Interval(began=began, count=count, answered=answered, empty=empty, p50_ms=ms, p95_ms=ms and 2 * ms)
+
+
+@pytest.mark.parametrize("character", ["\u202e", "\u2066", "\u200f", "\x07", "\x00", "\x1b", "\x85", "\ud800"])
+def test_what_could_steer_the_text_around_it_is_shown_as_a_replacement(character: str) -> None:
+    assert shown(f"a{character}b") == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_other_text_stays_as_it_is() -> None:
+    text = "línea 1\n\tمرحبا 👩‍🔬 नमस्ते"
+    assert shown(text) == text
+    assert shown(None) == ""
+    assert shown(0) == 0
+
+
+@pytest.mark.parametrize("character", ["\u202e", "\u2066", "\u200f", "\x07", "\x1b", "\x85", "\r", "<", '"', "&"])
+def test_a_field_of_a_form_holds_every_character_as_it_is(character: str) -> None:
+    told = exact(f"a{character}b")
+    assert not set(told) & set('\u202e\u2066\u200f\r<"')
+    browser = Browser()
+    browser.feed(told)
+    browser.close()
+    assert browser.seen == f"a{character}b"
+
+
+def test_no_half_of_a_character_gets_into_a_field() -> None:
+    assert exact("a\ud800\x00") == "a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
+    assert exact(None) == ""
+
+
+@pytest.mark.parametrize(
+    "tags", [[], ["a"], ["a, b", "c"], ['say "x"', ' "'], ["a\nb", " c ", "\u200fd"], [",", '","']]
+)
+def test_a_list_that_nobody_touched_comes_back_as_it_was(tags: list[str]) -> None:
+    sent = listed(tags).replace("\n", "")
+    assert listed_in(sent, tags) == tags
+    assert listed_in(f"{sent}, new", tags) == [*tags, "new"]
+    assert listed_in('x, "y, z", ', tags) == ["x", "y, z"]
+
+
+def test_times_are_in_utc() -> None:
+    assert when(datetime(2026, 11, 25, 12, 0, 5, tzinfo=timezone(timedelta(hours=2)))) == "2026-11-25 10:00:05"
+    assert when(0.0, seconds=False) == "1970-01-01 00:00"
+    assert when(None) == ""
+
+
+def test_figures_have_as_many_digits_as_one_reads() -> None:
+    assert [milliseconds(one) for one in (None, 0.04, 9.94, 10.4, 1234.5)] == [
+        "–",
+        "0.0 ms",
+        "9.9 ms",
+        "10 ms",
+        "1,234 ms",
+    ]
+    assert [percent(one) for one in (None, 0, 0.004, 0.5, 1)] == ["–", "0%", "0.4%", "50%", "100%"]
+
+
+def test_a_value_of_json_is_told_in_words() -> None:
+    assert value_words(["Kiel", "Mo"]) == "Kiel, Mo"
+    assert value_words({"name": "Kiel", "kinds": ["place", None]}) == "name: Kiel; kinds: place"
+    values: tuple[object, ...] = (None, (), False, True, 0, 1.5)
+    assert [value_words(one) for one in values] == ["", "", "", "yes", "0", "1.5"]
+
+
+def test_a_number_stands_with_its_noun() -> None:
+    assert [counted(one, "item") for one in (0, 1, 2, 1200)] == ["0 items", "1 item", "2 items", "1,200 items"]
+
+
+def test_no_template_turns_off_escaping_or_has_script_or_style_in_it() -> None:
+    templates = list((HERE / "templates").glob("*.html"))
+    assert len(templates) > 5
+    for path in templates:
+        text = path.read_text("utf-8")
+        for word in ("| safe", "|safe", "autoescape", "Markup", " style=", " onclick", "<style", "javascript:"):
+            assert word not in text, (path.name, word)
+        assert text.count("<script") == text.count('<script src="/static/')
+
+
+def test_static_files_name_no_other_place() -> None:
+    for path in [*(HERE / "static").iterdir(), *(HERE / "templates").iterdir()]:
+        text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "http" not in text.replace("{{ address }}", ""), path.name
+        assert path.parent != Path()
+
+
+def test_bars_of_an_interval_stand_on_one_another_and_reach_the_top_at_most() -> None:
+    chart = counts_chart([interval(0, 4, 2, 1), interval(1, 2, 2, 0)], BEGAN, timedelta(minutes=1), 60)
+    first = chart.bars[:3]
+    assert [bar.kind for bar in first] == ["answered", "empty", "without"]
+    assert [round(bar.y + bar.height) for bar in first] == [118, 60, 31]
+    assert first[-1].y == 2
+    assert chart.bars[3].x - first[0].x == pytest.approx(12)
+
+
+def test_a_line_of_one_point_can_be_seen_and_none_is_no_line() -> None:
+    chart = latency_chart([interval(0, 1, 1, 0, 10.0), interval(1, 1, 0, 0)], BEGAN, timedelta(minutes=1), 60)
+    assert [line.points.split()[0] == line.points.split()[1] for line in chart.lines] == [True, True]
+    assert latency_chart([], BEGAN, timedelta(minutes=1), 60).lines == ()
+
+
+def test_parts_of_a_whole_follow_one_another() -> None:
+    parts = stacked({"a": 1.0, "b": 3.0})
+    assert [(one.name, one.start, one.length) for one in parts] == [("a", 0, 25), ("b", 25, 75)]
+    assert stacked({"a": 0.0})[0].length == 0
+
+
+def test_a_form_keeps_every_value_of_a_field_and_bounds_numbers() -> None:
+    form = form_of("used=a&used=b&text=+x+%0D%0Ay+&k=9999&bad=-1&big=" + "9" * 40)
+    assert form.all("used") == ("a", "b")
+    assert form.text("text") == "x \r\ny"
+    assert form.raw("text") == " x \ny "
+    assert form.text("none", "default") == "default"
+    assert form.number("k", least=1, most=100) == 100
+    assert form.number("bad", least=1, most=100) is None
+    assert form.number("big", least=1, most=100) is None

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from starlette.exceptions import HTTPException
+
+from orion_recall.console.access import LOCAL
+from orion_recall.console.rendering import Pages
+from orion_recall.console.replays import read_report, shown_report
+from orion_recall.contracts import RecallQueryV1
+from orion_recall.evaluation.decision_replay.gate import judge, thresholds
+from orion_recall.evaluation.decision_replay.logged import Answer, Choice, Chosen, Judged, LoggedQuery
+from orion_recall.evaluation.decision_replay.reports import as_json
+from orion_recall.evaluation.decision_replay.run import Replayed, ReplayPlan, ReplayRun
+from orion_recall.evaluation.decision_replay.summary import summed_up
+from tests.samples.recall_fakes import profile
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+PLAN = ReplayPlan(choice=Choice())
+
+
+def answer(ids: str) -> Answer:
+    return Answer(ids=tuple(ids), outcome="ok" if ids else "empty", tokens=10, confidence=None, ms=20.0)
+
+
+def replayed(name: str, logged: str, tried: str, *, used: str = "", text: str = "Who?") -> Replayed:
+    query = LoggedQuery(
+        id=name,
+        tenant="acme",
+        profile="reflect.v1",
+        profile_hash="h",
+        query_class="factual",
+        query=RecallQueryV1(fragment=text),
+        clock=NOON.timestamp(),
+        began=NOON,
+        read_at={},
+        build={},
+        answer=answer(logged),
+        judged=Judged(used=frozenset(used)),
+    )
+    return Replayed(logged=query, control=answer(logged), tried=answer(tried), why=None)
+
+
+def saved(
+    folder: Path,
+    *queries: Replayed,
+    under: str | None = "overlap@2=.9",
+    least: int = 1,
+    plan: ReplayPlan = PLAN,
+) -> Path:
+    run = ReplayRun(chosen=Chosen(matching=9), queries=list(queries))
+    summary = summed_up(run, k=2)
+    wanted = thresholds(under, None, 2)
+    verdict = judge(summary.compared, wanted, least_queries=least) if wanted else None
+    path = folder / "mine.json"
+    told = as_json(run, summary, verdict, plan, redact=False, made_at=NOON + timedelta(days=1))
+    path.write_text(json.dumps(told), "utf-8")
+    return path
+
+
+def page(path: Path) -> str:
+    return Pages().render(
+        "replay.html",
+        access=LOCAL,
+        form_token="",
+        here="/replays/mine.json",
+        has_tokens=False,
+        name=path.name,
+        **shown_report(read_report(path)),
+    )
+
+
+def test_a_saved_replay_is_shown_with_its_verdict_and_lost_memories_of_use_first(tmp_path: Path) -> None:
+    html = page(
+        saved(
+            tmp_path,
+            replayed("d-most-changed", "ab", "xy"),
+            replayed("d-of-use", "ab", "bx", used="a", text="<b>Who</b>?"),
+            replayed("d-same", "ab", "ab"),
+        )
+    )
+    assert "<strong>Failed</strong> the gate." in html
+    assert "overlap@2=0.9" in html
+    assert html.index("/decisions/d-of-use") < html.index("/decisions/d-most-changed")
+    assert "/decisions/d-same" not in html
+    assert "&lt;b&gt;Who&lt;/b&gt;?" in html
+    assert "The tried profile against the control" in html
+    assert "1 worse" in html
+
+
+def test_a_replay_that_passes_or_cannot_be_judged_says_so(tmp_path: Path) -> None:
+    same = replayed("d-same", "ab", "ab")
+    assert "<strong>Passed</strong> the gate." in page(saved(tmp_path, same))
+    assert "It cannot be judged:" in page(saved(tmp_path, same, least=50))
+    assert "every answer is the same" in page(saved(tmp_path, same))
+
+
+@pytest.mark.parametrize(
+    ("plan", "under", "told"),
+    [
+        (
+            ReplayPlan(
+                choice=Choice(since=NOON, until=NOON + timedelta(hours=2)), tried=profile(profile="mine.v1")
+            ),
+            "overlap@2=.9",
+            "Logged questions asked again under mine.v1, on the memories as each decision found them. "
+            "Questions from 2026-03-01 12:00:00 to 2026-03-01 14:00:00 (UTC). With a gate. "
+            "Reported at 2026-03-02 12:00:00 (UTC).",
+        ),
+        (
+            ReplayPlan(choice=Choice(since=NOON), as_of="now"),
+            None,
+            "on the memories as of the time of the report. Questions since 2026-03-01 12:00:00 (UTC). "
+            "Without a gate.",
+        ),
+        (ReplayPlan(choice=Choice(until=NOON)), None, "Questions before 2026-03-01 12:00:00 (UTC)."),
+        (PLAN, None, "Questions of any time. Without a gate."),
+    ],
+)
+def test_a_saved_replay_says_what_it_reports(
+    tmp_path: Path, plan: ReplayPlan, under: str | None, told: str
+) -> None:
+    html = page(saved(tmp_path, replayed("d-same", "ab", "ab"), under=under, plan=plan))
+    words = " ".join(re.sub(r"<[^>]+>", "", html).split())
+    assert told in words, words
+
+
+def test_a_replay_that_an_earlier_version_saved_is_shown_without_that(tmp_path: Path) -> None:
+    path = saved(tmp_path, replayed("d-same", "ab", "ab"))
+    report = json.loads(path.read_text("utf-8"))
+    for name in ("made_at", "tried_profile", "as_of", "since", "until"):
+        del report[name]
+    path.write_text(json.dumps(report), "utf-8")
+    html = page(path)
+    assert "under another profile." in html
+    assert "Reported at" not in html
+
+
+def test_a_threshold_that_no_query_has_a_measure_for_is_not_judged(tmp_path: Path) -> None:
+    html = page(saved(tmp_path, replayed("d-same", "ab", "ab"), under="overlap@2=.9,used_kept=1"))
+    assert "<td>no query has it</td><td>not judged</td>" in html
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"queries": 1}', '{"queries": "many"}'])
+def test_another_file_is_refused_with_what_is_wrong_in_it(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(text, "utf-8")
+    with pytest.raises(HTTPException, match=r"mine\.json is no"):
+        read_report(path)
