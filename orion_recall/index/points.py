@@ -71,6 +71,7 @@ class HeldPoint(NamedTuple):
     dense: Sequence[float] | None
     tokens: list[list[float]] | None = None
     passages: tuple[int, ...] = ()
+    speaker: str | None = None
 
 
 class HeldName(NamedTuple):
@@ -112,6 +113,7 @@ def held_point(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldPo
         dense=vectors.get("dense"),
         tokens=vectors.get(TOKENS),
         passages=tuple(payload.get("passages", ())),
+        speaker=payload.get("speaker"),
     )
 
 

@@ -61,10 +61,6 @@ class ByScope(Generic[T]):
         self._count += scope not in of_tenant
         of_tenant[scope] = known
 
-    def forget(self, tenant: str) -> None:
-        """Forgets the scopes of a tenant."""
-        self._count -= len(self._of.pop(tenant, {}))
-
     def clear(self) -> None:
         """Forgets all scopes."""
         self._of.clear()
@@ -80,6 +76,6 @@ class ByScope(Generic[T]):
                 if speaker not in known.names and speaks_in(memory, scope):
                     known.names |= {speaker}
 
-    def tenants(self, among: Iterable[str]) -> set[str]:
-        """Those tenants of whom something is known."""
-        return self._of.keys() & set(among)
+    def of_tenant(self, tenant: str) -> Iterable[T]:
+        """What is known of a tenant's scopes."""
+        return self._of.get(tenant, {}).values()

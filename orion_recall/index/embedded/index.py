@@ -115,10 +115,10 @@ class EdgeIndex(EdgeReads):
         """Applies outbox changes in order and advances the position. Idempotent."""
         if not changes:
             return
-        with self._views.written(keys_of(changes)):
+        with self._views.written(keys_of(changes)), self._speakers.written():
             written = await self._writes.apply(changes)
-        self._speakers.note(changes)
-        self._optimiser.note(written)
+        self._speakers.note(changes, written.former)
+        self._optimiser.note(written.points)
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embeds what `apply` gets next; writes nothing. A text that changes until then is embedded again."""
@@ -126,9 +126,9 @@ class EdgeIndex(EdgeReads):
 
     async def remove(self, keys: Sequence[int]) -> None:
         """Deletes memories that the record does not know; the position stays."""
-        with self._views.written(keys):
-            await self._writes.remove(keys)
-        self._speakers.clear()
+        with self._views.written(keys), self._speakers.written():
+            removed = await self._writes.remove(keys)
+        self._speakers.note((), removed.former)
 
     async def save(self) -> None:
         """Flushes the shard, then writes its position: after a crash in between the changes come again."""

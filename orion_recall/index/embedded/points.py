@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import qdrant_edge as qe
 
+from orion_recall.index.embedded.document_frequencies import NO_POINTS
 from orion_recall.index.embedded.graph_search import params_of
 from orion_recall.index.passages import OF, tenants_of
 from orion_recall.index.points import TOKENS, IndexPoint, ids_of
@@ -106,26 +108,34 @@ def further_passages_request(keys: Sequence[int], limit: int, offset: int | None
     )
 
 
-def sparse_batch(terms: SparseTerms, scope: Scope, limit: int, using: Sequence[str]) -> qe.QueryBatchRequest:
-    """Memories by BM25, one request for each sparse vector of `using`."""
-    conditions, vector, counted = scope_filter(scope), _sparse(terms), _words_of(scope.tenant)
+def sparse_batch(
+    terms: SparseTerms, scope: Scope, limit: int, using: Sequence[str], with_idf: Sequence[SparseTerms] | None
+) -> qe.QueryBatchRequest:
+    """Memories by BM25, one request for each sparse vector of `using`; `with_idf` as for `entity_request`."""
+    conditions, (vectors, counted) = scope_filter(scope), _counted(terms, scope.tenant, with_idf, len(using))
     return qe.QueryBatchRequest(
         [
             qe.QueryRequest(
                 query=qe.Query.Nearest(vector, using=name), limit=limit, filter=conditions, params=counted
             )
-            for name in using
+            for vector, name in zip(vectors, using, strict=True)
         ]
     )
 
 
-def entity_request(terms: SparseTerms, tenant: str, limit: int) -> qe.QueryRequest:
-    """Entities whose names share words with the terms."""
+def entity_request(
+    terms: SparseTerms, tenant: str, limit: int, with_idf: Sequence[SparseTerms] | None
+) -> qe.QueryRequest:
+    """Entities whose names share words with the terms.
+
+    `with_idf` are the terms as `DocumentFrequencies.weighted` gives them; None: the engine counts.
+    """
+    (vector,), counted = _counted(terms, tenant, with_idf, 1)
     return qe.QueryRequest(
-        query=qe.Query.Nearest(_sparse(terms), using="entity"),
+        query=qe.Query.Nearest(vector, using="entity"),
         limit=limit,
         filter=scope_filter(Scope(tenant=tenant)),
-        params=_words_of(tenant),
+        params=counted,
         with_payload=["label", "aliases"],
     )
 
@@ -141,8 +151,18 @@ def names_request(vector: Sequence[float], tenant: str, limit: int) -> qe.QueryR
 
 
 def speakers_request(scope: Scope) -> qe.FacetRequest:
-    """The speakers of the memories in a scope, at most 1000."""
-    return qe.FacetRequest("speaker", 1000, True, scope_filter(scope))
+    """The speakers of the memories in a scope, at most 1000 of each segment.
+
+    Not exact: the names are the same, and how many memories each has is not counted again (five to twenty times the
+    CPU).
+    """
+    return qe.FacetRequest("speaker", 1000, False, scope_filter(scope))
+
+
+def spoken_request(scope: Scope, speaker: str) -> qe.ScrollRequest:
+    """One memory of a speaker in a scope."""
+    wanted = scope_filter(replace(scope, speakers=(speaker,)))
+    return qe.ScrollRequest(filter=wanted, limit=1, with_payload=False, with_vector=False)
 
 
 def max_sim_request(tokens: Tokens, keys: Collection[int]) -> qe.QueryRequest:
@@ -178,13 +198,17 @@ def in_time_order_request(
     )
 
 
-def _words_of(tenant: str) -> qe.SearchParams:
-    """How rare a word is, counted among the tenant's own points: those of others never change a score.
+def _counted(
+    terms: SparseTerms, tenant: str, with_idf: Sequence[SparseTerms] | None, count: int
+) -> tuple[Sequence[qe.SparseVector], qe.SearchParams]:
+    """The terms for so many requests, and over which points the engine counts how rare they are.
 
-    The engine counts anew for each query. The whole tenant and not the scope is counted, so that a narrower scope
-    gives a memory the same score.
+    The tenant's own: those of others never change a score. The whole tenant and not the scope is counted, so that a
+    narrower scope gives a memory the same score.
     """
-    return qe.SearchParams(idf=qe.IdfParams(scope_filter(Scope(tenant=tenant))))
+    if with_idf is not None:
+        return [_sparse(each) for each in with_idf], NO_POINTS
+    return [_sparse(terms)] * count, qe.SearchParams(idf=qe.IdfParams(scope_filter(Scope(tenant=tenant))))
 
 
 def _of_tenant(tenant: str) -> qe.FieldCondition:

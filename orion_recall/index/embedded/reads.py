@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -18,10 +18,11 @@ from orion_recall.index.embedded.points import (
     passages_of_request,
     sparse_batch,
     speakers_request,
+    spoken_request,
     titled_request,
 )
 from orion_recall.index.embedded.shard import LiveShard
-from orion_recall.index.embedded.writer import SpeakerCache
+from orion_recall.index.embedded.speaker_cache import SpeakerCache
 from orion_recall.index.embedded.writes import read_vectors, read_versions
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.metadata import IndexMetadata
@@ -115,10 +116,11 @@ class EdgeReads:
         """
         if not terms.indices:
             return [[] for _ in using]
-        shard = self._live.checked()
+        shard, frequencies = self._live.checked(), self._live.frequencies
 
         def found() -> list[list[tuple[int, float]]]:
-            lists = shard.query_batch(sparse_batch(terms, scope, limit, using))
+            with_idf = frequencies.weighted(shard, scope.tenant, terms, using)
+            lists = shard.query_batch(sparse_batch(terms, scope, limit, using, with_idf))
             return [[hit for hit in _scores(points) if hit[1] > 0] for points in lists]
 
         return await self._readers.run(found)
@@ -165,10 +167,11 @@ class EdgeReads:
         terms = self.sparse.encode_query(text)
         if not terms.indices:
             return []
-        shard = self._live.checked()
+        shard, frequencies = self._live.checked(), self._live.frequencies
 
         def found() -> Sequence[tuple[T, float]]:
-            points = shard.query(entity_request(terms, tenant, limit))
+            with_idf = frequencies.weighted(shard, tenant, terms, ("entity",))
+            points = shard.query(entity_request(terms, tenant, limit, with_idf))
             return [(read(point.payload or {}), point.score) for point in points]
 
         return await self._readers.run(found)
@@ -219,15 +222,17 @@ class EdgeReads:
 
     async def speakers(self, scope: Scope) -> frozenset[str]:
         """The speakers in the scope, as written: read from the shard once, then kept up to date."""
-        scope = speaker_scope(scope)
-        if (known := self._speakers.get(scope)) is not None:
-            return known
-        shard, position = self._live.checked(), self.position
-        found = await self._readers.run(lambda: shard.facet(speakers_request(scope)))
-        speakers = frozenset(str(hit.value) for hit in found.hits)
-        if position == self.position:  # else a write in between may have added one
-            self._speakers.put(scope, speakers)
-        return speakers
+        return await self._speakers.names(speaker_scope(scope), self._speakers_in)
+
+    async def _speakers_in(self, scope: Scope, among: Collection[str] | None) -> frozenset[str]:
+        shard = self._live.checked()
+
+        def found() -> frozenset[str]:
+            if among is None:
+                return frozenset(str(hit.value) for hit in shard.facet(speakers_request(scope)).hits)
+            return frozenset(name for name in among if shard.scroll(spoken_request(scope, name))[0])
+
+        return await self._readers.run(found)
 
     async def held(self) -> Mapping[int, int]:
         """The version of every memory that the index holds, by key."""

@@ -15,6 +15,7 @@ import qdrant_edge as qe
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
+from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
 from orion_recall.index.embedded.folders import build_place, is_complete, live_place, swap, tidy
 from orion_recall.index.embedded.metadata import (
     METADATA_FILE,
@@ -78,6 +79,7 @@ class LiveShard:
         # What was written since the copy that is being optimised; None while there is no such copy.
         self._write_log: WriteLog | None = None
         self._writes = 0
+        self.frequencies = DocumentFrequencies()
         self._fields_in_use: tuple[qe.EdgeShard | None, int, dict[str, bool]] = (None, 0, {})
 
     @property
@@ -174,7 +176,7 @@ class LiveShard:
         self.check_room()
         shard, metadata = self._open()
         try:
-            write(shard, batch, self._write_log)
+            write(shard, batch, self.frequencies, self._write_log)
         finally:
             self._writes += 1
         mine = metadata_if_known(self._embedder, self._sparse)
@@ -216,7 +218,9 @@ class LiveShard:
     def swap_in(self, built: LiveShard, lock: FolderLock | None) -> ReplacedShard:
         """The shard of `built` is live here from now on; `built` is closed."""
         (shard, metadata), built.shard, built._is_loaded = built._open(), None, False
-        return self._replaced_by(shard, metadata, built.place, lock)
+        replaced = self._replaced_by(shard, metadata, built.place, lock)
+        self.frequencies = built.frequencies
+        return replaced
 
     def close(self) -> None:
         """Closes the shard; what was not saved is lost."""
@@ -244,6 +248,7 @@ class LiveShard:
     ) -> ReplacedShard:
         replaced = ReplacedShard(self._open()[0], self._place_lock)
         self.shard, self.metadata, self.place, self._place_lock = shard, metadata, place, lock
+        self.frequencies = self.frequencies.copy()
         return replaced
 
     def _swapped(self, mine: IndexMetadata, misfit: str) -> IndexMetadata:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from orion_recall.errors import DiskShort, SourceError
 from orion_recall.index.embedded.metadata import metadata_if_known
 from orion_recall.index.embedded.shard import LiveShard
+from orion_recall.index.embedded.speaker_cache import FormerSpeaker
 from orion_recall.index.embedded.writes import read_held, read_names
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.passages import in_parts
 from orion_recall.index.points import HeldName, HeldPoint, Name
-from orion_recall.index.speakers import ByScope
 from orion_recall.index.vector_prefetch import VectorPrefetch
 from orion_recall.index.write_batch import (
     WriteBatch,
@@ -28,7 +28,8 @@ from orion_recall.index.write_batch import (
 )
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.values import Change, Scope
+from orion_recall.text.normal import memory_key
+from orion_recall.values import Change
 
 log = logging.getLogger("orion_recall.sources")
 
@@ -36,6 +37,13 @@ log = logging.getLogger("orion_recall.sources")
 # it is neither frequent nor large. What a crash loses comes again from the outbox.
 _SAVE_AFTER_S = 10.0
 _SAVE_AFTER_POINTS = 500
+
+
+class Written(NamedTuple):
+    """How many points were written or deleted, and who spoke what was changed or deleted."""
+
+    points: int
+    former: frozenset[FormerSpeaker]
 
 
 class EdgeWriter:
@@ -54,11 +62,12 @@ class EdgeWriter:
         await self._prefetch.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
         await self._prefetch.of_names(names_to_embed(changes, names))
 
-    async def apply(self, changes: Sequence[Change]) -> int:
-        """Writes the changes and advances the position; how many points were written or deleted."""
-        return sum([await self._apply(part) for part in await in_parts(changes)])
+    async def apply(self, changes: Sequence[Change]) -> Written:
+        """Writes the changes and advances the position."""
+        parts = [await self._apply(part) for part in await in_parts(changes)]
+        return Written(sum(one.points for one in parts), frozenset().union(*(one.former for one in parts)))
 
-    async def _apply(self, changes: Sequence[Change]) -> int:
+    async def _apply(self, changes: Sequence[Change]) -> Written:
         await self._check_room()  # before texts are embedded in vain
         held, names = await self._held_before(changes)
         batch = await build_write_batch(
@@ -69,9 +78,15 @@ class EdgeWriter:
             await self._thread.run(lambda: self._live.make(mine))
         self._live.refuse_another_model()
         await self._write(batch, changes[-1].position)
-        return len(batch.points) + len(batch.gone)
+        versions = {
+            memory_key(change.memory.tenant, change.memory.id): change.memory.version
+            for change in changes
+            if change.memory.is_live
+        }
+        changed = [one for key, one in held.items() if one.version != versions.get(key)]
+        return Written(len(batch.points) + len(batch.gone), _speakers_of(changed))
 
-    async def remove(self, keys: Sequence[int]) -> None:
+    async def remove(self, keys: Sequence[int]) -> Written:
         """Deletes memories, and the entities that only they name; the position stays."""
         held = await self._held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
@@ -79,6 +94,7 @@ class EdgeWriter:
         position = metadata.position if metadata is not None else 0
         gone = list(keys)
         await self._write(WriteBatch(points=[], gone=gone, forgotten=forgotten, replaced=gone), position)
+        return Written(len(gone), _speakers_of(held.values()))
 
     async def save(self) -> None:
         """Flushes the shard, then writes its position."""
@@ -148,35 +164,5 @@ class EdgeWriter:
             )
 
 
-@dataclass(slots=True)
-class _Speakers:
-    names: frozenset[str]
-
-
-class SpeakerCache:
-    """The speakers in the scopes that were asked for, kept up to date with what is written."""
-
-    def __init__(self) -> None:
-        self._of = ByScope[_Speakers]()
-
-    def get(self, scope: Scope) -> frozenset[str] | None:
-        """The scope's speakers, if they are known."""
-        known = self._of.get(scope)
-        return None if known is None else known.names
-
-    def put(self, scope: Scope, speakers: frozenset[str]) -> None:
-        """The scope's speakers, as just read."""
-        self._of.put(scope, _Speakers(speakers))
-
-    def clear(self) -> None:
-        """Forgets all of them."""
-        self._of.clear()
-
-    def note(self, changes: Sequence[Change]) -> None:
-        """Adds the speakers of new memories; after an update or deletion the tenant's are read again."""
-        for tenant in self._of.tenants(change.memory.tenant for change in changes):
-            mine = [change.memory for change in changes if change.memory.tenant == tenant]
-            if any(memory.version > 1 or not memory.is_live for memory in mine):
-                self._of.forget(tenant)
-            else:
-                self._of.heard(mine)
+def _speakers_of(held: Iterable[HeldPoint]) -> frozenset[FormerSpeaker]:
+    return frozenset(FormerSpeaker(one.tenant, one.speaker) for one in held if one.speaker)

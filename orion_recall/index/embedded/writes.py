@@ -8,9 +8,10 @@ from typing import Any, cast
 import qdrant_edge as qe
 
 from orion_recall.foreground import FOREGROUND
+from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
 from orion_recall.index.embedded.points import edge_point, further_passages_request
 from orion_recall.index.passages import OF
-from orion_recall.index.points import HeldName, HeldPoint, Name, held_name, held_point
+from orion_recall.index.points import HeldName, HeldPoint, IndexPoint, Name, held_name, held_point
 from orion_recall.index.write_batch import WriteBatch
 
 # The engine holds Python's lock while it writes and reads vectors: small pages.
@@ -75,20 +76,28 @@ class WriteLog:
             yield [], [qe.Point(one.id, one.vector or {}, one.payload) for one in records]
 
 
-def write(shard: qe.EdgeShard, batch: WriteBatch, log: WriteLog | None = None) -> None:
+def write(
+    shard: qe.EdgeShard, batch: WriteBatch, frequencies: DocumentFrequencies, log: WriteLog | None = None
+) -> None:
     """Writes the batch, and notes it in `log`. Entities first: a retry still finds which names were dropped."""
     about = [*batch.gone, *(point.key for point in batch.points)]
     forgotten = [name.key for name in batch.forgotten if not _is_in_use(shard, name, about)]
     written = {point.key for point in batch.points}
     former = [key for key in _further_passages(shard, batch.replaced) if key not in written]
-    if gone := [*forgotten, *batch.gone, *former]:
+    gone = [*forgotten, *batch.gone, *former]
+    with frequencies.written(shard, gone, batch.points):
+        _write(shard, gone, batch.points, log)
+
+
+def _write(shard: qe.EdgeShard, gone: Sequence[int], points: Sequence[IndexPoint], log: WriteLog | None) -> None:
+    if gone:
         shard.update(qe.UpdateOperation.delete_points([*gone]))
         if log is not None:
             for key in gone:
                 log.note(key, None)
-    for start in range(0, len(batch.points), _PAGE_AGAIN):
+    for start in range(0, len(points), _PAGE_AGAIN):
         FOREGROUND.yield_to_foreground()
-        page = {one.key: edge_point(one) for one in batch.points[start : start + _PAGE_AGAIN]}
+        page = {one.key: edge_point(one) for one in points[start : start + _PAGE_AGAIN]}
         shard.update(qe.UpdateOperation.upsert_points([*page.values()]))
         if log is not None:
             for key, point in page.items():
