@@ -42,6 +42,8 @@ _ADVICE = "delete that folder, and it will be built again from this record, or s
 _REMOVE_BATCH = 200
 # Changes written together. Larger batches cost no less a change, and hold Python's lock longer.
 _APPLY_BATCH = 10
+# Some milliseconds.
+_ROWS_AT_A_TIME = 500
 # The engine keeps what was written in memory and, once more, in its log, until its tables have it: 20 kB a memory.
 # Left alone it begins at 64 MiB for each of its eight indexes.
 _FLUSH_AFTER = 500
@@ -174,8 +176,12 @@ class RdfGraph:
                 await self._threads.run(self._flush)
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the graph holds, by key."""
-        return await self._threads.run(lambda: versions_in(each_row(self._open(), versions_query())))
+        """The version of every memory that the graph holds, by key: piece by piece, recalls go in between."""
+
+        def read() -> Mapping[int, int]:
+            return versions_in(FOREGROUND.throttled(each_row(self._open(), versions_query()), _ROWS_AT_A_TIME))
+
+        return await self._threads.run(read)
 
     async def remove(self, keys: Sequence[int]) -> None:
         """Remove memories and everything that no other memory states; unknown keys are ignored."""

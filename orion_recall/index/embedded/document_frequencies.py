@@ -1,9 +1,9 @@
 """How rare a word is among a tenant's memories: counted by the engine once, then kept up to date with writes.
 
 The engine can count for each query, by a filter: that takes as long as the tenant is large (2.5 ms of CPU at 99,000
-memories), and a question repeats what others before it have asked. So the document frequency of a term is asked for
-once, and writes add to it and take from it. A query then brings its own idf, and the engine is asked to count over
-no points at all, which costs nothing.
+memories), and common words come in every other question. So the document frequency of a term is asked for once, and
+writes add to it and take from it. A query then brings its own idf, and the engine is asked to count over no points
+at all, which costs nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,12 @@ MOST_TERMS = 100_000
 """Terms whose frequencies are kept, about 10 MB; with one more all are counted anew."""
 MOST_DOCUMENTS = 2_000_000
 """Of a larger tenant the engine counts for each query: single floats are too coarse to read its counts from."""
+FROM_POINTS = 20_000
+"""In a smaller index the engine counts for each query: that takes no longer than to find out what is not known."""
 
 _Floats = npt.NDArray[np.float32]
+_RARE = 100
+"""A term with fewer documents is counted by finding all of them."""
 _HALF, _ONE = np.float32(0.5), np.float32(1)
 _OF_NONE = np.log(np.float32(2))
 """The idf that the engine gives to every term where it counts over no points."""
@@ -60,8 +64,10 @@ class DocumentFrequencies:
     ) -> list[SparseTerms] | None:
         """The query's terms with their idf among the tenant's documents, for each of `using`; ask with `NO_POINTS`.
 
-        Asks the shard for what is not known. None where it cannot be read: the engine has to count for that query.
+        Asks the shard for what is not known. None where the engine should count for that query.
         """
+        if shard.info().points_count < FROM_POINTS:
+            return None
         with self._lock:
             known = {name: self._known(tenant, name, terms.indices) for name in using}
             missing = {
@@ -176,39 +182,45 @@ def _counted(
 ) -> dict[str, _Corpus] | None:
     """The documents and what is missing; None where the engine's answer does not tell a number.
 
-    The best score of a term alone, with the tenant's idf and with that of no points, has the idf as its ratio.
+    Of a rare term all documents are found. Of another one the best score with the tenant's idf and that with the
+    idf of no points have the idf as their ratio.
     """
     of_tenant = qe.FieldCondition("tenant", match=qe.MatchValue(tenant))
-    counting = qe.SearchParams(idf=qe.IdfParams(qe.Filter(must=[of_tenant])))
-    asked = [(name, term) for name, terms in missing.items() for term in terms]
-    found = shard.query_batch(
-        qe.QueryBatchRequest(
-            [
-                qe.QueryRequest(
-                    query=qe.Query.Nearest(qe.SparseVector([term], [1.0]), using=name),
-                    limit=1,
-                    filter=qe.Filter(must=[of_tenant]),
-                    params=params,
-                )
-                for params in (counting, NO_POINTS)
-                for name, term in asked
-            ]
-        )
-    )
     corpora = {
         name: _Corpus(known[name].documents if name in known else _documents(shard, of_tenant, name))
         for name in missing
     }
     if any(corpus.documents > MOST_DOCUMENTS for corpus in corpora.values()):
         return None
-    for (name, term), scored, uncounted in zip(asked, found[: len(asked)], found[len(asked) :], strict=True):
-        corpus, count = corpora[name], 0.0
-        if scored and uncounted:
-            idf = scored[0].score / uncounted[0].score * float(_OF_NONE)
-            count = (corpus.documents + 1) / float(np.exp(idf)) - 0.5
-        if abs(count - round(count)) > _SURE or not 0 <= round(count) <= corpus.documents:
+
+    def best(asked: Sequence[tuple[str, int]], limit: int, params: qe.SearchParams) -> list[list[float]]:
+        requests = [
+            qe.QueryRequest(
+                query=qe.Query.Nearest(qe.SparseVector([term], [1.0]), using=name),
+                limit=limit,
+                filter=qe.Filter(must=[of_tenant]),
+                params=params,
+            )
+            for name, term in asked
+        ]
+        found = shard.query_batch(qe.QueryBatchRequest(requests))
+        return [[one.score for one in each if one.score > 0] for each in found]
+
+    asked = [(name, term) for name, terms in missing.items() for term in terms]
+    common: dict[tuple[str, int], float] = {}
+    for (name, term), scores in zip(asked, best(asked, _RARE, NO_POINTS), strict=True):
+        corpora[name].with_term[term] = len(scores)
+        if len(scores) == _RARE:
+            common[name, term] = scores[0]
+    if not common:
+        return corpora
+    counting = qe.SearchParams(idf=qe.IdfParams(qe.Filter(must=[of_tenant])))
+    for (name, term), (score,) in zip(common, best([*common], 1, counting), strict=True):
+        idf = score / common[name, term] * float(_OF_NONE)
+        count = (corpora[name].documents + 1) / float(np.exp(idf)) - 0.5
+        if abs(count - round(count)) > _SURE:
             return None
-        corpus.with_term[term] = round(count)
+        corpora[name].with_term[term] = round(count)
     return corpora
 
 

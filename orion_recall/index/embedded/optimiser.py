@@ -17,8 +17,9 @@ from orion_recall.index.engine_threads import EngineThreads, to_the_end
 
 log = logging.getLogger("orion_recall.sources")
 
-# Until then search is exact, only slower. Optimising costs a copy of the whole index.
-_AFTER, _AFTER_SHARE = 5000, 0.5
+# Until then what is new is scanned by every search. Optimising costs a copy of the whole index: so it is due after
+# a share of what is there, and in a large index before the scan takes longer than all else in a recall.
+_AFTER, _AFTER_SHARE, _AFTER_MOST = 5000, 0.5, 100_000
 
 
 class EdgeOptimiser:
@@ -38,7 +39,7 @@ class EdgeOptimiser:
     def note(self, written: int) -> None:
         """Counts points written or deleted; starts optimising when they are enough."""
         self._written += written
-        if self._written >= _AFTER and self._written >= _AFTER_SHARE * self._live.count:
+        if self._written >= _AFTER and self._written >= min(_AFTER_SHARE * self._live.count, _AFTER_MOST):
             self._begin()
 
     def reset(self) -> None:

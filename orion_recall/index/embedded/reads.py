@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 import qdrant_edge as qe
 
+from orion_recall.foreground import FOREGROUND
 from orion_recall.index.embedded.kept_views import KeptViews
 from orion_recall.index.embedded.points import (
     dense_request,
@@ -235,9 +236,16 @@ class EdgeReads:
         return await self._readers.run(found)
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the index holds, by key."""
-        shard = self._live.checked()
-        return await self._readers.run(lambda: read_versions(shard))
+        """The version of every memory that the index holds, by key: page by page, recalls go in between."""
+        versions: dict[int, int] = {}
+        after: qe.PointId | None = None
+        while True:
+            await FOREGROUND.pause()
+            # Asked for at every page: an optimised copy may have replaced the live shard.
+            page, after = await self._readers.run(partial(read_versions, self._live.checked(), after))
+            versions |= page
+            if after is None:
+                return versions
 
     async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """The vectors of memories, by key; of a long one that of its first passage."""

@@ -16,6 +16,8 @@ from orion_recall.index.write_batch import WriteBatch
 
 # The engine holds Python's lock while it writes and reads vectors: small pages.
 _PAGE, _PAGE_AGAIN, _PAGE_READ = 1000, 25, 10
+# Some milliseconds: recalls go in between.
+_PAGE_VERSIONS = 500
 
 
 def read_held(shard: qe.EdgeShard, keys: Sequence[int]) -> dict[int, HeldPoint]:
@@ -113,19 +115,13 @@ def replay(copy: qe.EdgeShard, log: WriteLog, live: qe.EdgeShard) -> None:
             copy.update(qe.UpdateOperation.upsert_points(points))
 
 
-def read_versions(shard: qe.EdgeShard) -> dict[int, int]:
-    """The version of every memory in the shard, by key."""
-    versions: dict[int, int] = {}
-    offset: Any = None
-    while True:
-        request = qe.ScrollRequest(offset=offset, limit=_PAGE, with_payload=["version"], with_vector=False)
-        records, offset = shard.scroll(request)
-        for record in records:
-            payload = cast("Mapping[str, Any]", record.payload or {})
-            if "version" in payload:  # an entity has none
-                versions[cast("int", record.id)] = int(payload["version"])
-        if offset is None:
-            return versions
+def read_versions(shard: qe.EdgeShard, after: qe.PointId | None) -> tuple[dict[int, int], qe.PointId | None]:
+    """The versions of a page of the memories in the shard, by key, and where the next one begins, if any does."""
+    request = qe.ScrollRequest(offset=after, limit=_PAGE_VERSIONS, with_payload=["version"], with_vector=False)
+    records, following = shard.scroll(request)
+    payloads = ((cast("int", one.id), cast("Mapping[str, Any]", one.payload or {})) for one in records)
+    # An entity has none.
+    return {key: int(payload["version"]) for key, payload in payloads if "version" in payload}, following
 
 
 def has_values(shard: qe.EdgeShard, field: str) -> bool:

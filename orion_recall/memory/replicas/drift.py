@@ -11,6 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from orion_recall.errors import SourceError
+from orion_recall.foreground import FOREGROUND
 from orion_recall.interfaces import MemoryReader, Projection, RewrittenCopy
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.replicas.projector import Projector
@@ -60,6 +61,7 @@ async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
     deleted: list[MemoryName] = []
     async with aclosing(reader.states(position)) as pages:
         async for states in pages:
+            await FOREGROUND.pause()
             for state in states:
                 version = held.pop(memory_key(state.name.tenant, state.name.id), None)
                 if state.in_flight:

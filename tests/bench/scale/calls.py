@@ -17,6 +17,7 @@ import pyoxigraph
 import qdrant_edge as qe
 from pydantic import SecretStr
 
+from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.embedded.points import (
     dense_request,
@@ -26,12 +27,12 @@ from orion_recall.index.embedded.points import (
     scope_filter,
     sparse_batch,
     speakers_request,
+    spoken_request,
 )
 from orion_recall.index.embedded.writes import has_values, read_versions
 from orion_recall.index.passages import OF
 from orion_recall.index.points import SPARSE_VECTORS
 from orion_recall.index.speakers import speaker_scope
-from orion_recall.models.sparse import SparseTerms
 from orion_recall.postgres.pool import open_connection
 from orion_recall.settings import Settings
 from tests.bench.fill_child import settings_of
@@ -44,11 +45,15 @@ from tests.bench.scale.stores import Stores
 _QUESTIONS = 24
 _CANDIDATES = 100
 DENSE, EXACT = "dense search", "dense search, exact"
-KEYWORDS, UNCOUNTED = "keywords (text, context)", "the same without counting rare words"
+KEYWORDS, COUNTED_WORDS = "keywords (text, context)", "the same, the engine counts rare words (once)"
+COUNTED_NAMES = "names of entities, the engine counts rare words (once)"
 ENTITIES, LATE, FETCH = "names of entities", "late interaction", "fetch of the pool"
-SPEAKERS, IN_ORDER = "speakers in scope (cached)", "in time order"
+SPEAKERS, ONE_SPEAKER, IN_ORDER = "speakers in scope (once)", "one speaker (after a change)", "in time order"
 FIELD, VERSIONS = "whether a field is in use (once between writes)", "versions of all (self check)"
+_USING = ("text", "context")
 SPARQL, SQL = "graph neighbourhood", "timeline in Postgres (wall)"
+
+Call = Callable[[qe.EdgeShard, Asked, float], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +90,12 @@ def _measured(stores: Stores, tenant: str, inputs: Inputs, sql: Cost) -> Called:
         asked, least = inputs.asked, inputs.profile.min_similarity
         costs = {
             name: _cost([lambda one=one, call=call: call(shard, one, least) for one in asked])
-            for name, call in _CALLS.items()
+            for name, call in {**_CALLS, **_kept_calls(DocumentFrequencies())}.items()
         }
         costs[SPARQL] = _cost([lambda one=one: _rows(graph, one.sparql) for one in asked if one.sparql])
         costs[SQL] = sql
         costs[FIELD] = _cost([lambda: has_values(shard, OF)] * 5)
-        costs[VERSIONS] = cost_of_calls([lambda: read_versions(shard)], clock=time.process_time)
+        costs[VERSIONS] = cost_of_calls([lambda: _all_versions(shard)], clock=time.process_time)
         return Called(tenant=tenant, costs=costs, found=_shares(shard, asked), segments=shard.info().segments_count)
     finally:
         shard.close()
@@ -109,39 +114,45 @@ def _cost(calls: Sequence[Callable[[], object]]) -> Cost:
     return cost_of_calls(calls, clock=time.process_time)
 
 
-def _keywords(shard: qe.EdgeShard, one: Asked, least: float) -> object:
-    return shard.query_batch(sparse_batch(one.terms, one.scope, one.limit, ("text", "context")))
+def _kept_calls(frequencies: DocumentFrequencies) -> Mapping[str, Call]:
+    """Searches by words that know from the round that does not count how rare these are."""
+
+    def keywords(shard: qe.EdgeShard, one: Asked, least: float) -> object:
+        with_idf = frequencies.weighted(shard, one.scope.tenant, one.terms, _USING)
+        return shard.query_batch(sparse_batch(one.terms, one.scope, one.limit, _USING, with_idf))
+
+    def entities(shard: qe.EdgeShard, one: Asked, least: float) -> object:
+        with_idf = frequencies.weighted(shard, one.scope.tenant, one.entity_terms, ("entity",))
+        return shard.query(entity_request(one.entity_terms, one.scope.tenant, 8, with_idf))
+
+    return {KEYWORDS: keywords, ENTITIES: entities}
 
 
-def _uncounted(shard: qe.EdgeShard, one: Asked, least: float) -> object:
-    vector, conditions = _vector(one.terms), scope_filter(one.scope)
-    return shard.query_batch(
-        qe.QueryBatchRequest(
-            [
-                qe.QueryRequest(query=qe.Query.Nearest(vector, using=using), limit=one.limit, filter=conditions)
-                for using in ("text", "context")
-            ]
-        )
-    )
-
-
-_CALLS: Mapping[str, Callable[[qe.EdgeShard, Asked, float], object]] = {
+_CALLS: Mapping[str, Call] = {
     DENSE: lambda shard, one, least: shard.query(dense_request(shard, one.vector, one.scope, one.limit, least)),
     EXACT: lambda shard, one, least: _nearest(shard, one, exact=True),
-    KEYWORDS: _keywords,
-    UNCOUNTED: _uncounted,
-    ENTITIES: lambda shard, one, least: shard.query(entity_request(one.entity_terms, one.scope.tenant, 8)),
+    COUNTED_WORDS: lambda shard, one, least: shard.query_batch(
+        sparse_batch(one.terms, one.scope, one.limit, _USING, None)
+    ),
+    COUNTED_NAMES: lambda shard, one, least: shard.query(
+        entity_request(one.entity_terms, one.scope.tenant, 8, None)
+    ),
     LATE: lambda shard, one, least: shard.query(max_sim_request(one.tokens, one.pool)),
     FETCH: lambda shard, one, least: shard.retrieve(list(one.pool), True, False),
     SPEAKERS: lambda shard, one, least: shard.facet(speakers_request(speaker_scope(one.scope))),
+    ONE_SPEAKER: lambda shard, one, least: shard.scroll(spoken_request(speaker_scope(one.scope), "Ana")),
     IN_ORDER: lambda shard, one, least: shard.scroll(
         in_time_order_request(one.scope, _CANDIDATES, newest_first=True, without_sessions=())
     ),
 }
 
 
-def _vector(terms: SparseTerms) -> qe.SparseVector:
-    return qe.SparseVector(list(terms.indices), list(terms.values))
+def _all_versions(shard: qe.EdgeShard) -> None:
+    after: qe.PointId | None = None
+    while True:
+        _, after = read_versions(shard, after)
+        if after is None:
+            return
 
 
 def _nearest(shard: qe.EdgeShard, one: Asked, *, exact: bool) -> list[Any]:

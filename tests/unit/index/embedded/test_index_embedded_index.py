@@ -296,9 +296,9 @@ async def test_the_loop_goes_on_while_a_closing_index_waits_for_a_search(
 ):
     began, go_on = threading.Event(), threading.Event()
 
-    def until_the_loop_says_so(shard: object) -> dict[int, int]:
+    def until_the_loop_says_so(shard: object, after: object) -> tuple[dict[int, int], None]:
         began.set()
-        return {1: 1} if go_on.wait(60) else {}
+        return ({1: 1} if go_on.wait(60) else {}), None
 
     monkeypatch.setattr(edge_reads, "read_versions", until_the_loop_says_so)
     reading = asyncio.create_task(index.held())
@@ -398,3 +398,22 @@ async def test_an_index_with_a_log_and_half_floats_of_an_earlier_version_goes_on
         await after.optimise()
         found = await after.fetch([key(one.id) for one in OURS])
         assert {one.id for one in found.values()} == {one.id for one in OURS}
+
+
+async def test_versions_are_read_page_by_page_and_a_copy_may_take_the_place_in_between(
+    index: EdgeIndex, monkeypatch: pytest.MonkeyPatch
+):
+    pages, read, whole = list[int](), edge_writes.read_versions, await index.held()
+
+    def counted(shard: qe.EdgeShard, after: qe.PointId | None) -> tuple[dict[int, int], qe.PointId | None]:
+        page, following = read(shard, after)
+        pages.append(len(page))
+        return page, following
+
+    monkeypatch.setattr(edge_writes, "_PAGE_VERSIONS", 2)
+    monkeypatch.setattr(edge_reads, "read_versions", counted)
+    held, _ = await asyncio.gather(index.held(), index.compact())
+    assert held == whole
+    assert len(whole) == len(ALL)
+    assert max(pages) <= 2
+    assert sum(pages) == len(ALL)
