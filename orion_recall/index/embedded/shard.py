@@ -277,7 +277,7 @@ class LiveShard:
     def _make(self, mine: IndexMetadata) -> None:
         size, cosine = mine.dimension, qe.Distance.Cosine
         vectors = {name: qe.EdgeVectorParams(size=size, distance=cosine) for name in DENSE_VECTORS}
-        sparse = _sparse_vectors()
+        sparse = sparse_vectors()
         optimizers: qe.EdgeOptimizersConfig | None = None
         if mine.tokens:
             assert isinstance(self._embedder, TokenVectors)
@@ -305,13 +305,20 @@ class LiveShard:
             raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
 
 
-def _sparse_vectors() -> dict[str, qe.EdgeSparseVectorParams]:
-    return {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in SPARSE_VECTORS}
+def sparse_vectors() -> dict[str, qe.EdgeSparseVectorParams]:
+    """Parameters of the sparse vectors."""
+    # Of fewer points than the threshold with such a vector the engine does not search the words: it looks at each
+    # point of the tenant, and most are memories.
+    thresholds = {"entity": 1}
+    return {
+        name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf, full_scan_threshold=thresholds.get(name))
+        for name in SPARSE_VECTORS
+    }
 
 
 def _load(shard: Path) -> qe.EdgeShard:
     """Loads a shard. What the configuration does not name stays as the shard was made."""
-    config = qe.EdgeConfig(sparse_vectors=_sparse_vectors(), max_search_threads=_SEARCH_THREADS)
+    config = qe.EdgeConfig(sparse_vectors=sparse_vectors(), max_search_threads=_SEARCH_THREADS)
     return qe.EdgeShard.load(str(shard), config)
 
 

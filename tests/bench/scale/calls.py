@@ -29,9 +29,9 @@ from orion_recall.index.embedded.points import (
     speakers_request,
     spoken_request,
 )
+from orion_recall.index.embedded.shard import sparse_vectors
 from orion_recall.index.embedded.writes import has_values, read_versions
 from orion_recall.index.passages import OF
-from orion_recall.index.points import SPARSE_VECTORS
 from orion_recall.index.speakers import speaker_scope
 from orion_recall.postgres.pool import open_connection
 from orion_recall.settings import Settings
@@ -103,8 +103,7 @@ def _measured(stores: Stores, tenant: str, inputs: Inputs, sql: Cost) -> Called:
 
 def _one_thread() -> qe.EdgeConfig:
     """As a worker loads it."""
-    sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in SPARSE_VECTORS}
-    return qe.EdgeConfig(sparse_vectors=sparse, max_search_threads=1)
+    return qe.EdgeConfig(sparse_vectors=sparse_vectors(), max_search_threads=1)
 
 
 def _cost(calls: Sequence[Callable[[], object]]) -> Cost:

@@ -2,9 +2,9 @@
 
     python -m tests.bench.scale.keywords [--sizes 10000,100000,1000000] [--keep FOLDER] [--json FILE]
 
-A tenant of 1,000 memories and one of all others, with keywords of skewed frequencies, 50 speakers, sessions of 25
-turns, and 300 entities; optimised as a worker does it. CPU ms a call, the median of some, in this process: with the
-engine counting for each query how rare the words are, and as the index asks. Of both the ids must be the same.
+A tenant of 1,000 memories and one of all others, with keywords of skewed frequencies, 50 speakers, sessions of
+25 turns, and 300 entities; optimised as a worker does it. CPU ms a call, the median of some, in this process: with
+the engine counting for each query how rare the words are, and as the index asks. Of both the ids must be the same.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from orion_recall.cli.output import table
 from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
 from orion_recall.index.embedded.points import entity_request, scope_filter, sparse_batch, speakers_request
 from orion_recall.index.embedded.points import spoken_request as spoken
+from orion_recall.index.embedded.shard import sparse_vectors
 from orion_recall.index.embedded.writes import read_versions
-from orion_recall.index.points import SPARSE_VECTORS
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.values import Scope
 from tests.bench.command import engines_folder, finish, parser_of, say, sizes
@@ -145,10 +145,7 @@ def _versions(shard: qe.EdgeShard) -> None:
 async def run(options: argparse.Namespace, folder: Path) -> list[OfSize]:
     """All sizes, one after the other."""
     found: list[OfSize] = []
-    idf = qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)
-    config = qe.EdgeConfig(
-        sparse_vectors=dict.fromkeys(SPARSE_VECTORS, idf), max_search_threads=1, wal_enabled=False
-    )
+    config = qe.EdgeConfig(sparse_vectors=sparse_vectors(), max_search_threads=1, wal_enabled=False)
     for size in options.sizes:
         place = folder / f"shard{size}"
         say(f"{size:,} memories")

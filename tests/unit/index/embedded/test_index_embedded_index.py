@@ -370,6 +370,19 @@ async def test_a_new_index_has_no_log_of_its_own_and_its_optimised_copy_neither(
     assert not [path for path in (folder / "index").rglob("wal/*") if path.is_file()]
 
 
+async def test_names_are_searched_by_their_words_and_not_among_all_points_of_the_tenant(
+    index: EdgeIndex, folder: Path
+):
+    await index.save()
+    for file in folder.glob("index/shard/segments/*/segment.json"):
+        vectors = json.loads(file.read_text("utf-8"))["config"]["sparse_vector_data"]
+        assert vectors["entity"]["index"]["full_scan_threshold"] == 1
+        assert vectors["text"]["index"]["full_scan_threshold"] is None
+        break
+    else:
+        pytest.fail("there is no segment")
+
+
 async def test_an_index_with_a_log_and_half_floats_of_an_earlier_version_goes_on_as_it_is(
     folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
 ):
