@@ -74,8 +74,11 @@ def _point(number: int, lists: Sequence[list[int]]) -> qe.Point:
         "session": f"z{number // 25}",
         "version": 1,
     }
-    vectors = {"text": _vector([*own, _OWN + number]), "context": _vector(sorted({*own, *beside}))}
-    return qe.Point(number, dict[str, qe.NamedVector](vectors), payload)
+    vectors: dict[str, qe.NamedVector] = {
+        "text": _vector([*own, _OWN + number]),
+        "context": _vector(sorted({*own, *beside})),
+    }
+    return qe.Point(number, vectors, payload)
 
 
 def _vector(terms: list[int]) -> qe.SparseVector:
