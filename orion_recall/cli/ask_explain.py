@@ -34,7 +34,7 @@ _REASONS: dict[str, str] = {
     "excluded": "the query leaves it out",
     "own_turn": "the question itself, just said",
     "other_time": "of another time",
-    "not_said_by": "somebody else said it, or it was about something else",
+    "not_said_by": "not said by the one who is named, or not then, or nothing they said is about it",
     "other_people": "of nobody whom the question names",
     "instructs_reader": "it tells its reader what to do",
     "over_fetch": "beyond the maximum of its layer",
@@ -130,10 +130,7 @@ def _understood(out: Console, trace: Json) -> None:
         rows.append(("asks for", " and ".join(f"a {kind}" for kind in asks_for)))
     if time.get("session"):
         rows.append(("session", f"the {time['session']} one"))
-    if said := known.pop("said_by", None):
-        what = "only what was said" if said["only"] else "best what was said"
-        by = " or ".join(said["speakers"]) or said["name"]
-        rows.append(("said by", f"{what} by {by}{' about ' if said['about'] else ''}{said['about']}"))
+    rows += _said_by(known.pop("said_by", None))
     rows += _named(known, trace.get("strategy"))
     if rendered := trace.get("render"):
         dates = ", with the dates of relative times" if rendered.get("relative_dates") else ""
@@ -143,6 +140,26 @@ def _understood(out: Console, trace: Json) -> None:
     ]
     _head(out, "What was understood")
     out.print(pairs(rows, indent=len(_INDENT)))
+
+
+def _said_by(said: Json | None) -> Iterator[tuple[str, str]]:
+    """Whose words are asked for, and what their topic does: of a known speaker's words it decides the order."""
+    if not said:
+        return
+    by, about = " or ".join(said["speakers"]) or said["name"], said["about"]
+    if not said["only"]:
+        yield "said by", f"what was said by {by} first; others may answer, too"
+        return
+    then = ", in the time asked about" if said.get("then") else ""
+    yield "said by", f"only what was said by {by}, or what others report of it{then}"
+    if not about:
+        return
+    if not said["speakers"]:
+        yield "about", f"{about}: a memory must have a word of it, as nobody of that name speaks"
+    elif then:
+        yield "about", f"{about}: it decides the order and leaves nothing out"
+    else:
+        yield "about", f"{about}: it decides the order; nothing is handed over where nothing said is about it"
 
 
 def _without_people(by_meaning: str | None, people: Sequence[str] | None) -> str | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from orion_recall.values import MemoryView, SourceName
+from orion_recall.values import MemoryView, SourceName, SuccessionLink
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,12 +29,20 @@ class Candidate:
     is_kept: bool = False
 
 
+class Outdated(NamedTuple):
+    """What outdates a memory: the newer one and the link to it. The older one held `until` then (epoch seconds)."""
+
+    until: float
+    link: SuccessionLink
+    newer: MemoryView
+
+
 @dataclass(slots=True, kw_only=True)
 class ScoredCandidate:
     """A candidate with its final score in [0, 1], the score's named parts, and the weight of each part.
 
-    The score is the mean of the parts by their weights; a weight without a part counts for nothing. `held_until` is
-    when a newer memory began to say something else (epoch seconds), where one does. Nobody changes one: it is not
+    The score is the mean of the parts by their weights; a weight without a part counts for nothing. `outdated` is
+    there where a newer memory says something else. Nobody changes one: it is not
     frozen because each recall makes a hundred, and to make a frozen one takes four times as long.
     """
 
@@ -42,4 +51,4 @@ class ScoredCandidate:
     score: float
     parts: Mapping[str, float]
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
-    held_until: float | None = None
+    outdated: Outdated | None = None

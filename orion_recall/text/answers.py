@@ -28,8 +28,20 @@ _GOES_ON: Final = ",;:'’\")"
 # Capital wherever they stand, and the names of nobody.
 _NO_NAMES: Final = frozenset(
     """i'm i've i'll i'd i’m i’ve i’ll i’d ok okay yeah yes no oh wow hey hi hello thanks well so and but or it the
-    you we that this my he she they there what how""".split()
+    you we that this my he she they there what how
+    monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays
+    sundays mon tue tues wed thu thur thurs fri sat sun
+    january february march july september october november december feb aug sep sept oct nov dec""".split()
 )
+# Months that people are called by, too: they are months behind these, or beside a number.
+_MONTHS_AND_NAMES: Final = frozenset(("april", "may", "june", "august"))
+_BEFORE_MONTH: Final = re.compile(
+    r"(?:\b(?:in|on|by|of|since|until|till|from|through|before|after|during|last|next|this|early|late|mid|every"
+    r"|around)[ -]|\d(?:st|nd|rd|th)? )$",
+    re.IGNORECASE,
+)
+_BESIDE: Final = 10
+_AFTER_MONTH: Final = re.compile(r",? \d")
 
 # Of folded text. The first letters are looked at first: a third of the time.
 _TELLS: Final = re.compile(
@@ -82,9 +94,20 @@ def _names_inside(text: str) -> frozenset[str]:
         inside = before in _OPENS
         if not inside and before == " " and start > 1:
             inside = text[start - 2].isalnum() or text[start - 2] in _GOES_ON
-        if inside and (word := match[0].casefold()) not in _NO_NAMES:
-            found.add(without_possessive(word))
+        if not inside or (word := without_possessive(match[0].casefold())) in _NO_NAMES:
+            continue
+        if word not in _MONTHS_AND_NAMES or not _is_month(text, match):
+            found.add(word)
     return frozenset(found)
+
+
+def _is_month(text: str, word: re.Match[str]) -> bool:
+    """Whether the words beside the name of a month, or of somebody called so, say that it is the month."""
+    start, end = word.span()
+    return (
+        _BEFORE_MONTH.search(text, max(0, start - _BESIDE), start) is not None
+        or _AFTER_MONTH.match(text, end) is not None
+    )
 
 
 @lru_cache(maxsize=_KEPT)

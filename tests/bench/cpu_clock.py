@@ -50,7 +50,7 @@ _CALLED: tuple[tuple[ModuleType, str, str], ...] = (
     (reduce, "near_duplicates", DUPLICATES),
     (pipeline, "select", SELECTING),
     (lines, "head", RENDERING),
-    (lines, "lead_and_text", RENDERING),
+    (lines, "parts_of", RENDERING),
     (lines, "snippet", RENDERING),
     (pipeline, "confidences", CONFIDENCE),
     (pipeline, "answer_confidence", CONFIDENCE),

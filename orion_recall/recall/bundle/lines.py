@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.evidence import NO_EVIDENCE, WantedEvidence
 from orion_recall.recall.bundle.relative_dates import RelativeDates
-from orion_recall.recall.bundle.render import head, lead_and_text
+from orion_recall.recall.bundle.render import Parts, head, parts_of
 from orion_recall.recall.bundle.selection import SelectedItem
 from orion_recall.recall.bundle.snippet import line_tokens, snippet
+from orion_recall.recall.ranking.changed_part import shows_changed
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.instructing import instructs_reader
 from orion_recall.text.redaction import NO_REDACTION, Redaction
@@ -25,6 +26,10 @@ _MOST_CHARS_A_TOKEN = 16
 _SHORTEST_HEAD: Mapping[RenderStyle, int] = {"v1": 6, "scores": 6, "source": 6, "short": 2}
 # Title and speaker stay before a window of the text as long as they take no more than this share of it.
 _LONGEST_LEAD = 0.3
+# Statements of the graph stay before the window as long as they take no more than this share of the line.
+_LONGEST_STATED = 0.6
+# Tokens of "; …" and of the brackets.
+_BETWEEN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +50,12 @@ SHOWN_V1 = Shown()
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """All that a memory's line could show: its head, the head's tokens, title and speaker, and the text."""
+    """All that a memory's line could show: its head, the head's tokens, and what follows it."""
 
+    scored: ScoredCandidate
     head: str
     head_tokens: int
-    opening: str
-    text: str
+    parts: Parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,26 +76,36 @@ class Lines:
         whole = self._whole(scored)
         allowed = min(window, left - whole.head_tokens)
         if allowed >= _SHORTEST_SNIPPET:
-            found = self._window(whole.opening, whole.text, allowed)
-        elif (found := self._short(whole.opening + whole.text, allowed)) is None:
+            found = self._window(whole.parts, allowed)
+        elif (found := self._short(whole.parts.joined(), allowed)) is None:
             return None
+        is_cut = found[0] != whole.parts.joined()
+        if (is_cut or scored.memory.passages) and _holds(whole.scored, found[0]):
+            whole = self._made(replace(whole.scored, outdated=None))
         text, used = self._dated(*found, scored, left - whole.head_tokens)
         return SelectedItem(
-            scored=scored, snippet=text, line=f"{whole.head} {text}", tokens=whole.head_tokens + used
+            scored=whole.scored,
+            snippet=text,
+            line=f"{whole.head} {text}",
+            tokens=whole.head_tokens + used,
+            is_cut=is_cut,
         )
 
     def _whole(self, scored: ScoredCandidate) -> _Whole:
         """Made once, since a memory is tried again with a longer window."""
         key = scored.candidate.key
         if (known := self._wholes.get(key)) is None:
-            before = head(scored, self.shown.style)
-            if self.shown.flags_instructions and instructs_reader(
-                f"{scored.memory.title or ''}\n{scored.memory.text}"
-            ):
-                before += FLAG
-            opening, text = map(self.shown.redaction.text, lead_and_text(scored))
-            known = self._wholes[key] = _Whole(before, self.tokens.count(before), opening, text)
+            known = self._wholes[key] = self._made(scored)
         return known
+
+    def _made(self, scored: ScoredCandidate) -> _Whole:
+        before = head(scored, self.shown.style)
+        if self.shown.flags_instructions and instructs_reader(f"{scored.memory.title or ''}\n{scored.memory.text}"):
+            before += FLAG
+        statements, opening, text = parts_of(scored)
+        redacted = self.shown.redaction.text
+        parts = Parts(tuple(map(redacted, statements)), redacted(opening), redacted(text))
+        return _Whole(scored, before, self.tokens.count(before), parts)
 
     def _is_too_long(self, scored: ScoredCandidate, left: int) -> bool:
         """Whether a text that must fit as a whole clearly does not, by its words, without counting its tokens."""
@@ -109,11 +124,18 @@ class Lines:
             return None
         return text, whole
 
-    def _window(self, opening: str, text: str, allowed: int) -> tuple[str, int]:
-        """The text's best window, after title and speaker."""
-        whole = opening + text
+    def _window(self, parts: Parts, allowed: int) -> tuple[str, int]:
+        """The text's best window, after statements, title and speaker."""
+        whole = parts.joined()
         if (whole_tokens := line_tokens(whole, self.tokens)) <= allowed:
             return whole, whole_tokens
+        if parts.statements:
+            return self._stated(parts, allowed)
+        return self._led(parts.opening, parts.text, allowed, whole_tokens)
+
+    def _led(self, opening: str, text: str, allowed: int, whole_tokens: int | None = None) -> tuple[str, int]:
+        """The text's best window after title and speaker, which are cut as well where they are long."""
+        whole = opening + text
         lead = self.tokens.count(f" {opening}") if opening else 0
         if not opening or lead > _LONGEST_LEAD * allowed:
             return snippet(whole, self.wanted, allowed, self.tokens, self.shown.answer, whole_tokens)
@@ -123,6 +145,38 @@ class Lines:
             return led, used
         return snippet(whole, self.wanted, allowed, self.tokens, self.shown.answer, whole_tokens)
 
+    def _stated(self, parts: Parts, allowed: int) -> tuple[str, int]:
+        """As many statements, whole, as take their share, the first ones; then the text's window in brackets.
+
+        A statement begins with its subject and relation: the first one is cut at its end alone.
+        """
+        most, stated = int(_LONGEST_STATED * allowed), ""
+        for one in parts.statements:
+            further = f"{stated}; {one}" if stated else one
+            if line_tokens(further, self.tokens) > most:
+                break
+            stated = further
+        if not stated:
+            return self._beginning(parts.statements[0], allowed)
+        left_out = "" if stated == "; ".join(parts.statements) else "; …"
+        room = allowed - line_tokens(stated, self.tokens) - _BETWEEN
+        if room >= _SHORTEST_SNIPPET:
+            window, _ = self._led(parts.opening, parts.text, room)
+            told = f"{stated}{left_out} ({window})"
+            if (used := line_tokens(told, self.tokens)) <= allowed:
+                return told, used
+        return self._beginning(f"{stated} …", allowed)
+
+    def _beginning(self, text: str, allowed: int) -> tuple[str, int]:
+        """As much of the text's beginning as fits, with … where it is cut."""
+        if (used := line_tokens(text, self.tokens)) <= allowed:
+            return text, used
+        for most in range(allowed - 1, 0, -1):
+            kept = f"{self.tokens.trim(text, most).rstrip()} …"
+            if (used := line_tokens(kept, self.tokens)) <= allowed:
+                return kept, used
+        return "", line_tokens("", self.tokens)
+
     def _dated(self, window: str, used: int, scored: ScoredCandidate, allowed: int) -> tuple[str, int]:
         """The window with the dates of its relative times, where these fit the budget."""
         if self.shown.dates is None:
@@ -131,3 +185,8 @@ class Lines:
         if dated == window or (with_dates := line_tokens(dated, self.tokens)) > allowed:
             return window, used
         return dated, with_dates
+
+
+def _holds(scored: ScoredCandidate, shown: str) -> bool:
+    """Whether the part of an outdated memory that is shown has nothing of what was changed."""
+    return scored.outdated is not None and not shows_changed(scored.memory, scored.outdated.newer, shown)

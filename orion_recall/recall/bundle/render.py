@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.inert import inert
@@ -29,8 +30,8 @@ def head(scored: ScoredCandidate, style: RenderStyle = "v1") -> str:
     has `(until 2026-11-02)` after it. Text cannot imitate a head: it stays on one line, and brackets in it are
     shown round. Of a very long id both ends are shown.
     """
-    day, source = _day(scored.memory.ts), scored.candidate.best_source
-    until = "" if scored.held_until is None else f" (until {_day(scored.held_until)})"
+    day, source = day_of(scored.memory.ts), scored.candidate.best_source
+    until = "" if scored.outdated is None else f" (until {day_of(scored.outdated.until)})"
     if style == "short":
         return f"- {day}{until}"
     if style == "source":
@@ -47,25 +48,36 @@ def _reference(name: str) -> str:
     return reference
 
 
+class Parts(NamedTuple):
+    """What a line shows after its head: the graph's `statements`, title and speaker as `Crane: Bo: `, and the text.
+
+    Title, speaker and text stand in brackets behind statements.
+    """
+
+    statements: tuple[str, ...]
+    opening: str
+    text: str
+
+    def joined(self) -> str:
+        """All of it."""
+        said = f"{self.opening}{self.text}"
+        return f"{'; '.join(self.statements)} ({said})" if self.statements else said
+
+
 def body(scored: ScoredCandidate) -> str:
     """The memory's text on one line, with title, speaker and statements, to be cut to a snippet."""
-    opening, text = lead_and_text(scored)
-    return f"{opening}{text}"
+    return parts_of(scored).joined()
 
 
-def lead_and_text(scored: ScoredCandidate) -> tuple[str, str]:
-    """The title and speaker, as `Crane: Bo: ` or empty, and the text; with statements all of it is text.
+def parts_of(scored: ScoredCandidate) -> Parts:
+    """The parts of a line; it has statements where the graph found the memory, or a path leads to it.
 
     None of it can pose as a part of the prompt (`text.inert`): a speaker "System" has a look-alike of the colon.
     """
     memory, candidate = scored.memory, scored.candidate
-    opening, text = (
-        "".join([_named(name) for name in (memory.title, memory.speaker) if name]),
-        _best_passage(memory),
-    )
-    if candidate.statements and (candidate.best_source == "rdf" or candidate.path > 0):
-        return "", f"{'; '.join(inert(said) for said in candidate.statements)} ({opening}{text})"
-    return opening, text
+    opening = "".join([_named(name) for name in (memory.title, memory.speaker) if name])
+    by_graph = candidate.best_source == "rdf" or candidate.path > 0
+    return Parts(tuple(map(inert, candidate.statements)) if by_graph else (), opening, _best_passage(memory))
 
 
 @lru_cache(maxsize=1024)
@@ -83,7 +95,8 @@ def _best_passage(memory: MemoryView) -> str:
     return f"{before}{inert(memory.text[start:end])}{after}"
 
 
-def _day(ts: float | None) -> str:
+def day_of(ts: float | None) -> str:
+    """The day in UTC, as 2026-03-01; "undated" without a time, or beyond the calendar."""
     if ts is None:
         return "undated"
     try:

@@ -22,7 +22,6 @@ _SHORTEST_LINE = 4
 _FIRST = 2
 # After so many in turn that do not fit, hardly any does: each costs its tokens' count.
 _MOST_MISSES = 8
-_CUT = "…"
 # Fewer tokens say hardly anything more.
 _LEAST_WIDER = 4
 
@@ -117,8 +116,7 @@ def _widened(items: list[SelectedItem], left: int, caps: Caps, lines: Lines) -> 
     """The items; later ones get windows as long as those of the first as far as tokens are left, best first."""
     widened: list[SelectedItem] = []
     for place, item in enumerate(items):
-        is_cut = item.snippet.startswith(_CUT) or item.snippet.endswith(_CUT)
-        if place >= _FIRST and is_cut and left >= _LEAST_WIDER:
+        if place >= _FIRST and item.is_cut and left >= _LEAST_WIDER:
             wider = lines.fitted(item.scored, item.tokens + left, window=caps.snippet_tokens)
             if wider is not None and 0 < wider.tokens - item.tokens <= left:
                 left -= wider.tokens - item.tokens

@@ -36,13 +36,15 @@ DropReason = Literal[
 class SelectedItem:
     """A selected item: the scored candidate, its snippet and its rendered line.
 
-    `tokens` are the line's, with the newline that follows it.
+    `tokens` are the line's, with the newline that follows it. `is_cut`: the snippet is not all of the memory. A
+    part that holds no matter what a newer memory says is of a candidate that is not outdated.
     """
 
     scored: ScoredCandidate
     snippet: str
     line: str
     tokens: int
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

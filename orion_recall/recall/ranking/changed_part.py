@@ -18,12 +18,14 @@ from orion_recall.memory.succession.word_lists import GENERAL_WORDS, ONE_VALUED,
 from orion_recall.recall.ranking.reading import MemoryReading, Said, reading_of
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
+from orion_recall.values import MemoryView
 
 _UNKNOWN = 0.5
 """Where the older memory has no word of the question: it was found by its meaning, or by what is beside it."""
 _LEAST, _ENOUGH = 0.4, 0.65
 """Of what the question finds in the older memory, the share that the newer one must change, and that is enough."""
 _GENERAL_WEIGHT = 0.5
+_MOSTLY = 0.5
 _NOBODY: frozenset[str] = frozenset()
 _KIN = frozenset(map(stem, PERSONS))
 _TIMES = frozenset(("clock", "date", "weekday"))
@@ -167,6 +169,30 @@ def _read(folded: str) -> Iterator[Element]:
     for pattern, kinds in _KINDS:
         if pattern.search(folded):
             yield Element(kinds=kinds)
+
+
+def shows_changed(older: MemoryView, newer: MemoryView, shown: str) -> bool:
+    """Whether a part of the older memory, as it is shown, has what the newer one changes.
+
+    True where it cannot be told. Of a clause that changes the part has most words, or the value that changes; where
+    none does, a word that the newer memory has as well, and no clause that stays.
+    """
+    old, new = reading_of(older), reading_of(newer)
+    changed, sure = _changed(old, new)
+    if sure < 1.0:
+        return True
+    there = Said(shown)
+    stays = frozenset[str]().union(*(one.stems for one in old.clauses if one not in changed))
+    return any(_shows(there, clause, new.whole, old.names | stays) for clause in changed)
+
+
+def _shows(shown: Said, clause: Said, new: Said, elsewhere: frozenset[str]) -> bool:
+    found = clause.stems & shown.stems
+    if len(found) >= _MOSTLY * len(clause.stems):
+        return True
+    if kinds := clause.kinds & new.kinds:
+        return any(not clause.values[kind].isdisjoint(shown.values.get(kind, ())) for kind in kinds)
+    return bool(found & new.stems - elsewhere)
 
 
 def _untouched(missing: Sequence[Element], old: MemoryReading, new: MemoryReading) -> float:

@@ -8,7 +8,7 @@ from orion_recall.profile import Profile
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.recall.ranking.calendar_order import calendar_order
 from orion_recall.recall.ranking.near_duplicates import near_duplicates
-from orion_recall.recall.ranking.successions import outdated
+from orion_recall.recall.ranking.outdated import outdated
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 
@@ -32,7 +32,7 @@ def reduced(
         else:
             dropped.note("below_min_score", item.candidate.key)
     if profile.succession.outdated == "drop" and understood.question.tense == "now":
-        newer = outdated(kept)
+        newer = outdated(kept, now=understood.question.now)
         for key, by in newer.items():
             dropped.note("outdated", key, for_key=by)
         kept = [item for item in kept if item.candidate.key not in newer]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
 from orion_recall.recall.ranking.newer import MOST_STATED, newer_alike, speaks_less_of
+from orion_recall.recall.ranking.outdated import cues_of, links_in_force, marked
 from orion_recall.recall.ranking.score import combine, in_order
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, SuccessionLink, Tense
@@ -30,11 +31,6 @@ _LEAST_SHARE = 0.5
 _SURE = 0.75
 _STILL_TOLD = 0.5
 _ENDS: frozenset[str] = frozenset(("end",))
-
-
-def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float) -> tuple[SuccessionLink, ...]:
-    """The links of enough confidence whose newer memory was there at the question's time."""
-    return tuple([link for link in links if link.confidence >= least and link.at <= now])
 
 
 def missing(
@@ -81,7 +77,7 @@ def with_successions(
     by_key = {item.candidate.key: item for item in scored}
     if tense == "before":
         by_key = _in_time_order(by_key, settings, now)
-        return _marked(in_order(by_key.values()), by_key, settings, now, AskedChanges(""))
+        return marked(in_order(by_key.values()), by_key, settings, now, AskedChanges(""))
     asking = AskedChanges("" if wants_all else asked)  # in a list whatever has changed
     lifted = newer_alike(scored, asking, now=now) if asking.asked else {}
     halved = _with_moved_times(by_key, settings, now) if wants_all else {}
@@ -100,7 +96,7 @@ def with_successions(
     # Only then those of another time, so that what tells none of its own has taken the place of what it moved.
     by_key |= {key: moved(by_key[key], taking.scores[key]) for key in changed}
     by_key |= {key: item for key, item in halved.items() if key not in changed}
-    return _marked(in_order(by_key.values()), by_key, settings, now, asking)
+    return marked(in_order(by_key.values()), by_key, settings, now, asking)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,15 +188,12 @@ def _with_moved_times(
             continue
         succeeded = links_in_force(item.memory.succeeded_by, now=now, least=settings.min_confidence)
         ends = links_in_force(item.memory.succeeds, now=now, least=settings.min_confidence)
-        if any(_cues(link) & {"shift", "end"} for link in succeeded) or any(_cues(link) == _ENDS for link in ends):
+        if any(cues_of(link) & {"shift", "end"} for link in succeeded) or any(
+            cues_of(link) == _ENDS for link in ends
+        ):
             parts = {**item.parts, TOLD: _STILL_TOLD * item.parts[TOLD]}
             changed[key] = replace(item, parts=parts, score=round(combine(parts, item.weights), 6))
     return changed
-
-
-def _cues(link: SuccessionLink) -> frozenset[str]:
-    """The cues of change that a link was recognised by: those before the colon of its reason."""
-    return frozenset(link.reason.partition(":")[0].split("/")) - {"weak", "present"}
 
 
 def moved(item: ScoredCandidate, score: float) -> ScoredCandidate:
@@ -218,7 +211,7 @@ def moved(item: ScoredCandidate, score: float) -> ScoredCandidate:
         score=score,
         parts=parts,
         weights=weights,
-        held_until=item.held_until,
+        outdated=item.outdated,
     )
 
 
@@ -232,58 +225,6 @@ def moving_part(whole: float, before: float, score: float) -> tuple[float, float
     if score < before:
         return 0.0, whole * (before - score) / score
     return None
-
-
-def outdated(scored: Sequence[ScoredCandidate]) -> dict[int, int]:
-    """The keys of the memories that do not hold any more, each with that of a successor that is there as well."""
-    there = {item.candidate.key for item in scored}
-    return {
-        item.candidate.key: newer
-        for item in scored
-        if item.held_until is not None
-        and (newer := next((one.key for one in item.memory.succeeded_by if one.key in there), None)) is not None
-    }
-
-
-def _marked(
-    ranked: Sequence[ScoredCandidate],
-    there: Mapping[int, ScoredCandidate],
-    settings: Succession,
-    now: float,
-    asking: AskedChanges,
-) -> list[ScoredCandidate]:
-    """The candidates, with until when those held whose successor is there as well, in what is asked about.
-
-    `there` are the candidates by key."""
-    marked = [*ranked]
-    for place, item in enumerate(ranked):
-        if item.memory.succeeded_by and (until := _held_until(item, there, settings, now, asking)) is not None:
-            marked[place] = ScoredCandidate(
-                candidate=item.candidate,
-                memory=item.memory,
-                score=item.score,
-                parts=item.parts,
-                weights=item.weights,
-                held_until=until,
-            )
-    return marked
-
-
-def _held_until(
-    item: ScoredCandidate,
-    there: Mapping[int, ScoredCandidate],
-    settings: Succession,
-    now: float,
-    asking: AskedChanges,
-) -> float | None:
-    """When the first of its successors that are there was said; None where none of them changes what is asked."""
-    until: float | None = None
-    for link in item.memory.succeeded_by:
-        if (until is not None and link.at >= until) or link.at > now or link.confidence < settings.min_confidence:
-            continue
-        if (newer := there.get(link.key)) is not None and asking.share(item, newer):
-            until = link.at
-    return until
 
 
 def _in_time_order(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from orion_recall.memory.succession.decide import SUCCEEDS
 from orion_recall.memory.succession.reasons import plain
+from orion_recall.recall.bundle.render import day_of
 from orion_recall.recall.bundle.selection import Selection
-from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.scoring.candidates import Outdated, ScoredCandidate
 from orion_recall.scoring.parts import REASONS
 from orion_recall.text.normal import one_line
 from orion_recall.values import SuccessionLink
@@ -106,14 +107,10 @@ def _reasons(
 def _succession(
     item: ScoredCandidate, now: float, may_name: Callable[[int], bool], *, has_moved: bool
 ) -> list[str]:
-    """What it succeeds, or what succeeds it, the surest; a likeness alone where it `has_moved` the memory."""
-    told: list[str] = []
-    if item.held_until is not None:
-        newer = _surest(one for one in item.memory.succeeded_by if one.at <= now and may_name(one.key))
-        who = "" if newer is None else f": {one_line(newer.id)} says something newer ({_why(newer)})"
-        told.append(f"outdated{who}")
+    """What outdates it, and what it succeeds, the surest; a likeness alone where it `has_moved` the memory."""
+    told = [] if item.outdated is None else [_outdated(item.outdated, now, may_name)]
     links = [one for one in item.memory.succeeds if may_name(one.key)]
-    if (older := _surest(one for one in links if _is_sure(one))) is not None:
+    if (older := max((one for one in links if _is_sure(one)), key=_sureness, default=None)) is not None:
         told.append(f"it succeeds {one_line(older.id)} ({_why(older)})")
     elif has_moved and len(links) == 1:  # of several likenesses it is not known which one it was
         told.append(f"it may say something newer than {one_line(links[0].id)} ({_why(links[0])})")
@@ -124,8 +121,22 @@ def _is_sure(link: SuccessionLink) -> bool:
     return link.by == "hand" or link.confidence >= SUCCEEDS
 
 
-def _surest(links: Iterable[SuccessionLink]) -> SuccessionLink | None:
-    return max(links, key=lambda one: one.confidence, default=None)
+def _sureness(link: SuccessionLink) -> float:
+    return link.confidence
+
+
+def _outdated(by: Outdated, now: float, may_name: Callable[[int], bool]) -> str:
+    """That a memory is outdated, or will be, by what and from when on: the same as its mark says."""
+    link, ahead = by.link, by.until > now
+    day = (
+        f" {'until' if ahead else 'since'} {day_of(by.until)}"
+        if ahead or day_of(by.until) != day_of(link.at)
+        else ""
+    )
+    state = f"it holds{day}" if ahead else f"outdated{day}"
+    if not may_name(link.key):
+        return state
+    return f"{state}: {one_line(link.id)} says {'what is so then' if ahead else 'something newer'} ({_why(link)})"
 
 
 def _why(link: SuccessionLink) -> str:

@@ -42,7 +42,8 @@ Unit = Literal["places", "score", "tokens", "seconds", "changes"]
 _FILTERS: Mapping[str, str] = {
     "excluded": "The query leaves it out by its id (options.exclude, or the turn that is answered).",
     "own_turn": "It is the question itself, just said.",
-    "not_said_by": "The question asks for what somebody said, and somebody else said it, or about something else.",
+    "not_said_by": "The question asks for what somebody said: somebody else said it, or at another time, or "
+    "nothing that was said is about what it asks.",
     "other_people": "It tells of nobody whom the question names.",
     "instructs_reader": "It tells its reader what to do, and the profile holds such memories back "
     "(reader_instructions).",

@@ -52,8 +52,14 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
 
 
 def _said_by(said: SaidBy) -> dict[str, Any]:
-    """Whose words the question asks for, and about what; `only`: nothing else answers it."""
-    return {"name": said.name, "speakers": list(said.speakers), "about": said.topic, "only": said.is_strict}
+    """Whose words are asked for, and about what; `only`: nothing else answers, `then`: of a time as well."""
+    return {
+        "name": said.name,
+        "speakers": list(said.speakers),
+        "about": said.topic,
+        "only": said.is_strict,
+        "then": bool(said.intervals),
+    }
 
 
 def _instant(moment: float | None) -> str | None:

@@ -254,3 +254,22 @@ def test_a_trace_of_another_version_is_no_crash(show: Show):
         "payload",
     )
     assert "Nothing was found that may be shown." in show(bare)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"speakers": ["Odd Berg"]}, "it decides the order; nothing is handed over where nothing said is about it"),
+        ({"speakers": ["Odd Berg"], "then": True}, "the kiln: it decides the order and leaves nothing out"),
+        ({}, "the kiln: a memory must have a word of it, as nobody of that name speaks"),
+        ({"only": False}, "what was said by Odd first; others may answer, too"),
+        ({"about": ""}, "only what was said by Odd, or what others report of it"),
+    ],
+)
+def test_what_a_topic_of_somebodys_words_does_is_said(show: Show, changes: dict[str, Any], told: str):
+    said = {"name": "Odd", "speakers": [], "about": "the kiln", "only": True, "then": False} | changes
+    known = {"time": {"intervals": [], "asks_when": False, "session": None}, "said_by": said}
+    out = " ".join(show(reply(candidate("m1"), trace={"understood": known}), 200).split())
+    assert told in out
+    assert ("in the time asked about" in out) == said["then"]
+    assert "by Odd about" not in out

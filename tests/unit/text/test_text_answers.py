@@ -47,6 +47,26 @@ def test_the_questions_own_names_do_not_answer_it():
     assert gives_name("she moved to Bergen with Mira", known)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the boat sails on Thursday",
+        "the Saturdays are free, and so is Sunday's slot",
+        "the ice was gone in February",
+        "it opens in May, and closes on 3 August",
+        "we leave by June 4",
+        "she was ill from last April on",
+    ],
+)
+def test_months_and_weekdays_are_nobodys_names(text: str):
+    assert not gives_name(text, KNOWN)
+
+
+@pytest.mark.parametrize("text", ["we had lunch with April", "then May called", "he is called August"])
+def test_whoever_is_called_like_a_month_has_a_name(text: str):
+    assert gives_name(text, KNOWN)
+
+
 @pytest.mark.parametrize("text", ["3 cranes", "on 4/5", "It took two days", "Dozens of them", "ONCE", "the 2nd"])
 def test_figures_and_number_words_are_numbers(text: str):
     assert gives_number(text)

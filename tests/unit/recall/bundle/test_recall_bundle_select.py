@@ -15,9 +15,9 @@ from orion_recall.recall.bundle.lines import Shown
 from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.select import Caps, select
 from orion_recall.recall.bundle.selection import Selection
-from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.values import SOURCE_NAMES, RenderStyle, SourceName
-from tests.samples.recall_fakes import HEAD, NOW, scored
+from orion_recall.scoring.candidates import Outdated, ScoredCandidate
+from orion_recall.values import SOURCE_NAMES, RenderStyle, SourceName, SuccessionLink
+from tests.samples.recall_fakes import HEAD, NOW, scored, view
 
 WIDE = Caps(
     source_top_k=dict.fromkeys(SOURCE_NAMES, 100),
@@ -332,3 +332,61 @@ def test_tokens_that_are_left_go_to_what_was_cut_and_to_nobody_else(tokens: Toke
     partly = select(ranked, frozenset({"sail"}), replace(caps, budget_tokens=room), tokens)
     assert ids(partly) == ids(tight)
     assert tight.tokens < partly.tokens <= room
+
+
+def outdated_item(text: str, newer: str, *, day: float = 0.0) -> ScoredCandidate:
+    by = view("new", newer, ts=NOW)
+    link = SuccessionLink(key=1, id="new", confidence=0.9, at=NOW + day * 86_400)
+    return replace(scored("old", text, ts=NOW - 1e6), outdated=Outdated(link.at, link, by))
+
+
+RINK = "Olga skates at the rink in Tarn. The rink is 9 crowns an hour, and skates are lent at the door for nothing."
+DEARER = "The rink costs 12 crowns an hour now."
+
+
+@pytest.mark.parametrize(("asked", "is_marked"), [({"olga", "tarn"}, False), ({"crowns", "hour"}, True)])
+def test_a_part_that_still_holds_is_not_marked_as_outdated(tokens: TokenCounter, asked: set[str], is_marked: bool):
+    caps = replace(WIDE, snippet_tokens=14)
+    (one,) = select([outdated_item(RINK, DEARER)], frozenset(asked), caps, tokens).items
+    assert one.is_cut
+    assert ("(until 2026-03-01)" in one.line, one.scored.outdated is not None) == (is_marked, is_marked)
+
+
+def test_all_of_an_outdated_memory_is_marked(tokens: TokenCounter):
+    (one,) = select([outdated_item(RINK, DEARER)], frozenset({"olga"}), WIDE, tokens).items
+    assert "(until 2026-03-01)" in one.line
+    assert not one.is_cut
+
+
+def test_a_part_is_marked_again_once_its_window_is_wider(tokens: TokenCounter):
+    """The third item is cut at first, and takes the tokens that are left in the end."""
+    ranked = [*many(2), outdated_item(RINK, DEARER)]
+    caps = replace(WIDE, later_snippet_tokens=14)
+    *_, last = select(ranked, frozenset({"olga"}), caps, tokens).items
+    assert "9 crowns" in last.line
+    assert "(until 2026-03-01)" in last.line
+
+
+STATED = ("Olga works at Lower Tarn Ice Rink", "Olga sister of Per Johan Ekeland")
+LONG = "In the morning the rink is empty. She teaches there on Sundays. The cafe has waffles with cheese and jam."
+
+
+@pytest.mark.parametrize("room", range(14, 60))
+def test_a_line_of_the_graph_that_is_cut_keeps_whole_statements_or_the_beginning_of_one(
+    tokens: TokenCounter, room: int
+):
+    item = scored("m", LONG, source="rdf", statements=STATED, ts=NOW, speaker="Per")
+    (one,) = select([item], frozenset({"waffles", "ekeland"}), replace(WIDE, snippet_tokens=room), tokens).items
+    assert one.snippet.startswith("Olga works at")
+    stated, _, said = one.snippet.partition(" (")
+    for part in stated.removesuffix(" …").removesuffix(";").split("; "):
+        assert any(whole == part or (part == stated and whole.startswith(part)) for whole in STATED)
+    assert not said or ("waffles" in said and said.endswith(")"))
+
+
+def test_a_statement_too_long_for_its_line_keeps_its_subject_and_relation(tokens: TokenCounter):
+    statement = f"Olga teaches at {'the very long name of the rink ' * 12}"
+    item = scored("m", "She teaches.", source="rdf", statements=(statement,), ts=NOW)
+    (one,) = select([item], frozenset({"rink"}), replace(WIDE, snippet_tokens=20), tokens).items
+    assert one.snippet.startswith("Olga teaches at the very long name")
+    assert one.snippet.endswith(" …")

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from orion_recall.profile.sections import Succession
-from orion_recall.recall.ranking.successions import missing, outdated, with_successions
+from orion_recall.recall.ranking.outdated import outdated
+from orion_recall.recall.ranking.successions import missing, with_successions
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import SuccessionLink
 from tests.samples.recall_fakes import NOW, key, view
@@ -32,7 +33,7 @@ def test_for_now_the_newer_stands_before_the_older_and_the_older_is_marked() -> 
         [item("old", 0.8, by="new"), item("other", 0.7), item("new", 0.1, day=1)], "now", MARK, now=NOW
     )
     assert order(found) == ["new", "old", "other"]
-    assert [one.held_until is not None for one in found] == [False, True, False]
+    assert [one.outdated is not None for one in found] == [False, True, False]
 
 
 def test_a_chain_ends_with_its_last_first() -> None:
@@ -93,7 +94,7 @@ def test_with_little_confidence_the_newer_comes_nearer_and_does_not_pass() -> No
     found = with_successions(pair, "now", MARK, now=NOW)
     assert order(found) == ["old", "new"]
     assert found[1].score == pytest.approx(0.2 + 0.5 * 0.4 * (0.8 - 0.2))
-    assert found[0].held_until is None
+    assert found[0].outdated is None
 
 
 def test_without_a_tense_or_with_keep_nothing_changes() -> None:
@@ -104,8 +105,8 @@ def test_without_a_tense_or_with_keep_nothing_changes() -> None:
 
 def test_the_outdated_are_those_that_are_marked() -> None:
     found = with_successions([item("old", 0.8, by="new"), item("new", 0.1, day=1)], "now", MARK, now=NOW)
-    assert outdated(found) == {key("old"): key("new")}
-    assert outdated([replace(one, held_until=None) for one in found]) == {}
+    assert outdated(found, now=NOW) == {key("old"): key("new")}
+    assert outdated([replace(one, outdated=None) for one in found], now=NOW) == {}
 
 
 def test_a_successor_that_was_not_found_is_fetched() -> None:
@@ -121,7 +122,7 @@ def test_a_succession_that_changes_something_else_does_not_count() -> None:
     new = replace(new, memory=new.memory._replace(text="Lena has drums instead, on Thursdays."))
     found = with_successions([old, new], "now", MARK, now=NOW, asked="Which school does Lena go to?")
     assert order(found) == ["old", "new"]
-    assert found[0].held_until is None
+    assert found[0].outdated is None
     asked = "On which days does Lena have her lesson?"
     assert order(with_successions([old, new], "now", MARK, now=NOW, asked=asked)) == ["new", "old"]
 

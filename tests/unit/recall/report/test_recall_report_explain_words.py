@@ -9,7 +9,7 @@ from orion_recall.recall.bundle.selection import SelectedItem, Selection
 from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.recall.report.explain_words import ordinal, why_first
-from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.scoring.candidates import Outdated, ScoredCandidate
 from orion_recall.values import SourceName, SuccessionLink
 from tests.samples.recall_fakes import NOW, scored
 
@@ -93,6 +93,32 @@ def test_a_likeness_that_changed_no_score_is_not_told():
     other = link._replace(key=8, id="m9", confidence=0.4)
     (first, *_) = why(item("m2", {"fusion": 0.5, "succession": 0.5}, succeeds=(link, other)))
     assert "newer" not in first, "which of the two did it is not known"
+
+
+def outdated(until: float, by: str = "m5") -> str:
+    """What is said of a memory with two successors, which one of them outdates."""
+    links = [
+        SuccessionLink(key=5, id="m5", confidence=0.85, at=NOW - 9e5, reason='value: both say "kiln"'),
+        SuccessionLink(key=6, id="m6", confidence=0.95, at=NOW - 4e5, reason='value: both say "kiln"'),
+    ]
+    (link,) = [one for one in links if one.id == by]
+    marked = replace(
+        item("m1", {"fusion": 0.5}, succeeded_by=tuple(links)), outdated=Outdated(until, link, scored("m5").memory)
+    )
+    return why(marked)[0]
+
+
+@pytest.mark.parametrize("by", ["m5", "m6"])
+def test_the_sentence_names_the_successor_that_the_mark_is_of(by: str):
+    at = NOW - 9e5 if by == "m5" else NOW - 4e5
+    told = outdated(at, by)
+    assert f"outdated: {by} says something newer" in told
+    assert told.count("says something newer") == 1
+
+
+def test_a_beginning_that_was_told_is_said():
+    assert "outdated since 2026-02-27: m5 says something newer" in outdated(NOW - 2.5 * 86_400)
+    assert "it holds until 2026-03-06: m5 says what is so then" in outdated(NOW + 5 * 86_400)
 
 
 def test_a_memory_without_a_session_leads_by_how_well_it_was_found():

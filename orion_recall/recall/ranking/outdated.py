@@ -1,0 +1,105 @@
+"""What is outdated: memories that a newer one has succeeded, and until when they held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from orion_recall.profile.sections import Succession
+from orion_recall.recall.ranking.changed_part import AskedChanges
+from orion_recall.recall.ranking.reading import reading_of
+from orion_recall.scoring.candidates import Outdated, ScoredCandidate
+from orion_recall.values import MemoryView, SuccessionLink
+from orion_recall.when.told_start import told_start
+
+_AS_SURE = 0.15
+"""Confidences that differ by less say the same: of two changes the first one ended what was before."""
+_OF_VALUES = frozenset(("value", "shift"))
+_OTHER_THAN_DATES = frozenset(("clock", "weekday", "money", "number"))
+_TIMES = frozenset(("clock", "date", "weekday"))
+
+
+def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float) -> tuple[SuccessionLink, ...]:
+    """The links of enough confidence whose newer memory was there at the question's time."""
+    return tuple([link for link in links if link.confidence >= least and link.at <= now])
+
+
+def cues_of(link: SuccessionLink) -> frozenset[str]:
+    """The cues of change that a link was recognised by: those before the colon of its reason."""
+    return frozenset(link.reason.partition(":")[0].split("/")) - {"weak", "present"}
+
+
+def marked(
+    ranked: Sequence[ScoredCandidate],
+    there: Mapping[int, ScoredCandidate],
+    settings: Succession,
+    now: float,
+    asking: AskedChanges,
+) -> list[ScoredCandidate]:
+    """The candidates, with what outdates those whose successor is there as well, in what is asked about.
+
+    `there` are the candidates by key."""
+    found = [*ranked]
+    for place, item in enumerate(ranked):
+        if item.memory.succeeded_by and (by := _outdated_by(item, there, settings, now, asking)) is not None:
+            found[place] = ScoredCandidate(
+                candidate=item.candidate,
+                memory=item.memory,
+                score=item.score,
+                parts=item.parts,
+                weights=item.weights,
+                outdated=by,
+            )
+    return found
+
+
+def outdated(scored: Sequence[ScoredCandidate], *, now: float) -> dict[int, int]:
+    """The keys of the memories that do not hold any more, each with that of the successor, which is there as well.
+
+    One that holds until a day to come is none of them.
+    """
+    there = {item.candidate.key for item in scored}
+    return {
+        item.candidate.key: item.outdated.link.key
+        for item in scored
+        if item.outdated is not None and item.outdated.until <= now and item.outdated.link.key in there
+    }
+
+
+def _outdated_by(
+    item: ScoredCandidate,
+    there: Mapping[int, ScoredCandidate],
+    settings: Succession,
+    now: float,
+    asking: AskedChanges,
+) -> Outdated | None:
+    """The first change among the surest ones; None where no successor that is there changes what is asked."""
+    found = [
+        Outdated(_begin(item.memory, newer.memory, link), link, newer.memory)
+        for link in links_in_force(item.memory.succeeded_by, now=now, least=settings.min_confidence)
+        if (newer := there.get(link.key)) is not None and asking.share(item, newer)
+    ]
+    if not found:
+        return None
+    least = max(one.link.confidence for one in found) - _AS_SURE
+    return min(
+        (one for one in found if one.link.confidence >= least),
+        key=lambda one: (one.until, -one.link.confidence, one.link.id),
+    )
+
+
+def _begin(older: MemoryView, newer: MemoryView, link: SuccessionLink) -> float:
+    """When what the newer memory says begins: the time that it tells for that, else when it was said."""
+    start = told_start(newer.text, link.at)
+    if start is None or (older.ts is not None and start <= older.ts):
+        return link.at
+    if _is_the_news(older, newer, link):
+        return link.at
+    return start
+
+
+def _is_the_news(older: MemoryView, newer: MemoryView, link: SuccessionLink) -> bool:
+    """Whether the time itself is what is new: "the fair runs from 3 May", where it was to run from 20 April."""
+    if not cues_of(link) <= _OF_VALUES:
+        return False
+    old, new = reading_of(older).whole, reading_of(newer).whole
+    return not old.kinds.isdisjoint(_TIMES) and new.kinds.isdisjoint(_OTHER_THAN_DATES)

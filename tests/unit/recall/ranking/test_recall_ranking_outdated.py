@@ -1,0 +1,121 @@
+"""What is outdated: until when it held, by what, and which part of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from orion_recall.profile.sections import Succession
+from orion_recall.recall.ranking.changed_part import AskedChanges, shows_changed
+from orion_recall.recall.ranking.outdated import marked, outdated
+from orion_recall.scoring.candidates import Candidate, Outdated, ScoredCandidate
+from orion_recall.values import SuccessionLink
+from tests.samples.recall_fakes import key, view
+
+FERRY = "The ferry to the island is 11 crowns."
+RAISED = 'amount: it says "goes up"; both say "ferry"; another amount of money'
+
+
+def day(month: int, of_month: int) -> float:
+    return datetime(2026, month, of_month, 9, tzinfo=UTC).timestamp()
+
+
+NOW = day(12, 20)
+
+
+def item(name: str, text: str, said: float, *by: SuccessionLink) -> ScoredCandidate:
+    memory = view(name, text)._replace(ts=said, succeeded_by=by)
+    return ScoredCandidate(candidate=Candidate(key=key(name)), memory=memory, score=0.5, parts={})
+
+
+def link(name: str, said: float, sure: float = 0.9, reason: str = RAISED) -> SuccessionLink:
+    return SuccessionLink(key(name), name, sure, said, "rule", reason)
+
+
+def mark(*items: ScoredCandidate, now: float = NOW) -> list[Outdated | None]:
+    there = {one.candidate.key: one for one in items}
+    return [one.outdated for one in marked(items, there, Succession(), now, AskedChanges(""))]
+
+
+def until(*items: ScoredCandidate, now: float = NOW) -> str | None:
+    first = mark(*items, now=now)[0]
+    return None if first is None else datetime.fromtimestamp(first.until, UTC).date().isoformat()
+
+
+@pytest.mark.parametrize(
+    ("newer", "reason", "ends"),
+    [
+        ("The ferry goes up to 14 crowns from 9 December.", RAISED, "2026-12-09"),
+        ("Starting Friday the ferry is 14 crowns.", RAISED, "2026-12-04"),
+        ("The ferry is 14 crowns now.", RAISED, "2026-12-01"),
+        # A beginning before the older memory was told is not the end of that.
+        ("The ferry has been 14 crowns since 2 January.", RAISED, "2026-12-01"),
+    ],
+)
+def test_a_memory_held_until_what_is_new_begins(newer: str, reason: str, ends: str):
+    old = item("old", FERRY, day(5, 4), link("new", day(12, 1), reason=reason))
+    assert until(old, item("new", newer, day(12, 1))) == ends
+
+
+@pytest.mark.parametrize(
+    ("newer", "ends"),
+    [
+        ("The fair has been postponed, it runs from 9 December.", "2026-12-01"),
+        ("The fair has been postponed to 16:00, from 9 December on.", "2026-12-09"),
+    ],
+)
+def test_where_the_time_itself_is_the_news_the_old_one_held_until_that_was_told(newer: str, ends: str):
+    shift = 'shift: it says "postponed"; both say "fair"; another date'
+    old = item("old", "The fair runs from 28 November.", day(11, 4), link("new", day(12, 1), reason=shift))
+    assert until(old, item("new", newer, day(12, 1))) == ends
+
+
+def test_what_holds_until_a_day_to_come_is_marked_and_not_left_out():
+    old = item("old", FERRY, day(5, 4), link("new", day(12, 1)))
+    new = item("new", "The ferry goes up to 14 crowns from 9 December.", day(12, 1))
+    for now, dropped in ((day(12, 5), {}), (NOW, {key("old"): key("new")})):
+        found = marked(
+            [old, new], {one.candidate.key: one for one in (old, new)}, Succession(), now, AskedChanges("")
+        )
+        assert found[0].outdated is not None
+        assert outdated(found, now=now) == dropped
+    assert outdated(found[:1], now=NOW) == {}
+
+
+@pytest.mark.parametrize(
+    ("sure", "by"), [((0.6, 0.95), "late"), ((0.9, 0.95), "early"), ((0.95, 0.6), "early"), ((0.95, 0.95), "early")]
+)
+def test_of_several_changes_the_first_of_the_surest_outdates(sure: tuple[float, float], by: str):
+    links = link("early", day(8, 1), sure[0]), link("late", day(10, 1), sure[1])
+    old = item("old", FERRY, day(5, 4), *links)
+    items = old, item("early", "The ferry is 12 crowns now.", day(8, 1)), item("late", "It is 14 now.", day(10, 1))
+    (first, *_) = mark(*items)
+    assert first is not None
+    assert (first.link.id, first.newer.id, first.until) == (by, by, first.link.at)
+
+
+def test_a_successor_that_is_not_there_outdates_nothing():
+    assert mark(item("old", FERRY, day(5, 4), link("new", day(12, 1)))) == [None]
+
+
+HOUSE = "Petra plays the cello in the quartet. Petra's surgery is at 12 Harbour Street."
+MOVED = "Petra's surgery has moved to 40 Quay Street."
+
+
+@pytest.mark.parametrize(
+    ("shown", "changed"),
+    [
+        ("Petra plays the cello in the quartet. …", False),
+        ("… surgery is at 12 Harbour Street.", True),
+        (HOUSE, True),
+    ],
+)
+def test_a_part_of_an_outdated_memory_shows_what_changed_or_not(shown: str, changed: bool):
+    older, newer = view("old", HOUSE, entities=("Petra",)), view("new", MOVED, entities=("Petra",))
+    assert shows_changed(older, newer, shown) is changed
+
+
+def test_where_it_cannot_be_told_what_changed_every_part_may_show_it():
+    older = view("old", "Olaf fixes clocks. Marit bakes.")
+    assert shows_changed(older, view("new", "All of that is over."), "Olaf fixes clocks. …")
