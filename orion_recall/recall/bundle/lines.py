@@ -25,7 +25,7 @@ _MOST_CHARS_A_TOKEN = 16
 # No head takes fewer tokens: dash, date, source, id; and each word of a text takes one at least.
 _SHORTEST_HEAD: Mapping[RenderStyle, int] = {"v1": 6, "scores": 6, "source": 6, "short": 2}
 # Title and speaker stay before a window of the text as long as they take no more than this share of it.
-_LONGEST_LEAD = 0.3
+_LONGEST_LEAD = 0.4
 # Statements of the graph stay before the window as long as they take no more than this share of the line.
 _LONGEST_STATED = 0.6
 # Tokens of "; …" and of the brackets.

@@ -182,8 +182,15 @@ def shows_changed(older: MemoryView, newer: MemoryView, shown: str) -> bool:
     if sure < 1.0:
         return True
     there = Said(shown)
+    changed = [clause for clause in changed if not _same_values(clause, new.whole)] or changed
     stays = frozenset[str]().union(*(one.stems for one in old.clauses if one not in changed))
     return any(_shows(there, clause, new.whole, old.names | stays) for clause in changed)
+
+
+def _same_values(clause: Said, new: Said) -> bool:
+    """Whether it tells values of types that the newer text tells as well, and no other ones."""
+    kinds = clause.kinds & new.kinds
+    return bool(kinds) and all(clause.values[kind] <= new.values[kind] for kind in kinds)
 
 
 def _shows(shown: Said, clause: Said, new: Said, elsewhere: frozenset[str]) -> bool:
@@ -191,7 +198,7 @@ def _shows(shown: Said, clause: Said, new: Said, elsewhere: frozenset[str]) -> b
     if len(found) >= _MOSTLY * len(clause.stems):
         return True
     if kinds := clause.kinds & new.kinds:
-        return any(not clause.values[kind].isdisjoint(shown.values.get(kind, ())) for kind in kinds)
+        return any((clause.values[kind] - new.values[kind]) & shown.values.get(kind, frozenset()) for kind in kinds)
     return bool(found & new.stems - elsewhere)
 
 

@@ -133,7 +133,8 @@ def _why(recalled: Recalled) -> list[str]:
     now = known.question.now if known is not None else 0.0
     may_name = _may_name(recalled)
     layers: Mapping[int, str] = recalled.cascade.layers if recalled.cascade else {}
-    return why_first(recalled.selection, score_shares, layers, now=now, may_name=may_name)
+    me = None if known is None or known.asker in known.people else known.asker
+    return why_first(recalled.selection, score_shares, layers, now=now, may_name=may_name, asker=me)
 
 
 def _may_name(recalled: Recalled) -> Callable[[int], bool]:

@@ -50,10 +50,12 @@ def why_first(
     *,
     now: float,
     may_name: Callable[[int], bool],
+    asker: str | None = None,
 ) -> list[str]:
     """One sentence or two for each of the first items; `layers` are those of a cascade, by the memory's key.
 
-    `may_name` says of a memory's key whether the query may learn of it.
+    `may_name` says of a memory's key whether the query may learn of it. `asker` is the speaker who asks, where the
+    question does not name them.
 
     Ids, names and statements of memories are in them, on one line: they are data.
     """
@@ -61,7 +63,8 @@ def why_first(
     told: list[str] = []
     for place, item in enumerate(items[:MOST_TOLD], start=1):
         first = f"{one_line(item.memory.id)} is {ordinal(place)} with {item.score:.3f}: "
-        reasons = "; ".join(_reasons(item, layers.get(item.candidate.key), score_shares, now, may_name=may_name))
+        layer = layers.get(item.candidate.key)
+        reasons = "; ".join(_reasons(item, layer, score_shares, now, may_name=may_name, asker=asker))
         ahead = _ahead(item, items[place], score_shares) if place < len(items) else ""
         told.append(f"{first}{reasons}.{ahead}")
     return told
@@ -95,13 +98,14 @@ def _reasons(
     now: float,
     *,
     may_name: Callable[[int], bool],
+    asker: str | None,
 ) -> list[str]:
     values = {part.name: part.value for part in score_shares(item) if part.share > 0}
     # Of a path all steps are told: the first alone may have nothing to do with the memory at its end.
     steps = item.candidate.statements[: 5 if item.candidate.path > 0 else 1]
     said = [f"the graph says {', then '.join(map(one_line, steps))}"] if steps else []
     succession = _succession(item, now, may_name, has_moved=values.get("succession", 0.0) > 0)
-    return [_found(item, layer), *_named(item, values), *said, *succession, _age(item.memory.ts, now)]
+    return [_found(item, layer), *_named(item, values, asker), *said, *succession, _age(item.memory.ts, now)]
 
 
 def _succession(
@@ -155,12 +159,15 @@ def _found(item: ScoredCandidate, layer: str | None) -> str:
     return found if layer is None else f"{found} in the layer {layer}"
 
 
-def _named(item: ScoredCandidate, values: dict[str, float]) -> list[str]:
+def _named(item: ScoredCandidate, values: dict[str, float], asker: str | None) -> list[str]:
     """Further reasons that count in the score."""
     told: list[str] = []
-    if values.get("speaker") == 1.0 and item.memory.speaker:
-        told.append(f"said by {one_line(item.memory.speaker)}, whom the question names")
-    if values.get("asker") == 1.0:
+    if (values.get("speaker") == 1.0 or values.get("asker") == 1.0) and (who := item.memory.speaker):
+        if who == asker:
+            told.append(f"said by {one_line(who)}, who asks")
+        elif values.get("speaker") == 1.0:
+            told.append(f"said by {one_line(who)}, whom the question names")
+    if values.get("asker") == 1.0 and item.memory.speaker != asker:
         told.append("said by the one who asks, or to them")
     if values.get("introduces") == 1.0:
         told.append("it says who somebody is, and the question asks that")
@@ -217,6 +224,8 @@ def _ahead(item: ScoredCandidate, following: ScoredCandidate, score_shares: Scor
     reason = REASONS.get(most, f"the part {most}")
     if most == "session" and item.memory.session_id is None:
         reason = "how well it was found"  # it is a session of its own
+    if most == "succession" and any(link.key == item.candidate.key for link in following.memory.succeeded_by):
+        reason = "succeeding it"
     return f" It leads the next by {lead:.3f}, most of all by {reason}."
 
 

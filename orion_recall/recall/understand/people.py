@@ -14,6 +14,11 @@ FIRST_PERSON = frozenset("i i'm i'd i'll i've me my mine myself".split())
 # Without the name, questions for somebody's work are near to any talk of work.
 _NOTHING_TOLD = frozenset("living job jobs profession occupation work works working worked".split())
 _EDGES = '.,;:!?"“”()'
+# Said before a name, with what each is short for: nobody is called by one alone.
+_SHORT_TITLES = {"dr": "doctor", "prof": "professor", "mister": "mr"}
+TITLES: Mapping[str, str] = _SHORT_TITLES | {
+    word: word for word in "mr mrs ms miss sir doctor professor herr frau madame monsieur señor señora".split()
+}
 
 
 def asking_speaker(user: str | None, speakers: frozenset[str], callers: Sequence[str]) -> str | None:
@@ -67,12 +72,28 @@ def name_words(speakers: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def by_first_name(speakers: frozenset[str]) -> Mapping[str, Sequence[tuple[str, tuple[str, ...]]]]:
-    """The speakers, as written and in words, by the first word of their names."""
+    """The speakers, as written and in words without a title, by the first word of their names."""
     names: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for speaker in sorted(speakers):
-        if name := tuple(words(speaker)):
+        if name := without_title(words(speaker)):
             names.setdefault(name[0], []).append((speaker, name))
     return names
+
+
+@lru_cache(maxsize=64)
+def _titled(speakers: frozenset[str]) -> Mapping[tuple[str, str], Sequence[str]]:
+    """The speakers who have a title, as written, by the title and their last name."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for speaker in sorted(speakers):
+        name = words(speaker)
+        if len(name) > 1 and (title := TITLES.get(name[0])) is not None:
+            names.setdefault((title, name[-1]), []).append(speaker)
+    return names
+
+
+def without_title(name: Sequence[str]) -> tuple[str, ...]:
+    """The folded words of a name without the title before them: "Dr. Hana Sato" is called Hana."""
+    return tuple(name[1:] if len(name) > 1 and name[0] in TITLES else name)
 
 
 def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> Mapping[str, frozenset[str]]:
@@ -80,12 +101,16 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
 
     `said` are the folded words of `text`. A full name wins over the first name in it, a first name that several
     bear names them all, and a stop word ("Will", "The Doctor") names nobody alone. A first name with another last
-    name is somebody else: "Ana Brook" is not the speaker "Ana Miles".
+    name is somebody else: "Ana Brook" is not the speaker "Ana Miles". "Dr. Sato" is the speaker "Dr. Hana Sato".
     """
-    names = by_first_name(speakers)
+    names, titled = by_first_name(speakers), _titled(speakers)
     asked = tuple(without_possessive(word) for word in said)
     named: dict[str, frozenset[str]] = {}
     for place, word in enumerate(asked):
+        if place and (title := TITLES.get(asked[place - 1])) is not None and (found := titled.get((title, word))):
+            for speaker in found:
+                named[speaker] = named.get(speaker, frozenset()).union(asked[place - 1 : place + 1])
+            continue
         bearers = names.get(word, ())
         whole = [len(name) for _, name in bearers if asked[place : place + len(name)] == name]
         length = max(whole, default=1)

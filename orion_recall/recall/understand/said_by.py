@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from orion_recall.recall.understand.people import assistants, by_first_name, named_speakers
+from orion_recall.recall.understand.people import TITLES, assistants, by_first_name, named_speakers, without_title
 from orion_recall.text.normal import STOP_WORDS, content_words, words
 from orion_recall.text.reported import BASE_FORMS, NOUNS, SAID, SAYING
 from orion_recall.values import Interval, QuestionTime
@@ -89,7 +89,7 @@ class _Reader:
         for place, word in enumerate(self.folded):
             if word in _AUXILIARIES and (asked is not None or place == 0):
                 found = self._verb_after(place + 1, BASE_FORMS if word in ("did", "does", "do") else SAID)
-                if found is not None:
+                if found is not None and not (asked is not None and self._asks_superior(asked, found[1])):
                     subject, end = found
                     before = [] if asked is None else self.folded[asked:place]
                     return self._made(subject, end, before)
@@ -104,6 +104,11 @@ class _Reader:
             if word in _ASKING:
                 asked = place
         return None
+
+    def _asks_superior(self, asked: int, end: int) -> bool:
+        """Whether it is "Who does Ana report to?", which is nobody's words."""
+        is_to = self.folded[end - 1] in ("report", "answer") and self.folded[end : end + 1] == ["to"]
+        return is_to and self.folded[asked] in ("who", "whom")
 
     def _ends_or_goes_on(self, subject: _Subject) -> bool:
         """Whether nothing, a time or a topic follows: "everything from Ana here?" need not be words of hers."""
@@ -147,6 +152,7 @@ class _Reader:
             return _of_speakers("the assistant", mine, place + 1) if mine and self.asker not in mine else None
         if word in _DETERMINERS:
             return self._role(place)
+        titled, place = place, self._after_title(place)
         end = place
         while (
             end < len(self.tokens)
@@ -156,7 +162,8 @@ class _Reader:
             and (self.tokens[end][0].isupper() or self._is_speaker(place, end + 1))
         ):
             end += 1
-        subject = self._named(self.tokens[place:end], end) if end > place else None
+        name = [token for token in self.tokens[titled:end] if token[0].isalnum()]
+        subject = self._named(name, end) if end > place else None
         if subject is None or self.folded[end : end + 1] != ["and"] or (other := self._subject(end + 1)) is None:
             return subject
         return _Subject(
@@ -166,6 +173,13 @@ class _Reader:
             other.end,
             by_role=other.by_role,
         )
+
+    def _after_title(self, place: int) -> int:
+        """Where the name begins: after "Dr." where a name follows it."""
+        if self.folded[place] not in TITLES:
+            return place
+        after = place + 1 + (self.folded[place + 1 : place + 2] == ["."])
+        return after if after < len(self.tokens) and self.tokens[after][0].isupper() else place
 
     def _is_speaker(self, place: int, end: int) -> bool:
         said = tuple(words(" ".join(self.tokens[place:end])))
@@ -178,13 +192,13 @@ class _Reader:
         if not said or said[0] in STOP_WORDS | _ASKING:
             return None
         found = tuple(named_speakers(name, said, self.speakers))
-        names = {" ".join(said), *(" ".join(words(speaker)) for speaker in found)}
+        names = {" ".join(without_title(said)), *(" ".join(without_title(words(speaker))) for speaker in found)}
         if len(found) <= 1:  # of several with one first name, a text that tells it alone may mean another
-            names |= {words(speaker)[0] for speaker in found if self._is_only(speaker)}
+            names |= {without_title(words(speaker))[0] for speaker in found if self._is_only(speaker)}
         return _Subject(name, found, tuple(sorted(names)), end)
 
     def _is_only(self, speaker: str) -> bool:
-        return len(by_first_name(self.speakers)[words(speaker)[0]]) == 1
+        return len(by_first_name(self.speakers)[without_title(words(speaker))[0]]) == 1
 
     def _role(self, place: int) -> _Subject | None:
         end = place + 1

@@ -116,6 +116,13 @@ def test_a_part_of_an_outdated_memory_shows_what_changed_or_not(shown: str, chan
     assert shows_changed(older, newer, shown) is changed
 
 
+def test_a_value_that_stays_the_same_is_no_change():
+    older = view("old", "The gym is on Tuesdays at the mill. A visit is 12 crowns.")
+    newer = view("new", "The gym has moved to Fridays. Still 12 crowns.")
+    assert not shows_changed(older, newer, "… A visit is 12 crowns.")
+    assert shows_changed(older, newer, "The gym is on Tuesdays …")
+
+
 def test_where_it_cannot_be_told_what_changed_every_part_may_show_it():
     older = view("old", "Olaf fixes clocks. Marit bakes.")
     assert shows_changed(older, view("new", "All of that is over."), "Olaf fixes clocks. …")

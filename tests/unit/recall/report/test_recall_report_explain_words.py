@@ -17,6 +17,7 @@ WEIGHTS = {
     "fusion": 0.5,
     "neighbour": 0.3,
     "speaker": 0.2,
+    "asker": 0.2,
     "time": 0.4,
     "recency": 0.1,
     "succession": 0.3,
@@ -38,11 +39,10 @@ def item(
     return replace(made, parts=parts, weights=WEIGHTS, score=combine(parts, WEIGHTS))
 
 
-def why(*items: ScoredCandidate, layers: dict[int, str] | None = None) -> list[str]:
+def why(*items: ScoredCandidate, layers: dict[int, str] | None = None, asker: str | None = None) -> list[str]:
     kept = tuple(SelectedItem(scored=one, snippet="", line="", tokens=0) for one in items)
-    return why_first(
-        Selection(items=kept, tokens=0, dropped={}), score_shares, layers or {}, now=NOW, may_name=lambda _: True
-    )
+    selection = Selection(items=kept, tokens=0, dropped={})
+    return why_first(selection, score_shares, layers or {}, now=NOW, may_name=lambda _: True, asker=asker)
 
 
 def test_why_an_item_is_first_and_by_how_much():
@@ -119,6 +119,23 @@ def test_the_sentence_names_the_successor_that_the_mark_is_of(by: str):
 def test_a_beginning_that_was_told_is_said():
     assert "outdated since 2026-02-27: m5 says something newer" in outdated(NOW - 2.5 * 86_400)
     assert "it holds until 2026-03-06: m5 says what is so then" in outdated(NOW + 5 * 86_400)
+
+
+def test_whoever_asks_is_not_said_to_be_named_by_the_question():
+    parts = {"fusion": 0.5, "speaker": 1.0, "asker": 1.0}
+    mine = item("m1", parts, speaker="Odd")
+    (told,) = why(mine, asker="Odd")
+    assert "said by Odd, who asks" in told
+    assert told.count("said by") == 1
+    (named,) = why(mine)
+    assert "said by Odd, whom the question names; said by the one who asks, or to them" in named
+
+
+def test_a_memory_that_leads_the_one_it_succeeds_says_so():
+    new = item("m1", {"fusion": 0.5, "succession": 1.0})
+    link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
+    old = item("m2", {"fusion": 0.5, "succession": 0.0}, succeeded_by=(link,))
+    assert why(new, old)[0].endswith("most of all by succeeding it.")
 
 
 def test_a_memory_without_a_session_leads_by_how_well_it_was_found():

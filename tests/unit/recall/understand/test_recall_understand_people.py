@@ -55,3 +55,21 @@ def test_a_full_name_is_one_person_and_a_first_name_all_who_bear_it(text: str, n
 def test_a_speaker_known_by_the_first_name_alone_may_have_any_last_name():
     text = "Who is Bram Tak?"
     assert list(named_speakers(text, words(text), frozenset(["Bram"]))) == ["Bram"]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("What did Wanda say about the goats?", ["Dr. Wanda Osei"]),
+        ("What did Dr. Osei say?", ["Dr. Wanda Osei"]),
+        ("What did doctor Osei say?", ["Dr. Wanda Osei"]),
+        ("What did Mrs. Tran say?", ["Mrs Tran"]),
+        ("What did Mr Tran say?", ["Mr Tran"]),
+        ("What did Tran say?", ["Mr Tran", "Mrs Tran"]),
+        ("What did Mrs Osei say?", []),
+        ("What did the doctor say?", []),
+    ],
+)
+def test_a_speaker_with_a_title_is_called_without_it_or_by_it_and_the_last_name(text: str, named: list[str]):
+    speakers = frozenset(["Dr. Wanda Osei", "Dr. Emil Brandt", "Mr Tran", "Mrs Tran", "Iris"])
+    assert sorted(named_speakers(text, words(text), speakers)) == named

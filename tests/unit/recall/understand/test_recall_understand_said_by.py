@@ -113,3 +113,21 @@ def test_hostile_texts_take_no_time():
     for text in ("what did " * 50_000, "did the a " * 50_000, "Hana and " * 50_000, "did Hana and " * 50_000):
         read(text)
     assert clock.process_time() - began < 10
+
+
+@pytest.mark.parametrize("text", ["Who do I report to?", "Whom does Hana answer to now?"])
+def test_who_somebody_reports_to_is_nobodys_words(text: str):
+    assert read(text) is None
+
+
+def test_what_somebody_reports_to_another_is_what_they_say():
+    assert (found := read("What did Hana report to the bank?")) is not None
+    assert found.speakers == ("Hana",)
+
+
+@pytest.mark.parametrize("name", ["Dr. Osei", "Dr Wanda Osei", "Wanda"])
+def test_whose_words_are_asked_for_may_have_a_title(name: str):
+    found = read(f"What did {name} say about the goats?", speakers=frozenset(["Dr. Wanda Osei", "Dr. Emil Brandt"]))
+    assert found is not None
+    assert (found.speakers, found.topic, found.is_strict) == (("Dr. Wanda Osei",), "the goats", True)
+    assert {"wanda", "wanda osei"} <= set(found.names)
