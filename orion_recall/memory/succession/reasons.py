@@ -47,6 +47,12 @@ def seen_in(
     return f"{'/'.join(sorted(cues)) or _VALUE}: {'; '.join(part for part in parts if part)}"
 
 
+def other_values(reason: str) -> frozenset[str]:
+    """The types of the values that differ, which the kept reason ends with: money, clock, date and so on."""
+    said = reason.rpartition("another ")[2].split(", ")
+    return frozenset(kind for kind, words in _TYPES.items() if words in said)
+
+
 def plain(reason: str) -> str:
     """The kept reason in plain words; one that has no cues before its colon stays as it is."""
     cues, colon, seen = reason.partition(":")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from orion_recall.memory.succession.reasons import other_values
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
 from orion_recall.recall.ranking.reading import reading_of
@@ -13,7 +14,7 @@ from orion_recall.when.told_start import told_start
 
 _AS_SURE = 0.15
 """Confidences that differ by less say the same: of two changes the first one ended what was before."""
-_OF_VALUES = frozenset(("value", "shift"))
+_VALUE = frozenset(("value",))
 _OTHER_THAN_DATES = frozenset(("clock", "weekday", "money", "number"))
 _TIMES = frozenset(("clock", "date", "weekday"))
 
@@ -99,7 +100,8 @@ def _begin(older: MemoryView, newer: MemoryView, link: SuccessionLink) -> float:
 
 def _is_the_news(older: MemoryView, newer: MemoryView, link: SuccessionLink) -> bool:
     """Whether the time itself is what is new: "the fair runs from 3 May", where it was to run from 20 April."""
-    if not cues_of(link) <= _OF_VALUES:
+    cues = cues_of(link)
+    if "shift" not in cues and not (cues <= _VALUE and other_values(link.reason) <= _TIMES):
         return False
     old, new = reading_of(older).whole, reading_of(newer).whole
     return not old.kinds.isdisjoint(_TIMES) and new.kinds.isdisjoint(_OTHER_THAN_DATES)

@@ -267,14 +267,10 @@ def test_a_trace_of_another_version_is_no_crash(show: Show):
     ],
 )
 def test_what_a_topic_of_somebodys_words_does_is_said(show: Show, changes: dict[str, Any], told: str):
-    said: dict[str, Any] = {
-        "name": "Odd",
-        "speakers": [],
-        "about": "the kiln",
-        "only": True,
-        "then": False,
-    } | changes
-    known: dict[str, Any] = {"time": {"intervals": [], "asks_when": False, "session": None}, "said_by": said}
+    nobody: list[str] = []
+    said: dict[str, Any] = {"name": "Odd", "speakers": nobody, "about": "the kiln", "only": True, "then": False}
+    said |= changes
+    known = {"time": {"intervals": nobody, "asks_when": False, "session": None}, "said_by": said}
     out = " ".join(show(reply(candidate("m1"), trace={"understood": known}), 200).split())
     assert told in out
     assert ("in the time asked about" in out) == said["then"]

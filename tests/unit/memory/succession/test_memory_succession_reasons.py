@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orion_recall.memory.succession.decide import judge
-from orion_recall.memory.succession.reasons import plain
+from orion_recall.memory.succession.reasons import other_values, plain, seen_in
 from tests.samples.successions import DAY, reading
 
 
@@ -33,3 +33,9 @@ def test_names_of_word_families_are_not_told() -> None:
 def test_a_reason_of_another_kind_stays_as_it_is() -> None:
     assert plain("") == ""
     assert plain("Lin said: it is so") == "Lin said: it is so"
+
+
+def test_a_kept_reason_tells_which_values_differ() -> None:
+    reason = seen_in(frozenset(), (), ["sing"], ["weekday", "name"])
+    assert other_values(reason) == {"weekday", "name"}
+    assert other_values(seen_in(frozenset(), (), ["another"], [])) == frozenset()

@@ -14,6 +14,7 @@ from orion_recall.values import SuccessionLink
 from tests.samples.recall_fakes import key, view
 
 FERRY = "The ferry to the island is 11 crowns."
+OTHER_PLACE = 'value: both say "sing"; another name'
 RAISED = 'amount: it says "goes up"; both say "ferry"; another amount of money'
 
 
@@ -69,6 +70,11 @@ def test_where_the_time_itself_is_the_news_the_old_one_held_until_that_was_told(
     shift = 'shift: it says "postponed"; both say "fair"; another date'
     old = item("old", "The fair runs from 28 November.", day(11, 4), link("new", day(12, 1), reason=shift))
     assert until(old, item("new", newer, day(12, 1))) == ends
+
+
+def test_a_regular_time_in_the_older_memory_is_no_news_where_another_value_changes():
+    old = item("old", "We sing in a chapel on Wednesdays.", day(5, 4), link("new", day(12, 1), reason=OTHER_PLACE))
+    assert until(old, item("new", "From the 9th we sing in the town hall.", day(12, 1))) == "2026-12-09"
 
 
 def test_what_holds_until_a_day_to_come_is_marked_and_not_left_out():
