@@ -46,6 +46,20 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+class _Folder(pytest.Package):
+    """A folder of tests without an `__init__.py`: what has the scope of a package ends with the last test in it."""
+
+    def setup(self) -> None:
+        """Nothing is imported: there is no module of the folder."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Services that integration tests share are gone before unit tests run: they would have one event loop."""
+    is_one = path.parent == Path(__file__).parent and path.name in _FOLDERS
+    return _Folder.from_parent(parent, path=path) if is_one else None  # pyright: ignore[reportUnknownMemberType]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Folder by folder; within a folder it stays as it was, in files and by chance."""

@@ -45,7 +45,7 @@ def program() -> Generator[Program]:
         yield Program(folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def servers() -> AsyncGenerator[dict[str, str]]:
     """The settings that name servers for all stores, when the suite is to run on servers; else none."""
     async with contextlib.AsyncExitStack() as stack:
@@ -60,7 +60,7 @@ async def servers() -> AsyncGenerator[dict[str, str]]:
         yield settings
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def up(servers: dict[str, str]) -> Generator[Up]:
     """The program, up and filled."""
     for folder in _folder():

@@ -23,9 +23,9 @@ from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import Connection
-from orion_recall.shipped import shipped_folder
 from tests.acceptance.program import Program, Running
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
+from tests.stand_ins.patient_profiles import patient_profiles
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
 CLAIM_IDLE_MS = 1000
@@ -97,7 +97,7 @@ async def start_worker(
             "ORION_REFRESH_MS": "300",
             # On a busy machine nothing is late: it would be missing from answers.
             "ORION_DEADLINE_MS": "60000",
-            "ORION_PROFILES_DIR": str(_patient_profiles(engines.data_dir.parent)),
+            "ORION_PROFILES_DIR": str(patient_profiles(engines.data_dir.parent)),
         }
         | (_SERVERS[engines.data_dir].settings if WITH_SERVERS else {})
         | environment,
@@ -105,15 +105,6 @@ async def start_worker(
     several = ("--processes", str(processes)) if processes > 1 else ()
     running = program.start("worker", *several, "--json")
     return WorkerProcess(running, data_dir, await asyncio.to_thread(running.ready))
-
-
-def _patient_profiles(folder: Path) -> Path:
-    """The shipped profiles, with all the time that a source may be given."""
-    made = folder / "patient-profiles"
-    made.mkdir(exist_ok=True)
-    for shipped in shipped_folder("profiles").glob("*.v1.yaml"):
-        (made / shipped.name).write_text(f"{shipped.read_text('utf-8')}\nsource_timeout_ms: 60000\n", "utf-8")
-    return made
 
 
 async def wait_until(predicate: Callable[[], Awaitable[bool]], *, what: str, timeout_s: float = 90.0) -> None:

@@ -20,11 +20,11 @@ def test_the_console_shows_a_running_system_until_it_is_stopped(up: Up) -> None:
         url = running.ready()["url"]
 
         def is_shown() -> bool:
-            with urllib.request.urlopen(url, timeout=10) as page:
+            with urllib.request.urlopen(url, timeout=60) as page:
                 return f"d-{decision}" in page.read().decode()
 
         running.wait_until(is_shown, "the decision on the first page")
-        with urllib.request.urlopen(f"{url}now/stream", timeout=10) as live:
+        with urllib.request.urlopen(f"{url}now/stream", timeout=60) as live:
             assert live.readline().startswith(b":")
             running.signal(signal.SIGTERM)
             ended = running.end()

@@ -1,13 +1,14 @@
-"""Real engines for integration tests: one of each for the whole run, a fresh database for every test."""
+"""Real engines for integration tests: one of each for all of them, a fresh database for every test."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -22,7 +23,7 @@ from bus_leftovers import leftovers
 from executor import Executor, until
 from explained import Asked, served
 from redis.asyncio import Redis
-from serving import caught_up
+from serving import IS_SHARED, caught_up
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
@@ -32,11 +33,12 @@ from orion_recall.postgres.pool import Connection, migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
+from tests.stand_ins.patient_profiles import patient_profiles
 
 _TEMPLATE = "orion_template"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def engines() -> AsyncGenerator[EmbeddedEngines]:
     """The embedded bus and Postgres. A test that stops one starts it again."""
     async with _private_engines() as started:
@@ -54,13 +56,13 @@ async def _private_engines(*, postgres: bool = True) -> AsyncGenerator[EmbeddedE
         shutil.rmtree(data_dir, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def postgres_dsn(engines: EmbeddedEngines) -> str:
     """The server's own database. Tests write to `database`, not here."""
     return engines.postgres_dsn
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def _template(postgres_dsn: str) -> str:
     await _run(postgres_dsn, f"CREATE DATABASE {_TEMPLATE}")
     await migrate(_other_database(postgres_dsn, _TEMPLATE))
@@ -135,7 +137,7 @@ async def the_bus_is_left_clean(request: pytest.FixtureRequest) -> AsyncGenerato
                 pytest.fail(f"{request.node.name} left on the bus: {found}", pytrace=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def _service_engines() -> AsyncGenerator[EmbeddedEngines]:
     async with _private_engines() as started:
         yield started
@@ -148,7 +150,7 @@ async def service_engines(_service_engines: EmbeddedEngines, the_bus_is_left_cle
     return _service_engines
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def bus_alone() -> AsyncGenerator[EmbeddedEngines]:
     """A bus of its own for tests that flush it or stop it; nothing else runs on it."""
     async with _private_engines(postgres=False) as started:
@@ -174,12 +176,14 @@ _MEMORIES = [
 _tenant_numbers = count()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def _running_service(_service_engines: EmbeddedEngines) -> AsyncGenerator[Service]:
     settings = Settings.read(
         redis_url=_service_engines.redis_url,
         postgres_dsn=_service_engines.postgres_dsn,
         data_dir=_service_engines.data_dir,
+        profiles_dir=patient_profiles(_service_engines.data_dir),
+        deadline_ms=60_000,  # nor is a source that it keeps waiting late
         prefix="svc:",
         tenants=("default", "tenant> { } ; DROP ALL #", *(f"tenant-{number}" for number in range(1000))),
         refresh_ms=100,
@@ -191,9 +195,11 @@ async def _running_service(_service_engines: EmbeddedEngines) -> AsyncGenerator[
         instance="service",
         health_port=0,
     )
+    before = IS_SHARED.set(True)
     async with Service.start(settings) as service:
         ready = asyncio.Event()
         serving = asyncio.create_task(service.serve(ready))
+        IS_SHARED.reset(before)
         await ready.wait()
         async with RecallClient.connect(_service_engines.redis_url, prefix="svc:") as client:
             receipt = await client.store(_MEMORIES)
@@ -215,6 +221,21 @@ async def service(_running_service: Service, service_engines: EmbeddedEngines) -
     for breaker in _running_service.opened.sources.breakers.values():
         breaker.record(None, time.monotonic())
     return _running_service
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest) -> Iterator[pytest.LogCaptureFixture]:
+    """Without what the shared service says beside a test that does not use it: it may notice a slow machine."""
+    if "service" in request.fixturenames:
+        yield caplog
+        return
+
+    def is_own(record: logging.LogRecord) -> bool:
+        return not IS_SHARED.get()
+
+    caplog.handler.addFilter(is_own)
+    yield caplog
+    caplog.handler.removeFilter(is_own)
 
 
 @pytest.fixture
@@ -269,7 +290,7 @@ def prefix() -> str:
     return f"t-{uuid4().hex}:"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tokens() -> TokenCounter:
     """The tokenizer, loaded once."""
     return TokenCounter()

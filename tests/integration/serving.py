@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -23,6 +24,9 @@ from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
+
+# Whether the running code belongs to the service that tests share: what it starts inherits it.
+IS_SHARED: ContextVar[bool] = ContextVar("is_shared", default=False)
 
 
 class OneMemory:

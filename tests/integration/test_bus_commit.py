@@ -316,18 +316,18 @@ async def test_while_a_server_is_away_the_sender_does_not_spin(
     (entry_id,) = await intake.take()
     committer = intake.committer()
     await bus_alone.valkey.stop()
-    waiting = asyncio.create_task(committer.commit(intake.commit(entry_id)))
+    waiting, clock = asyncio.create_task(committer.commit(intake.commit(entry_id))), asyncio.get_running_loop().time
+    began = clock()
 
     async def tried_three_times() -> bool:
         return len(caplog.records) >= 3
 
     try:
         await until(tried_three_times, "three tries")
-        assert len(caplog.records) == 3
     finally:
         await bus_alone.valkey.start()
     assert await waiting == "committed"
-    assert len(caplog.records) < 10
+    assert len(caplog.records) < 10 + clock() - began, "six pauses of less than a second, and then longer ones"
 
 
 async def test_a_decision_is_published_on_every_channel_once_by_the_worker_whose_commit_counts(

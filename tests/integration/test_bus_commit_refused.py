@@ -12,7 +12,8 @@ from redis.asyncio import Redis
 
 from orion_recall.bus.commit import Commit, Committer, Limits, ReplyAddress, commit_when_possible
 from orion_recall.bus.connect import connect
-from tests.stand_ins.redis_servers import RedisServer, free_port
+from tests.stand_ins.ports import free_port
+from tests.stand_ins.redis_servers import RedisServer
 
 STREAM, DECISIONS = "recall.query.v1", "recall.decision.v1"
 CHANNEL = "orion:exec:result:1"

@@ -19,7 +19,8 @@ from orion_recall.bus.connect import BUS_AWAY, connect
 from orion_recall.bus.connections import Sentinels
 from orion_recall.bus.published import PublishedQueries
 from orion_recall.models.tokenizer import TokenCounter
-from tests.stand_ins.redis_servers import SentinelSetup, free_port, sentinel_setup
+from tests.stand_ins.ports import free_port
+from tests.stand_ins.redis_servers import SentinelSetup, sentinel_setup
 
 pytestmark = pytest.mark.slow
 

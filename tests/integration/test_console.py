@@ -29,7 +29,6 @@ from orion_recall.errors import SettingsError
 from orion_recall.postgres.pool import Connection, migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
-from orion_recall.shipped import shipped_folder
 
 HOSTILE = (
     "<script>document.title='owned'</script>",
@@ -305,7 +304,7 @@ async def test_a_profile_is_checked_and_compared_and_saved_only_where_that_is_al
 ) -> None:
     page = (await browser.get("/profiles/reflect.v1")).text
     text = html.unescape(page.partition('spellcheck="false">\n')[2].partition("</textarea>")[0])
-    assert text == (shipped_folder("profiles") / "reflect.v1.yaml").read_text("utf-8")
+    assert text == ((service.settings.profiles_dir or tmp_path) / "reflect.v1.yaml").read_text("utf-8")
     form = {"form_token": form_token(page), "before": sha256(text.encode()).hexdigest(), "action": "check"}
     edited = text.replace("max_total_items: 12", "max_total_items: 9", 1)
     checked = (await browser.post("/profiles/reflect.v1", data=form | {"text": edited})).text

@@ -20,13 +20,13 @@ from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.run_stores import index_and_graph, private_settings
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from orion_recall.text.normal import content_words
 from orion_recall.values import Change, Memory
+from tests.stand_ins.patient_profiles import patient
 
 TENANT = "boat"
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -85,7 +85,7 @@ async def opened() -> AsyncGenerator[Opened]:
 
 
 def profile(*, weight: float = 0.5, **walk: Any) -> Profile:
-    shipped = loaded_profiles(None)["reflect.v1"].profile
+    shipped = patient("reflect.v1")
     ranking = {**dict.fromkeys(type(shipped.ranking).model_fields, 0.0), "fusion": 0.5, "conversation": weight}
     conversation = shipped.graph.conversation.model_copy(update=walk)
     return shipped.model_copy(

@@ -234,7 +234,7 @@ async def test_the_file_as_it_is_lets_nobody_in_but_the_health_check(folder: Pat
                     await command(redis, "PING")
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(60)
 
 
 def _start(folder: Path, **changes: str) -> subprocess.CompletedProcess[str]:
@@ -242,7 +242,7 @@ def _start(folder: Path, **changes: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["sh", DEPLOY / "redis/start.sh"],
         env=bus_environment(folder, VALKEY_SERVER="true", **changes),
-        capture_output=True, text=True, timeout=20, check=False,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 

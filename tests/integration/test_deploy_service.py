@@ -36,6 +36,7 @@ from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.mesh import FOUNDING, LATER, MeshExecutor, MeshState
+from tests.stand_ins.patient_profiles import patient_profiles
 
 DECISION_CHANNELS = ("recall.decision.v1", "orion:recall:telemetry")
 
@@ -71,6 +72,8 @@ async def deployed() -> AsyncGenerator[Deployed]:
                 redis_url=bus.url("worker"),
                 postgres_dsn=role_dsn(dsn, "orion_worker"),
                 data_dir=folder / "data",
+                profiles_dir=patient_profiles(folder),
+                deadline_ms=20_000,
                 prefix=PREFIX,
                 refresh_ms=100,
                 claim_idle_ms=500,

@@ -23,6 +23,7 @@ from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
+from tests.stand_ins.patient_profiles import patient_profiles
 
 KEY = "k-" + "5" * 8
 
@@ -69,6 +70,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
     settings = Settings.read(
         redis_url=bus_alone.redis_url, postgres_dsn=database, data_dir=tmp_path, prefix=prefix, health_port=0,
         refresh_ms=100, extractor="llm", llm_url=chat.url, llm_model="stand-in", llm_timeout_s=20,
+        deadline_ms=20_000, profiles_dir=patient_profiles(tmp_path),
     )  # fmt: skip
     await chat.behave("hang")
     async with worker(settings) as service, RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:

@@ -13,11 +13,11 @@ from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.run_stores import index_and_graph, private_settings
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
+from tests.stand_ins.patient_profiles import patient
 
 TENANT = "passages"
 PASSAGES = {
@@ -43,7 +43,7 @@ async def opened() -> AsyncGenerator[Opened]:
 
 
 def profile(**ranking: float) -> Profile:
-    shipped = loaded_profiles(None)["deep.graph.v1"].profile
+    shipped = patient("deep.graph.v1")
     return shipped.model_copy(update={"ranking": shipped.ranking.model_copy(update=ranking)})
 
 

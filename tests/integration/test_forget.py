@@ -26,6 +26,7 @@ from orion_recall.postgres.pool import open_pool, quote_identifier
 from orion_recall.serving.backends import open_sources
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
+from tests.stand_ins.patient_profiles import patient_profiles
 
 
 class Canary:
@@ -76,7 +77,8 @@ async def up(data_dir: Path, **changes: Any) -> AsyncGenerator[tuple[Settings, S
             redis_url=engines.redis_url,
             postgres_dsn=engines.postgres_dsn,
             look_every_s=0,
-            deadline_ms=2000,
+            deadline_ms=20_000,
+            profiles_dir=patient_profiles(data_dir),
             **changes,
         )
         async with (

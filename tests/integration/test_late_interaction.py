@@ -21,11 +21,11 @@ from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import open_pool
 from orion_recall.profile import Profile
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
+from tests.stand_ins.patient_profiles import patient
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
 TEXTS = {
@@ -40,7 +40,7 @@ QUESTION = RecallQueryV1(fragment="who installed the crane's transmission?")
 
 def only_late(weight: float) -> Profile:
     """reflect.v1 with this weight, and next to nothing else that ranks."""
-    profile = loaded_profiles(None)["reflect.v1"].profile
+    profile = patient("reflect.v1")
     ranking = dict.fromkeys(type(profile.ranking).model_fields, 0.0)
     changed = profile.ranking.model_validate(ranking | {"fusion": 0.001 if weight else 1.0, "late": weight})
     return profile.model_copy(update={"ranking": changed})
@@ -73,7 +73,7 @@ async def project(record: Record, opened: Opened) -> None:
 
 
 async def asked(opened: Opened, weight: float = 1.0) -> Recalled:
-    return await recall(QUESTION, only_late(weight), opened.sources)
+    return await recall(QUESTION, only_late(weight), opened.sources, timeout_s=60)
 
 
 def parts(recalled: Recalled) -> dict[str, float | None]:

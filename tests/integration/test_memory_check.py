@@ -29,16 +29,16 @@ from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.self_check import SelfCheck
 from orion_recall.postgres.pool import Pool, borrow, open_pool
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
+from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"
-REFLECT = loaded_profiles(None)["reflect.v1"].profile
+REFLECT = patient("reflect.v1")
 
 
 @pytest.fixture
@@ -304,7 +304,7 @@ async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_
         await check.run_if_due()
         assert index.damage is not None and "another worker writes" in index.damage
         query = RecallQueryV1(fragment="Who oiled the cranes?")
-        found = await recall(query, REFLECT, opened.sources)
+        found = await recall(query, REFLECT, opened.sources, timeout_s=60)
         assert (found.outcome, bool(found.selection.items)) == ("degraded", True)
         assert all("the index is damaged" in str(one.error) for one in found.reports if one.status == "failed")
 
@@ -312,7 +312,7 @@ async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_
         now += 3600
         await check.run_if_due()
         assert index.damage is None
-        assert (await recall(query, REFLECT, opened.sources)).outcome == "ok"
+        assert (await recall(query, REFLECT, opened.sources, timeout_s=60)).outcome == "ok"
 
 
 async def test_a_copy_that_is_away_for_a_moment_is_not_called_damaged(

@@ -23,6 +23,7 @@ from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.values import Change
+from tests.stand_ins.patient_profiles import patient_profiles
 
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
 TEXT = "Quentin works at Zephyr Labs."
@@ -97,6 +98,8 @@ def settings(service_engines: EmbeddedEngines, database: str, prefix: str) -> Ge
         redis_url=service_engines.redis_url,
         postgres_dsn=database,
         data_dir=folder,
+        profiles_dir=patient_profiles(folder),
+        deadline_ms=20_000,
         prefix=prefix,
         claim_idle_ms=300,
         acknowledge_ms=0,

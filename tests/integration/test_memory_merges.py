@@ -28,11 +28,11 @@ from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, borrow, open_pool
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import open_sources
 from orion_recall.settings import Settings
 from orion_recall.values import Change, Memory
+from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"
 TOLD = [
@@ -69,7 +69,7 @@ def merges(pool: Pool) -> Merges:
     return Merges(pool)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def embedder() -> AsyncGenerator[OnnxEmbedder]:
     """The default model, loaded once."""
     one = OnnxEmbedder()
@@ -391,8 +391,8 @@ async def test_recall_finds_what_is_told_of_either_name_by_the_other(
         async def ids(question: str) -> set[str]:
             for copy in (index, graph):
                 await Projector(record, copy, copy="test").catch_up()
-            profile = loaded_profiles(None)["deep.graph.v1"].profile
-            recalled = await recall(RecallQueryV1(fragment=question), profile, service.sources)
+            profile = patient("deep.graph.v1")
+            recalled = await recall(RecallQueryV1(fragment=question), profile, service.sources, timeout_s=60)
             (arm,) = [report for report in recalled.reports if report.source == "rdf"]
             assert arm.status == "ok", arm
             return {view.id for view in (await index.fetch([hit.key for hit in arm.hits])).values()}

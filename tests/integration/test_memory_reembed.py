@@ -28,10 +28,10 @@ from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.postgres.pool import migrate, open_pool
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
+from tests.stand_ins.patient_profiles import patient
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
 pytestmark = pytest.mark.slow
@@ -74,8 +74,8 @@ async def project(record: Record, opened: Opened) -> None:
 
 async def answer(opened: Opened) -> tuple[str, dict[str, str], list[str]]:
     """The outcome, what failed and why, and the ids."""
-    profile = loaded_profiles(None)["assist.light.v1"].profile
-    recalled = await recall(RecallQueryV1(fragment="who oiled the crane of pier 7?"), profile, opened.sources)
+    query = RecallQueryV1(fragment="who oiled the crane of pier 7?")
+    recalled = await recall(query, patient("assist.light.v1"), opened.sources, timeout_s=60)
     failed = {str(report.source): report.error or "" for report in recalled.reports if report.status == "failed"}
     return recalled.outcome, failed, [item.scored.memory.id for item in recalled.selection.items]
 

@@ -27,12 +27,12 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.profile.sections import Succession
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.text.normal import memory_key
+from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"
 DAY = 86_400.0
@@ -86,14 +86,14 @@ class World:
             readers=(self.index,),
             lexicon=self.index,
         )
-        profile = loaded_profiles(None)["reflect.v1"].profile.model_copy(
+        profile = patient("reflect.v1").model_copy(
             update={"rdf_top_k": 0, "enable_sql_timeline": False, "succession": Succession(**succession)}
         )
         query = RecallQueryV1.model_validate({"fragment": text})
-        return await recall(query, profile, sources, now=START + day * DAY)
+        return await recall(query, profile, sources, now=START + day * DAY, timeout_s=60)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def embedder() -> AsyncGenerator[OnnxEmbedder]:
     """The default model, loaded once."""
     one = OnnxEmbedder()

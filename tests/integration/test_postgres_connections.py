@@ -28,6 +28,7 @@ from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest
+from tests.stand_ins.patient_profiles import patient_profiles
 
 POOLED = "&statement_cache_size=0"
 THEIR_LIST = """
@@ -81,6 +82,8 @@ async def test_a_whole_service_stores_recalls_and_decides_beside_them(
         redis_url=service_engines.redis_url,
         postgres_dsn=empty_database,
         data_dir=tmp_path,
+        profiles_dir=patient_profiles(tmp_path),
+        deadline_ms=20_000,
         prefix=prefix,
         reply_ttl_s=60,
         instance="beside",

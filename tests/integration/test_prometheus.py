@@ -17,7 +17,7 @@ from executor import until
 from orion_recall.client import RecallClient
 from orion_recall.serving.service import Service
 from tests.stand_ins.monitoring import RULES, alerts, board, board_queries, filled_in
-from tests.stand_ins.redis_servers import free_port
+from tests.stand_ins.ports import free_port
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
 

@@ -14,14 +14,13 @@ from tei_process import Tei, tei_process
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.memory.record.compose import compose
-from orion_recall.profile import Profile
 from orion_recall.profile.sections import Rerank
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from orion_recall.values import Change
+from tests.stand_ins.patient_profiles import patient
 
 TEXTS = {
     "oiled": "The crane was oiled by Bo.",
@@ -38,11 +37,11 @@ class Scene:
     tei: Tei
 
     async def ask(self, **wanted: int) -> Recalled:
-        profile: Profile = loaded_profiles(None)["assist.light.v1"].profile
-        asking = profile.model_copy(
-            update={"rerank": Rerank.model_validate({"enabled": True, "timeout_ms": 5000, **wanted})}
+        asking = patient("assist.light.v1").model_copy(
+            update={"rerank": Rerank.model_validate({"enabled": True, "timeout_ms": 30_000, **wanted})}
         )
-        return await recall(RecallQueryV1(fragment="what is broken at the quay?"), asking, self.opened.sources)
+        query = RecallQueryV1(fragment="what is broken at the quay?")
+        return await recall(query, asking, self.opened.sources, timeout_s=60)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import open_connection
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
+from tests.stand_ins.patient_profiles import patient_profiles
 
 PROMPT = '{{ memory_bundle.rendered | default("No additional memory context provided.") }}'
 QUESTION = "Where does Ana work?"
@@ -76,7 +77,7 @@ async def test_three_stores_make_one_bundle_for_the_prompt_and_its_decision_is_k
 ) -> None:
     settings = Settings.read(
         redis_url=service_engines.redis_url, postgres_dsn=database, data_dir=tmp_path / "data", prefix=prefix,
-        reply_ttl_s=60, deadline_ms=20_000,
+        reply_ttl_s=60, deadline_ms=20_000, profiles_dir=patient_profiles(tmp_path),
     )  # fmt: skip
     async with served(settings) as (service, client):
         receipt = await client.store(memories())
@@ -101,7 +102,7 @@ async def test_without_postgres_a_query_is_answered_and_its_decision_goes_to_the
 ) -> None:
     with_record = Settings.read(
         redis_url=service_engines.redis_url, postgres_dsn=database, data_dir=tmp_path / "data", prefix=prefix,
-        reply_ttl_s=60, deadline_ms=20_000,
+        reply_ttl_s=60, deadline_ms=20_000, profiles_dir=patient_profiles(tmp_path),
     )  # fmt: skip
     async with served(with_record) as (service, client):
         receipt = await client.store(memories())

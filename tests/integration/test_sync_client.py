@@ -74,7 +74,8 @@ def answering(url: str, prefix: str, fragment: str) -> Generator[None]:
     def answer() -> None:
         stats: Any = {"backend_counts": {}, "latency_ms": 1, "profile": "by-hand.v1"}
         payload: Any = {"bundle": {"rendered": "Here.", "items": [], "stats": stats}}
-        with cast(Any, SyncRedis).from_url(url) as redis:
+        # It waits for a process that a busy machine takes long to start: redis-py would give up after five seconds.
+        with cast(Any, SyncRedis).from_url(url, socket_timeout=None) as redis:
             last: Any = "0"
             while found := redis.xread({f"{prefix}{QUERIES}": last}, block=60_000, count=1):
                 ((_, ((last, fields),)),) = found
@@ -133,6 +134,8 @@ async def test_closing_ends_the_calls_that_wait(bus: Redis, bus_alone: EmbeddedE
     await bus.unlink(f"{prefix}{QUERIES}")
 
 
+# What a shell runs in the background ignores Ctrl-C, and so would the children of tests that it runs there.
+_INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 # `python -c CHILD url prefix`: what it prints says how far it is.
 INTERRUPTED = """
 import sys, threading
@@ -181,7 +184,7 @@ client.close()
 @asynccontextmanager
 async def child_of(code: str, *arguments: str) -> AsyncGenerator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code, *arguments],
+        [sys.executable, "-W", "ignore", "-c", f"{_INTERRUPTIBLE}\n{code}", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -16,6 +16,7 @@ from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
+from tests.stand_ins.patient_profiles import patient_profiles
 
 QUESTION = "What does the harbour crane need?"
 OWN = {"id": "7", "text": "The harbour crane needs a new gearbox.", "source": "chat"}
@@ -61,7 +62,7 @@ async def answer(settings: Settings, expected: set[str]) -> RecallReplyV1:
 def settings_of(engines: EmbeddedEngines, database: str, folder: Path, prefix: str, **changes: Any) -> Settings:
     return Settings.read(
         redis_url=engines.redis_url, postgres_dsn=database, data_dir=folder / "data", prefix=prefix, reply_ttl_s=60,
-        deadline_ms=20_000, **changes,
+        deadline_ms=20_000, profiles_dir=patient_profiles(folder), **changes,
     )  # fmt: skip
 
 

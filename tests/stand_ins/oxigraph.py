@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
-import socket
 import sysconfig
 import tempfile
 from collections.abc import AsyncGenerator
@@ -13,6 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
+
+from tests.stand_ins.ports import free_port
 
 _BINARY = Path(sysconfig.get_path("scripts")) / "oxigraph"
 
@@ -22,9 +23,7 @@ class Oxigraph:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self.process: asyncio.subprocess.Process | None = None
 
     @property

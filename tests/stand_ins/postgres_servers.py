@@ -18,7 +18,7 @@ import psutil
 
 from orion_recall.engines.postgres_binaries import CACHE_DIR, PostgresBinaries, find_binaries, runnable_by
 from orion_recall.engines.postgres_folder import FORMER_ID
-from tests.stand_ins.redis_servers import free_port
+from tests.stand_ins.ports import free_port
 
 PASSWORD = "p@ss/w:rd"
 QUOTED = "p%40ss%2Fw%3Ard"

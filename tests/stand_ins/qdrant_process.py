@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from signal import SIGCONT, SIGSTOP
 
 from tests.stand_ins.forked import Forked, forked_server
+from tests.stand_ins.ports import free_port
 
 
 @dataclass(slots=True)
@@ -21,7 +22,7 @@ class QdrantStandIn:
     def start(self) -> None:
         """Running, and answering at `url`."""
         key = {} if self.key is None else {"QDRANT__SERVICE__API_KEY": self.key}
-        port = self.url.rpartition(":")[2] or "0"
+        port = self.url.rpartition(":")[2] or str(free_port())
         self._process, self.url = forked_server("tests.stand_ins.qdrant_rest", port, **key)
 
     def kill(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
@@ -16,13 +15,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.engines.valkey import find_binary
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listened on a moment ago."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+from tests.stand_ins.ports import free_port
 
 
 @dataclass(slots=True)

@@ -30,6 +30,12 @@ def test_folders_lie_three_deep_at_most():
     assert deep == []
 
 
+def test_what_integration_tests_share_ends_with_them():
+    """On the event loop of unit tests it would log, start tasks and call what they replace, by chance."""
+    files = [path for folder in ("acceptance", "integration") for path in (TESTS.parent / folder).glob("*.py")]
+    assert [path.name for path in files if 'fixture(scope="session"' in path.read_text("utf-8")] == []
+
+
 def test_a_unit_test_file_is_named_after_a_module_or_a_package():
     """tests/unit/a/b/test_a_b_c.py tests a/b/c.py, or the folder a/b as a whole."""
     for path in TESTS.rglob("test_*.py"):

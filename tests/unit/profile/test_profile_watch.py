@@ -26,10 +26,14 @@ def profile(name: str, **changes: object) -> Profile:
 
 
 def write(folder: Path, name: str, **changes: object) -> None:
-    """The way most editors do: a new file in the place of the old one."""
-    half = folder / f".{name}.tmp"
-    half.write_text(dump_profile(profile(name, **changes)), "utf-8")
-    half.replace(folder / f"{name}.yaml")
+    put(folder / f"{name}.yaml", dump_profile(profile(name, **changes)))
+
+
+def put(file: Path, text: str) -> None:
+    """The way most editors do: a new file in the place of the old one. Nobody reads half of it."""
+    half = file.with_name(f".{file.name}.tmp")
+    half.write_text(text, "utf-8")
+    half.replace(file)
 
 
 def open_watches(folder: Path) -> int:
@@ -42,6 +46,18 @@ def open_watches(folder: Path) -> int:
     return found
 
 
+class Watch(ProfileWatch):
+    """It tells how often it has read the files."""
+
+    reads = 0
+
+    def _read(self) -> dict[str, LoadedProfile]:
+        try:
+            return super()._read()
+        finally:
+            self.reads += 1
+
+
 class Edited:
     """A folder that is watched."""
 
@@ -51,7 +67,7 @@ class Edited:
             write(folder, name)
         self.folder, self.told = folder, 0
         self.in_use = ProfilesInUse(loaded_profiles(folder))
-        self.watch = ProfileWatch(self.in_use, folder, default="a.v1", changed=self._note)
+        self.watch = Watch(self.in_use, folder, default="a.v1", changed=self._note)
 
     def _note(self) -> None:
         self.told += 1
@@ -66,8 +82,9 @@ class Edited:
 async def watching(folder: Path) -> AsyncGenerator[Edited]:
     edited = Edited(folder)
     task = asyncio.create_task(edited.watch.run())
-    await asyncio.sleep(0.2)  # the watch begins in a thread
     try:
+        # It reads the files once when it begins: an edit at the same time might be seen half done.
+        await edited.until(lambda _: edited.watch.reads and open_watches(folder))
         yield edited
         assert not task.done()
     finally:
@@ -105,7 +122,7 @@ async def test_a_broken_edit_is_refused_with_its_place_until_it_is_mended(
     file = tmp_path / "a.v1.yaml"
     async with watching(tmp_path) as edited:
         version, good = edited.in_use.state.version, file.read_text("utf-8")
-        file.write_text(good.replace("max_total_items: 5", "max_total_itens: 5"), "utf-8")
+        put(file, good.replace("max_total_items: 5", "max_total_itens: 5"))
         await edited.until(lambda now: now.state.error)
         refused = edited.in_use.state
         assert (refused.version, items(edited.in_use)) == (version, 5)
@@ -114,7 +131,7 @@ async def test_a_broken_edit_is_refused_with_its_place_until_it_is_mended(
         assert "max_total_items" in (refused.error or ""), "what to write instead"
         assert refused.refused_at is not None
         assert f"{file}:{line}:1" in caplog.text
-        file.write_text(good, "utf-8")
+        put(file, good)
         await edited.until(lambda now: now.state.error is None)
         assert edited.in_use.state.version == version
 

@@ -1,0 +1,25 @@
+"""The shipped profiles for a machine with much else to do: no source is late."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orion_recall.profile import Profile
+from orion_recall.profile.watch import loaded_profiles
+from orion_recall.shipped import shipped_folder
+
+_SOURCE_MS = 60_000
+
+
+def patient(name: str) -> Profile:
+    """The shipped profile with all the time that a source may be given."""
+    return loaded_profiles(None)[name].profile.model_copy(update={"source_timeout_ms": _SOURCE_MS})
+
+
+def patient_profiles(folder: Path) -> Path:
+    """A folder in this one with all of them."""
+    made = folder / "patient-profiles"
+    made.mkdir(exist_ok=True)
+    for shipped in shipped_folder("profiles").glob("*.v1.yaml"):
+        (made / shipped.name).write_text(f"{shipped.read_text('utf-8')}source_timeout_ms: {_SOURCE_MS}\n", "utf-8")
+    return made
