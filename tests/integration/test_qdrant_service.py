@@ -177,10 +177,13 @@ async def test_two_workers_share_the_collection_and_the_second_takes_over(
                 await until(_reached(second, receipt.position), "the first memory is there")
             receipt = await client.store(MEMORIES[1:])
             await until(_reached(second, receipt.position), "the second memory is there")
-        decision = None
         async with running(two):
-            decision = await asked(executor)
-            assert decision["selected_ids"][0] == "m-work"
+
+            async def found() -> bool:
+                return (await asked(executor))["selected_ids"][:1] == ["m-work"]
+
+            # On a busy machine the first look at the collection may take longer than a recall waits for it.
+            await until(found, "the first memory in an answer")
         await executor.close()
 
 

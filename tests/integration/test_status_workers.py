@@ -25,6 +25,7 @@ from orion_recall.postgres.pool import open_connection
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.oxigraph import Oxigraph
+from tests.stand_ins.patient_profiles import patient_profiles
 
 MAPPINGS = """
 qdrant:
@@ -52,6 +53,8 @@ def settings(
         "LOOK_EVERY_S": "0.1",
         "INSTANCE": "looker",
         "REPLY_TTL_S": "60",
+        "DEADLINE_MS": "20000",
+        "PROFILES_DIR": str(patient_profiles(data_dir)),
     }.items():
         monkeypatch.setenv(f"ORION_{name}", value)
     monkeypatch.setenv("XDG_STATE_HOME", str(data_dir / "state"))
