@@ -16,8 +16,9 @@ from orion_recall.models.token_space import TokenVectors
 
 T = TypeVar("T")
 
-# The texts of two pages of the outbox and what is told again of both: beyond that nothing is asked for twice.
-_KEPT = 600
+# The texts of the page of the outbox that is written, of the two that are prepared, and what is told again of
+# these: beyond that nothing is asked for twice.
+_KEPT = 800
 # The names in them, which have no vectors of tokens: 6 MB at the most.
 _NAMES_KEPT = 4000
 

@@ -35,6 +35,9 @@ MOST_THREADS = 2
 # Of texts that are embedded in one go: some 150 tokens, about fifty milliseconds of a core. A query that comes
 # meanwhile shares the machine with the rest of one slice, and larger ones are no faster.
 SLICE_CHARS = 512
+# Slices for each thread, the running one included. With none waiting a thread would be idle after each slice until
+# the event loop, which may be busy for as long as a slice takes, has sent the next.
+_SLICES_A_THREAD = 4
 _NICER = 10
 
 
@@ -113,8 +116,8 @@ class OnnxEmbedder:
     """A local sentence-transformer on ONNX Runtime. `await load()` before use, `await close()` after.
 
     Queries have a thread, documents one or two. A slice of documents gives way to recalls and to waiting queries,
-    for 100 ms at most, so that neither starves, and its thread to all others where a core is short; one that a
-    recall itself waits for gives way to nothing. Texts are seen up
+    for 100 ms at most, so that neither starves, and its thread to all others where a core is short. Documents that
+    a recall itself waits for have a thread of their own and give way to nothing. Texts are seen up
     to 256 tokens and 2,000 characters. Vectors of single tokens are to be had as well (`TokenVectors`), unless
     `token_vectors` is False.
 
@@ -146,6 +149,8 @@ class OnnxEmbedder:
         self._documents = ThreadPoolExecutor(
             self._threads, thread_name_prefix="embed-document", initializer=lower_thread_priority
         )
+        # Behind slices that give way to it, a recall would wait for those to end waiting.
+        self._awaited = ThreadPoolExecutor(1, thread_name_prefix="embed-awaited")
 
     @property
     def name(self) -> str:
@@ -238,24 +243,29 @@ class OnnxEmbedder:
         return vectors, [tokens[row] for row in range(len(texts))]
 
     async def close(self) -> None:
-        """End both threads after what they are running; queries that still wait fail with `ModelError`."""
+        """End all threads after what they are running; queries that still wait fail with `ModelError`."""
         await self._queries.close()
-        await asyncio.to_thread(self._documents.shutdown, cancel_futures=True)
+        for threads in (self._documents, self._awaited):
+            await asyncio.to_thread(threads.shutdown, cancel_futures=True)
 
     async def _in_slices(
         self, texts: Sequence[str], encode: Callable[[list[str]], T]
     ) -> AsyncGenerator[tuple[list[int], T]]:
-        """The results of `encode` for batches of the texts, in the documents' thread, with their positions."""
+        """The results of `encode` for batches of the texts, in the documents' threads, with their positions."""
         loop = asyncio.get_running_loop()
-        patiently = encode if FOREGROUND.is_own else partial(run_after_recalls, encode)
+        if FOREGROUND.is_own:
+            threads, most, work = self._awaited, _SLICES_A_THREAD, encode
+        else:
+            threads, most = self._documents, _SLICES_A_THREAD * self._threads
+            work = partial(run_after_recalls, encode)
         lengths = [min(len(text), MAX_CHARS) for text in texts]
         alike = partial(batches_of_like_length, lengths, most_chars=SLICE_CHARS)
         running = deque[tuple[list[int], asyncio.Future[T]]]()
         try:
-            for rows in await loop.run_in_executor(self._documents, alike):
+            for rows in await loop.run_in_executor(threads, alike):
                 batch = [texts[row] for row in rows]
-                running.append((rows, loop.run_in_executor(self._documents, patiently, batch)))
-                if len(running) == self._threads:
+                running.append((rows, loop.run_in_executor(threads, work, batch)))
+                if len(running) == most:
                     first, made = running.popleft()
                     yield first, await made
             while running:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 
 from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.errors import AnotherRecordsCopy, DiskShort, EngineError, ModelError, RecordError, SourceError
@@ -255,42 +255,71 @@ class Projector:
 
 
 class PagePrefetch:
-    """Pages of the outbox; the next one is read and prepared while one is applied.
+    """Pages of the outbox; while one is applied, the next ones are read and prepared.
+
+    One page may wait prepared while another is prepared and the one after that is read, so that no stage is idle
+    for want of the one before it.
 
     A memory that changes after its page was prefetched comes again later in the outbox.
     """
 
     def __init__(self, record: Record, projection: Projection) -> None:
         self._record, self._projection = record, projection
+        # Ends with None after the last page, or with the error that stopped it.
+        self._ready: asyncio.Queue[list[Change] | Exception | None] = asyncio.Queue(1)
         self._after: int | None = None
-        self._reading: asyncio.Task[list[Change]] | None = None
+        self._preparing: asyncio.Task[None] | None = None
 
     async def changes(self, after: int) -> list[Change]:
         """The page after a position."""
-        reading, self._reading = self._reading, None
-        if reading is None:
-            return await self._record.changes(after, _AT_ONCE)
-        page = await reading
-        # A copy that stayed at its position, or was moved, goes on from its position.
-        return page if self._after == after else await self._record.changes(after, _AT_ONCE)
+        if self._preparing is not None:
+            # A copy that stayed at its position, or was moved, goes on from its position.
+            page = await self._ready.get() if self._after == after else None
+            if isinstance(page, Exception):
+                raise page
+            if page is not None:
+                return page
+            await self.aclose()
+        return await self._record.changes(after, _AT_ONCE)
 
     def prefetch_next(self, page: Sequence[Change], head: int) -> None:
-        """Starts reading and preparing the next page, if there is one and the copy can prepare it."""
+        """Starts reading and preparing the pages after this one, if there are any and the copy can prepare them."""
         self._after = page[-1].position
-        if head > self._after and isinstance(self._projection, Prepares):
-            self._reading = asyncio.create_task(self._read_and_prepare(self._projection, self._after))
+        if self._preparing is None and head > self._after and isinstance(self._projection, Prepares):
+            self._preparing = asyncio.create_task(self._prepare_all(self._projection, self._after, head))
 
     async def aclose(self) -> None:
         """Cancels the prefetch under way."""
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.gather(self._preparing, return_exceptions=True)
+        self._preparing, self._ready = None, asyncio.Queue(1)
 
-    async def _read_and_prepare(self, projection: Prepares, after: int) -> list[Change]:
-        page = await self._record.changes(after, _AT_ONCE)
-        if page:
-            await projection.prepare(page)
-        return page
+    async def _prepare_all(self, projection: Prepares, after: int, head: int) -> None:
+        try:
+            async with contextlib.aclosing(self._pages(after, head)) as pages:
+                async for page in pages:
+                    await projection.prepare(page)
+                    await self._ready.put(page)
+        except Exception as error:  # noqa: BLE001 (raised where the page is asked for)
+            await self._ready.put(error)
+        else:
+            await self._ready.put(None)
+
+    async def _pages(self, after: int, head: int) -> AsyncGenerator[list[Change]]:
+        """The pages after a position; the next one is read while the last one that was given is in use."""
+        reading = asyncio.create_task(self._record.changes(after, _AT_ONCE))
+        try:
+            while page := await reading:
+                is_last = page[-1].position >= head
+                if not is_last:
+                    reading = asyncio.create_task(self._record.changes(page[-1].position, _AT_ONCE))
+                yield page
+                if is_last:
+                    return
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
 
 
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:

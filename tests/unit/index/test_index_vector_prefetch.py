@@ -36,14 +36,14 @@ async def test_what_was_made_ahead_is_there_when_it_is_asked_for() -> None:
 async def test_a_few_hundred_are_kept_and_older_ones_made_again() -> None:
     counting = Counting()
     ahead = VectorPrefetch(counting)
-    texts = [f"text {number}" for number in range(601)]
+    texts = [f"text {number}" for number in range(801)]
     await ahead.vectors(texts)
 
     await ahead.vectors(texts[1:])
-    assert len(counting.asked) == 601
+    assert len(counting.asked) == 801
     await ahead.vectors(texts[:1])
 
-    assert counting.asked[601:] == ["text 0"]
+    assert counting.asked[801:] == ["text 0"]
 
 
 class CountingTokens(Counting):

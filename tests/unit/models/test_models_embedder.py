@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,9 +14,16 @@ import pytest
 from orion_recall.errors import ModelError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.models import embedder as embedder_module
-from orion_recall.models.embedder import Embedder, OnnxEmbedder, Precision, follow_index, lower_thread_priority
+from orion_recall.models.embedder import (
+    MOST_THREADS,
+    Embedder,
+    OnnxEmbedder,
+    Precision,
+    follow_index,
+    lower_thread_priority,
+)
 from orion_recall.models.int8.encoder import INT8_NAME, INT8_SHA256
-from orion_recall.models.onnx_encoder import OnnxEncoder
+from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors
 from orion_recall.models.weights import Weights
 
 TEXTS = [
@@ -252,6 +260,62 @@ async def test_documents_that_a_recall_waits_for_do_not_yield_to_it(
         await asyncio.create_task(embedder.embed_documents(["a recall needs it now"]))
         await embedder.documents_with_tokens(["this one, too"])
     assert yielded == [True]
+    await embedder.close()
+
+
+async def slowed(
+    weights: Weights, monkeypatch: pytest.MonkeyPatch, before: Callable[[list[str]], None]
+) -> OnnxEmbedder:
+    """An embedder that calls `before` with the texts of each slice, in the thread that embeds them."""
+    embedder = OnnxEmbedder("mine", path=weights.model_path.parent.parent)
+    await embedder.load()
+    encode = embedder._encode_documents
+
+    def encoded(texts: list[str]) -> Vectors:
+        before(texts)
+        return encode(texts)
+
+    monkeypatch.setattr(embedder, "_encode_documents", encoded)
+    return embedder
+
+
+async def test_slices_of_documents_go_on_while_the_event_loop_is_busy(
+    weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, three_a_thread = list[int](), threading.Event()
+
+    def count(texts: list[str]) -> None:
+        begun.append(len(texts))
+        if len(begun) >= 3 * MOST_THREADS:
+            three_a_thread.set()
+
+    embedder = await slowed(weights, monkeypatch, count)
+    job = asyncio.create_task(embedder.embed_documents([f"document {number} " * 40 for number in range(32)]))
+    while not begun:
+        await asyncio.sleep(0)
+    assert three_a_thread.wait(60), "the loop has no turn here"
+    assert (await job).shape == (32, 384)
+    await embedder.close()
+
+
+async def test_documents_that_a_recall_waits_for_do_not_stand_behind_others(
+    weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+
+    def wait(texts: list[str]) -> None:
+        if "now" not in texts[0]:
+            may_end.wait(60)
+
+    embedder = await slowed(weights, monkeypatch, wait)
+    job = asyncio.create_task(embedder.embed_documents([f"document {number} " * 40 for number in range(32)]))
+    await asyncio.sleep(0)
+    with FOREGROUND.active():
+        async with asyncio.timeout(30):
+            assert (await embedder.embed_documents(["a recall needs it now"])).shape == (1, 384)
+    assert not job.done()
+    may_end.set()
+    await job
     await embedder.close()
 
 
