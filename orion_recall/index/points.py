@@ -75,10 +75,11 @@ class HeldPoint(NamedTuple):
 
 
 class HeldName(NamedTuple):
-    """An entity's point in an index: its name and the vector of that."""
+    """An entity's point in an index: its name, the vector of that, and the names that were merged into it."""
 
     label: str
     vector: Sequence[float]
+    aliases: tuple[str, ...] = ()
 
 
 class Name(NamedTuple):
@@ -120,7 +121,7 @@ def held_point(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldPo
 def held_name(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldName | None:
     """What the payload and the vectors of an entity's point say; None without a vector of its name."""
     vector = vectors.get("name")
-    return None if vector is None else HeldName(payload["label"], vector)
+    return None if vector is None else HeldName(payload["label"], vector, names_of(payload)[1:])
 
 
 def timed_keys(points: Iterable[tuple[int, Mapping[str, Any]]], *, newest_first: bool) -> list[TimedKey]:

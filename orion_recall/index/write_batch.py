@@ -44,7 +44,7 @@ class PointVectors(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """The entities named, and the vectors of what they are called."""
+    """The entities that are new or called otherwise than the index says, and the vectors of what they are called."""
 
     called: Mapping[Name, MergedName]
     vectors: Mapping[str, Sequence[float]]
@@ -88,13 +88,14 @@ async def build_write_batch(
 ) -> WriteBatch:
     """The write batch, given what the index holds of the changes' memories and of their entities.
 
-    An unchanged memory, which comes because its neighbours changed, keeps its vectors, and so does a known name.
+    An unchanged memory, which comes because its neighbours changed, keeps its vectors, and so does a known name. An
+    entity that the index holds as it is called now is not written again.
     `with_tokens`: the index holds the vectors of the memories' tokens.
     """
     latest = _latest(changes)
     live = _live(latest)
     vectors = await _vectors(live, held, embedder, with_tokens)
-    called = _called(live.values())
+    called = {name: one for name, one in _called(live.values()).items() if not _is_held(one, names.get(name.key))}
     named = _Names(called, await _vectors_of_names(called, names, embedder))
     # The words of a page take tens of milliseconds: not on the loop, where recalls wait.
     return await asyncio.to_thread(_step, latest, held, vectors, named, sparse)
@@ -212,6 +213,10 @@ def _known(live: Mapping[int, Change], held: Mapping[int, HeldPoint], with_token
     return known
 
 
+def _is_held(one: MergedName, held: HeldName | None) -> bool:
+    return held is not None and (held.label, held.aliases) == (one.label, one.aliases)
+
+
 def _called(changes: Iterable[Change]) -> dict[Name, MergedName]:
     """Every entity named, in order: how it is called, and what was merged into it."""
     spelt: dict[Name, str] = {}
@@ -225,7 +230,7 @@ def _called(changes: Iterable[Change]) -> dict[Name, MergedName]:
 
 
 def _entities(names: _Names, sparse: SparseEncoder) -> list[IndexPoint]:
-    """One point for every entity named, found by the words of its name and of those merged into it."""
+    """One point for every one of these entities, found by the words of its name and of those merged into it."""
     return [
         IndexPoint(
             key=name.key,

@@ -10,7 +10,7 @@ from orion_recall.index.write_batch import build_write_batch, name_keys_of, name
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import text_hash
-from orion_recall.values import Memory, MergedName
+from orion_recall.values import Change, Memory, MergedName
 from tests.samples.source_samples import TENANT, HashingEmbedder, TokenEmbedder, changes, key, memory
 
 FULL = memory(
@@ -188,8 +188,25 @@ async def test_only_new_names_are_embedded_and_never_with_vectors_of_tokens(spar
     assert names_to_embed(told, held) == ["Fjord Labs"]
     entities = [point for point in step.points if point.dense is None]
     assert {point.payload["label"]: point.name for point in entities} == {
-        "Oslo": [0.25, 0.5],
         "Fjord Labs": (await HashingEmbedder().embed_query("Fjord Labs")).tolist(),
     }
-    assert [(list(point.unit_vectors), point.tokens) for point in entities] == [(["name"], None)] * 2
+    assert [(list(point.unit_vectors), point.tokens) for point in entities] == [(["name"], None)]
     assert [list(point.unit_vectors) for point in step.points if point.dense is not None] == [["dense"]] * 2
+
+
+async def test_an_entity_is_written_when_it_is_called_otherwise_than_the_index_says(sparse: SparseEncoder):
+    oslo = Name(TENANT, "oslo")
+    (change,) = changes(memory("a", "one", entities=["Oslo"]))
+    merged = replace(change, merged=(MergedName(label="Oslo", aliases=("Kristiania",)),))
+
+    async def written(told: Change, held: HeldName) -> list[tuple[object, object]]:
+        ahead = VectorPrefetch(HashingEmbedder())
+        step = await build_write_batch([told], {}, ahead, sparse, names={oslo.key: held})
+        return [(point.payload, point.name) for point in step.points if point.dense is None]
+
+    alone, both = HeldName("Oslo", [0.5]), HeldName("Oslo", [0.5], ("Kristiania",))
+    assert await written(change, alone) == await written(merged, both) == []
+    assert await written(merged, alone) == [({"tenant": TENANT, "label": "Oslo", "aliases": ["Kristiania"]}, [0.5])]
+    assert await written(change, both) == [({"tenant": TENANT, "label": "Oslo"}, [0.5])]
+    (spelt,) = await written(change, HeldName("OSLO", [0.25]))
+    assert spelt == ({"tenant": TENANT, "label": "Oslo"}, (await HashingEmbedder().embed_query("Oslo")).tolist())

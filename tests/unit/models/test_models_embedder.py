@@ -269,7 +269,7 @@ async def slowed(
     """An embedder that calls `before` with the texts of each slice, in the thread that embeds them."""
     embedder = OnnxEmbedder("mine", path=weights.model_path.parent.parent)
     await embedder.load()
-    encode = embedder._encode_documents
+    encode = embedder._encode_documents  # pyright: ignore[reportPrivateUsage]
 
     def encoded(texts: list[str]) -> Vectors:
         before(texts)
