@@ -18,6 +18,7 @@ from orion_recall.cli.serving import Extractor, say_ready, serve, stop_signals
 from orion_recall.cli.several import given_variables, ready_of_all, serve_several
 from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.processes.further_copies import folders_of
+from orion_recall.serving.processes.malloc_arenas import bound_malloc_arenas
 from orion_recall.serving.processes.plans import MOST, parents_log_file
 from orion_recall.serving.processes.process import ONE_OF_SEVERAL
 from orion_recall.serving.processes.supervisor import Ready
@@ -58,6 +59,7 @@ def worker(
         asyncio.run(_run_several(settings, processes, given_variables(extractor=extractor), as_json=as_json))
         return
     log_to_stderr(settings.log_level, settings.log_file)
+    bound_malloc_arenas()
     asyncio.run(_run(settings, as_json=as_json, is_one_of_several=is_one_of_several))
 
 

@@ -44,7 +44,7 @@ class PointVectors(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """The entities that are new or called otherwise than the index says, and the vectors of what they are called."""
+    """The entities that are new or called otherwise than in the index, and the vectors of what they are called."""
 
     called: Mapping[Name, MergedName]
     vectors: Mapping[str, Sequence[float]]
