@@ -114,7 +114,7 @@ def _succession(
     """What outdates it, and what it succeeds, the surest; a likeness alone where it `has_moved` the memory."""
     told = [] if item.outdated is None else [_outdated(item.outdated, now, may_name)]
     links = [one for one in item.memory.succeeds if may_name(one.key)]
-    if (older := max((one for one in links if _is_sure(one)), key=_sureness, default=None)) is not None:
+    if (older := max((one for one in links if _is_sure(one)), key=_confidence, default=None)) is not None:
         told.append(f"it succeeds {one_line(older.id)} ({_why(older)})")
     elif has_moved and len(links) == 1:  # of several likenesses it is not known which one it was
         told.append(f"it may say something newer than {one_line(links[0].id)} ({_why(links[0])})")
@@ -125,7 +125,7 @@ def _is_sure(link: SuccessionLink) -> bool:
     return link.by == "hand" or link.confidence >= SUCCEEDS
 
 
-def _sureness(link: SuccessionLink) -> float:
+def _confidence(link: SuccessionLink) -> float:
     return link.confidence
 
 
