@@ -35,8 +35,7 @@ MOST_THREADS = 2
 # Of texts that are embedded in one go: some 150 tokens, about fifty milliseconds of a core. A query that comes
 # meanwhile shares the machine with the rest of one slice, and larger ones are no faster.
 SLICE_CHARS = 512
-# Slices for each thread, the running one included. With none waiting a thread would be idle after each slice until
-# the event loop, which may be busy for as long as a slice takes, has sent the next.
+# Slices for each thread, with the running one: with none waiting, it would be idle until the event loop sends one.
 _SLICES_A_THREAD = 4
 _NICER = 10
 
