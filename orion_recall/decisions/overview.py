@@ -26,11 +26,11 @@ SELECT profile, count(*) AS count,
 # The stages are those of the newest decisions: of millions they would take minutes.
 _STAGES: LiteralString = f"""
 SELECT stage.key AS stage, count(*) AS count,
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY (stage.value #>> '{{}}')::float8) AS p50_ms,
-       percentile_cont(0.95) WITHIN GROUP (ORDER BY (stage.value #>> '{{}}')::float8) AS p95_ms
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY json_double(stage.value)) AS p50_ms,
+       percentile_cont(0.95) WITHIN GROUP (ORDER BY json_double(stage.value)) AS p95_ms
 FROM (SELECT stage_ms {_OF} ORDER BY created_at DESC LIMIT 20000) AS one
 CROSS JOIN LATERAL jsonb_each(one.stage_ms) AS stage
-WHERE jsonb_typeof(stage.value) = 'number' AND stage.key <> 'total'
+WHERE json_double(stage.value) IS NOT NULL AND stage.key <> 'total'
 GROUP BY 1 ORDER BY 3 DESC, 1
 """  # noqa: S608 (texts of ours)
 _COURSE: LiteralString = f"""

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from datetime import timedelta
+from decimal import Decimal
 from importlib.resources import files
 from typing import Any
 
 import pytest
 from decision_samples import NOON, decision, envelope
 
+from docs.tools.decision_log_questions import QUESTIONS as DOCUMENTED
 from orion_recall.decisions.comparison import compare_shadows
 from orion_recall.decisions.log import DecisionLog
+from orion_recall.decisions.overview import overview_since
 from orion_recall.evaluation.decision_replay.shadows import measured_shadows
 from orion_recall.postgres.pool import Pool, open_pool
 
@@ -52,6 +55,7 @@ QUESTIONS = (
     ("FROM recall_memory_usage WHERE day = '2026-03-01'", "recall_decisions_day"),
     ("FROM recall_unsure ORDER BY created_at DESC LIMIT 5", "recall_decisions_unsure"),
     ("FROM recall_feedback_by_profile WHERE day = '2026-03-01'", "recall_feedback_day"),
+    ("FROM recall_canaries WHERE trial = 't-1'", "recall_decisions_canaries"),
 )
 
 
@@ -221,6 +225,68 @@ async def test_the_views_survive_a_row_whose_inner_values_are_not_what_they_shou
     await _insert(pool, odd)
     for view in VIEWS:
         await pool.fetch(f"SELECT * FROM {view}")
+
+
+@pytest.mark.parametrize(
+    ("number", "as_integer", "as_double"),
+    [
+        pytest.param(f"1{'0' * 30}", None, 1e30, id="10^30"),
+        pytest.param(f"-1{'0' * 30}", None, -1e30, id="-10^30"),
+        pytest.param(f"1{'0' * 400}", None, None, id="10^400"),
+        pytest.param(f"0.{'0' * 400}1", 0, None, id="10^-401"),
+    ],
+)
+async def test_a_number_that_does_not_fit_is_null_in_the_views_and_no_error(
+    pool: Pool, number: str, as_integer: int | None, as_double: float | None
+) -> None:
+    huge = decision(
+        dropped={"near_duplicate": "N"},
+        sources={"vector": {"status": "ok", "count": "N", "ms": "N"}},
+        selected=[{"id": "m1", "source": "vector", "score": "N", "confidence": {"overall": "N"}}],
+        stage_ms={"search": "N"},
+        backend_counts={"vector": "N", "rdf": 2},
+        no_answer={"reason": "not sure"},
+        read_at={"index": "N", "graph": 7},
+        cascade={"path": [{"layer": "graph", "depth": "N", "hits": "N", "ms": "N"}], "combined": {"graph": "N"}},
+        canary={"trial": "t-1", "profile": "a", "canary": "b", "variant": "control", "step": "N", "share": "N"},
+        candidates=[{"id": "m1", "place": "N", "score": "N", "fused": "N"}],
+    )
+    await pool.execute(INSERT, [envelope(huge).replace(b'"N"', number.encode())])
+    for view in VIEWS:
+        await pool.fetch(f"SELECT * FROM {view}")
+    told = {
+        "SELECT hits, median_ms FROM recall_by_source": (as_integer or 0, as_double),
+        "SELECT count FROM recall_dropped": (as_integer or 0,),
+        "SELECT score, confidence FROM recall_selected": (as_double, as_double),
+        "SELECT depth, hits, ms, selected FROM recall_layers": (as_integer, as_integer, as_double, 0),
+        "SELECT step, share, queries FROM recall_canaries": (as_integer, as_double, 1),
+        "SELECT found, index_position, graph_position FROM recall_queries": (2, as_integer, 7),
+        "SELECT found FROM recall_unsure": (2,),
+        "SELECT stage, ms FROM recall_stage_ms": ("search", as_double),
+        "SELECT place, score, fused FROM recall_candidates": (as_integer, as_double, as_double),
+    }
+    assert {sql: tuple(row) for sql in told for row in await pool.fetch(sql)} == told
+    overview = await overview_since(pool, NOON, width=timedelta(hours=1))
+    assert [stage.p95_ms for stage in overview.stages] == [as_double] * (as_double is not None)
+
+
+@pytest.mark.parametrize(
+    ("function", "type_name", "bound"), [("json_integer", "integer", 2**31), ("json_bigint", "bigint", 2**63)]
+)
+async def test_the_largest_numbers_that_fit_are_read(pool: Pool, function: str, type_name: str, bound: int) -> None:
+    numbers = (bound - 1, bound, -bound, -bound - 1, Decimal("2.5"))
+    values = [await pool.fetchval(f"SELECT {function}('{number}'::jsonb)") for number in numbers]
+    assert values == [bound - 1, None, -bound, None, 3]
+    assert await pool.fetchval(f"SELECT pg_typeof({function}('1'::jsonb))::text") == type_name
+
+
+async def test_the_answers_of_canaries_are_read_from_an_index_alone(pool: Pool) -> None:
+    await _insert(pool, *(_drawn("canary") for _ in range(20)))
+    await pool.execute("VACUUM (ANALYZE) recall_decisions")
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute("SET LOCAL enable_seqscan = off")
+        plan = await connection.fetch(f"EXPLAIN {DOCUMENTED['recall_canaries']}")
+    assert "Index Only Scan using recall_decisions_canaries" in "\n".join(row[0] for row in plan)
 
 
 async def test_the_questions_an_analyst_asks_have_an_index(pool: Pool) -> None:
