@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from orion_recall.cli.output import Table, console, counted, note, table, visible
 from orion_recall.evaluation.decision_replay.gate import Verdict
+from orion_recall.evaluation.decision_replay.plan import ReplayPlan
 from orion_recall.evaluation.decision_replay.reports import CHANGED_IS_NOT_WORSE, groups_of
-from orion_recall.evaluation.decision_replay.run import ReplayPlan, ReplayRun
+from orion_recall.evaluation.decision_replay.run import ReplayRun
 from orion_recall.evaluation.decision_replay.summary import Compared, Summary
 from orion_recall.evaluation.score import Mean
 

@@ -14,10 +14,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orion_recall.errors import SettingsError
-from orion_recall.evaluation.decision_replay.summary import Compared
+from orion_recall.evaluation.decision_replay.logged import why_none
+from orion_recall.evaluation.decision_replay.plan import ReplayPlan
+from orion_recall.evaluation.decision_replay.run import ReplayRun
+from orion_recall.evaluation.decision_replay.summary import Compared, Summary
 from orion_recall.evaluation.score import Mean
 
 _PART = re.compile(r"([a-z0-9_]+(?:@\d+)?)=([+]?)(\d*\.?\d+)(%?)")
+LEAST_QUERIES = 50
+# The exit codes of a verdict.
+PASSED, FAILED, CANNOT_JUDGE = 0, 1, 2
 LEVELS = ("empty", "items", "tokens", "confidence", "ms", "p95_ms")
 _UNDER = ("overlap@", "same_first", "rbo", "identical", "used_kept", "wrong_removed")
 _OVER = (*LEVELS, "flip")
@@ -69,8 +75,41 @@ class Verdict:
     def exit_code(self) -> int:
         """0 passed, 1 failed, 2 cannot judge."""
         if self.cannot_judge is not None:
-            return 2
-        return 0 if all(check.passed for check in self.checks) else 1
+            return CANNOT_JUDGE
+        return PASSED if all(check.passed for check in self.checks) else FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What a tried profile has to keep to, and over how many queries at least it is judged."""
+
+    thresholds: tuple[Threshold, ...]
+    least_queries: int = LEAST_QUERIES
+    strict: bool = False
+
+    def verdict(self, run: ReplayRun, summary: Summary, plan: ReplayPlan) -> Verdict:
+        """The verdict on a replay; a run without a query says why there is none."""
+        return judge(
+            summary.compared,
+            self.thresholds,
+            least_queries=self.least_queries,
+            strict=self.strict,
+            silent=run.silent,
+            why_none=None if run.queries else why_none(run.chosen, plan.choice),
+        )
+
+
+def gate_of(
+    under: str | None, over: str | None, k: int, *, min_queries: int | None = None, strict: bool = False
+) -> Gate | None:
+    """The gate that the options ask for; None without thresholds and without a least number of queries.
+
+    SettingsError for what is no threshold, or is measured at another depth than `k`.
+    """
+    wanted = thresholds(under, over, k)
+    if not wanted and min_queries is None:
+        return None
+    return Gate(thresholds=wanted, least_queries=min_queries or LEAST_QUERIES, strict=strict)
 
 
 def thresholds(under: str | None, over: str | None, k: int) -> tuple[Threshold, ...]:

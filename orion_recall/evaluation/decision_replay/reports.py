@@ -10,7 +10,8 @@ from xml.etree import ElementTree as ET
 
 from orion_recall.evaluation.decision_replay.gate import Check, Verdict
 from orion_recall.evaluation.decision_replay.logged import Answer
-from orion_recall.evaluation.decision_replay.run import ReplayPlan, ReplayRun
+from orion_recall.evaluation.decision_replay.plan import ReplayPlan
+from orion_recall.evaluation.decision_replay.run import ReplayRun
 from orion_recall.evaluation.decision_replay.summary import ChangedQuery, Compared, Summary
 
 CHANGED_IS_NOT_WORSE = (

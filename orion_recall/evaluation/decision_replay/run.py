@@ -13,14 +13,12 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
 
 from orion_recall.engines.replay_folders import replay_folder
 from orion_recall.errors import InvalidMessage
 from orion_recall.evaluation.decision_replay.logged import (
     OF_NO_RECORD,
     Answer,
-    Choice,
     Chosen,
     LoggedQuery,
     is_of_record,
@@ -28,8 +26,9 @@ from orion_recall.evaluation.decision_replay.logged import (
 )
 from orion_recall.evaluation.decision_replay.past_record import Moment
 from orion_recall.evaluation.decision_replay.past_stores import PastStores, past_stores
+from orion_recall.evaluation.decision_replay.plan import ReplayPlan
 from orion_recall.evaluation.decision_replay.reasons import Circumstances, erased_ids, why_different
-from orion_recall.evaluation.plan import Cache, Progress
+from orion_recall.evaluation.plan import Progress
 from orion_recall.evaluation.trials import SOURCE_TIMEOUT_MS, patient
 from orion_recall.postgres.pool import Pool
 from orion_recall.profile import Profile
@@ -39,18 +38,6 @@ from orion_recall.recall.search.lane import narrowed
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.recall_again import served_profile
 from orion_recall.settings import Settings
-
-AsOf = Literal["decision", "now"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayPlan:
-    """What is replayed: the choice of queries, the tried profile (None: only the logged one), on which data."""
-
-    choice: Choice
-    tried: Profile | None = None
-    as_of: AsOf = "decision"
-    cache: Cache | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,9 @@ from orion_recall.console.replays import read_report, shown_report
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.evaluation.decision_replay.gate import judge, thresholds
 from orion_recall.evaluation.decision_replay.logged import Answer, Choice, Chosen, Judged, LoggedQuery
+from orion_recall.evaluation.decision_replay.plan import ReplayPlan
 from orion_recall.evaluation.decision_replay.reports import as_json
-from orion_recall.evaluation.decision_replay.run import Replayed, ReplayPlan, ReplayRun
+from orion_recall.evaluation.decision_replay.run import Replayed, ReplayRun
 from orion_recall.evaluation.decision_replay.summary import summed_up
 from tests.samples.recall_fakes import profile
 

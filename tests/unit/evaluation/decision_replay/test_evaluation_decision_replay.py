@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import SettingsError
-from orion_recall.evaluation.decision_replay.gate import judge, thresholds
+from orion_recall.evaluation.decision_replay.gate import (
+    CANNOT_JUDGE,
+    FAILED,
+    LEAST_QUERIES,
+    PASSED,
+    Gate,
+    gate_of,
+    judge,
+    thresholds,
+)
 from orion_recall.evaluation.decision_replay.logged import Answer, Choice, Chosen, Judged, LoggedQuery, why_none
 from orion_recall.evaluation.decision_replay.measures import change, overlap, rank_biased_overlap
+from orion_recall.evaluation.decision_replay.plan import ReplayPlan
+from orion_recall.evaluation.decision_replay.report_files import ReportFiles
 from orion_recall.evaluation.decision_replay.reports import as_json, junit, lines, markdown
-from orion_recall.evaluation.decision_replay.run import Replayed, ReplayPlan, ReplayRun
+from orion_recall.evaluation.decision_replay.run import Replayed, ReplayRun
 from orion_recall.evaluation.decision_replay.summary import Summary, summed_up
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -197,6 +211,27 @@ def test_a_gate_without_a_query_of_the_log_hints_at_the_options_that_take_more(
     assert tuple(hint for hint in known if hint in told) == hints
 
 
+def test_a_gate_is_asked_for_by_thresholds_or_a_least_number_of_queries() -> None:
+    assert gate_of(None, None, 2, strict=True) is None
+    least = gate_of(None, None, 2, min_queries=3)
+    assert least is not None
+    assert (least.thresholds, least.least_queries) == ((), 3)
+    gate = gate_of("overlap@2=.5", "flip=.5", 2)
+    assert gate is not None
+    assert (len(gate.thresholds), gate.least_queries, gate.strict) == (2, LEAST_QUERIES, False)
+
+
+def test_the_verdict_on_a_run_counts_its_silent_sources_and_says_why_it_has_no_query() -> None:
+    gate = Gate(thresholds=thresholds("overlap@2=.5", None, 2), least_queries=4)
+    run, summary = summary_of(*FOUR)
+    assert gate.verdict(run, summary, PLAN).exit_code == PASSED
+    assert replace(gate, strict=True).verdict(run, summary, PLAN).exit_code == FAILED
+    run.silent["vector: late"] += 1
+    assert gate.verdict(run, summary, PLAN).cannot_judge == "sources did not answer: vector: late"
+    none = gate.verdict(*summary_of(), ReplayPlan(choice=Choice(since=NOON)))
+    assert (none.exit_code, "--since" in (none.cannot_judge or "")) == (CANNOT_JUDGE, True)
+
+
 def test_a_strict_gate_goes_by_the_near_end_of_the_interval() -> None:
     _, summary = summary_of(*FOUR)
     wanted = thresholds("overlap@2=.5", None, 2)
@@ -236,3 +271,16 @@ def test_redacted_reports_have_no_text_of_a_query() -> None:
     ]
     assert not [one for one in told if "secret" in one]
     assert "secret" in str(as_json(run, summary, None, PLAN, redact=False))
+
+
+def test_a_report_is_written_to_the_files_that_are_named_and_no_others(tmp_path: Path) -> None:
+    run, summary = summary_of(*FOUR)
+    verdict = judge(summary.compared, thresholds("overlap@2=.5", None, 2), least_queries=1)
+    out, xml = tmp_path / "lines.jsonl", tmp_path / "gate.xml"
+    ReportFiles(out=out, junit=xml, markdown=None).write(run, summary, verdict, PLAN, redact=False)
+    assert [json.loads(line)["decision_id"] for line in out.read_text("utf-8").splitlines()] == list("abcd")
+    assert 'name="replay of control"' in xml.read_text("utf-8")
+    assert sorted(tmp_path.iterdir()) == [xml, out]
+    missing = ReportFiles(out=None, junit=None, markdown=tmp_path / "none" / "report.md")
+    with pytest.raises(SettingsError, match=r"report\.md cannot be written"):
+        missing.write(run, summary, verdict, PLAN, redact=False)
