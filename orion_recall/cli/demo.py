@@ -17,7 +17,7 @@ import typer
 from pydantic import SecretStr
 from rich.text import Text
 
-from orion_recall.cli.ask import source_rows
+from orion_recall.cli.ask.app import source_rows
 from orion_recall.cli.output import JsonFlag, console, counted, notes, plain, print_json, table, visible
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallReplyV1

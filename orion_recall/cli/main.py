@@ -55,15 +55,26 @@ COMMANDS = {
     "settings": "List every setting, which of them are set, and names that nothing reads.",
     "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",
 }
-# `import` is a word of Python's, and `eval` a function.
-_MODULES = {
-    "memory": "memory.app",
+# The module of each command, below `orion_recall.cli`.
+MODULES = {
+    "demo": "demo",
+    "up": "serving.up",
+    "worker": "serving.worker",
+    "ask": "ask.app",
     "import": "memory.import_",
-    "graph": "graph.app",
+    "profiles": "setup.profiles",
     "decisions": "decisions.app",
-    "eval": "evaluate.app",
-    "doctor": "doctor.app",
+    "dead": "serving.dead",
     "console": "console.app",
+    "status": "serving.status",
+    "doctor": "doctor.app",
+    "graph": "graph.app",
+    "memory": "memory.app",
+    "eval": "evaluate.app",
+    "migrate": "setup.migrate",
+    "keys": "setup.keys",
+    "settings": "setup.settings",
+    "contracts": "setup.contracts",
 }
 _OF_CONSOLE = frozenset(("starlette", "uvicorn", "jinja2", "markupsafe"))
 _WRONG_USE = (
@@ -100,7 +111,7 @@ class LazyGroup(typer.core.TyperGroup):
 
 def load(name: str) -> Any:
     """The command of that name, out of its own module."""
-    module = importlib.import_module(f"orion_recall.cli.{_MODULES.get(name, name)}")
+    module = importlib.import_module(f"orion_recall.cli.{MODULES[name]}")
     command = built(module.app)
     command.name = name
     return command

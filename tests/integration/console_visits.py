@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from executor import until
 
-from orion_recall.cli.status import read_status
+from orion_recall.cli.serving.status import read_status
 from orion_recall.client import RecallClient
 from orion_recall.console.server import running_console
 from orion_recall.postgres.pool import Connection

@@ -10,7 +10,7 @@ from executor import Executor, rows, until
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
-from orion_recall.cli.status_workers import read_workers
+from orion_recall.cli.serving.status_workers import read_workers
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile

@@ -20,7 +20,7 @@ from console_visits import console, decided, form_token
 from executor import Executor, until
 from serving import caught_up
 
-from orion_recall.cli.status import read_status
+from orion_recall.cli.serving.status import read_status
 from orion_recall.client import RecallClient
 from orion_recall.console.access import new_token, token_hash
 from orion_recall.console.server import check_console, running_console

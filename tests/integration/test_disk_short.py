@@ -18,7 +18,7 @@ from test_status_workers import served
 from test_status_workers import settings as settings  # a fixture
 
 from orion_recall.bus.connect import connect
-from orion_recall.cli.status_workers import problems_of, read_workers
+from orion_recall.cli.serving.status_workers import problems_of, read_workers
 from orion_recall.client import RecallClient
 from orion_recall.engines import disk_guard, disk_space
 from orion_recall.engines.disk_space import copy_space

@@ -18,7 +18,7 @@ from executor import until
 from orion_recall.bus.connect import connect
 from orion_recall.cli.main import run
 from orion_recall.cli.memory import import_ as import_memories
-from orion_recall.cli.status_workers import problems_of, read_workers
+from orion_recall.cli.serving.status_workers import problems_of, read_workers
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.transfer.importer import wait_for_copies
 from orion_recall.postgres.pool import open_connection

@@ -12,8 +12,8 @@ import typer
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, dsn_of, find_started
 from orion_recall.cli.memory.options import given
 from orion_recall.cli.output import JsonFlag, for_people, note, print_json, say
-from orion_recall.cli.serving import stop_signals
-from orion_recall.cli.status import read_status
+from orion_recall.cli.serving.run import stop_signals
+from orion_recall.cli.serving.status import read_status
 from orion_recall.console.access import CONSOLE_RIGHTS, new_token, token_hash
 from orion_recall.console.server import running_console
 from orion_recall.settings import Settings

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from orion_recall.cli.status import read_status
+from orion_recall.cli.serving.status import read_status
 from orion_recall.settings import Settings
 
 

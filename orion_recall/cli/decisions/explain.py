@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from orion_recall.cli.ask_explain import show_trace
+from orion_recall.cli.ask.explain import show_trace
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
 from orion_recall.cli.connect.record import with_record

@@ -16,7 +16,7 @@ from orion_recall.cli.evaluate.output import RunBars, progress_bars
 from orion_recall.cli.interrupts import interrupted_once
 from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, print_error, print_json
-from orion_recall.cli.profiles import named_profile
+from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.errors import OrionError, SettingsError
 from orion_recall.evaluation.decision_replay.gate import CANNOT_JUDGE, gate_of
 from orion_recall.evaluation.decision_replay.logged import Choice, why_none

@@ -14,7 +14,7 @@ import typer
 from orion_recall.atomic_file import whole_text
 from orion_recall.cli.evaluate.files import MemoriesFile, PlotFile, QueriesFile, refuse_to_replace
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table
-from orion_recall.cli.profiles import named_profile
+from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.answers.calibrate import WeightedRun, as_model, calibrate
 from orion_recall.evaluation.answers.lines import read_answer_lines

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.profiles import named_profile
+from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.baselines import Baseline
 from orion_recall.evaluation.dataset import read_queries

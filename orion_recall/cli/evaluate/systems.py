@@ -12,7 +12,7 @@ import typer
 from orion_recall.cli.evaluate.files import CacheFolder, Limit, MemoriesFile, NoCache, QueriesFile, plan_of
 from orion_recall.cli.evaluate.output import RunBars, progress_bars
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table
-from orion_recall.cli.profiles import named_profile
+from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.dataset import read_memories
 from orion_recall.evaluation.measures import judged

@@ -24,7 +24,7 @@ from orion_recall.cli.evaluate.files import (
 )
 from orion_recall.cli.evaluate.output import RunBars, progress_bars
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table
-from orion_recall.cli.profiles import profile_file
+from orion_recall.cli.setup.profiles import profile_file
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.trials import trials

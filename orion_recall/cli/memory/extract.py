@@ -13,7 +13,7 @@ from orion_recall.cli.connect.addresses import DataFolder, find, open_bus, open_
 from orion_recall.cli.connect.ids import PREFIX_HELP
 from orion_recall.cli.memory.ids import MemoryId, full_memory_id, no_such_memory
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, table
-from orion_recall.cli.status_workers import running_extractors
+from orion_recall.cli.serving.status_workers import running_extractors
 from orion_recall.errors import BusUnavailable, SettingsError
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from orion_recall.cli import main
-from orion_recall.cli.main import COMMANDS, load, run
+from orion_recall.cli.main import COMMANDS, MODULES, load, run
 from orion_recall.errors import (
     BusUnavailable,
     EngineError,
@@ -63,20 +63,12 @@ def test_every_command_can_print_json(name: str) -> None:
 def test_every_command_has_a_file_of_its_own_and_every_file_with_an_app_is_a_command() -> None:
     folder = Path(main.__file__).parent
     apps = {
-        path.relative_to(folder).with_suffix("").as_posix()
-        for path in (*folder.glob("*.py"), *folder.glob("*/app.py"), folder / "memory/import_.py")
+        ".".join(path.relative_to(folder).with_suffix("").parts)
+        for path in folder.rglob("*.py")
         if "\napp = typer.Typer(" in path.read_text("utf-8")
     }
-    others = {
-        "import": "memory/import_",
-        "memory": "memory/app",
-        "graph": "graph/app",
-        "eval": "evaluate/app",
-        "doctor": "doctor/app",
-        "console": "console/app",
-        "decisions": "decisions/app",
-    }
-    assert apps - {"main"} == {others.get(name, name) for name in COMMANDS}
+    assert list(MODULES) == list(COMMANDS)
+    assert sorted(apps - {"main"}) == sorted(MODULES.values())
 
 
 def test_the_help_loads_no_engine_and_no_command() -> None:

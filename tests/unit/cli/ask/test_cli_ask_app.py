@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.cli.ask import nothing_of
+from orion_recall.cli.ask.app import nothing_of
 from orion_recall.contracts import BundleStats, NoAnswerV1, SourceStats
 
 

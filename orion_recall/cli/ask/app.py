@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orion_recall.cli.ask_explain import show_explained
+from orion_recall.cli.ask.explain import show_explained
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started
 from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, prose, table, visible

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from orion_recall.cli.serving import StopSignals
+from orion_recall.cli.serving.run import StopSignals
 from orion_recall.serving.processes.further_copies import folders_of
 from orion_recall.serving.processes.plans import plans_of
 from orion_recall.serving.processes.process import WorkerProcess

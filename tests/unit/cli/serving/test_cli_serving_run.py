@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orion_recall.cli.main import run
-from orion_recall.cli.serving import StopSignals, say_ready, stop_signals
+from orion_recall.cli.serving.run import StopSignals, say_ready, stop_signals
 
 
 class Told:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from orion_recall.cli.several import given_variables, ready_of_all
+from orion_recall.cli.serving.several import given_variables, ready_of_all
 
 
 def worker(number: int, **changes: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from orion_recall.cli.connect.addresses import (
     open_postgres,
 )
 from orion_recall.cli.output import JsonFlag, console, counted, duration, note, print_json, say, table
-from orion_recall.cli.status_workers import problems_of, read_workers, show_worker
+from orion_recall.cli.serving.status_workers import problems_of, read_workers, show_worker
 from orion_recall.errors import BusUnavailable, OrionError, ProfileError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record
 from orion_recall.postgres.pool import borrow

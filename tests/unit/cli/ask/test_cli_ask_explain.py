@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.cli.ask_explain import show_explained
+from orion_recall.cli.ask.explain import show_explained
 from orion_recall.contracts import RecallReplyV1, read_message
 
 SURE = {

@@ -21,8 +21,8 @@ from orion_recall.cli.console.beside import console_beside, load_console
 from orion_recall.cli.memory.options import given
 from orion_recall.cli.output import JsonFlag, for_people, print_json
 from orion_recall.cli.output import console as output
-from orion_recall.cli.serving import Extractor, say_ready, serve, stop_signals
-from orion_recall.cli.several import given_variables, ready_of_all, serve_several
+from orion_recall.cli.serving.run import Extractor, say_ready, serve, stop_signals
+from orion_recall.cli.serving.several import given_variables, ready_of_all, serve_several
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate

@@ -14,8 +14,8 @@ from orion_recall.bus.urls import without_secrets
 from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
 from orion_recall.cli.memory.options import given
 from orion_recall.cli.output import JsonFlag, console, for_people, print_json
-from orion_recall.cli.serving import Extractor, say_ready, serve, stop_signals
-from orion_recall.cli.several import given_variables, ready_of_all, serve_several
+from orion_recall.cli.serving.run import Extractor, say_ready, serve, stop_signals
+from orion_recall.cli.serving.several import given_variables, ready_of_all, serve_several
 from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.processes.further_copies import folders_of
 from orion_recall.serving.processes.malloc_arenas import bound_malloc_arenas
