@@ -14,7 +14,7 @@ from orion_recall.decisions.comparison import compare_shadows
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.overview import overview_since
 from orion_recall.evaluation.decision_replay.shadows import measured_shadows
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool, migrate, open_pool, shipped_migrations
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 VIEWS = (
@@ -306,6 +306,20 @@ async def test_the_table_the_views_and_each_of_their_columns_are_explained(pool:
             relation,
         )
         assert [row["attname"] for row in silent] == [], relation
+
+
+async def test_a_migration_leaves_the_views_of_analysts_by_tenant_as_they_were_set(empty_database: str) -> None:
+    before = [one for one in shipped_migrations() if one.name < "decisions/0017" or one.name.startswith("memory/")]
+    await migrate(empty_database, before)
+    pool = await open_pool(empty_database, name="test", max_size=1)
+    try:
+        for view in VIEWS:
+            await pool.execute(f"ALTER VIEW {view} SET (security_invoker = true)")
+        assert await migrate(empty_database) != []
+        rows = await pool.fetch("SELECT relname FROM pg_class WHERE reloptions @> ARRAY['security_invoker=true']")
+        assert {row["relname"] for row in rows} == set(VIEWS)
+    finally:
+        await pool.close()
 
 
 def _drawn(variant: str, **changes: Any) -> dict[str, Any]:

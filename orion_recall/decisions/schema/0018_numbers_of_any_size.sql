@@ -20,6 +20,11 @@ COMMENT ON FUNCTION json_double(jsonb) IS 'The number; null where it is none, or
 -- A view calls functions with the rights of its reader.
 GRANT EXECUTE ON FUNCTION json_integer(jsonb), json_bigint(jsonb), json_double(jsonb) TO PUBLIC;
 
+-- To replace a view takes its options: with security_invoker (deploy/postgres/analysts-by-tenant.sql) analysts see their
+-- tenants alone. They are set again below.
+SELECT set_config('orion_recall.view_options', coalesce(jsonb_object_agg(relname, array_to_string(reloptions, ', ')), '{}')::text, true)
+FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'v' AND reloptions IS NOT NULL;
+
 CREATE OR REPLACE VIEW recall_by_source AS
 WITH observed AS (
     SELECT date_trunc('hour', d.created_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' AS hour,
@@ -223,6 +228,16 @@ FROM recall_decisions AS d
 CROSS JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(d.candidates) WHEN 'array' THEN d.candidates END)
     WITH ORDINALITY AS item (value, number)
 WHERE d.candidates IS NOT NULL AND d.shadow_of IS NULL;
+
+DO $$
+DECLARE
+    kept record;
+BEGIN
+    FOR kept IN SELECT key AS view, value AS options FROM jsonb_each_text(current_setting('orion_recall.view_options')::jsonb) LOOP
+        EXECUTE format('ALTER VIEW %I SET (%s)', kept.view, kept.options);
+    END LOOP;
+END
+$$;
 
 -- 0017_canaries_from_an_index.sql has made another in its place.
 DROP INDEX recall_decisions_canary;
