@@ -109,6 +109,7 @@ CROSS JOIN LATERAL jsonb_array_elements(
     CASE jsonb_typeof(d.cascade -> 'path') WHEN 'array' THEN d.cascade -> 'path' ELSE '[]' END
 ) WITH ORDINALITY AS step (value, place);
 
+-- By the whole column, which has these six fields: the index is in its order.
 CREATE OR REPLACE VIEW recall_canaries AS
 SELECT canary ->> 'profile' AS profile,
        canary ->> 'canary' AS canary_profile,
@@ -127,7 +128,7 @@ SELECT canary ->> 'profile' AS profile,
        percentile_cont(0.99) WITHIN GROUP (ORDER BY latency_ms) AS p99_ms
 FROM recall_decisions
 WHERE canary IS NOT NULL AND shadow_of IS NULL AND outcome IN ('ok', 'empty', 'degraded', 'failed')
-GROUP BY 1, 2, 3, 4, 5, 6;
+GROUP BY canary;
 
 CREATE OR REPLACE VIEW recall_queries AS
 SELECT d.id AS decision_id,
