@@ -109,7 +109,8 @@ class SearchPass:
         self.stages.done("search")
         decay = Decay.of(self.profile, self.question.now)
         limit, text = fused_limit(decay, self._most), WITH_TEXT if self.sources.has_external else 0
-        pool = fuse(reports, limit=limit, with_text=text, within=within, **self._fusing)
+        fusing = self._fusing
+        pool = fuse(reports, limit=limit, with_text=text, within=within, **fusing)
         pool = await newest_favoured(pool, decay, self._most, reports, self.sources.readers, self.left_s)
         pool = with_listed(pool, listed)
         self.stages.done("fuse")
@@ -122,7 +123,7 @@ class SearchPass:
         unindexed = NONE_UNINDEXED
         if has_unindexed(kept, memories, reports):
             unindexed = await self._compare(kept, memories, late)
-            kept = fused_with_unindexed(kept, unindexed, reports, within, self._fusing)
+            kept = fused_with_unindexed(kept, unindexed, reports, within, fusing)
             closeness, late = with_unindexed(closeness, late, unindexed)
             self.stages.done("compare")
         kept = with_decay(kept, decay)
@@ -176,7 +177,7 @@ class SearchPass:
             late_interaction=late,
             asked=self.understood,
             closeness=closeness,
-            fusing=self._fusing,
+            fusing=fusing,
         )
         self.dropped["rank_pool"] += len(result.keys.difference(candidate.key for candidate in result.pool))
         return result

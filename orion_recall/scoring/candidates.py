@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from orion_recall.values import MemoryView, SourceName, SuccessionLink
 
@@ -35,6 +35,51 @@ class Outdated(NamedTuple):
     until: float
     link: SuccessionLink
     newer: MemoryView
+
+
+class PartsInColumns(Mapping[str, float]):
+    """The parts of one candidate by name, read from the columns of all; a part that it does not have is left out.
+
+    Few candidates are asked for theirs: a dictionary for each would cost as much as to score them.
+    """
+
+    __slots__ = ("_columns", "_made", "_place")
+
+    def __init__(self, columns: Mapping[str, Sequence[float | None]], place: int) -> None:
+        self._columns, self._place = columns, place
+        self._made: dict[str, float] | None = None
+
+    def __getitem__(self, name: str) -> float:
+        return self._row()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._row())
+
+    def __len__(self) -> int:
+        return len(self._row())
+
+    def __repr__(self) -> str:
+        return repr(self._row())
+
+    def items(self) -> ItemsView[str, float]:
+        """Names and parts; those of a Mapping would ask for each part by its name."""
+        return self._row().items()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The part, or the default; it makes no row of all parts."""
+        if (column := self._columns.get(name)) is None or (part := column[self._place]) is None or part != part:
+            return default
+        return part
+
+    def _row(self) -> dict[str, float]:
+        if (made := self._made) is None:
+            place = self._place
+            made = self._made = {
+                name: part
+                for name, column in self._columns.items()
+                if (part := column[place]) is not None and part == part  # NaN is no part
+            }
+        return made
 
 
 @dataclass(slots=True, kw_only=True)

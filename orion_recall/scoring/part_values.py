@@ -94,12 +94,14 @@ def part_inputs(
     assistants: Sequence[bool],
 ) -> PartInputs:
     """The inputs of all parts; there must be a candidate."""
-    best = max(candidate.fused for candidate, _ in candidates) or 1.0
+    fused = [candidate.fused for candidate, _ in candidates]
+    best = max(fused) or 1.0
     cosines = [candidate.scores.get("vector") for candidate, _ in candidates]
+    unindexed = facts.unindexed
     reached = [
         cosine
         for (candidate, _), cosine in zip(candidates, cosines, strict=True)
-        if cosine is not None and candidate.key not in facts.unindexed
+        if cosine is not None and not (unindexed and candidate.key in unindexed)
     ]
     return PartInputs(
         candidates=candidates,
@@ -108,7 +110,7 @@ def part_inputs(
         weights=weights,
         half_life_hours=half_life_hours,
         recency_minimum=recency_minimum,
-        fused=[candidate.fused / best for candidate, _ in candidates],
+        fused=[score / best for score in fused],
         cosines=cosines,
         farthest=_share(min(reached)) if reached else None,
         assistants=assistants,
@@ -136,7 +138,10 @@ def similarity(given: PartInputs) -> Column | None:
     if (farthest := given.farthest) is None:
         known = [None if cosine is None else _share(cosine) for cosine in given.cosines]
         return None if all(cosine is None for cosine in known) else known
-    column: Column = [farthest if cosine is None else _share(cosine) for cosine in given.cosines]
+    column: Column = [  # as `_share` gives it, without a call for each
+        farthest if cosine is None else 0.0 if cosine < 0.0 else 1.0 if cosine > 1.0 else cosine
+        for cosine in given.cosines
+    ]
     return _without_unindexed(column, given, "vector")
 
 
@@ -144,12 +149,12 @@ def neighbour(given: PartInputs) -> Column | None:
     """The cosine of the closer turn beside the memory: people answer a question one turn later."""
     if (farthest := given.farthest) is None:
         return None
-    similarities, unindexed = given.facts.similarities, given.facts.unindexed
+    similarity_of, unindexed = given.facts.similarities.get, given.facts.unindexed
     column: list[float | None] = []
     for memory in given.memories:
         closest = farthest
         for key in memory.beside:
-            if (near := similarities.get(key)) is not None and near > closest:
+            if (near := similarity_of(key, farthest)) > closest:
                 closest = near
         column.append(closest if closest < 1.0 else 1.0)
     if unindexed:
@@ -234,11 +239,11 @@ def session(given: PartInputs) -> Column:
     late = given.facts.late
     found = _with_late(given, late) if late else given.fused
     sessions = [memory.session_id for memory in given.memories]
-    best: dict[str | None, float] = {}
+    best: dict[str | None, float] = dict.fromkeys(sessions, 0.0)
     for name, score in zip(sessions, found, strict=True):
-        if score > best.get(name, 0.0):
+        if score > best[name]:
             best[name] = score
-    return [score if name is None else best.get(name, 0.0) for name, score in zip(sessions, found, strict=True)]
+    return [score if name is None else best[name] for name, score in zip(sessions, found, strict=True)]
 
 
 def after_question(given: PartInputs) -> Column | None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from rdflib.namespace import SKOS
 
@@ -30,6 +32,7 @@ from orion_recall.values import Hit, SearchRequest, SourceName
 log = logging.getLogger("orion_recall.sources")
 
 _LONGEST_NAME = 3
+_LONGEST_KEPT = 300
 # Names with a lower cosine mean something else: of a handful of names some are always the nearest.
 _LEAST_COSINE = 0.4
 # The share of the source's time: an embedder that hangs must not cost the hits that the graph finds without it.
@@ -184,19 +187,25 @@ def _scores(links: Sequence[Link], seeds: Mapping[str, float], request: SearchRe
 
 def _gather(rows: Sequence[Row], weights: Sequence[float], terms: frozenset[str]) -> dict[str, _Reached]:
     """Memories with the sum of the ways that lead to them; a seed with many ways counts less for each."""
-    ways = [0] * len(weights)
-    for row in rows:
-        ways[int(row["seed"])] += 1
+    ways = Counter([row["seed"] for row in rows])
+    worth = {seed: weights[int(seed)] / (1.0 + math.log2(1 + count) / 4) for seed, count in ways.items()}
     found: dict[str, _Reached] = {}
     for row in rows:
-        seed, text = int(row["seed"]), row.get("text")
-        weight = weights[seed] / (1.0 + math.log2(1 + ways[seed]) / 4)
+        weight, text, memory = worth[row["seed"]], row.get("text"), row["memory"]
         if row["hop"] == "2":
             weight *= _SECOND_HOP
-        way = found.setdefault(row["memory"], _Reached())
+        if (way := found.get(memory)) is None:
+            way = found[memory] = _Reached()
         if text is None:
             way.score += weight * _MENTION
         else:
-            way.score += weight * (1 + _PER_SHARED_WORD * len(terms.intersection(content_words(text))))
+            said = _words_of(text) if len(text) <= _LONGEST_KEPT else content_words(text)
+            way.score += weight * (1 + _PER_SHARED_WORD * len(terms.intersection(said)))
             way.statements[text] = None
     return found
+
+
+@lru_cache(maxsize=4096)
+def _words_of(statement: str) -> frozenset[str]:
+    """The words that a statement says something with: an entity has the same statements in every recall."""
+    return frozenset(content_words(statement))

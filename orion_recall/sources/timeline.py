@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from orion_recall.errors import SourceError, TransientSourceError
@@ -29,6 +29,9 @@ from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")
+
+# The rows of a window are mostly those of the recall before.
+_kept_key = lru_cache(maxsize=1024)(memory_key)
 
 
 class TimelineSource:
@@ -119,7 +122,7 @@ def unreadable_rows(total: int, lacking: Mapping[str, int]) -> str:
 
 def _hit(row: Row, tenant: str, shape: TimelineShape) -> Hit:
     # Most rows are in the index too, or are not ranked: a memory is made only when it is read.
-    key = mapped_key(shape.cited_as, tenant, row["id"]) if shape.cited_as else memory_key(tenant, row["id"])
+    key = mapped_key(shape.cited_as, tenant, row["id"]) if shape.cited_as else _kept_key(tenant, row["id"])
     return Hit(key=key, score=row["score"], read=partial(_memory, row, shape), source_ref=shape.source_ref)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.errors import SourceError
 from orion_recall.index.metadata import NO_TOKENS
@@ -40,7 +40,7 @@ class VectorSource:
         """Memories at or above the threshold, best first."""
         vector = await vector_of(request.question, self._embedder)
         found = await self._index.search_dense(vector, request.scope, request.limit, request.min_score)
-        return whole([Hit(key, score) for key, score in found], self._index)
+        return whole(_hits(found), self._index)
 
 
 class LexicalSource:
@@ -72,7 +72,13 @@ class LexicalSource:
         for key, score in _certain(beside, asked):
             scores[key] = scores.get(key, 0.0) + _CONTEXT_WEIGHT * score
         best = sorted([(-score, key) for key, score in scores.items()])[: request.limit]
-        return [Hit(key, -negative) for negative, key in best]
+        return _hits([(key, -negative) for negative, key in best])
+
+
+def _hits(found: Iterable[tuple[int, float]]) -> list[Hit]:
+    """Hits of a key and a score alone, in their order. To call `Hit` for each takes twice as long."""
+    made = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return [made(Hit, (key, score, None, (), 0.0, None)) for key, score in found]
 
 
 def _certain(hits: Sequence[tuple[int, float]], asked: int) -> Sequence[tuple[int, float]]:

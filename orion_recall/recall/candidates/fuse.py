@@ -21,7 +21,7 @@ from orion_recall.values import Hit, SourceName, SourceReport
 
 Method = Literal["rrf", "min_max", "bm25_decay"]
 
-_KEY_AND_SCORE = itemgetter(0, 1)  # of a hit: quicker than its names, and there are hundreds
+_KEY, _KEY_AND_SCORE = itemgetter(0), itemgetter(0, 1)  # of a hit: quicker than names, and there are hundreds
 
 WITH_TEXT = 16
 """So many first hits of each list become candidates if they bring a memory with them, whatever their fused score:
@@ -46,19 +46,27 @@ class Fusing(TypedDict):
 class _List(NamedTuple):
     """One list with hits: its weight, its source, and in columns the hits and their ranks.
 
-    `places` are positions in these by key, in their order; of a memory that is in the list twice, the better one.
-    A score of `zero` adds nothing; where it is the first's score, each of them counts as the first. `is_more`: it
-    is a source's list of a further kind; no memory is in two of those, and together they weigh as one.
+    Of a memory that a source gave twice the better hit is there. A score of `zero` adds nothing; where it is the
+    first's score, each of them counts as the first. `is_more`: it is a source's list of a further kind; no memory
+    is in two of those, and together they weigh as one.
     """
 
     weight: float
     source: SourceName
     hits: Sequence[Hit]
     ranks: Sequence[int]
-    places: Mapping[int, int]
     first: float
     zero: float
     is_more: bool = False
+
+    @property
+    def places(self) -> Mapping[int, int]:
+        """The positions of the hits by key."""
+        return {hit[0]: place for place, hit in enumerate(self.hits)}
+
+    def at(self, place: int) -> tuple[int, float]:
+        """The rank and the score of the hit at a position."""
+        return self.ranks[place], self.hits[place].score
 
     def gains(self, method: Method, k: int) -> list[float]:
         """What each hit adds to the fused score of its memory."""
@@ -96,19 +104,23 @@ def fuse(
     for one in lists:
         if not one.is_more:
             possible += one.weight / (k + 1) if method == "rrf" else one.weight
-        gains, so_far = one.gains(method, k), fused.get
-        for key, place in one.places.items():
-            fused[key] = so_far(key, 0.0) + gains[place]
+        gains, so_far = zip(map(_KEY, one.hits), one.gains(method, k), strict=True), fused.get
+        if not fused:
+            fused = dict(gains)
+            continue
+        for key, gain in gains:
+            fused[key] = so_far(key, 0.0) + gain
     # Objects are made only for candidates: most hits of a deep search become none.
     best = _best(fused, len(fused) if limit is None else limit)
     kept = {hit.key for report in within for hit in report.hits[:WITHIN]}
     if len(best) < len(fused) and (further := kept | _with_memory(lists, with_text)):
         best += _in_order([(fused[key], key) for key in further.difference(best)])
-    columns: list[_Columns] = [(one.source, one.places, one.ranks, one.hits) for one in lists]
-    pool = [_candidate(key, fused[key] / possible if possible > 0 else 0.0, columns) for key in best]
-    for candidate in pool:
-        candidate.is_kept = candidate.key in kept
-    return pool
+    whole = possible if possible > 0 else math.inf
+    pool = {
+        key: Candidate(key=key, fused=fused[key] / whole, ranks={}, scores={}, is_kept=key in kept) for key in best
+    }
+    _note_hits(pool, lists)
+    return [*pool.values()]
 
 
 def _best(fused: Mapping[int, float], limit: int) -> list[int]:
@@ -157,7 +169,7 @@ def fused_unindexed(
     lists = _lists(reports, weights, within, (within_weight, told_weight), method)
     dense = next((one for one in lists if one.source == "vector"), None)
     if dense is None:
-        dense = _List(weights["vector"], "vector", (), (), {}, max(cosines.values(), default=1.0), 0.0)
+        dense = _List(weights["vector"], "vector", (), (), max(cosines.values(), default=1.0), 0.0)
 
     def gain(one: _List, rank: int, score: float) -> float:
         if method == "rrf":
@@ -165,25 +177,21 @@ def fused_unindexed(
         span = one.first - one.zero
         return min(max((score - one.zero) / span, 0.0), 1.0) if span > 0 else 1.0
 
-    own = [(score, gain(dense, *_place(dense, key))) for key, score in indexed.items() if key in dense.places]
+    of_dense, placed = dense.places, [(one, one.places) for one in lists]
+    own = [(score, gain(dense, *dense.at(of_dense[key]))) for key, score in indexed.items() if key in of_dense]
     worth = sum(one for _, one in own)
     scale = min(1.0, sum(score for score, _ in own) / worth) if worth > 0 else 1.0
     fused: dict[int, float] = {}
     for key in keys:
-        gains = [(one.weight, gain(one, *_place(one, key))) for one in lists if key in one.places]
-        if key not in dense.places:
+        gains = [(one.weight, gain(one, *one.at(places[key]))) for one, places in placed if key in places]
+        if key not in of_dense:
             if key not in cosines:
                 continue
-            rank = 1 + sum(dense.hits[place].score > cosines[key] for place in dense.places.values())
+            rank = 1 + sum(hit.score > cosines[key] for hit in dense.hits)
             gains.append((dense.weight, gain(dense, rank, cosines[key])))
         possible = sum(weight for weight, _ in gains)
         fused[key] = scale * sum(weight * one for weight, one in gains) / possible if possible > 0 else 0.0
     return fused
-
-
-def _place(one: _List, key: int) -> tuple[int, float]:
-    place = one.places[key]
-    return one.ranks[place], one.hits[place].score
 
 
 def _lists(
@@ -206,9 +214,7 @@ def _lists(
         _List(
             weight,
             report.source,
-            hits,
-            _ranks(hits),
-            _places(hits),
+            *_each_once(hits, _ranks(hits)),
             hits[0].score,
             hits[0].score if report.is_flat else _zero(hits, method),
             is_more=place > 0,
@@ -231,9 +237,7 @@ def _zero(hits: Sequence[Hit], method: Method) -> float:
 
 def _with_memory(lists: Sequence[_List], first: int) -> frozenset[int]:
     """The keys of hits among the first of a list that bring a memory with them."""
-    return frozenset(
-        key for one in lists for key, place in islice(one.places.items(), first) if one.hits[place].read is not None
-    )
+    return frozenset(hit.key for one in lists for hit in islice(one.hits, first) if hit.read is not None)
 
 
 def _ranks(hits: Sequence[Hit]) -> Sequence[int]:
@@ -249,38 +253,34 @@ def _ranks(hits: Sequence[Hit]) -> Sequence[int]:
     return ranks
 
 
-def _places(hits: Sequence[Hit]) -> Mapping[int, int]:
-    """Positions by key, in their order; of a memory that is in the list twice, the first one."""
-    places = {hit[0]: place for place, hit in enumerate(hits)}
-    if len(places) < len(hits):
-        places = dict[int, int]()
-        for place, hit in enumerate(hits):
-            places.setdefault(hit[0], place)
-    return places
+def _each_once(hits: Sequence[Hit], ranks: Sequence[int]) -> tuple[Sequence[Hit], Sequence[int]]:
+    """The hits and their ranks, of a memory that is there twice the first one."""
+    if len(set(map(_KEY, hits))) == len(hits):
+        return hits, ranks
+    first: dict[int, int] = {}
+    for place, hit in enumerate(hits):
+        first.setdefault(hit[0], place)
+    return [hits[place] for place in first.values()], [ranks[place] for place in first.values()]
 
 
-_Columns = tuple[SourceName, Mapping[int, int], Sequence[int], Sequence[Hit]]
-"""Of a list: source, places, ranks, hits."""
-
-
-def _candidate(key: int, fused: float, lists: Sequence[_Columns]) -> Candidate:
-    """The candidate of one memory. The lists come heaviest first, so that the first of equal ranks wins."""
-    candidate = Candidate(key=key, fused=fused)
-    ranks, scores = candidate.ranks, candidate.scores
-    best: float = math.inf
-    for source, places, list_ranks, hits in lists:
-        if (place := places.get(key)) is None:
-            continue
-        rank, (_, score, read, statements, path, source_ref) = list_ranks[place], hits[place]
-        if source not in ranks:  # else it is a further list's, which ranks fewer
-            ranks[source], scores[source] = rank, score
-        if rank < best:
-            best, candidate.best_source, candidate.source_ref = rank, source, source_ref
-        if read is not None and candidate.read is None:
-            candidate.read = read
-        if statements:
-            candidate.statements, candidate.path = statements, path
-    return candidate
+def _note_hits(pool: Mapping[int, Candidate], lists: Sequence[_List]) -> None:
+    """Tells each candidate what found it. The lists come heaviest first, so that the first of equal ranks wins."""
+    best: dict[int, int] = {}
+    find, best_of = pool.get, best.get
+    for one in lists:
+        source = one.source
+        for (key, score, read, statements, path, source_ref), rank in zip(one.hits, one.ranks, strict=True):
+            if (candidate := find(key)) is None:
+                continue
+            if source not in (ranks := candidate.ranks):  # else it is a further list's, which ranks fewer
+                ranks[source] = rank
+                candidate.scores[source] = score
+            if (before := best_of(key)) is None or rank < before:
+                best[key], candidate.best_source, candidate.source_ref = rank, source, source_ref
+            if read is not None and candidate.read is None:
+                candidate.read = read
+            if statements:
+                candidate.statements, candidate.path = statements, path
 
 
 def similarities_of(reports: Sequence[SourceReport], pool: Sequence[Candidate]) -> Mapping[int, float]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
 
 from orion_recall.profile import Profile
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.scoring.candidates import Candidate, PartsInColumns, ScoredCandidate
 from orion_recall.scoring.part_values import Column, QueryFacts, is_with_assistant, said_by_assistants
 from orion_recall.scoring.parts import part_columns
 from orion_recall.values import MemoryView
@@ -40,32 +39,25 @@ def score_candidates(
     )
     if not columns:
         return []
-    values = np.array(list(columns.values()), dtype=np.float64)  # a row for each part; None becomes NaN
-    scores = _combined(columns, values, weights)
+    scores = _combined(columns, weights)
     if profile.time.past_factor > 1 and facts.time.is_past(facts.now) and _time_decides(columns, scores):
         weights = profile.weights(reranked=False, with_assistant=with_assistant, time_decides=True)
-        scores = _combined(columns, values, weights)
-    rows = _rows(columns, values)
+        scores = _combined(columns, weights)
+    ordered = [  # as `in_order` has it; no two have a place in common, so that nothing after it is compared
+        (-score, math.inf if (ts := memory.ts) is None else -ts, memory.id, place, candidate, memory)
+        for place, (score, (candidate, memory)) in enumerate(zip(scores, candidates, strict=True))
+    ]
+    ordered.sort()
     return [
         ScoredCandidate(
-            candidate=candidates[place][0],
-            memory=candidates[place][1],
-            score=scores[place],
-            parts=rows[place],
+            candidate=candidate,
+            memory=memory,
+            score=-negative,
+            parts=PartsInColumns(columns, place),
             weights=weights,
         )
-        for place in _places_in_order(scores, candidates)
+        for negative, _, _, place, candidate, memory in ordered
     ]
-
-
-def _places_in_order(scores: Sequence[float], candidates: Sequence[tuple[Candidate, MemoryView]]) -> list[int]:
-    """The places of the candidates in the order of `in_order`."""
-    keys = [
-        (-score, math.inf if memory.ts is None else -memory.ts, memory.id, place)
-        for place, (score, (_, memory)) in enumerate(zip(scores, candidates, strict=True))
-    ]
-    keys.sort()
-    return [place for *_, place in keys]
 
 
 def _time_decides(columns: Mapping[str, Column], scores: Sequence[float]) -> bool:
@@ -85,26 +77,23 @@ def _order(item: ScoredCandidate) -> tuple[float, float, str]:
     return -item.score, newest_first, item.memory.id
 
 
-def _combined(columns: Iterable[str], values: npt.NDArray[np.float64], weights: Mapping[str, float]) -> list[float]:
+def _combined(columns: Mapping[str, Column], weights: Mapping[str, float]) -> list[float]:
     """The weighted means, as `combine` gives them, for all candidates at once: parts are added in their order."""
-    shares = np.array([[weights.get(name, 0.0)] for name in columns])
+    weighted = [(share, column) for name, column in columns.items() if (share := weights.get(name, 0.0))]
+    if not weighted:
+        return [0.0] * len(next(iter(columns.values())))
+    shares = np.array([[share] for share, _ in weighted])
+    values = np.array([column for _, column in weighted], dtype=np.float64)  # None becomes NaN
     missing = np.isnan(values)
-    total: npt.NDArray[np.float64] = (shares * np.where(missing, 0.0, values)).sum(axis=0)
-    weight: npt.NDArray[np.float64] = (shares * ~missing).sum(axis=0)
-    scores: list[float] = np.round(total / np.where(weight > 0, weight, 1.0), 6).tolist()
+    means: npt.NDArray[np.float64]
+    if missing.any():
+        total: npt.NDArray[np.float64] = (shares * np.where(missing, 0.0, values)).sum(axis=0)
+        weight: npt.NDArray[np.float64] = (shares * ~missing).sum(axis=0)
+        means = total / np.where(weight > 0, weight, 1.0)
+    else:  # the weights are added in their order, which numpy's sum of a column need not do
+        means = (shares * values).sum(axis=0) / np.cumsum(shares)[-1]
+    scores: list[float] = np.round(means, 6).tolist()
     return scores
-
-
-def _rows(columns: Mapping[str, Column], values: npt.NDArray[np.float64]) -> list[dict[str, float]]:
-    """The parts of each candidate by name; a part that it does not have is left out."""
-    rows: list[dict[str, float]] = [
-        dict(row)  # pyright: ignore[reportArgumentType]  (what is None goes out below)
-        for row in map(zip, repeat(tuple(columns)), zip(*columns.values(), strict=True))
-    ]
-    names = tuple(columns)
-    for part, place in np.argwhere(np.isnan(values)).tolist():
-        del rows[place][names[part]]
-    return rows
 
 
 def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:

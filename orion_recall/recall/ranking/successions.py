@@ -198,7 +198,7 @@ def _with_moved_times(
 
 def moved(item: ScoredCandidate, score: float) -> ScoredCandidate:
     """The item with another score, to 6 digits: the part `succession` is 1 or 0, with the weight that gives it."""
-    parts, weights = dict(item.parts), dict(item.weights)
+    parts, weights = dict(item.parts.items()), dict(item.weights)
     parts.pop(PART, None)
     weights.pop(PART, None)
     score = _rounded(score)

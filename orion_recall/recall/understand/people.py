@@ -131,9 +131,9 @@ def _has_other_last_name(text: str, name: Sequence[str], following: Sequence[str
         return False
     parts = text.split()
     return any(
-        words(first) == [name[0]]
+        second[0].isupper()  # of hardly any word, and the cheapest to see
         and first[-1].isalnum()
-        and second[0].isupper()
+        and words(first) == [name[0]]
         and _first_word(second) == following[0]
         for first, second in pairwise(parts)
     )
