@@ -61,11 +61,14 @@ WalkKind = Literal["chain", "who", "related", "temporal"]
 class AnswerType:
     """The expected type of an answer, apart from a time: a name, a number, or neither in particular.
 
+    `place`: the name is that of a place; `home`: of one where somebody lives.
     `known` are folded words that do not answer a question for a name: those of the question and of the speakers.
     """
 
     name: bool = False
     number: bool = False
+    place: bool = False
+    home: bool = False
     known: frozenset[str] = frozenset()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from orion_recall.values import MemoryView, SourceName, SuccessionLink
 
@@ -35,6 +35,21 @@ class Outdated(NamedTuple):
     until: float
     link: SuccessionLink
     newer: MemoryView
+
+
+ValueAsked = Literal["time", "amount", "number"]
+"""The types of value for which a newer memory that tells another one is preferred."""
+
+
+class NewerThan(NamedTuple):
+    """The older memory, by key and id, that a memory was put before, or nearer to, though no succession is known.
+
+    `how`: both are alike, or the newer one tells another value of the type that is asked for.
+    """
+
+    key: int
+    id: str
+    how: Literal["alike"] | ValueAsked
 
 
 class PartsInColumns(Mapping[str, float]):
@@ -87,8 +102,9 @@ class ScoredCandidate:
     """A candidate with its final score in [0, 1], the score's named parts, and the weight of each part.
 
     The score is the mean of the parts by their weights; a weight without a part counts for nothing. `outdated` is
-    there where a newer memory says something else. Nobody changes one: it is not
-    frozen because each recall makes a hundred, and to make a frozen one takes four times as long.
+    there where a newer memory says something else; `newer_than` is why it has moved, where that is no succession.
+    Nobody changes one: it is not frozen because each recall makes a hundred, and to make a frozen one takes four
+    times as long.
     """
 
     candidate: Candidate
@@ -97,3 +113,4 @@ class ScoredCandidate:
     parts: Mapping[str, float]
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
     outdated: Outdated | None = None
+    newer_than: NewerThan | None = None

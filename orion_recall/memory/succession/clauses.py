@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
+from orion_recall.memory.succession.endings import moves_a_time, shifts_nothing
 from orion_recall.memory.succession.values import WEEKDAYS
 from orion_recall.memory.succession.word_lists import (
     ADDITIONS,
@@ -14,12 +14,11 @@ from orion_recall.memory.succession.word_lists import (
     ENDS_BEFORE,
     IDIOMS,
     LEAVES,
-    CueKind,
+    Heard,
 )
 from orion_recall.text.normal import STOP_WORDS, words
 from orion_recall.when.vocabulary import MONTHS
 
-Heard = CueKind | Literal["adds", "leaves"]
 Phrases = Mapping[str, tuple[tuple[Heard, tuple[str, ...]], ...]]
 """Phrases by their first word: what each says, and its further words; `_` is any, `#` one with a digit first."""
 
@@ -41,6 +40,7 @@ _OF_BEFORE = frozenset("it it's its this that that's these those they they're bo
 _OBJECTS = frozenset("the my our your his her their this these those all".split())
 _HAPPENED: frozenset[Heard] = frozenset(("end", "shift", "amount"))
 _BEGINNINGS = (*WEEKDAYS, *MONTHS, "today", "tomorrow")
+_SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until before".split())
 _NEGATED = frozenset(("any more", "anymore", "any longer"))
 _NO = frozenset("not no never nobody nothing none without cannot can't hardly".split())
@@ -99,13 +99,17 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
             if kind in found or (rest and rest[0] != following and rest[0] not in "_#"):
                 continue
             end = place + 1 + len(rest)
-            if not _goes_on(said, place + 1, rest):
+            if not _goes_on(said, place + 1, rest) or (kind == "shift" and shifts_nothing(said, place, end)):
                 continue
+            if kind == "change" and moves_a_time(said, place, end):
+                continue  # a change of its time, and of nothing else
             if kind in _HAPPENED and not _NOT_YET.isdisjoint(said[max(0, place - 3) : place]):
                 continue
             idle = _idle(said) if idle is None else idle
             if not idle.isdisjoint(range(place, end)) or (kind in _LEAVING and _stays(said, end)):
                 continue
+            if kind == "end" and word in _SHUT and place and said[place - 1] in _WAS:
+                continue  # on that day
             if " ".join((word, *rest)) not in _NEGATED or _is_over(said, place, end):
                 found[kind] = " ".join(said[place:end])
     return found

@@ -7,6 +7,7 @@ different values of one kind? A shared subject is needed always.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -16,17 +17,15 @@ from orion_recall.memory.succession.evidence import (
     UNKNOWN,
     Evidence,
     Nearness,
+    confirms,
     evidence_of,
     leaves_another,
 )
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.reasons import seen_in
-from orion_recall.memory.succession.word_lists import (
-    EVENTS,
-    NEED_A_SUBJECT,
-    ONE_VALUED,
-    CueKind,
-)
+from orion_recall.memory.succession.values import clock_value
+from orion_recall.memory.succession.word_families import EVENTS, NEED_A_SUBJECT, ONE_VALUED
+from orion_recall.memory.succession.word_lists import CueKind
 
 SUCCEEDS = 0.5
 """From this confidence a candidate counts as a succession; below it is a likeness alone."""
@@ -50,6 +49,7 @@ _RESTATES = 0.4
 _NEAR = 3
 UNTOLD = 0.45
 """The most that a likeness gets where nothing says that something is new."""
+_CLOCK = re.compile(r"\d{1,2}(?::\d\d)?")
 _MOVED_WEIGHT = -0.3
 _NOTHING: frozenset[str] = frozenset()
 
@@ -89,6 +89,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     if (
         _contradicts(new, old)
         or leaves_another(new, old, seen)
+        or confirms(new, old, seen)
         or not (seen.strong or seen.functional or seen.cites or seen.concerned or is_alike or replaces)
     ):
         return None
@@ -112,8 +113,9 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
 
 def _contradicts(new: Span, old: Span) -> bool:
     """Whether what is named as the value before ("0.86 instead of 0.79") is another than the older one tells."""
-    told = _NOTHING.union(*(old.values.get(kind, _NOTHING) for kind in ("money", "number", "clock", "date")))
-    return bool(new.replaced) and new.replaced.isdisjoint(told)
+    told = _NOTHING.union(*(old.values.get(kind, _NOTHING) for kind in ("money", "number", "date")))
+    clocks = {clock_value(*one.split(":")) for one in new.replaced if _CLOCK.fullmatch(one)}
+    return bool(new.replaced) and new.replaced.isdisjoint(told) and clocks.isdisjoint(old.values.get("clock", ()))
 
 
 def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence, near: Nearness) -> bool:
@@ -140,6 +142,8 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     of_many = bool(seen.functional) and seen.functional <= NEED_A_SUBJECT
     if of_many and not things and near.cosine is not None and near.cosine < _SAME:
         return False  # everything has a price: both must tell of the same thing
+    if of_many and not things and new.named and old.named and new.named.isdisjoint(old.named):
+        return False  # the wedding of others
     if seen.restates and (things or nearest or not seen.functional <= NEED_A_SUBJECT):
         return True
     if "shift" in telling and seen.timed_clash and nearest and (things or seen.functional):
@@ -214,6 +218,8 @@ def _restated(new: Span, old: Span, seen: Evidence) -> bool:
 
 def _tells_otherwise(new: Span, old: Span, seen: Evidence, near: Nearness) -> bool:
     """Whether it tells another value of the same thing, or says of the very same thing what is so now."""
+    if new.wishes:
+        return False  # the value may be what is wished for
     if _restated(new, old, seen) and seen.things:
         return True
     if _renews(new, old, seen, near):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orion_recall.memory.succession.reading import Reading, Span, families_of, stem
-from orion_recall.memory.succession.word_lists import FAMILIES, FAMILY_VALUES, NEED_A_SUBJECT, ONE_VALUED, CueKind
+from orion_recall.memory.succession.endings import SPEAKER
+from orion_recall.memory.succession.reading import Reading, Span
+from orion_recall.memory.succession.terms import families_of, stem
+from orion_recall.memory.succession.values import TIMED
+from orion_recall.memory.succession.word_families import FAMILIES, FAMILY_VALUES, NEED_A_SUBJECT, ONE_VALUED
+from orion_recall.memory.succession.word_lists import CueKind
+from orion_recall.text.normal import without_possessive
 
 TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", "handover", "end"))
 """Cues that say by themselves that something is new."""
 FAMILY_STEMS = {name: frozenset(stem(word) for word in listed.split()) for name, listed in FAMILIES.items()}
-TIMED = ("clock", "date", "weekday")
-"""The types of values that are times."""
 _CHANGES: frozenset[CueKind] = TELLING - {"handover"}
 _CLOSE = 0.33
 _STRONG = 0.7
@@ -102,14 +105,17 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
     families = new.families & old.families
     if "handover" in new.cues:
         families -= {"workspace"}  # "her desk" is her work
-    clash = [kind for kind, values in new.values.items() if (had := old.values.get(kind)) and not values <= had]
+    clash = [kind for kind in new.values if _tells_another(new, old, kind)]
     if "name" in clash and not any("name" in FAMILY_VALUES.get(family, ()) for family in families & ONE_VALUED):
         clash.remove("name")  # two texts mostly name different people
-    if "money" in old.values and not clash and "number" in new.values:
+    tells_amount = "amount" in new.cues or "price" in new.families
+    if "money" in old.values and not clash and "number" in new.values and tells_amount:
         clash.append("money")
     cues = set(new.cues)
     if not any(kind in old.values for kind in TIMED):
         cues.discard("shift")
+    if "end" in cues and _ends_another(new, old, one):
+        cues.discard("end")
     if not {"number", "money"}.intersection(clash) or "price" in new.families - old.families:
         cues.discard("amount")  # whoever raises a price changes nothing where none is told
     if new.renewed.intersection(strong):
@@ -126,9 +132,61 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         families=families,
         functional=families & ONE_VALUED,
         clash=tuple(clash),
-        cites=bool(cues & _CHANGES and new.values.get("date", _NOTHING) & old.values.get("date", _NOTHING)),
+        cites=_cites(new, old, cues, clash),
         concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name})),
     )
+
+
+def _tells_another(new: Span, old: Span, kind: str) -> bool:
+    """Whether both tell values of the type, and the newer one another.
+
+    What repeats all that the older one told and adds to it ("on 3 May, with Lumen") is no other value, but where it
+    says that something is new: "from the 3rd to the 5th".
+    """
+    values, had = new.values[kind], old.values.get(kind, _NOTHING)
+    return bool(had) and not values <= had and (not had <= values or bool(new.cues & TELLING))
+
+
+def _cites(new: Span, old: Span, cues: set[CueKind], clash: Sequence[str]) -> bool:
+    """Whether the newer one names the older one's date to say that it is another one, or that nothing is then.
+
+    One that tells the same time and no other says that it is so.
+    """
+    same = new.values.get("date", _NOTHING) & old.values.get("date", _NOTHING)
+    months, had = new.values.get("month", _NOTHING), old.values.get("month", _NOTHING)
+    if not same or not cues & _CHANGES:
+        return False
+    if months and had and months.isdisjoint(had) and len(new.values["date"]) == 1:
+        return False  # the third of another month
+    return "end" in cues or any(kind in clash for kind in TIMED) or "shift" in cues
+
+
+def _ends_another(new: Span, old: Span, one: Reading) -> bool:
+    """Whether what the newer one says is over, or who does not come, is nothing of the older one's.
+
+    "No more bus" ends no bicycle, and "I can't come" no party: it goes on without the speaker.
+    """
+    if new.aims.ended:
+        stems = {stem(without_possessive(word)) for word in new.aims.ended}
+        if new.phrases.get("end") == "no more" or not stems.isdisjoint(old.weights):
+            return stems.isdisjoint(old.weights)
+        return not any(families_of(without_possessive(word)) & old.families & ONE_VALUED for word in new.aims.ended)
+    if not new.aims.absent:
+        return False
+    absent = {one.first_name if word == SPEAKER else without_possessive(word) for word in new.aims.absent}
+    is_told = absent & (old.actors | old.named) or any(stem(word) in old.weights for word in absent if word)
+    return not is_told
+
+
+def confirms(new: Span, old: Span, seen: Evidence) -> bool:
+    """Whether what the newer one calls new is what the older one told: a plan that came true.
+
+    "We moved to Linz!" after "we're moving to Linz in June"; not "we went back to Linz".
+    """
+    reached = {stem(without_possessive(word)) for word in new.aims.reached}
+    if not reached or not reached <= old.weights.keys() or reached & {stem(word) for word in old.left}:
+        return False
+    return not any(kind != "name" for kind in seen.clash)
 
 
 def leaves_another(new: Span, old: Span, seen: Evidence) -> bool:

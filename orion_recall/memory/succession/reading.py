@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise, takewhile
 
 from orion_recall.memory.extraction.role_lists import PERSONS, PETS
@@ -21,15 +20,17 @@ from orion_recall.memory.succession.clauses import (
     sentences_of,
     without_causes,
 )
+from orion_recall.memory.succession.endings import Aims, aims_of
 from orion_recall.memory.succession.posts import holders_before
-from orion_recall.memory.succession.values import MONEY, VERSION, values_of
+from orion_recall.memory.succession.terms import families_of, stem
+from orion_recall.memory.succession.values import MONEY, TIMED, VERSION, values_of
+from orion_recall.memory.succession.wishes import is_wish, without_wishes
+from orion_recall.memory.succession.word_families import FAMILIES, ONE_VALUED
 from orion_recall.memory.succession.word_lists import (
-    FAMILIES,
     GENERAL_WORDS,
     GREETINGS,
     LEAVE_WORDS,
     NEW,
-    ONE_VALUED,
     ROLES,
     TALK_WORDS,
     TRANSACTIONS,
@@ -41,7 +42,7 @@ from orion_recall.text.roles import is_assistant, names_assistant
 from orion_recall.values import Memory, MemoryView
 
 READ_CHARS = 2000
-_INSTEAD = re.compile(r"\b(?:instead of|rather than|up from|down from) (?:[€$£]\s?)?(?P<value>\d[\d.,]*)")
+_INSTEAD = re.compile(r"\b(?:instead of|rather than|up from|down from) (?:[€$£]\s?)?(?P<value>\d[\d.,:]*)")
 _CALLED = re.compile(
     r"^\W*(?:hey|hi|hello|hiya|thanks|thank you|thx|wow|yeah|yep|yes|no|ok|okay|dear|sorry|congrats|cool|great|sure"
     r"|well|morning|good morning|aw|oh|haha)\b"
@@ -50,19 +51,13 @@ _TITLES = frozenset("dr mr mrs ms miss madame monsieur prof professor sir frau h
 _NOBODY: frozenset[str] = frozenset()
 _QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]{40,}"|“[^”\n]{40,}”|«[^»\n]{40,}»|\[[^\]\n]{20,}\]', re.DOTALL)
 _FEW_WORDS = 60
-_SHORTEST_PLURAL = 4
 _MOST_RENEWED = 3
 _WRITTEN = re.compile(r"\w+(?:['’-]\w+)*")
 _KNOWN = frozenset("the that this your his her their its".split())
 _SECOND_PERSON = frozenset("you your yours you're you'll".split())
 _OTHER_SMALL_WORDS = small_words("french") | small_words("german") | small_words("spanish")
-_TIMED = frozenset(("clock", "weekday", "date"))
+_TIMED = frozenset(TIMED)
 _HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
-_FAMILIES_OF: dict[str, frozenset[str]] = {}
-for _name, _listed in FAMILIES.items():
-    for _word in _listed.split():
-        _FAMILIES_OF[_word] = _FAMILIES_OF.get(_word, frozenset()) | {_name}
-FIRST_OF_TWO = frozenset(word.split("_")[0] for word in _FAMILIES_OF if "_" in word)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +65,8 @@ class Span:
     """A part of a text: its subject words with their weights, families, values by type, and cues of change.
 
     `changed` are the stems of what the sentences say a change of (`changed_in`); `replaced` the values
-    that are named as those before ("0.86 instead of 0.79"). `phrases` are those of the cues, and `written` the
-    words by their stems, both as they are written.
+    that are named as those before ("0.86 instead of 0.79"). `wishes`: it tells a wish, too. `phrases` are those
+    of the cues, and `written` the words by their stems, both as they are written.
     """
 
     weights: Mapping[str, float]
@@ -92,6 +87,8 @@ class Span:
     changed: frozenset[str]
     replaced: frozenset[str]
     left: frozenset[str]
+    aims: Aims
+    wishes: bool
     phrases: Mapping[Heard, str]
     written: Mapping[str, str]
 
@@ -164,21 +161,6 @@ def _read(memory: Memory | MemoryView, tenant: str, at: float | None, *, assista
     )
 
 
-@lru_cache(maxsize=4096)
-def stem(word: str) -> str:
-    """A rough stem of a folded English word."""
-    word = without_possessive(word)
-    if len(word) <= 3 or word.isdigit():
-        return word
-    for ending, least in (("ies", 4), ("ing", 5), ("ied", 4), ("ed", 4), ("er", 6), ("es", 5), ("s", 4)):
-        if word.endswith(ending) and len(word) - len(ending) >= least - 2 and not word.endswith("ss"):
-            word = word[: -len(ending)] + ("y" if ending in ("ies", "ied") else "")
-            break
-    if len(word) > 4 and word[-1] == word[-2] and word[-1] not in "aeiouls":
-        word = word[:-1]
-    return word[:-1] if len(word) > 3 and word[-1] == "e" else word
-
-
 def _name_words(entities: Sequence[str], speaker: str) -> frozenset[str]:
     own = frozenset(words(speaker))
     return frozenset(
@@ -213,17 +195,18 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         root = stem(bare)
         weights[root] = max(weight, weights.get(root, 0.0))
     values = values_of(folded, said, names - called)
-    if not _TIMED.isdisjoint(values) and "moved" in said and _HOMES.isdisjoint(said):
-        families.discard("home")  # a class that moved to Thursdays is nobody's flat
     if MONEY.search(folded):
         families.add("price")
     if VERSION.search(folded):
         families.add("version")
     actors, kin, owned = _actors(sentences, speaker, names)
-    stated = [words(one.casefold()) for one in sentences if not is_question(one)]
+    stated = [words(without_wishes(one.casefold())) for one in sentences if not is_question(one)]
+    each = [phrases_in(sentence) for sentence in stated]
     phrases: dict[Heard, str] = {}
-    for sentence in stated:
-        phrases = {**phrases_in(sentence), **phrases}
+    for found in each:
+        phrases = {**found, **phrases}
+    if "shift" in phrases and not _TIMED.isdisjoint(values) and "moved" in said and _HOMES.isdisjoint(said):
+        families.discard("home")  # a class that moved to Thursdays is nobody's flat
     replaced = _holders_before(sentences, speaker, names)
     heard: frozenset[Heard] = frozenset((*phrases, "handover")) if replaced else frozenset(phrases)
     return Span(
@@ -243,8 +226,10 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         once=not TRANSACTIONS.isdisjoint(said),
         role=not ROLES.isdisjoint(said),
         changed=frozenset(map(stem, changed_in(stated))),
-        replaced=frozenset(one["value"].rstrip(".,") for one in _INSTEAD.finditer(folded)),
+        replaced=frozenset(one["value"].rstrip(".,:") for one in _INSTEAD.finditer(folded)),
         left=left_in(folded),
+        aims=aims_of(stated, each),
+        wishes=is_wish(folded),
         phrases=phrases,
         written=_written(text),
     )
@@ -270,22 +255,12 @@ def _called(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]:
     return frozenset(called - others)
 
 
-def families_of(word: str, following: str = "") -> frozenset[str]:
-    """The families that a folded word is of, alone or with the word after it."""
-    families = _FAMILIES_OF.get(word, _NOBODY)
-    if not families and len(word) > _SHORTEST_PLURAL and word[-1] == "s":
-        families = _FAMILIES_OF.get(word[:-1], _NOBODY)
-    if word in FIRST_OF_TWO:
-        families |= _FAMILIES_OF.get(f"{word}_{following}", _NOBODY)
-    return families
-
-
 def _leaving(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
     """Who acts in the sentences in which somebody leaves or takes over; not Esme where "Esme's cold is gone"."""
     found: set[str] = set()
     for sentence in sentences:
         said = words(sentence.casefold())
-        if heard_in(words(sentence)) & {"leaves", "handover"}:
+        if heard_in(words(without_wishes(sentence.casefold()))) & {"leaves", "handover"}:
             owners = {
                 without_possessive(word)
                 for word, following in pairwise(said)

@@ -21,7 +21,9 @@ _TYPES: Mapping[str, str] = {
     "money": "amount of money",
     "clock": "time of day",
     "date": "date",
+    "month": "month",
     "weekday": "weekday",
+    "address": "address",
     "name": "name",
     "number": "number",
 }

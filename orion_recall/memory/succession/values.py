@@ -1,4 +1,7 @@
-"""The values that a text tells, by their type: amounts of money, times of day, dates, weekdays, names, numbers."""
+"""The values that a text tells, by type: money, times, dates, months, weekdays, addresses, names, numbers.
+
+A time of day is one of twelve hours ("at 7", "19:00" and "seven pm" are one), a date the day of a month.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from orion_recall.text.normal import without_possessive
+from orion_recall.when.vocabulary import DAY_WORDS
 
 WEEKDAYS: dict[str, str] = {
     word: day
@@ -21,6 +25,8 @@ WEEKDAYS: dict[str, str] = {
     for word in listed.split()
 }
 """The days of the week in four languages, by word."""
+TIMED = ("clock", "date", "month", "weekday")
+"""The types of values that are times."""
 _NUMBER_WORDS = {
     name: str(number)
     for number, name in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
@@ -28,20 +34,35 @@ _NUMBER_WORDS = {
 _MONTHS = "january february march april may june july august september october november december".split()
 _CLOCK = re.compile(
     r"\b(?P<hour>[01]?\d|2[0-4])(?:[:.h](?P<minute>[0-5]\d)\b|\s?(?:am|pm|o'clock|h|uhr)\b)"
-    r"|\b(?:at|until|till) (?:half past )?(?P<bare>[1-9]|1\d|2[0-4]|"
+    r"|\b(?:(?:at|until|till) |(?=half past ))(?P<half>half past )?(?P<bare>[1-9]|1\d|2[0-4]|"
     + "|".join(_NUMBER_WORDS)
     + r"|noon)\b(?! (?:euro|pound|dollar))"
 )
 MONEY = re.compile(
     r"(?:[€$£]\s?(?P<first>\d[\d.,]*))|(?P<last>\d[\d.,]*)\s?(?:€|\$|£|euros?\b|eur\b|dollars?\b|usd\b|pounds?\b|francs?\b|quid\b)"
 )
+_MONTH = "|".join((*_MONTHS, *(f"{name[:3]}" for name in _MONTHS), "sept"))
+_DAY = "|".join(DAY_WORDS)
 _DATE = re.compile(
-    r"\b(?P<day>[0-3]?\d)(?:st|nd|rd|th)?(?: of)? (?P<month>" + "|".join(_MONTHS) + r")\b"
-    r"|\b(?P<month_first>" + "|".join(_MONTHS) + r") (?P<day_last>[0-3]?\d)(?:st|nd|rd|th)?\b"
+    rf"\b(?P<day>[0-3]?\d)(?:st|nd|rd|th)?(?: of)? (?P<month>{_MONTH})\b"
+    rf"|\b(?P<month_first>{_MONTH}) (?P<day_last>[0-3]?\d)(?:st|nd|rd|th)?\b(?![:.]?\d)"
+    rf"|\b(?P<named>{_DAY}) of (?P<month_named>{_MONTH})\b"
     r"|\b(?:the|on|by|to) (?:the )?(?P<alone>[0-3]?\d)(?:st|nd|rd|th)\b"
+)
+# "May" is another word as well, and April may be a person. "Since March" tells for how long, and not when.
+_AMBIGUOUS = "april|august|june|march|may"
+_MONTH_ALONE = re.compile(
+    rf"(?<!since )\b(?P<month>{'|'.join(name for name in _MONTHS if name not in _AMBIGUOUS.split('|'))})\b"
+    rf"|\b(?:in|by|until|till|from|of|next|all|during) (?:mid[ -]|early |late )?(?P<other>{_AMBIGUOUS})\b"
+    rf"|\b(?:early|mid|late|end of)[ -](?P<part>{_AMBIGUOUS})\b"
 )
 VERSION = re.compile(
     r"(?<![\d.,€$£])\d{1,2}\.\d(?:\.\d+)?(?![\d.]|\s?(?:%|€|\$|£|euro|pound|dollar|k?m\b|kg|hour|year))"
+)
+_STREETS = "street|st|road|rd|lane|avenue|ave|square|quay|terrace|close|drive|court|gardens|boulevard|row|wharf"
+_ADDRESS = re.compile(
+    rf"\b\d{{1,4}}[a-z]?,? (?:(?:[^\W\d_]+ ){{1,2}}(?:{_STREETS})\b"
+    r"|(?:rue|avenue|boulevard|quai|via|calle) \w+(?: \w+)?)"
 )
 _NUMBER = re.compile(r"\b\d[\d.,]*\b")
 _DIGIT = re.compile(r"\d")
@@ -49,24 +70,52 @@ _DIGIT = re.compile(r"\d")
 
 def values_of(folded: str, said: Sequence[str], names: frozenset[str]) -> dict[str, frozenset[str]]:
     """The values that a text tells, by their type."""
-    found = _numbers_of(folded) if _DIGIT.search(folded) else {"clock": _clock_of(folded)}
+    found = (
+        _numbers_of(folded) if _DIGIT.search(folded) else {"clock": _clock_of(folded), "date": _dates_of(folded)}
+    )
+    found["month"] = _months_of(folded)
     found["weekday"] = {WEEKDAYS[word] for word in said if word in WEEKDAYS}
     found["name"] = set(names.intersection(map(without_possessive, said))) if names else set()
     return {kind: frozenset(values) for kind, values in found.items() if values}
 
 
+def clock_value(hour: str, minute: str = "00") -> str:
+    """A time of day as one of twelve hours: `7:00` for 7, 19 and seven."""
+    return f"{int(_NUMBER_WORDS.get(hour, hour)) % 12}:{minute}"
+
+
 def _numbers_of(folded: str) -> dict[str, set[str]]:
     """The values that are told in figures."""
-    rest = MONEY.sub(" ", _DATE.sub(" ", _CLOCK.sub(" ", folded)))
+    rest = MONEY.sub(" ", _DATE.sub(" ", _CLOCK.sub(" ", _ADDRESS.sub(" ", folded))))
     return {
+        "address": set(_ADDRESS.findall(folded)),
         "money": {(one["first"] or one["last"]).rstrip(".,") for one in MONEY.finditer(folded)},
         "clock": _clock_of(folded),
-        "date": {f"{one['day'] or one['day_last'] or one['alone']}" for one in _DATE.finditer(folded)},
+        "date": _dates_of(folded),
         "number": {one.rstrip(".,") for one in _NUMBER.findall(rest)},
     }
 
 
 def _clock_of(folded: str) -> set[str]:
     return {
-        _NUMBER_WORDS.get(one[0].removeprefix("at "), one[0].removeprefix("at ")) for one in _CLOCK.finditer(folded)
+        clock_value(
+            (one["hour"] or one["bare"]).replace("noon", "12"), one["minute"] or ("30" if one["half"] else "00")
+        )
+        for one in _CLOCK.finditer(folded)
     }
+
+
+def _dates_of(folded: str) -> set[str]:
+    """The days of months."""
+    days = (
+        one["day"] or one["day_last"] or one["alone"] or str(DAY_WORDS[one["named"]])
+        for one in _DATE.finditer(folded)
+    )
+    return {day.lstrip("0") for day in days}
+
+
+def _months_of(folded: str) -> set[str]:
+    """The first three letters of the months, with a day or without."""
+    dated = (one["month"] or one["month_first"] or one["month_named"] for one in _DATE.finditer(folded))
+    alone = (one["month"] or one["other"] or one["part"] for one in _MONTH_ALONE.finditer(folded))
+    return {month[:3] for month in (*dated, *alone) if month}

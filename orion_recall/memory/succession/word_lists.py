@@ -11,6 +11,9 @@ CueKind = Literal["change", "switch", "present", "amount", "shift", "end", "hand
 """change: another value; switch: one thing for another; present: it is so now; amount: a higher or lower value;
 shift: another time; end: it is over; handover: another person; weak: only with more."""
 
+Heard = CueKind | Literal["adds", "leaves"]
+"""What a phrase may say: a cue, an addition, or that the one who is named ends."""
+
 CUES: dict[CueKind, str] = {
     "change": """
         no _ for me | from # on | from then on | from then onwards | as from | no longer | not any more
@@ -156,6 +159,33 @@ ENDS_BEFORE = frozenset(
 )
 """Phrases whose subject stands before them: what follows is not over."""
 
+ENDS_AFTER = frozenset(
+    phrase.strip()
+    for phrase in """
+        no more | stopped | stop | quit | quits | gave up | given up | giving up | dropped | got rid of | sold
+        | cancelled | canceled | cancel | deleted | discontinued | cancelled my | unsubscribed | lost my | lost the
+    """.split("|")
+)
+"""Phrases whose object stands after them: nothing else is over."""
+
+ABSENCES = frozenset(
+    phrase.strip()
+    for phrase in """
+        can't come | can't make it | won't come | won't be coming | won't make it | won't be there | can't make the
+        | can't make half
+    """.split("|")
+)
+"""Phrases that say that somebody does not come: what he would have come to is still on."""
+
+REACHES = frozenset(
+    phrase.strip()
+    for phrase in """
+        moved to | moved into | moving to | moving into | moved over | switched to | switching to | switched over
+        | changed to | migrated to | gone over to | went over to | upgraded to | updated to | turned into
+    """.split("|")
+)
+"""Phrases of change that what is new stands after."""
+
 NEW = frozenset("new nouveau nouvelle nouvel neu neue neuer neues nuevo nueva".split())
 
 ADDITIONS = """
@@ -164,123 +194,6 @@ ADDITIONS = """
     | auch | außerdem | noch ein | noch eine | también | además
 """
 """Phrases that add something, or repeat it: nothing before is over."""
-
-FAMILIES: dict[str, str] = {
-    "home": """
-        live lives living lived flat apartment house home address street lane avenue boulevard landlord
-        roommate flatmate moved tenant rent
-    """,
-    "work": """
-        work_at works_at work_for works_for work_as works_as working_at working_for working_as worked_at job
-        employer company hired career position firm nurse nursing clinic hospital laboratory lab bakery
-    """,
-    "boss": "boss manager supervisor report reports lead leads leader head director chief chair running",
-    "workspace": "desk workspace coworking studio workplace",
-    "diet": """
-        vegetarian vegan pescatarian meat fish seafood shellfish eat eats eating diet dairy gluten lactose
-        milk sugar allergic keto
-    """,
-    "drink": "drink drinks drinking alcohol wine beer coffee tea caffeine decaf juice soda",
-    "price": """
-        price prices cost costs fee fees rate rent pay pays paid salary wage wages charge charges fare
-        membership budget euro euros dollar dollars pound pounds € $ £ daily monthly quote estimate an_hour
-        a_month a_day per_hour per_day per_month a_year ticket tickets money quoted quotes
-    """,
-    "training": """
-        rehearse rehearses rehearsal répète répétons répétition probe proben ensayo ensayamos practice
-        practise training class lesson course workshop stand-up standup
-    """,
-    "deadline": "deadline due submit submission deliver delivery finish",
-    "meeting": "meeting meet appointment call stand-up standup retro interview session consultation",
-    "bicycle": "bike bicycle cycle ride rides riding cycling frame",
-    "car": "car drive drives driving van vehicle",
-    "transport": "bus train tram metro cycle cycling walk bike drive commute",
-    "number": "number numbers line extension",
-    "editor": "editor ide edit editing cut cutting code coding program programs programme software",
-    "recorder": "recorder record recording records tape taping microphone mic",
-    "computer": "laptop computer notebook machine",
-    "camera": "camera lens photos pictures",
-    "storage": "photos backup backups cloud store stored drive",
-    "accounts": "books bookkeeping bookkeeper accounts accountant tax taxes receipts",
-    "doctor": "doctor gp physician practice",
-    "dentist": "dentist orthodontist",
-    "therapist": "therapist physio physiotherapist psychologist",
-    "dose": "mg ml tablet tablets pill pills dose medicine medication drops",
-    "hair": "hair hairdresser barber salon",
-    "school": "school kindergarten nursery university college primary",
-    "partner": """
-        girlfriend boyfriend partner married engaged single dating husband wife wedding divorced relationship
-    """,
-    "title": "called name named title renamed rename working-title",
-    "version": "version release released production deployed upgrade rolled",
-    "key": "key keys spare",
-    "secret": "password passcode code pin combination",
-    "owner": "owner owns own responsible charge maintainer maintains maintain does contact",
-    "bank": "bank account savings",
-    "music": """
-        sing sings singing alto altos soprano sopranos tenor bass choir orchestra band violin piano guitar
-        drums
-    """,
-    "sport": "gym running run marathon swim swimming football tennis training",
-    "trip": "fly flying flight trip travel travelling journey holiday holidays summer voyage",
-    "concert": "concert gig show performance recital sing sings",
-    "visit": "visit visits come comes coming guest guests stay",
-    "supplier": "supplier supplies supply buy provider insurance",
-    "shift": "shift shifts",
-    "opening": "open opens opening closes hours",
-    "thesis": "thesis adviser advisor supervisor",
-    "teacher": "teacher teaches teach tutor coach",
-    "commission": "editor producer commission commissions produce produces producing features broadcast",
-    "smoke": "smoke smokes smoking cigarettes pack",
-    "study": "study studies studying learn learning learns major",
-    "database": "database db",
-    "cleaning": "cleaner cleans cleaning",
-    "chat": "chat messenger messaging slack teams whatsapp telegram signal discord",
-    "launch": "launch launches release premiere opening wedding live",
-    "parcel": "parcel package delivery shipment arrives",
-    "office_hours": "arrive start starts starting begins begin",
-    "meal": "lunch dinner breakfast brunch",
-}
-"""Families of words for one attribute: texts that use words of one family are about the same kind of thing."""
-
-ONE_VALUED = frozenset(
-    """
-        home work boss workspace diet drink smoke price deadline bicycle car number editor recorder computer
-        accounts doctor dentist therapist dose hair school partner title version key secret owner supplier
-        shift opening thesis teacher commission database parcel training chat launch cleaning storage
-    """.split()
-)
-"""The families whose subject usually has one value at a time."""
-
-FAMILY_VALUES: dict[str, tuple[str, ...]] = {
-    "home": ("name", "number"),
-    "work": ("name",),
-    "boss": ("name",),
-    "workspace": ("name",),
-    "price": ("money", "number"),
-    "training": ("weekday", "clock", "name"),
-    "deadline": ("date", "weekday"),
-    "meeting": ("date", "weekday", "clock"),
-    "concert": ("date", "weekday"),
-    "trip": ("date", "weekday"),
-    "number": ("number",),
-    "dose": ("number",),
-    "version": ("number",),
-    "owner": ("name",),
-    "opening": ("clock",),
-    "title": ("name",),
-    "supplier": ("name",),
-    "teacher": ("name",),
-    "doctor": ("name",),
-    "dentist": ("name",),
-    "therapist": ("name",),
-    "school": ("name",),
-    "secret": ("number", "name"),
-    "parcel": ("weekday", "date"),
-    "launch": ("date", "weekday"),
-    "cleaning": ("weekday", "clock", "name"),
-}
-"""The types of the values that a family's words tell."""
 
 GENERAL_WORDS = frozenset(
     """
@@ -309,16 +222,8 @@ GENERAL_WORDS = frozenset(
 )
 """Words that say little about the subject: they count a little where two texts share them, and never alone."""
 
-NEED_A_SUBJECT = frozenset(
-    "price deadline version number secret key title owner parcel work launch transport".split()
-)
-"""Families of what many things have: two texts must share the thing as well."""
-
 TRANSACTIONS = frozenset("invoice invoices bought paid ordered order receipt bill bills sold booked signed".split())
 """Words of what happens once: such a text restates nothing, whatever number it tells."""
-
-EVENTS = frozenset("training meeting concert deadline trip parcel opening visit".split())
-"""Families of what is arranged: whoever says that it is moved, it is the same."""
 
 ROLES = frozenset(
     """

@@ -13,8 +13,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from orion_recall.memory.extraction.role_lists import PERSONS
-from orion_recall.memory.succession.reading import families_of, stem
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS, ONE_VALUED, ROLES
+from orion_recall.memory.succession.terms import families_of, stem
+from orion_recall.memory.succession.values import TIMED
+from orion_recall.memory.succession.wishes import asks_for_wishes
+from orion_recall.memory.succession.word_families import ONE_VALUED
+from orion_recall.memory.succession.word_lists import GENERAL_WORDS, ROLES
 from orion_recall.recall.ranking.reading import MemoryReading, Said, reading_of
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
@@ -28,7 +31,7 @@ _GENERAL_WEIGHT = 0.5
 _MOSTLY = 0.5
 _NOBODY: frozenset[str] = frozenset()
 _KIN = frozenset(map(stem, PERSONS))
-_TIMES = frozenset(("clock", "date", "weekday"))
+_TIMES = frozenset(TIMED)
 _AMOUNTS = frozenset(("money", "number"))
 _KINDS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
     (re.compile(r"\b(?:when|what time|what day|which days?|what date|until when|how late)\b"), _TIMES),
@@ -104,8 +107,20 @@ class AskedChanges:
     def __init__(self, asked: str) -> None:
         self.asked = asked
         self._elements = _Elements(elements(asked) if asked else ())
+        self._asks_wishes = asks_for_wishes(asked)
         self._compared: dict[int, _Compared] = {}
         self._shares: dict[tuple[int, int], float] = {}
+
+    @property
+    def asks_person(self) -> bool:
+        """Whether it asks for a person."""
+        return _asks_for_person(self.asked)
+
+    def is_answered_by(self, older: ScoredCandidate, newer: ScoredCandidate) -> bool:
+        """Whether the newer memory tells a value of the type asked for, as the older one does, or a change."""
+        one, two = self._of(older).reading.whole, self._of(newer).reading.whole
+        kinds = [each for each in self._elements.each if each.kinds]
+        return two.decides or all(each.is_in(two) or not each.is_in(one) for each in kinds)
 
     def share(self, older: ScoredCandidate, newer: ScoredCandidate) -> float:
         """How far what the question finds in the older memory is what the newer one changes, from 0 to 1.
@@ -137,8 +152,10 @@ class AskedChanges:
 
     def _share(self, older: _Compared, newer: _Compared) -> float:
         old, new = older.reading, newer.reading
-        if new.whole.hands_over and not _asks_for_person(self.asked):
+        if new.whole.hands_over and not self.asks_person:
             return 0.0
+        if self._asks_wishes and old.whole.is_wish and not new.whole.is_wish:
+            return 0.0  # what came of it is not what was wished
         # Whom both are about tells nothing, as long as the question asks for something of him.
         about = [one for one in newer.stems if one in _KIN or one in old.names]
         found = (older.found - self._elements.of_stems(about) if about else older.found) or older.found

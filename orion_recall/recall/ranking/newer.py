@@ -15,13 +15,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from orion_recall.memory.succession.reading import stem
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS, ONE_VALUED
+from orion_recall.memory.succession.terms import stem
+from orion_recall.memory.succession.values import TIMED
+from orion_recall.memory.succession.wishes import asks_for_wishes
+from orion_recall.memory.succession.word_families import ONE_VALUED
+from orion_recall.memory.succession.word_lists import GENERAL_WORDS
 from orion_recall.recall.ranking.changed_part import AskedChanges
 from orion_recall.recall.ranking.reading import READ_CHARS, Said, reading_of
-from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.scoring.candidates import ScoredCandidate, ValueAsked
 from orion_recall.text.normal import is_question, words
 from orion_recall.values import Question
 
@@ -44,7 +47,7 @@ _NAME_WEIGHT = 1.5
 _SAME_FORM = 1.0
 _LEAST_DIGITS = 3
 _MOST_MOVED = 3
-_TIMES: Final = frozenset(("clock", "date", "weekday"))
+_TIMES: Final = frozenset(TIMED)
 _AMOUNTS: Final = frozenset(("money", "number"))
 _NUMBERS: Final = frozenset(("number",))
 _NO_KINDS: Final[frozenset[str]] = frozenset()
@@ -57,8 +60,18 @@ _ASKS_AMOUNT: Final = re.compile(
 _ASKS_NUMBER: Final = re.compile(r"\b(?:code|pin|number|room|extension|combination|version)\b")
 
 
-def newer_alike(scored: Sequence[ScoredCandidate], changes: AskedChanges, *, now: float) -> dict[int, float]:
-    """The better scores of newer memories by key: they pass older ones that they are alike enough to."""
+class Lift(NamedTuple):
+    """The better score of a newer memory, and the older one that it is alike to."""
+
+    score: float
+    over: ScoredCandidate
+
+
+def newer_alike(scored: Sequence[ScoredCandidate], changes: AskedChanges, *, now: float) -> dict[int, Lift]:
+    """The better scores of newer memories by key: they pass older ones that they are alike enough to.
+
+    A wish is not preferred to what is so; a decision is to the wish before it, unless wishes are asked for.
+    """
     best = [
         item for item in scored[:_MOST_ALIKE] if len(item.memory.text) <= MOST_STATED and _states(item, until=now)
     ]
@@ -68,23 +81,29 @@ def newer_alike(scored: Sequence[ScoredCandidate], changes: AskedChanges, *, now
     weights = _weights(read)
     sizes = [_weight_of(said.stems, said.families, weights) for said in read]
     times = [(item.memory.ts or 0.0, item.memory.session_id) for item in best]  # `_states` leaves out undated ones
-    found: dict[int, float] = {}
+    wishes_count = asks_for_wishes(changes.asked)
+    found: dict[int, Lift] = {}
     for place, older in enumerate(best):
         least, (began, session), one = _LEAST_SHARE * older.score, times[place], read[place]
         for other in range(place + 1, len(best)):
             newer, (later, of_newer) = best[other], times[other]
             if newer.score < least or later <= began or (of_newer is not None and of_newer == session):
                 continue
-            if speaks_less_of(older, newer):
-                continue
             two = read[other]
+            if speaks_less_of(older, newer) or (two.is_wish and not one.is_wish and not wishes_count):
+                continue
             shared = _weight_of(two.stems & one.stems, two.families & one.families, weights)
             likeness = shared / (min(sizes[place], sizes[other]) or 1.0)
             if likeness < _LEAST_ALIKE or not changes.share(older, newer):
                 continue
-            score = min(older.score + 1e-6, newer.score + _MARGIN * likeness)
+            if not changes.is_answered_by(older, newer):
+                continue
+            score = older.score + 1e-6
+            if wishes_count or not one.is_wish or not two.decides:
+                score = min(score, newer.score + _MARGIN * likeness)
             key = newer.candidate.key
-            found[key] = max(score, found.get(key, newer.score))
+            if score > (found[key].score if key in found else newer.score):
+                found[key] = Lift(score, older)
     return found
 
 
@@ -128,6 +147,12 @@ def asked_kinds(question: Question) -> frozenset[str]:
     if question.answer_type.number or _ASKS_AMOUNT.search(folded):
         return _AMOUNTS
     return _NUMBERS if _ASKS_NUMBER.search(folded) else _NO_KINDS
+
+
+def kind_asked(question: Question) -> ValueAsked:
+    """What the question asks for, of those that `asked_kinds` tells apart."""
+    kinds = asked_kinds(question)
+    return "time" if kinds is _TIMES else "amount" if kinds is _AMOUNTS else "number"
 
 
 def newer_values(ranked: Sequence[ScoredCandidate], question: Question) -> tuple[ScoredCandidate, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from orion_recall.memory.succession.reasons import other_values
+from orion_recall.memory.succession.values import TIMED
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
 from orion_recall.recall.ranking.reading import reading_of
@@ -16,7 +18,8 @@ _AS_SURE = 0.15
 """Confidences that differ by less say the same: of two changes the first one ended what was before."""
 _VALUE = frozenset(("value",))
 _OTHER_THAN_DATES = frozenset(("clock", "weekday", "money", "number"))
-_TIMES = frozenset(("clock", "date", "weekday"))
+_TIMES = frozenset(TIMED)
+_OF_VALUES: frozenset[str] = frozenset(("shift", "amount"))
 
 
 def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float) -> tuple[SuccessionLink, ...]:
@@ -27,6 +30,15 @@ def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float)
 def cues_of(link: SuccessionLink) -> frozenset[str]:
     """The cues of change that a link was recognised by: those before the colon of its reason."""
     return frozenset(link.reason.partition(":")[0].split("/")) - {"weak", "present"}
+
+
+def share_changed(
+    asking: AskedChanges, older: ScoredCandidate, newer: ScoredCandidate, link: SuccessionLink
+) -> float:
+    """How far the succession changes what is asked: another time or amount does not change who somebody is."""
+    if asking.asks_person and (cues := cues_of(link)) and cues <= _OF_VALUES:
+        return 0.0
+    return asking.share(older, newer)
 
 
 def marked(
@@ -42,14 +54,7 @@ def marked(
     found = [*ranked]
     for place, item in enumerate(ranked):
         if item.memory.succeeded_by and (by := _outdated_by(item, there, settings, now, asking)) is not None:
-            found[place] = ScoredCandidate(
-                candidate=item.candidate,
-                memory=item.memory,
-                score=item.score,
-                parts=item.parts,
-                weights=item.weights,
-                outdated=by,
-            )
+            found[place] = replace(item, outdated=by)
     return found
 
 
@@ -77,7 +82,7 @@ def _outdated_by(
     found = [
         Outdated(_begin(item.memory, newer.memory, link), link, newer.memory)
         for link in links_in_force(item.memory.succeeded_by, now=now, least=settings.min_confidence)
-        if (newer := there.get(link.key)) is not None and asking.share(item, newer)
+        if (newer := there.get(link.key)) is not None and share_changed(asking, item, newer, link)
     ]
     if not found:
         return None

@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 from orion_recall.memory.succession.clauses import Heard, heard_in
 from orion_recall.memory.succession.posts import hands_a_post_over
-from orion_recall.memory.succession.reading import FIRST_OF_TWO, families_of, stem
-from orion_recall.memory.succession.values import values_of
-from orion_recall.memory.succession.word_lists import FAMILIES, GENERAL_WORDS, GREETINGS
+from orion_recall.memory.succession.terms import FIRST_OF_TWO, families_of, stem
+from orion_recall.memory.succession.values import TIMED, values_of
+from orion_recall.memory.succession.wishes import DECISIONS, is_wish, without_wishes
+from orion_recall.memory.succession.word_families import FAMILIES
+from orion_recall.memory.succession.word_lists import GENERAL_WORDS, GREETINGS
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 from orion_recall.values import MemoryView
 
@@ -29,8 +31,9 @@ _EXCLAMATION = 2
 _SHORTEST = 3
 _NOBODY: frozenset[str] = frozenset()
 _HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
-_TIMES = frozenset(("clock", "date", "weekday"))
+_TIMES = frozenset(TIMED)
 _NEWS: frozenset[Heard] = frozenset(("change", "switch", "present", "amount", "shift"))
+_DECIDED: frozenset[Heard] = frozenset(("change", "switch", "amount", "shift", "end", "handover"))
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
 _CLAUSE_END = re.compile(
     r"(?<=[.!?;])\s+|\n+|(?:,|,? (?:and|but|while|so)) (?=(?:I|he|she|we|they|it|you)(?:'\w+)? \w)", re.IGNORECASE
@@ -66,7 +69,8 @@ class Said:
             if begins_pair and place < len(self._words):
                 families |= families_of(self._words[place - 1], self._words[place])
         stems.discard("")
-        if "home" in families and "moved" in self._words and _HOMES.isdisjoint(self._words) and self.kinds & _TIMES:
+        is_moved = "home" in families and "moved" in self._words and _HOMES.isdisjoint(self._words)
+        if is_moved and self.kinds & _TIMES and "shift" in self._heard:
             families.discard("home")  # a class that moved to Thursdays is nobody's flat
         self.stems, self.families = frozenset(stems), frozenset(families)
 
@@ -102,8 +106,18 @@ class Said:
         return by_phrase or hands_a_post_over(self._words)
 
     @cached_property
+    def is_wish(self) -> bool:
+        """Whether it tells a wish, and no change beside it."""
+        return is_wish(self._folded) and _DECIDED.isdisjoint(self._heard)
+
+    @property
+    def decides(self) -> bool:
+        """Whether it tells a change or a decision."""
+        return not (_DECIDED.isdisjoint(self._heard) and DECISIONS.isdisjoint(self._words))
+
+    @cached_property
     def _heard(self) -> frozenset[Heard]:
-        return heard_in(self._words)
+        return heard_in(words(without_wishes(self._folded)))
 
     def __len__(self) -> int:
         """How many words it has."""

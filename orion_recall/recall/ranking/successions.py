@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
-from orion_recall.recall.ranking.newer import MOST_STATED, newer_alike, speaks_less_of
-from orion_recall.recall.ranking.outdated import cues_of, links_in_force, marked
+from orion_recall.recall.ranking.newer import MOST_STATED, Lift, newer_alike, speaks_less_of
+from orion_recall.recall.ranking.outdated import cues_of, links_in_force, marked, share_changed
 from orion_recall.recall.ranking.score import combine, in_order
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.scoring.candidates import Candidate, NewerThan, ScoredCandidate
 from orion_recall.values import MemoryView, SuccessionLink, Tense
 
 MOST_FETCHED = 12
@@ -79,7 +79,8 @@ def with_successions(
         by_key = _in_time_order(by_key, settings, now)
         return marked(in_order(by_key.values()), by_key, settings, now, AskedChanges(""))
     asking = AskedChanges("" if wants_all else asked)  # in a list whatever has changed
-    lifted = newer_alike(scored, asking, now=now) if asking.asked else {}
+    lifts = newer_alike(scored, asking, now=now) if asking.asked else {}
+    lifted = {key: lift.score for key, lift in lifts.items()}
     halved = _with_moved_times(by_key, settings, now) if wants_all else {}
     linked = [item for item in scored[:MOST_SUCCEEDED] if item.memory.succeeded_by]
     if not linked and not lifted and not halved:
@@ -94,7 +95,9 @@ def with_successions(
     )
     changed = {*lifted, *taking.run(linked)}
     # Only then those of another time, so that what tells none of its own has taken the place of what it moved.
-    by_key |= {key: moved(by_key[key], taking.scores[key]) for key in changed}
+    by_key |= {
+        key: moved(by_key[key], taking.scores[key], _reason(taking.scores[key], lifts.get(key))) for key in changed
+    }
     by_key |= {key: item for key, item in halved.items() if key not in changed}
     return marked(in_order(by_key.values()), by_key, settings, now, asking)
 
@@ -156,7 +159,7 @@ class _TakingOver:
         """
         key, own, theirs = older.candidate.key, self._score(link.key), self._score(older.candidate.key)
         best = theirs if carried >= 1.0 else older.score + carried * (theirs - older.score)
-        if own > best or not (changed := self.asking.share(older, newer)):
+        if own > best or not (changed := share_changed(self.asking, older, newer, link)):
             return
         if link.confidence < self.settings.min_confidence:
             yield link.key, own + self.settings.likeness * link.confidence * (best - own)
@@ -167,6 +170,15 @@ class _TakingOver:
         if carried >= 1.0 and link.confidence * changed >= _SURE:
             yield key, min(best, meeting - STEP)
         yield link.key, min(1.0, meeting + STEP + _OWN_SHARE * own * (1 - meeting))
+
+
+def _reason(score: float, lift: Lift | None) -> NewerThan | None:
+    """Why it has moved, where it is the lift that gives it its score."""
+    return (
+        None
+        if lift is None or score != lift.score
+        else NewerThan(lift.over.candidate.key, lift.over.memory.id, "alike")
+    )
 
 
 def _rounded(score: float) -> float:
@@ -196,8 +208,11 @@ def _with_moved_times(
     return changed
 
 
-def moved(item: ScoredCandidate, score: float) -> ScoredCandidate:
-    """The item with another score, to 6 digits: the part `succession` is 1 or 0, with the weight that gives it."""
+def moved(item: ScoredCandidate, score: float, newer_than: NewerThan | None = None) -> ScoredCandidate:
+    """The item with another score, to 6 digits: the part `succession` is 1 or 0, with the weight that gives it.
+
+    `newer_than` is why, where it is no succession.
+    """
     parts, weights = dict(item.parts.items()), dict(item.weights)
     parts.pop(PART, None)
     weights.pop(PART, None)
@@ -212,6 +227,7 @@ def moved(item: ScoredCandidate, score: float) -> ScoredCandidate:
         parts=parts,
         weights=weights,
         outdated=item.outdated,
+        newer_than=newer_than or item.newer_than,
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orion_recall.profile.sections import Succession
-from orion_recall.recall.ranking.newer import newer_values
+from orion_recall.recall.ranking.newer import kind_asked, newer_values
 from orion_recall.recall.ranking.score import in_order
 from orion_recall.recall.ranking.successions import STEP, moved, with_successions
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.scoring.candidates import NewerThan, ScoredCandidate
 from orion_recall.values import Question
 
 
@@ -30,8 +30,9 @@ def with_newer_values(
     """The candidates, best first, those that tell a newer value than the first one before it."""
     if settings.outdated == "keep" or not (newer := newer_values(ranked, question)):
         return ranked
-    best = ranked[0].score
+    first, best = ranked[0], ranked[0].score
+    why = NewerThan(first.candidate.key, first.memory.id, kind_asked(question))
     scores = {item.candidate.key: best + (len(newer) - place) * STEP for place, item in enumerate(newer)}
     return in_order(
-        moved(item, scores[item.candidate.key]) if item.candidate.key in scores else item for item in ranked
+        moved(item, scores[item.candidate.key], why) if item.candidate.key in scores else item for item in ranked
     )

@@ -22,6 +22,12 @@ FOUND_BY: dict[str, str] = {
     "rdf": "in the graph",
     "sql_timeline": "in the timeline",
 }
+_NEWER: dict[str, str] = {
+    "alike": "it is newer than {}, and both have much in common",
+    "time": "it says something new, shares rare words with the older {}, and tells another time",
+    "amount": "it says something new, shares rare words with the older {}, and tells another amount",
+    "number": "it says something new, shares rare words with the older {}, and tells another number",
+}
 _HOUR, _DAY = 3600.0, 86_400.0
 # Scores are equal to 1e-6.
 _SAME = 5e-7
@@ -114,9 +120,12 @@ def _succession(
     """What outdates it, and what it succeeds, the surest; a likeness alone where it `has_moved` the memory."""
     told = [] if item.outdated is None else [_outdated(item.outdated, now, may_name)]
     links = [one for one in item.memory.succeeds if may_name(one.key)]
+    than = item.newer_than
+    if has_moved and than is not None and may_name(than.key) and not any(_is_sure(one) for one in links):
+        told.append(_NEWER[than.how].format(one_line(than.id)))
     if (older := max((one for one in links if _is_sure(one)), key=_confidence, default=None)) is not None:
         told.append(f"it succeeds {one_line(older.id)} ({_why(older)})")
-    elif has_moved and len(links) == 1:  # of several likenesses it is not known which one it was
+    elif has_moved and len(links) == 1 and than is None:  # of several likenesses it is not known which one it was
         told.append(f"it may say something newer than {one_line(links[0].id)} ({_why(links[0])})")
     return told
 

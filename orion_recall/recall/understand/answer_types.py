@@ -26,6 +26,13 @@ _ASKS_NAME: Final = re.compile(
        | \bwhat\s+(?:\w+\s+)?(?:(?:kind|type|sort)s?\s+of\s+(?:\w+\s+)?)?(?:{"|".join(_NAMED)})s?\b""",
     re.VERBOSE | re.IGNORECASE,
 )
+_ASKS_PLACE: Final = re.compile(r"\bwhere\b", re.IGNORECASE)
+_ASKS_PERSON: Final = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
+_ASKS_HOME: Final = re.compile(
+    r"\bwhere\b.*\b(?:lives?|living|lived|resides?|home)\b"
+    r"|\bwhat\b.*(?:\b(?:my|our|his|her|their|new|home|postal)|\w['’]s)\s+address\b",
+    re.IGNORECASE,
+)
 _ASKS_NUMBER: Final = re.compile(r"\bhow\s+(?:many|much|long|old|often|far|big|tall|high|heavy)\b", re.IGNORECASE)
 
 
@@ -33,7 +40,10 @@ def answer_type(text: str, words: Sequence[str], *, language: Language, known: S
     """The answer type; `words` are those of the question, folded, and `known` those of names already known."""
     if language != "english":
         return ANY_TYPE
-    name, number = _ASKS_NAME.search(text) is not None, _ASKS_NUMBER.search(text) is not None
+    home = _ASKS_HOME.search(text) is not None
+    name, number = home or _ASKS_NAME.search(text) is not None, _ASKS_NUMBER.search(text) is not None
     if not name:
         return AnswerType(number=number) if number else ANY_TYPE
-    return AnswerType(name=True, number=number, known=frozenset(map(without_possessive, words)) | known)
+    place = _ASKS_PLACE.search(text) is not None and _ASKS_PERSON.search(text) is None
+    known = frozenset(map(without_possessive, words)) | known
+    return AnswerType(name=True, number=number, place=place, home=home, known=known)

@@ -26,9 +26,9 @@ def better(*items: ScoredCandidate) -> set[int]:
 def test_the_newer_of_two_that_are_alike_passes_a_near_older_one() -> None:
     old = item("old", OLD, 0.8, day=1)
     found = newer_alike([old, item("new", NEW, 0.75, day=9)], AskedChanges(ASKED), now=NOW)
-    assert found[key("new")] > 0.8
+    assert found[key("new")].score > 0.8
     far = newer_alike([old, item("new", NEW, 0.55, day=9)], AskedChanges(ASKED), now=NOW)
-    assert 0.55 < far[key("new")] < 0.8
+    assert 0.55 < far[key("new")].score < 0.8
 
 
 def test_what_is_not_alike_is_not_better_for_being_young() -> None:
@@ -51,3 +51,30 @@ def test_chatter_and_questions_and_the_words_of_others_are_not_preferred() -> No
     assert better(old, item("new", NEW, 0.7, day=9, parts={"speaker": 1.0})) == {key("new")}
     user = item("old", OLD, 0.8, day=1, parts={"role": 1.0})
     assert better(user, item("new", NEW, 0.7, day=9, parts={"role": 0.0})) == set(), "an assistant's summary"
+
+
+WISH, FACT = "I'd like a night porter with a number of his own.", "The night porter has the number 0113 90."
+
+
+def test_a_wish_is_not_preferred_to_what_is_so() -> None:
+    fact = item("fact", FACT, 0.8, day=1)
+    assert better(fact, item("wish", WISH, 0.75, day=9)) == set()
+    assert better(fact, item("again", "The night porter: 0113 55 is his number.", 0.75, day=9)) == {key("again")}
+
+
+def test_a_decision_passes_the_wish_before_it_unless_wishes_are_asked_for() -> None:
+    wish = item("wish", WISH, 0.8, day=1)
+    decision = item("decision", "We hired a night porter with a number of his own.", 0.5, day=9)
+    found = newer_alike([wish, decision], AskedChanges(ASKED), now=NOW)
+    assert found[key("decision")].score > 0.8
+    assert found[key("decision")].over is wish
+    assert newer_alike([wish, decision], AskedChanges("Which night porter would I like?"), now=NOW) == {}
+
+
+def test_what_tells_no_time_is_not_preferred_where_a_time_is_asked_for() -> None:
+    changes = AskedChanges("When is the quiz at the Lamb?")
+    timed = item("timed", "The quiz at the Lamb is on Tuesdays.", 0.8, day=1)
+    plain = item("plain", "The quiz at the Lamb was fun.", 0.75, day=9)
+    later = item("later", "The quiz at the Lamb is on Fridays.", 0.75, day=9)
+    assert newer_alike([timed, plain], changes, now=NOW) == {}
+    assert set(newer_alike([timed, later], changes, now=NOW)) == {key("later")}

@@ -272,6 +272,21 @@ def test_a_question_prefers_texts_that_give_what_it_asks_for(part: str, asked: A
         assert all(part not in item.parts for item in off)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "place"),
+    [
+        (AnswerType(name=True, place=True), "It stands at the Birkenhof."),
+        (AnswerType(name=True, place=True, home=True), "We moved to 9 Mill Lane."),
+    ],
+)
+def test_a_question_for_a_place_prefers_texts_with_a_place_to_those_with_a_person(wanted: AnswerType, place: str):
+    pair = [candidate("a", text="The landlady is Mrs Idowu."), candidate("b", text=place)]
+    made = score_candidates(
+        pair, profile(ranking={"fusion": 0.5, "tells_name": 0.2}), QueryFacts(now=NOW, answer_type=wanted)
+    )
+    assert [(item.memory.id, item.parts["tells_name"]) for item in made] == [("b", 1.0), ("a", 0.0)]
+
+
 def test_what_says_something_is_preferred_to_what_asks():
     pair = [candidate("a", text="Is the crane broken?"), candidate("b", text="The crane is broken.")]
     made = score_candidates(pair, profile(ranking={"fusion": 0.5, "asks_nothing": 0.2}), QueryFacts(now=NOW))

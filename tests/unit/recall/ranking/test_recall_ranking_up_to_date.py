@@ -7,7 +7,7 @@ import pytest
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.newer import asked_kinds
 from orion_recall.recall.ranking.up_to_date import with_newer_values
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.scoring.candidates import Candidate, NewerThan, ScoredCandidate
 from orion_recall.values import AnswerType, Question, QuestionTime, Tense
 from tests.samples.recall_fakes import NOW, key, view
 
@@ -68,6 +68,8 @@ def test_a_newer_date_of_the_same_thing_is_first_though_it_repeats_no_word_of_th
     other = item("other", "Bread is ready on 7 March now.", 0.5, day=5)
     found = with_newer_values([signed, other, called], WHEN, MARK)
     assert [one.memory.id for one in found] == ["called", "signed", "other"]
+    assert found[0].newer_than == NewerThan(signed.candidate.key, "signed", "time")
+    assert found[1].newer_than is None
     total = sum(found[0].parts[name] * weight for name, weight in found[0].weights.items())
     assert total / sum(found[0].weights.values()) == pytest.approx(found[0].score, abs=1e-6)
 
@@ -112,7 +114,7 @@ def test_the_part_of_a_long_memory_that_the_question_asks_for_must_tell_the_valu
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
-        ("What time is rehearsal?", {"clock", "date", "weekday"}),
+        ("What time is rehearsal?", {"clock", "date", "month", "weekday"}),
         ("What does a loaf cost?", {"money", "number"}),
         ("Which room is Ma in?", {"number"}),
         ("Who is my boss?", set[str]()),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ from orion_recall.recall.bundle.selection import SelectedItem, Selection
 from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.recall.report.explain_words import ordinal, why_first
-from orion_recall.scoring.candidates import Outdated, ScoredCandidate
+from orion_recall.scoring.candidates import NewerThan, Outdated, ScoredCandidate
 from orion_recall.values import SourceName, SuccessionLink
 from tests.samples.recall_fakes import NOW, scored
 
@@ -39,10 +40,15 @@ def item(
     return replace(made, parts=parts, weights=WEIGHTS, score=combine(parts, WEIGHTS))
 
 
-def why(*items: ScoredCandidate, layers: dict[int, str] | None = None, asker: str | None = None) -> list[str]:
+def why(
+    *items: ScoredCandidate,
+    layers: dict[int, str] | None = None,
+    asker: str | None = None,
+    may_name: Callable[[int], bool] = lambda _: True,
+) -> list[str]:
     kept = tuple(SelectedItem(scored=one, snippet="", line="", tokens=0) for one in items)
     selection = Selection(items=kept, tokens=0, dropped={})
-    return why_first(selection, score_shares, layers or {}, now=NOW, may_name=lambda _: True, asker=asker)
+    return why_first(selection, score_shares, layers or {}, now=NOW, may_name=may_name, asker=asker)
 
 
 def test_why_an_item_is_first_and_by_how_much():
@@ -136,6 +142,26 @@ def test_a_memory_that_leads_the_one_it_succeeds_says_so():
     link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
     old = item("m2", {"fusion": 0.5, "succession": 0.0}, succeeded_by=(link,))
     assert why(new, old)[0].endswith("most of all by succeeding it.")
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("alike", "it is newer than m1, and both have much in common"),
+        ("time", "it says something new, shares rare words with the older m1, and tells another time"),
+    ],
+)
+def test_why_a_memory_moved_is_told_where_no_succession_is_known(how: Any, words: str):
+    moved = replace(item("m2", {"fusion": 0.5, "succession": 0.5}), newer_than=NewerThan(7, "m1", how))
+    (first, *_) = why(moved)
+    assert words in first
+    (first, *_) = why(moved, may_name=lambda _: False)
+    assert "m1" not in first
+    link = SuccessionLink(key=7, id="m1", confidence=0.9, at=NOW, by="rule", reason='end: it says "sold"')
+    memory = moved.memory._replace(succeeds=(link,))
+    (first, *_) = why(replace(moved, memory=memory))
+    assert words not in first, "the succession says it"
+    assert "it succeeds m1" in first
 
 
 def test_a_memory_without_a_session_leads_by_how_well_it_was_found():

@@ -39,3 +39,22 @@ def test_small_words_tell_what_a_question_asks_for(text: str, name: bool, number
     found = asked(text)
     assert (found.name, found.number) == (name, number)
     assert (found == ANY_TYPE) is (not name and not number)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "home"),
+    [
+        ("Where does Bo live these days?", True, True),
+        ("What is Bo's address?", False, True),
+        ("Where is the crane?", True, False),
+        ("Who lives where the crane is?", False, False),
+    ],
+)
+def test_a_question_may_ask_for_a_place_or_a_home(text: str, place: bool, home: bool):
+    found = asked(text)
+    assert (found.place, found.home) == (place, home)
+    assert found.name
+
+
+def test_to_address_something_asks_for_no_home():
+    assert not asked("What troubles does Bo have, and how does he address them?").home

@@ -1,0 +1,53 @@
+"""Wishes and considerations, which state nothing: "I'd like to sell the van", "maybe we should move".
+
+English, as data. What is wished is cut out of a text up to the end of its clause, before changes are looked for.
+"""
+
+from __future__ import annotations
+
+import re
+
+from orion_recall.text.normal import words
+
+_WISHES = """
+    i'd like | we'd like | i would like | we would like | would like to | i'd love | we'd love | would love |
+    i'd rather | we'd rather | i'd prefer | we'd prefer | i wish | we wish | he wishes | she wishes | they wish
+    | if only | maybe i should | maybe we should | perhaps i should | perhaps we should | maybe i'll | maybe
+    we'll | perhaps i'll | perhaps we'll | i should | we should | i ought to | we ought to | i really should |
+    we really should | might | thinking about | thinking of | think about | think of | thought about | thought
+    of | toying with | considering | dreaming of | dreaming about | dream of | dream about | hope to | hopes to
+    | hoping to | want to | wants to | wanted to | would be nice | would be great | wouldn't mind | what if |
+    could imagine | tempted to | how about | what about | wondering about | wondering whether | wondering if |
+    wonder whether | wonder if | we could also | we could just | we could maybe | i could also | i could maybe |
+    maybe we could | maybe i could
+"""
+_WISHING = frozenset(
+    "want wants wanting wish wishes wished dream dreams dreaming hope hopes hoping would should might could "
+    "considering thinking idea ideas someday".split()
+)
+"""Words of a question that asks for wishes."""
+DECISIONS = frozenset(
+    "decided decide decision settled signed booked bought ordered paid chose chosen confirmed picked hired joined "
+    "started enrolled registered got agreed done".split()
+)
+"""Words by which a wish has become more than that, or less."""
+_LISTED = sorted((" ".join(one.split()) for one in _WISHES.split("|")), key=len, reverse=True)
+_WISH = re.compile(
+    r"(?<![\w'])(?<!n't )(?<!not )(?<!never )(?:" + "|".join(map(re.escape, _LISTED)) + r")(?![\w'])"
+    r".*?(?=[.;:!?\n]|,? (?:but|so|and) (?:i|we|he|she|they|it|now)\b|$)"
+)
+
+
+def without_wishes(folded: str) -> str:
+    """The folded text without its wishes; what was decided beside them stays."""
+    return _WISH.sub(" ", folded)
+
+
+def is_wish(folded: str) -> bool:
+    """Whether the folded text tells a wish."""
+    return _WISH.search(folded) is not None
+
+
+def asks_for_wishes(question: str) -> bool:
+    """Whether a question asks for what is wished or considered."""
+    return not _WISHING.isdisjoint(words(question))
