@@ -17,7 +17,7 @@ from orion_recall.errors import AnotherRecordsCopy, DiskShort, EngineError, Mode
 from orion_recall.interfaces import IdentifiedCopy, Prepares, Projection, SwappedCopy
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.writer_lock import WriterLock
-from orion_recall.tasks import sleep
+from orion_recall.tasks import outcomes, sleep
 from orion_recall.values import Change
 
 log = logging.getLogger("orion_recall.memory")
@@ -296,15 +296,15 @@ class PagePrefetch:
         self._preparing, self._ready = None, asyncio.Queue(1)
 
     async def _prepare_all(self, projection: Prepares, after: int, head: int) -> None:
-        try:
-            async with contextlib.aclosing(self._pages(after, head)) as pages:
-                async for page in pages:
-                    await projection.prepare(page)
-                    await self._ready.put(page)
-        except Exception as error:  # noqa: BLE001 (raised where the page is asked for)
-            await self._ready.put(error)
-        else:
-            await self._ready.put(None)
+        # An error is raised where the page is asked for.
+        (ended,) = await outcomes("pages were not prepared", self._prepare_pages(projection, after, head))
+        await self._ready.put(ended)
+
+    async def _prepare_pages(self, projection: Prepares, after: int, head: int) -> None:
+        async with contextlib.aclosing(self._pages(after, head)) as pages:
+            async for page in pages:
+                await projection.prepare(page)
+                await self._ready.put(page)
 
     async def _pages(self, after: int, head: int) -> AsyncGenerator[list[Change]]:
         """The pages after a position; the next one is read while the last one that was given is in use."""

@@ -59,7 +59,7 @@ class Copy:
             raise ModelError("the model is away")
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        for _ in range(3):  # an engine takes a while
+        for _ in range(20):  # an engine takes a while
             await asyncio.sleep(0)
         self.steps.append(("apply", changes[-1].position))
         self.position = changes[-1].position
