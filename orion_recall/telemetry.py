@@ -116,6 +116,7 @@ INSTRUMENTATION = "orion_recall"
 _PROPAGATOR = TraceContextTextMapPropagator()
 _W3C = ("traceparent", "tracestate")
 _IDS = RandomIdGenerator()
+_NO_TRACE = Context()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +146,16 @@ def continue_trace(
     recorded: the span only has ids to propagate.
     """
     carrier = carrier or {}
+    goes_on = tracer is not None or "traceparent" in carrier
+    if not goes_on:  # nothing to go on with: the ids are for our own log
+        span = _unrecorded(_NO_TRACE)
+        return Continued(span=span, trace=carrier, trace_id=format_trace_id(span.get_span_context().trace_id))
     given = {str(name): value for name, value in carrier.items() if isinstance(value, str)}
     context = _PROPAGATOR.extract(given)
     span = tracer.start_span(name, context) if tracer is not None else _unrecorded(context)
     onwards: dict[str, str] = {}
     _PROPAGATOR.inject(onwards, context=trace.set_span_in_context(span))
-    goes_on = tracer is not None or "traceparent" in carrier
-    told = {name: value for name, value in carrier.items() if name not in _W3C} | onwards if goes_on else carrier
+    told = {name: value for name, value in carrier.items() if name not in _W3C} | onwards
     trace_id = format_trace_id(span.get_span_context().trace_id)
     return Continued(span=span, trace=told, trace_id=trace_id)
 

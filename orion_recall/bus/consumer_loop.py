@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
@@ -24,8 +24,6 @@ from orion_recall.tasks import sleep
 
 log = logging.getLogger("orion_recall.bus")
 _GRACE_S = 2.0
-# How often is read while all slots are taken. Workers with free slots block in their reads and come first.
-_AHEAD_EVERY_S = 0.02
 _MOST_AHEAD = 64
 # So many answers to what was turned away may be on their way to the bus: it is read no faster than it takes them.
 _MOST_TURNING = 256
@@ -75,6 +73,11 @@ class EntryQueue(Protocol):
         """What is next: to be handled, or turned away; None when nothing waits."""
         ...
 
+    @property
+    def pause_s(self) -> float:
+        """Seconds until more is read while all slots are taken."""
+        ...
+
     def ended(self, seconds: float, *, is_busy: bool) -> None:
         """Hear that handling one took so long; `is_busy`: all slots were taken until then."""
         ...
@@ -102,7 +105,7 @@ class ConsumerLoop:
     """Hands every entry of a reader to `handle`, which acknowledges it or raises.
 
     An entry whose handler raised stays pending, is claimed again, and in the end is poison. With a `queue`, what it
-    turns away is handed to `turn_away`, which acknowledges it as well.
+    turns away is handed to `turn_away`, which acknowledges it as well: all at once what one read brought.
     """
 
     def __init__(
@@ -112,14 +115,14 @@ class ConsumerLoop:
         limits: ConsumerLimits,
         *,
         queue: EntryQueue | None = None,
-        turn_away: Callable[[Entry, Overloaded], Coroutine[Any, Any, None]] | None = None,
+        turn_away: Callable[[Sequence[Turned]], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.claimed = 0
         self._reader, self._handle, self._limits = reader, handle, limits
         self._queue, self._turn_away = queue, turn_away
         # By task, not by entry: a group that was made again hands an entry out while it is still in flight.
         self._in_flight: dict[asyncio.Task[None], str] = {}
-        self._turning: dict[asyncio.Task[None], str] = {}
+        self._turning: dict[asyncio.Task[None], Sequence[str]] = {}
         self._slot_free = asyncio.Event()
         self._reads_ahead_at = 0.0
         self._stopping = asyncio.Event()
@@ -186,8 +189,7 @@ class ConsumerLoop:
                 claims_at = clock() + pause_s
             if self._free > 0 and not self.waiting:
                 self._reads_ahead_at = 0.0  # it was not waited for
-                for entry in await self._reader.read(self._free):
-                    self._arrive(entry)
+                self._arrive(await self._reader.read(self._free))
             elif self._queue is None:
                 await self._slot_is_free_within(claims_at - clock())
             else:
@@ -201,13 +203,12 @@ class ConsumerLoop:
             return
         if self._reads_ahead_at:
             queue.loop_was_late(clock() - self._reads_ahead_at)
-        self._reads_ahead_at = clock() + _AHEAD_EVERY_S
-        while self._free <= 0 and len(self._turning) < _MOST_TURNING and not self._stopping.is_set():
+        while self._free <= 0 and self._turning_count < _MOST_TURNING and not self._stopping.is_set():
             found = await self._reader.read_waiting(_MOST_AHEAD)
-            for entry in found:
-                self._arrive(entry)
+            self._arrive(found)
             if len(found) < _MOST_AHEAD:
-                return
+                break
+        self._reads_ahead_at = clock() + queue.pause_s
 
     async def _claim(self) -> None:
         if self._queue is not None:
@@ -218,10 +219,9 @@ class ConsumerLoop:
         else:
             return
         held = set(self._held)
-        for entry in found:
-            if entry.id not in held:
-                self.claimed += 1
-                self._arrive(entry, is_claimed=True)
+        found = [entry for entry in found if entry.id not in held]
+        self.claimed += len(found)
+        self._arrive(found, are_claimed=True)
 
     async def _slot_is_free_within(self, pause_s: float) -> None:
         self._slot_free.clear()
@@ -236,14 +236,20 @@ class ConsumerLoop:
     def _held(self) -> Iterable[str]:
         """The ids of the entries that are held here, in flight or not."""
         waiting = () if self._queue is None else self._queue.ids
-        return chain(self._in_flight.values(), self._turning.values(), waiting)
+        return chain(self._in_flight.values(), chain.from_iterable(self._turning.values()), waiting)
 
-    def _arrive(self, entry: Entry, *, is_claimed: bool = False) -> None:
-        if self._queue is None or (self._free > 0 and not self.waiting):
-            self._start(entry)
-            return
-        for turned in self._queue.put(entry, first=is_claimed):
-            self._turn(turned)
+    @property
+    def _turning_count(self) -> int:
+        return sum(map(len, self._turning.values()))
+
+    def _arrive(self, entries: Iterable[Entry], *, are_claimed: bool = False) -> None:
+        turned: list[Turned] = []
+        for entry in entries:
+            if self._queue is None or (self._free > 0 and not self.waiting):
+                self._start(entry)
+            else:
+                turned += self._queue.put(entry, first=are_claimed)
+        self._turn(turned)
 
     def _start(self, entry: Entry) -> None:
         clock, began = asyncio.get_running_loop().time, asyncio.get_running_loop().time()
@@ -253,7 +259,9 @@ class ConsumerLoop:
         def ended(done: asyncio.Task[None]) -> None:
             if self._queue is not None and not done.cancelled():
                 self._queue.ended(clock() - began, is_busy=self._free <= 0)
-            self._let_go(self._in_flight, done)
+            entry_id = self._in_flight.pop(done)
+            self._slot_free.set()
+            _log_pending(done, [entry_id])
             self._fill()
 
         task.add_done_callback(ended)
@@ -263,30 +271,35 @@ class ConsumerLoop:
             await self._reader.begin(entry)
         await self._handle(entry)
 
-    async def _turned(self, turned: Turned) -> None:
+    async def _turned(self, turned: Sequence[Turned]) -> None:
         assert self._turn_away is not None, "a queue that turns entries away needs somebody who tells their senders"
-        if turned.entry.deliveries > 1:
-            await self._reader.begin(turned.entry)
-        await self._turn_away(turned.entry, turned.error)
+        for one in turned:
+            if one.entry.deliveries > 1:
+                await self._reader.begin(one.entry)
+        await self._turn_away(turned)
 
     def _fill(self) -> None:
         """Start what waits, while slots are free."""
+        turned: list[Turned] = []
         while self._queue is not None and not self._is_closed and self._free > 0:
             found = self._queue.take()
             if found is None:
-                return
+                break
             if isinstance(found, Turned):
-                self._turn(found)
+                turned.append(found)
             else:
                 self._start(found)
+        self._turn(turned)
 
-    def _turn(self, turned: Turned) -> None:
+    def _turn(self, turned: Sequence[Turned]) -> None:
+        if not turned:
+            return
         task = asyncio.create_task(self._turned(turned))
-        self._turning[task] = turned.entry.id
-        task.add_done_callback(lambda done: self._let_go(self._turning, done))
+        self._turning[task] = [one.entry.id for one in turned]
+        task.add_done_callback(lambda done: _log_pending(done, self._turning.pop(done)))
 
-    def _let_go(self, among: dict[asyncio.Task[None], str], done: asyncio.Task[None]) -> None:
-        entry_id = among.pop(done)
-        self._slot_free.set()
-        if not done.cancelled() and (error := done.exception()) is not None:
-            log.error("entry %s stays pending: %r", entry_id, error, exc_info=error)
+
+def _log_pending(done: asyncio.Task[None], entry_ids: Sequence[str]) -> None:
+    """Log the error of a task that has ended with one: its entries are not answered."""
+    if not done.cancelled() and (error := done.exception()) is not None:
+        log.error("entry %s stays pending: %r", ", ".join(entry_ids), error, exc_info=error)

@@ -7,6 +7,7 @@ could still be read (correlation id, reply address, trace) is there, so that the
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ LEFT_OUT_BYTES, LEFT_OUT_HEAD, LEFT_OUT_TAIL = b"left_out_bytes", b"left_out_hea
 _ALIASES = {QUERY_KIND: QUERY_ALIASES}
 # What comes back with every reply: correlation id, reply address, trace, causality chain and the like.
 _MOST_WITHOUT_PAYLOAD = 64 << 10
+# NUL and halves of surrogate pairs, as escapes and as bytes. Other encodings than UTF-8 have bytes of NUL.
+_MAY_BE_UNSTORABLE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])|\x00|\xed")
 # Unexpected errors that reading a value may raise.
 _UNEXPECTED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -104,7 +107,7 @@ def _decode(entry: Entry, kind: str, max_bytes: int, sender_only: bool, now: flo
             has_options=_has_options(data),
             error=problem,
         )
-    cleaned = cast("dict[str, Any]", storable_json(data))
+    cleaned = data if _is_storable(entry) else cast("dict[str, Any]", storable_json(data))
     payload = cast("dict[str, Any]", cleaned["payload"]) if isinstance(cleaned.get("payload"), dict) else {}
     error: InvalidMessage | None = None
     envelope: Envelope | None = None
@@ -147,9 +150,7 @@ def encode(
 
     Strict readers accept it: `trace` is an object and never null, and there are no further fields.
     """
-    head = _head(kind, correlation_id, source, trace) | {"causality_chain": list(causality_chain)}
-    if created_at is not None:
-        head["created_at"] = created_at.isoformat()
+    head = _head(kind, correlation_id, source, trace, created_at) | {"causality_chain": list(causality_chain)}
     # The default escapes all but ASCII: a correlation id with a lone surrogate goes back exactly as it came.
     return json.dumps(head).encode()[:-1] + b', "payload": ' + payload + b"}"
 
@@ -172,15 +173,13 @@ def encode_request(
     """
     if trace is not None and not isinstance(trace, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidMessage(f"trace: expected an object (got {trace!r:.60})")
-    message = _head(kind, correlation_id, source, trace) | {
+    message = _head(kind, correlation_id, source, trace, created_at) | {
         "ttl_ms": ttl_ms,
         "reply_to": reply_to,
         "trace": dict(trace or {}),
         "causality_chain": list(causality_chain),
         "payload": payload,
     }
-    if created_at is not None:
-        message["created_at"] = created_at.isoformat()
     if is_too_deep(message):
         raise InvalidMessage(TOO_DEEP)
     try:
@@ -190,7 +189,11 @@ def encode_request(
 
 
 def _head(
-    kind: str, correlation_id: str, source: Mapping[str, str], trace: Mapping[str, Any] | None
+    kind: str,
+    correlation_id: str,
+    source: Mapping[str, str],
+    trace: Mapping[str, Any] | None,
+    created_at: datetime | None,
 ) -> dict[str, Any]:
     return {
         "schema": "orion.envelope",
@@ -199,12 +202,18 @@ def _head(
         "correlation_id": correlation_id,
         "kind": kind,
         "source": source,
-        "created_at": datetime.now(UTC).isoformat(),
+        "created_at": (created_at or datetime.now(UTC)).isoformat(),
         "ttl_ms": None,
         "reply_to": None,
         "trace": trace or {},
         "causality_chain": [],
     }
+
+
+def _is_storable(entry: Entry) -> bool:
+    """Whether no text of the message can hold what cannot be stored: seen in its bytes, for most at once."""
+    raw = next((entry.fields[name] for name in MESSAGE_FIELDS if name in entry.fields), b"")
+    return _MAY_BE_UNSTORABLE.search(raw) is None
 
 
 def _uuid_of(entry: Entry) -> str:
@@ -232,6 +241,8 @@ def _own_link(
 
     Of an invalid envelope, the parts that can be read are used.
     """
+    if envelope is not None and envelope.source is None:
+        return []
     # Never later than now: the sender may have chosen the entry id, and no date holds a time in the far future.
     came = datetime.fromtimestamp(added_at, UTC)
     if envelope is not None:

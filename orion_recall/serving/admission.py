@@ -12,8 +12,12 @@ from collections.abc import Callable
 
 # The weight of the newest measurement: twenty answers make most of the mean.
 _NEWEST = 0.1
-# How far a measured answer may be off: few take longer than the mean and three mean deviations.
-_DEVIATIONS = 3
+# How far an answer may be off: few take longer than the mean and three mean deviations. A query that has to wait
+# may have to wait longer than expected, too.
+_DEVIATIONS, _DEVIATIONS_OF_WAIT = 3, 1
+# Waits that were expected to be shorter say little about how right expectations are.
+_LEAST_EXPECTED_S = 0.1
+_MOST_STRETCH = 4.0
 # In how much of the longest recall an answer should come, when recalls only wait for each other's processor.
 _SHARE_OF_DEADLINE = 0.25
 # An event loop that comes so late has more to do than it can; one that comes so early has not.
@@ -33,7 +37,7 @@ class Admission:
         self.slots = self._most_slots = most_slots
         self._target_s, self._clock = deadline_s * _SHARE_OF_DEADLINE, clock
         self._answer_s, self._deviation_s, self._interval_s = math.nan, 0.0, math.nan
-        self._lag_s = 0.0
+        self._lag_s, self._stretch = 0.0, 1.0
         self._last_end: float | None = None
         self._ends = 0
 
@@ -60,9 +64,23 @@ class Admission:
         """Take that the event loop ran something so much later than it should have."""
         self._lag_s += _NEWEST * (seconds - self._lag_s)
 
-    def wait_s(self, ahead: int) -> float:
-        """Seconds until a slot is free for what has so many before it."""
+    def waited(self, seconds: float, *, expected_s: float) -> None:
+        """Take that a query's turn came after so long. `expected_s`: what `turn_s` said when it came."""
+        if expected_s >= _LEAST_EXPECTED_S:
+            # A turn comes sooner than expected where some before it were refused: what is to be avoided.
+            stretch = min(max(seconds / expected_s, 1.0), _MOST_STRETCH)
+            self._stretch += _NEWEST * (stretch - self._stretch)
+
+    def turn_s(self, ahead: int) -> float:
+        """Seconds until so many have been answered."""
         return 0.0 if math.isnan(self._interval_s) else ahead * self._interval_s
+
+    def wait_s(self, ahead: int) -> float:
+        """Seconds until a slot is free for what has so many before it.
+
+        It takes longer than `turn_s` where queries of other tenants come in between: as much longer as of late.
+        """
+        return self.turn_s(ahead) * self._stretch
 
     def fits(self, left_s: float, ahead: int, *, is_only: bool = False) -> bool:
         """Whether a query with `ahead` before it is answered within `left_s`.
@@ -70,12 +88,16 @@ class Admission:
         Most likely so; of the only one that a tenant has waiting (`is_only`) on average: who asks seldom would lose
         more by a refusal than is lost by a late answer now and then.
         """
-        margin_s = 0.0 if is_only else _DEVIATIONS * self._deviation_s
+        margin_s = 0.0 if is_only else (_DEVIATIONS + _DEVIATIONS_OF_WAIT) * self._deviation_s
         return self.wait_s(ahead) + self._known_answer_s + margin_s <= left_s
 
-    def is_too_late(self, left_s: float) -> bool:
-        """Whether a query whose turn has come will not be answered in time, on average."""
-        return self._known_answer_s > left_s
+    def is_too_late(self, left_s: float, *, is_only: bool = False) -> bool:
+        """Whether a query whose turn has come may well not be answered in time; of an only one, on average.
+
+        A late answer costs what another one needs that waits and has more time left.
+        """
+        margin_s = 0.0 if is_only else _DEVIATIONS * self._deviation_s
+        return self._known_answer_s + margin_s > left_s
 
     def retry_after_s(self, ahead: int) -> float:
         """Seconds after which what is ahead now will have been answered."""

@@ -133,7 +133,7 @@ class Answers:
             extended=request.delivery.received.has_options,
             retry_after_ms=retry_after_ms,
         )
-        return QueryAnswer(outcome=kind, reply=reply_json(told), error=message, dead_reason=dead_reason)
+        return QueryAnswer(outcome=kind, reply=told, error=message, dead_reason=dead_reason)
 
     def address_refused(self, request: QueryRequest) -> QueryAnswer:
         """The answer once its reply address could not be written: the reason, beside what was recalled."""
@@ -152,14 +152,14 @@ class Answers:
         """The query as its lane narrows it, checked; tenant, profile and unused fields become facts."""
         received = request.delivery.received
         query = read_message(RecallQueryV1, received.payload, "payload")
-        request.facts = replace(request.facts, query=query, tenant=self._tenant(query, received))
-        request.facts = self._with_profile(request.facts, request.profiles)
-        profile = request.profiles[request.facts.profile].profile
         unused = received.unknown_fields + ignored_fields(received.payload)
+        request.facts = self._facts(request, query, tenant=self._tenant(query, received), unused=unused)
+        profile = request.profiles[request.facts.profile].profile
         in_lane = narrowed(query, profile, self._settings.query_lane)
-        unused += in_lane is None and query.lane is not None
+        if in_lane is None and query.lane is not None:
+            unused += 1
+            request.facts = replace(request.facts, unknown_fields=unused)
         self._counters.unknown_fields += unused
-        request.facts = replace(request.facts, unknown_fields=unused)
         query = in_lane or query
         scope_of(query, profile, "")  # raises for a scope that is incomplete
         self._settings.check_kinds(query.options.kinds if query.options else (), "payload.options.kinds")
@@ -169,21 +169,22 @@ class Answers:
         named = query.options.tenant if query.options else None
         return tenant_of(named, received.caller, self._settings.default_tenant)
 
-    def _with_profile(self, facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> RequestFacts:
-        """The facts with their profile, or its canary; an unknown one falls back to the default one."""
-        assert facts.query is not None
-        requested = facts.query.profile
+    def _facts(self, request: QueryRequest, query: RecallQueryV1, *, tenant: str, unused: int) -> RequestFacts:
+        """The facts with the query and its profile, or its canary; an unknown one falls back to the default one."""
+        facts, profiles, requested = request.facts, request.profiles, query.profile
         name = requested if requested is not None and requested in profiles else self._settings.default_profile
         is_fallback = requested is not None and requested != name
         canary = None
         if self._canaries is not None:
-            tenant = facts.tenant or ""
-            canary = self._canaries.chosen(name, profiles, facts.query, tenant=tenant, corr_id=facts.corr_id)
+            canary = self._canaries.chosen(name, profiles, query, tenant=tenant, corr_id=facts.corr_id)
             name = canary.canary if canary is not None and canary.variant == "canary" else name
-        options = facts.query.options
+        options = query.options
         is_traced = options is not None and options.include is not None and options.include.trace
         return replace(
             facts,
+            query=query,
+            tenant=tenant,
+            unknown_fields=unused,
             candidates=candidates_to_keep(profiles[name].profile, facts.corr_id, is_traced=is_traced),
             profile=name,
             profile_requested=requested,

@@ -26,6 +26,10 @@ _TOLD_EVERY_S = 10.0
 # Of larger messages neither tenant nor ttl is read before their turn: reading them is what takes long.
 _MOST_PEEKED_BYTES = 64 << 10
 _MOST_BYTES = 64 << 20
+# While all slots are taken, more is read after an eighth of the time for which what waits will fill them: none is
+# free in vain then, and other tenants have their turn. A read and its batch of commits cost as a few refusals do.
+_PAUSE_SHARE = 0.125
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.1
 # Those whose tenant is not known share one queue. No tenant has this name: an identifier is not empty.
 _UNKNOWN = ""
 
@@ -49,6 +53,7 @@ class QueryQueue:
         self._settings, self._admission, self._earliest = settings, admission, earliest
         self._queue, self._caller_of = FairQueue(), caller_of
         self._clock, self._told_at = clock, -math.inf
+        self._came: dict[str, tuple[float, float]] = {}  # when, and after how long its turn was expected
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -72,10 +77,20 @@ class QueryQueue:
         if not first and not self._admission.fits(left_s, ahead, is_only=not self._queue.has(tenant)):
             return [self._turned(entry, "no_time", ahead, left_s)]
         self._queue.put(tenant, entry, first=first)
+        if not first:
+            self._came[entry.id] = self._clock(), self._admission.turn_s(ahead)
         turned: list[Turned] = []
         while len(self._queue) > self._settings.max_waiting or self._queue.size_bytes > _MOST_BYTES:
-            turned.append(self._turned(self._queue.drop_newest(), "full", len(self._queue), math.inf))
+            dropped = self._queue.drop_newest()
+            self._came.pop(dropped.id, None)
+            turned.append(self._turned(dropped, "full", len(self._queue), math.inf))
         return turned
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until more is read while all slots are taken."""
+        busy_s = self._admission.turn_s(len(self._queue))
+        return min(max(_PAUSE_SHARE * busy_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
 
     def _tenant_of(self, entry: Entry, named: str) -> str:
         """The tenant whose turn it takes: where queries are signed, one that its key is for."""
@@ -94,8 +109,10 @@ class QueryQueue:
         if found is None:
             return None
         tenant, entry = found
+        if (came := self._came.pop(entry.id, None)) is not None:
+            self._admission.waited(self._clock() - came[0], expected_s=came[1])
         left_s = self._left_s(entry, _peeked(entry, tenant)[1])
-        if self._admission.is_too_late(left_s):
+        if self._admission.is_too_late(left_s, is_only=not self._queue.has(tenant)):
             return self._turned(entry, "no_time", self._queue.ahead_of(tenant), left_s)
         return entry
 

@@ -18,6 +18,7 @@ from typing import Protocol
 from opentelemetry.trace import Tracer
 
 from orion_recall.bus.commit import Commit, CommitPort, Committed, ReplyAddress
+from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.delivery import Deliveries, Delivery
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import Callers
@@ -49,6 +50,8 @@ log = logging.getLogger(LOG_WORKER)
 
 # How long a commit has priority over background work: one that the bus does not take may wait for minutes.
 _FIRST_COMMIT_S = 0.25
+# So many refusals are made without a gap for recalls: three milliseconds of them.
+_REFUSED_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,23 +111,51 @@ class Worker:
             settings, sources, self._deliveries, self.counters, self._kept_text, canaries=canaries
         )
 
-    async def turn_away(self, entry: Entry, error: Overloaded) -> None:
-        """Answer one entry that it cannot be served in time; what is invalid or expired is answered as that."""
+    async def turn_away(self, turned: Sequence[Turned]) -> None:
+        """Answer entries that they cannot be served in time; what is invalid or expired is answered as that.
+
+        Sixteen are committed together, and each step is done for all of them before the next one: the processor has
+        the code of the step at hand then, and it costs less. Between sixteen and sixteen it yields to recalls.
+        """
+        alone: list[QueryRequest] = []
+        for start in range(0, len(turned), _REFUSED_AT_ONCE):
+            alone += await self._turn_some_away(turned[start : start + _REFUSED_AT_ONCE])
+        await asyncio.gather(*map(self._commit_alone, alone))
+
+    async def _turn_some_away(self, turned: Sequence[Turned]) -> list[QueryRequest]:
+        """Turn away, all at once; what is left to be committed by itself."""
+        requests = [await self._opened(one.entry) for one in turned]
+        for request, one in zip(requests, turned, strict=True):
+            request.answer = await self._answer(request, one.error)
+        commits: dict[int, Commit] = {}
+        for place, request in enumerate(requests):
+            with errors_logged(f"entry {request.facts.entry_id} stays pending: its refusal could not be written"):
+                commits[place] = self._commit_to(request, request.delivery.address)
+        results = await self._deliveries.commit_all(list(commits.values()))
+        left: list[QueryRequest] = []
+        for place, result in zip(commits, results, strict=True):
+            if result is None:
+                left.append(requests[place])
+            else:
+                self._follow_up(requests[place], result, is_logged=False)  # a line for each costs what is short
+        return left
+
+    async def _commit_alone(self, request: QueryRequest) -> None:
+        result = await self._deliveries.commit(request.delivery, partial(self._commit_to, request))
+        self._follow_up(request, result, is_logged=False)
+
+    async def _opened(self, entry: Entry) -> QueryRequest:
         delivery = await self._deliveries.open(entry)
-        request = QueryRequest(delivery=delivery, profiles=self._profiles.current, facts=self._facts(delivery))
-        request.answer = await self._answer(request, error)
-        result = await self._deliveries.commit(delivery, partial(self._commit_to, request))
-        self._follow_up(request, result, is_logged=False)  # a line for each would cost what is short
+        return QueryRequest(delivery=delivery, profiles=self._profiles.current, facts=self._facts(delivery))
 
     async def serve(self, entry: Entry) -> None:
         """Serve one entry, from its bytes to its commit."""
         with FOREGROUND.active() as release:
-            delivery = await self._deliveries.open(entry)
-            request = QueryRequest(delivery=delivery, profiles=self._profiles.current, facts=self._facts(delivery))
+            request = await self._opened(entry)
             request.answer = await self._answer(request)
             releasing = asyncio.get_running_loop().call_later(_FIRST_COMMIT_S, release)
             try:
-                result = await self._deliveries.commit(delivery, partial(self._commit_to, request))
+                result = await self._deliveries.commit(request.delivery, partial(self._commit_to, request))
             finally:
                 releasing.cancel()
         self._follow_up(request, result)

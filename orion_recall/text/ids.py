@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import threading
-from uuid import UUID
 
 _AT_ONCE = 256
 _BYTES = 16
+# RFC 9562: the two highest bits of the variant are 1 and 0.
+_VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 
 class _Random:
@@ -37,4 +38,7 @@ os.register_at_fork(after_in_child=_RANDOM.forget)
 
 def new_id() -> str:
     """A random UUID (version 4) in its usual form."""
-    return str(UUID(bytes=_RANDOM.take(), version=4))
+    # As str(UUID(bytes=…, version=4)) writes it: that takes three times as long, and a message has three new ids.
+    digits = _RANDOM.take().hex()
+    variant = _VARIANTS[digits[16]]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

@@ -207,6 +207,43 @@ async def test_a_server_that_refuses_is_told_to_everybody_who_waits_and_the_next
     await command(intake.redis, "ACL", "DELUSER", "mute")
 
 
+async def test_of_those_that_travel_together_one_that_is_refused_does_not_hold_up_the_others(
+    intake: Intake, bus_alone: EmbeddedEngines
+) -> None:
+    ids = await intake.take(5)
+    closed = ReplyAddress(mode="own", name=f"closed:{intake.own.name}")
+    rules = ("on", ">word", "+@all", "~*recall.query*", "~*recall.decision*", f"~{intake.own.name}", "&*")
+    await command(intake.redis, "ACL", "SETUSER", "narrow", "reset", *rules)
+    url = bus_alone.redis_url.replace("unix://", "unix://narrow:word@")
+    commits = [intake.commit(entry_id) for entry_id in ids]
+    commits[2] = intake.commit(ids[2], address=closed)
+    async with connect(url) as narrow:
+        committer = intake.committer(narrow)
+        found = await asyncio.gather(*map(committer.commit, commits), return_exceptions=True)
+        assert [result if isinstance(result, str) else type(result).__name__ for result in found] == [
+            "committed",
+            "committed",
+            "NoPermissionError",
+            "committed",
+            "committed",
+        ]
+        assert await committer.commit_all([commits[2]]) == [None]
+        assert await committer.commit_all([commits[0], intake.commit(ids[2])]) == ["fenced", "committed"]
+    await command(intake.redis, "ACL", "DELUSER", "narrow")
+    assert await intake.counts() == (5, 5, 0) and await intake.pending() == 0
+
+
+async def test_a_hundred_commits_take_two_calls_of_the_script(intake: Intake) -> None:
+    ids = await intake.take(100)
+    committer = intake.committer()
+    assert await committer.commit(intake.commit(ids.pop())) == "committed"  # the script is loaded
+    before = (await command(intake.redis, "INFO", "commandstats"))["cmdstat_evalsha"]["calls"]
+    results = await committer.commit_all([intake.commit(entry_id) for entry_id in ids])
+    assert results == ["committed"] * 99
+    after = (await command(intake.redis, "INFO", "commandstats"))["cmdstat_evalsha"]["calls"]
+    assert after - before == 2
+
+
 async def test_a_script_that_the_server_has_forgotten_is_loaded_again(intake: Intake) -> None:
     first, second = await intake.take(2)
     committer = intake.committer()

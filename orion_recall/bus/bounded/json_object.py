@@ -45,13 +45,13 @@ def json_object(raw: bytes, max_bytes: int, *, setting: str) -> tuple[dict[str, 
         return sender_of_message(raw), too_large(len(raw), max_bytes, setting=setting)
     encoding = json.detect_encoding(raw)
     if encoding in _NOT_UTF_8:  # the bytes of other encodings cannot be counted
-        raw = _as_utf_8(raw, encoding)
+        raw, encoding = _as_utf_8(raw, encoding), "utf-8"
     if has_more_values(raw, most := most_values(max_bytes)):
         return sender_of_message(raw), InvalidMessage(
             f"the message holds too many values: at most {most} list items and fields are read where a message may "
             f"have {max_bytes} bytes ({setting}); send less in one message"
         )
-    return _small_object(raw) if len(raw) <= ON_LOOP_BYTES else _large_object(raw)
+    return _small_object(raw, encoding) if len(raw) <= ON_LOOP_BYTES else _large_object(raw)
 
 
 def too_large(size: int | str, max_bytes: int, *, setting: str) -> InvalidMessage:
@@ -80,12 +80,45 @@ def _as_utf_8(raw: bytes, encoding: str) -> bytes:
         raise InvalidMessage(f"the message is not JSON: {error}") from error
 
 
-def _small_object(raw: bytes) -> tuple[dict[str, Any], InvalidMessage | None]:
+class _OddNumber(Exception):
+    """A number that is not JSON, or too large."""
+
+
+def _refused(_: str) -> float:
+    raise _OddNumber
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):  # it could not be written again either
+        raise _OddNumber
+    return value
+
+
+# Made once: it is what costs most of reading a short message.
+_READER = json.JSONDecoder(parse_constant=_refused, parse_float=_finite)
+
+
+def _small_object(raw: bytes, encoding: str) -> tuple[dict[str, Any], InvalidMessage | None]:
+    try:
+        found = _checked(_READER.decode(raw.decode(encoding, "surrogatepass")))
+    except _OddNumber:
+        return _odd_object(raw)
+    except ValueError as error:
+        raise InvalidMessage(f"the message is not JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidMessage(TOO_DEEP) from error
+    is_flat = raw.count(b"{") + raw.count(b"[") <= _MOST_LEVELS
+    return found, None if is_flat or not is_too_deep(found) else InvalidMessage(TOO_DEEP)
+
+
+def _odd_object(raw: bytes) -> tuple[dict[str, Any], InvalidMessage]:
+    """An object with a number that is no JSON, for its sender."""
     odd: list[str] = []  # invalid numbers: read on, to learn the reply address
 
     def number(digits: str) -> float:
         value = float(digits)
-        if math.isinf(value):  # it could not be written again either
+        if math.isinf(value):
             odd.append(f"the number {digits[:40]} is too large")
         return value
 
@@ -95,11 +128,8 @@ def _small_object(raw: bytes) -> tuple[dict[str, Any], InvalidMessage | None]:
         raise InvalidMessage(f"the message is not JSON: {error}") from error
     except RecursionError as error:
         raise InvalidMessage(TOO_DEEP) from error
-    found = _checked(data)
-    if odd:
-        said = "the message is not JSON"
-        return found, InvalidMessage(f"{said}: {odd[0]}", without_values=f"{said}: it holds an invalid number")
-    return found, InvalidMessage(TOO_DEEP) if is_too_deep(found) else None
+    said = "the message is not JSON"
+    return _checked(data), InvalidMessage(f"{said}: {odd[0]}", without_values=f"{said}: it holds an invalid number")
 
 
 def _large_object(raw: bytes) -> tuple[dict[str, Any], InvalidMessage | None]:

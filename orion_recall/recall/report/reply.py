@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic_core import to_json
+
 from orion_recall.contracts import (
     BundleStats,
     ErrorInfo,
@@ -75,16 +77,21 @@ def error_reply(
     profile: str,
     extended: bool,
     retry_after_ms: int | None = None,
-) -> RecallReplyV1:
-    """An empty bundle and the reason; only the bundle for callers that read no more than V1 fields."""
-    stats = BundleStats(
-        backend_counts={}, latency_ms=latency_ms if extended else whole_ms(latency_ms), profile=profile
-    )
-    bundle = MemoryBundleV1(rendered="", items=[], stats=stats)
-    if not extended:
-        return RecallReplyV1(bundle=bundle)
-    hint = {} if retry_after_ms is None else {"retry_after_ms": retry_after_ms}
-    return RecallReplyV1(bundle=bundle, error=ErrorInfo(type=kind, message=message, **hint))
+) -> bytes:
+    """The JSON of an empty bundle with the reason; only the bundle for callers that read no more than V1 fields.
+
+    It is written at once, without the models of a reply: under a flood there are many, and all in it is our own.
+    """
+    stats: dict[str, Any] = {
+        "backend_counts": {},
+        "latency_ms": latency_ms if extended else whole_ms(latency_ms),
+        "profile": profile,
+    }
+    told: dict[str, Any] = {"bundle": {"rendered": "", "items": [], "stats": stats}}
+    if extended:
+        hint = {} if retry_after_ms is None else {"retry_after_ms": retry_after_ms}
+        told["error"] = {"type": kind, "message": message, **hint}
+    return to_json(told)
 
 
 def reply_json(answer: RecallReplyV1) -> bytes:

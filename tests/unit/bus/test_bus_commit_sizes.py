@@ -13,17 +13,11 @@ class OldServer:
 
     def __init__(self) -> None:
         self.loaded: list[str] = []
-        self._asked: list[str] = []
 
-    def pipeline(self, *, transaction: bool) -> OldServer:
-        return self
-
-    def evalsha(self, sha: str, *_: object) -> None:
-        self._asked.append(sha)
-
-    async def execute(self, *, raise_on_error: bool) -> list[object]:
-        asked, self._asked = self._asked, []
-        return [1 if self.loaded else NoScriptError("No matching script") for _ in asked]
+    async def evalsha(self, sha: str, *_: object) -> list[int]:
+        if not self.loaded:
+            raise NoScriptError("No matching script")
+        return [1]
 
     async def script_load(self, script: str) -> None:
         if script.startswith("#!"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -20,6 +20,7 @@ class Stack:
     """A queue of three whose newest comes first; what is beyond is turned away, and `doomed` at its turn."""
 
     def __init__(self) -> None:
+        self.pause_s = 0.001
         self.slots, self.waiting, self.doomed = 2, list[Entry](), set[str]()
         self.ended_busy: list[bool] = []
 
@@ -53,13 +54,14 @@ def turned(one: Entry) -> Turned:
 class Scene:
     def __init__(self) -> None:
         self.intake, self.handler, self.queue = FakeIntake(), Handler(), Stack()
-        self.turned: list[str] = []
+        self.turned, self.batches = list[str](), list[int]()
         self.answered = asyncio.Event()
         self.answered.set()
 
-    async def turn_away(self, one: Entry, error: Overloaded) -> None:
+    async def turn_away(self, turned: Sequence[Turned]) -> None:
         await self.answered.wait()
-        self.turned.append(one.id)
+        self.turned += [one.entry.id for one in turned]
+        self.batches.append(len(turned))
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[tuple[ConsumerLoop, asyncio.Task[None]]]:
@@ -173,3 +175,40 @@ async def test_fewer_slots_are_filled_when_the_queue_says_so(scene: Scene) -> No
         loop_ended = scene.handler
         loop_ended.gate.set()
         await until(begun(scene, "a", "b", "c"), "c has its turn when both have ended")
+
+
+async def test_what_one_read_brings_is_turned_away_together(scene: Scene) -> None:
+    give(scene.intake, "a", "b")
+    async with scene.running() as (loop, _):
+        await until(lambda: loop.in_flight == 2, "the slots are taken")
+        give(scene.intake, *"cdefghij")
+        await until(lambda: len(scene.turned) == 5, "three wait, five have no room")
+        assert scene.batches == [5]
+
+
+async def test_what_cannot_be_turned_away_stays_pending_and_is_named(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(turned: Sequence[Turned]) -> None:
+        raise ZeroDivisionError(f"no refusal of {len(turned)}")
+
+    scene.turn_away = broken
+    give(scene.intake, *"abcdefg")
+    async with scene.running():
+        await until(lambda: "stays pending" in caplog.text, "it is told")
+        await until(lambda: scene.intake.refreshed[-1:] == [frozenset("abefg")], "it is no longer held")
+    assert "c, d" in caplog.text
+
+
+async def test_while_all_slots_are_taken_the_queue_says_when_more_is_read(scene: Scene) -> None:
+    give(scene.intake, *"abc")
+    async with scene.running() as (loop, _):
+        await until(lambda: loop.waiting == 1, "c waits")
+        scene.queue.pause_s = 3600.0
+        asked = len(scene.intake.asked_ahead)
+        await until(lambda: len(scene.intake.asked_ahead) > asked, "the pause before that one was short")
+        asked, refreshed = len(scene.intake.asked_ahead), len(scene.intake.refreshed)
+        await until(lambda: len(scene.intake.refreshed) > refreshed + 20, "twenty times the earlier pause")
+        assert len(scene.intake.asked_ahead) <= asked + 1
+        scene.handler.gate.set()
+        await until(begun(scene, "a", "b", "c"), "a slot that is free is filled at once")

@@ -49,7 +49,41 @@ def test_answers_that_vary_leave_less_to_chance() -> None:
         uneven.answers(1, each_s=0.35, every_s=0.02)
     assert even.admission.fits(0.3, 0) and not uneven.admission.fits(0.3, 0)
     assert uneven.admission.fits(0.3, 0, is_only=True), "who asks seldom is judged by the mean"
-    assert not uneven.admission.is_too_late(0.3) and uneven.admission.is_too_late(0.15)
+    assert not even.admission.is_too_late(0.3) and uneven.admission.is_too_late(0.3), "one of two would be late"
+    assert not uneven.admission.is_too_late(0.3, is_only=True) and uneven.admission.is_too_late(0.15, is_only=True)
+
+
+def test_one_that_has_to_wait_needs_more_time_than_one_whose_turn_has_come() -> None:
+    measured = Measured()
+    for _ in range(100):
+        measured.answers(1, each_s=0.15, every_s=0.02)
+        measured.answers(1, each_s=0.25, every_s=0.02)
+    assert not measured.admission.fits(0.38, 0) and not measured.admission.is_too_late(0.38)
+
+
+def test_waits_that_turn_out_longer_than_expected_are_expected_to_be_so_again() -> None:
+    measured = Measured()
+    measured.answers(200, each_s=0.2, every_s=0.02)
+    admission = measured.admission
+    for _ in range(100):
+        admission.waited(1.5, expected_s=1.0)
+    assert admission.wait_s(50) == pytest.approx(1.5, rel=0.01), "half as many of others came in between"
+    assert admission.turn_s(50) == pytest.approx(1.0, rel=0.01), "what is compared does not depend on itself"
+    assert not admission.fits(1.6, 50) and admission.fits(1.8, 50)
+    for _ in range(100):
+        admission.waited(0.8, expected_s=1.0)
+    assert admission.wait_s(50) == pytest.approx(1.0, rel=0.01), "some of those before it were refused"
+
+
+def test_a_single_wait_changes_little_and_a_short_one_nothing() -> None:
+    measured = Measured()
+    measured.answers(200, each_s=0.2, every_s=0.02)
+    before = measured.admission.wait_s(50)
+    for _ in range(100):
+        measured.admission.waited(3.0, expected_s=0.02)
+    assert measured.admission.wait_s(50) == before
+    measured.admission.waited(100.0, expected_s=1.0)
+    assert measured.admission.wait_s(50) == pytest.approx(1.3 * before), "a worker that was paused is no rule"
 
 
 def test_pauses_between_answers_are_measured_only_while_all_slots_are_taken() -> None:

@@ -161,3 +161,44 @@ def test_where_queries_are_signed_nobody_takes_the_turns_of_another_tenant() -> 
     signed[mine.id] = signed[for_another.id] = ana
     scene.put(forged, for_another, mine)
     assert [scene.queue.take() for _ in range(3)] == [forged, mine, for_another], "strangers share one queue"
+
+
+def test_a_query_that_might_be_late_gives_its_slot_to_one_that_has_more_time_left() -> None:
+    scene = Scene()
+    for seconds in (0.1, 0.3) * 50:
+        scene.monotonic += 0.1
+        scene.queue.ended(seconds, is_busy=True)
+    scene.put(tight := scene.entry(ttl_ms=1000), fine := scene.entry(ttl_ms=5000), only := scene.entry("ben"))
+    scene.bus_time += 0.7
+    found = [scene.queue.take() for _ in range(3)]
+    assert [isinstance(one, Turned) and one.entry for one in found] == [tight, False, False]
+    assert found[1:] == [only, fine]
+    scene.put(alone := scene.entry(ttl_ms=1000))
+    assert scene.queue.take() == alone, "the only one of its tenant is judged by the mean"
+
+
+def test_how_long_those_before_it_had_to_wait_says_how_long_the_next_has_to() -> None:
+    scene = Scene()
+    for _ in range(60):
+        scene.put(*(scene.entry(ttl_ms=None) for _ in range(5 - len(scene.queue))))
+        scene.monotonic += 0.2  # every other turn is another tenant's
+        scene.queue.take()
+    while scene.queue.take() is not None:
+        pass
+    scene.put(*(scene.entry() for _ in range(25)))
+    assert len(scene.queue) == 9, "8 before it take 1.6 s, twice as long as 8 answers"
+
+
+@pytest.mark.parametrize(("waiting", "pause_s"), [(0, 0.02), (4, 0.05), (50, 0.1)])
+def test_more_is_read_long_before_what_waits_has_its_slots(waiting: int, pause_s: float) -> None:
+    scene = Scene()
+    scene.put(*(scene.entry(ttl_ms=None) for _ in range(waiting)))
+    assert scene.queue.pause_s == pytest.approx(pause_s)
+
+
+def test_nothing_is_kept_of_what_no_longer_waits() -> None:
+    scene = Scene(max_waiting=3)
+    scene.put(*(scene.entry(ttl_ms=None) for _ in range(9)), *(scene.entry("ben", None) for _ in range(3)))
+    while scene.queue.take() is not None:
+        pass
+    assert scene.queue._came == {}  # pyright: ignore[reportPrivateUsage]

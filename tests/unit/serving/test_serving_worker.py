@@ -17,10 +17,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Tracer
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.commit import Commit, Committed
+from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import RecallDecisionV1, RecallReplyV1, v1_decision
 from orion_recall.errors import Overloaded, SourceError
@@ -88,6 +89,15 @@ class Commits:
         if isinstance(said, Exception):
             raise said
         return said
+
+    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]:
+        results: list[Committed | None] = []
+        for one in commits:
+            try:
+                results.append(await self.commit(one))
+            except RedisError:
+                results.append(None)
+        return results
 
 
 class Gulls:
@@ -165,7 +175,7 @@ class Desk:
     async def turn_away(self, payload: object, error: Overloaded, *, deliveries: int = 1, **envelope: Any) -> None:
         """One message for which there is no time."""
         whole = {"correlation_id": "c-1", "reply_to": "recall.reply.v1:me", "payload": payload} | envelope
-        await self.worker.turn_away(self._entry(whole, deliveries), error)
+        await self.worker.turn_away([Turned(entry=self._entry(whole, deliveries), error=error)])
 
     def _entry(self, whole: dict[str, Any], deliveries: int) -> Entry:
         return Entry(id=ENTRY_ID, fields={b"envelope": json.dumps(whole).encode()}, deliveries=deliveries)
@@ -675,3 +685,30 @@ async def test_what_is_invalid_expired_or_poison_is_answered_as_that_although_th
         await desk.turn_away(payload, error, **envelope)
         assert decision_of(desk.commits.commits[-1]).outcome == outcome
     assert len(desk.commits.commits) == 4
+
+
+def turned_away(count: int) -> list[Turned]:
+    message = json.dumps({"reply_to": "recall.reply.v1:me", "payload": WITH_OPTIONS}).encode()
+    error = Overloaded("overloaded", retry_after_ms=700)
+    entries = [Entry(id=f"1-{number}", fields={b"envelope": message}) for number in range(count)]
+    return [Turned(entry=one, error=error) for one in entries]
+
+
+async def test_of_those_that_are_turned_away_together_each_has_its_reply_and_its_decision() -> None:
+    desk = Desk()
+    await desk.worker.turn_away(turned_away(40))
+    assert [one.entry_id for one in desk.commits.commits] == [f"1-{number}" for number in range(40)]
+    decisions = [decision_of(one) for one in desk.commits.commits]
+    assert [one.entry_id for one in decisions] == [f"1-{number}" for number in range(40)]
+    assert len({one.id for one in decisions}) == len({one.corr_id for one in decisions}) == 40
+    assert desk.worker.counters.outcomes["refused"] == 40
+
+
+async def test_a_refusal_that_the_bus_does_not_take_at_once_is_committed_by_itself_and_counted_once() -> None:
+    desk = Desk()
+    desk.commits = Commits("committed", ResponseError("OOM"), "reply_not_writable", "fenced", "committed")
+    desk.worker._deliveries._committer = desk.commits  # pyright: ignore[reportPrivateUsage]
+    await desk.worker.turn_away(turned_away(5))
+    again = desk.commits.commits[5:]
+    assert sorted(one.entry_id for one in again) == ["1-1", "1-2"]
+    assert desk.worker.counters.outcomes["refused"] == 4 and desk.worker.counters.fenced == 1
