@@ -72,7 +72,7 @@ class EntityLikeness(Protocol):
 
 
 class TitleFinder(Protocol):
-    """Finds the memories of a scope by their titles (see `text.titles`).
+    """Finds the memories of a scope by their titles (see `text.people.titles`).
 
     Their names by key, `limit` memories at most; which of more than that is the index's choice.
     """

@@ -50,8 +50,7 @@ class Scope:
 ReaderInstructions = Literal["keep", "flag", "down", "hold"]
 QuestionShape = Literal["recap", "list"]
 QUESTION_SHAPES: tuple[QuestionShape, ...] = get_args(QuestionShape)
-Tense = Literal["now", "before"]
-"""What a question is about: the present state of something, or what it was before."""
+Tense = Literal["now", "before"]  # of what a question asks for
 RenderStyle = Literal["v1", "short", "scores", "source"]
 GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]
 WalkKind = Literal["chain", "who", "related", "temporal"]
@@ -59,11 +58,9 @@ WalkKind = Literal["chain", "who", "related", "temporal"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerType:
-    """The expected type of an answer, apart from a time: a name, a number, or neither in particular.
+    """The expected type of an answer, apart from a time: a name (of a place, of somebody's home), a number, or any.
 
-    `place`: the name is that of a place; `home`: of one where somebody lives.
-    `known` are folded words that do not answer a question for a name: those of the question and of the speakers.
-    """
+    `known` are folded words that do not answer a question for a name: those of the question and of the speakers."""
 
     name: bool = False
     number: bool = False
@@ -169,7 +166,7 @@ class MemoryView(NamedTuple):
     `beside` are the keys of the turns before and after it in its session; `until` is when the event of `ts` ended,
     where that is known. `after_question`: the turn before it in its session is a question. `chatter`: it says
     nothing that anybody would look for (`text.chatter`). `told` are the times that its text tells.
-    `assistant`: it is known that an assistant said it; of other memories the speaker's name decides (`text.roles`).
+    `assistant`: it is known that an assistant said it; of others the speaker's name decides (`text.people.roles`).
     `succeeds` are the older memories that it says something new instead of, `succeeded_by` the newer ones of it.
     `passages` are starts and ends of a long text's passages in turn, `passage` the number of the best one, and
     `confidence` how sure the sender was.

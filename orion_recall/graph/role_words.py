@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orion_recall.text.kin import SPELLINGS
+from orion_recall.text.people.kin import SPELLINGS
 
-# The name of the role, and other words for the same; those for kin are in `text.kin`.
+# The name of the role, and other words for the same; those for kin are in `text.people.kin`.
 _SPELLINGS = """
 fiancé: fiance
 fiancée: fiancee

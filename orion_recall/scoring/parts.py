@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orion_recall.scoring import graph_parts, people_parts, time_parts
+from orion_recall.scoring import answer_parts, graph_parts, people_parts, time_parts
 from orion_recall.scoring import part_values as make
 from orion_recall.scoring.part_values import Column, Pair, PartInputs, QueryFacts, part_inputs
 
@@ -133,14 +133,14 @@ PARTS: tuple[ScorePart, ...] = (
         name="tells_name",
         measures="'the query asks for a name, the memory has one that is new'",
         reason="giving a name",
-        maker=make.name_given,
+        maker=answer_parts.name_given,
         needs_weight=True,
     ),
     ScorePart(
         name="tells_number",
         measures="'the query asks how many, the memory has a number'",
         reason="giving a number",
-        maker=make.number_given,
+        maker=answer_parts.number_given,
         needs_weight=True,
     ),
     ScorePart(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from orion_recall.scoring.part_values import READ_CHARS, Column, PartInputs
-from orion_recall.text.introductions import introduces
-from orion_recall.text.kin import tells_kin
+from orion_recall.text.people.introductions import introduces
+from orion_recall.text.people.kin import tells_kin
 from orion_recall.values import MemoryView
 
 _ADDRESSES = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)

@@ -1,1 +1,1 @@
-"""Text: normal forms, titles, time zones."""
+"""Text: normal forms, what a text tells, time zones."""

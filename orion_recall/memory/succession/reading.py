@@ -38,7 +38,7 @@ from orion_recall.memory.succession.word_lists import (
 )
 from orion_recall.models.language import small_words
 from orion_recall.text.normal import STOP_WORDS, is_question, without_possessive, words
-from orion_recall.text.roles import is_assistant, names_assistant
+from orion_recall.text.people.roles import is_assistant, names_assistant
 from orion_recall.values import Memory, MemoryView
 
 READ_CHARS = 2000

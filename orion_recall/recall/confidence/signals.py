@@ -21,8 +21,8 @@ from orion_recall.recall.understand.expansion import verb_forms
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.answers import gives_name, gives_number, tells_time
-from orion_recall.text.kin import ANIMALS, KIN, SYNONYMS
 from orion_recall.text.normal import STOP_WORDS, content_words, speaks_of_itself, without_possessive, words
+from orion_recall.text.people.kin import ANIMALS, KIN, SYNONYMS
 from orion_recall.text.word_groups import VALUES, WORD_GROUPS
 from orion_recall.values import SourceName
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from orion_recall.text.normal import STOP_WORDS, content_words, without_possessive, words
-from orion_recall.text.roles import names_assistant
+from orion_recall.text.people.roles import names_assistant
 
 # "We" and "our" are more than the one who asks: what others say of themselves may be of them, too.
 FIRST_PERSON = frozenset("i i'm i'd i'll i've me my mine myself".split())

@@ -29,10 +29,10 @@ from orion_recall.recall.understand.said_by import SaidBy, said_by
 from orion_recall.recall.understand.tenses import asks_about
 from orion_recall.recall.understand.time_alone import is_alone, keyword_text_of, without_times
 from orion_recall.recall.understand.walks import walks
-from orion_recall.text.introductions import asks_who
-from orion_recall.text.kin import asks_family
 from orion_recall.text.normal import content_words, text_hash, words
-from orion_recall.text.roles import asks_assistant
+from orion_recall.text.people.introductions import asks_who
+from orion_recall.text.people.kin import asks_family
+from orion_recall.text.people.roles import asks_assistant
 from orion_recall.text.zones import time_zone
 from orion_recall.values import NO_TIME, Chain, Question, QuestionShape, QuestionTime
 from orion_recall.when.times import times

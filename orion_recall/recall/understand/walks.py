@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from orion_recall.recall.understand.entities import EntityKind, NamedEntity
-from orion_recall.text.introductions import asks_who
+from orion_recall.text.people.introductions import asks_who
 from orion_recall.values import Chain, QuestionTime, WalkKind
 
 _MOST_SEEDS = 3

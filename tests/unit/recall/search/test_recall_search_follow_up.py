@@ -14,7 +14,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
-from orion_recall.text.titles import title_names
+from orion_recall.text.people.titles import title_names
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest
 from tests.samples.recall_fakes import NOW, FakeSource, hit, key, profile, query, sources, view
 

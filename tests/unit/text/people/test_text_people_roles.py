@@ -5,7 +5,7 @@ import time
 import pytest
 
 from orion_recall.text.normal import words
-from orion_recall.text.roles import asks_assistant, is_assistant, names_assistant
+from orion_recall.text.people.roles import asks_assistant, is_assistant, names_assistant
 
 
 @pytest.mark.parametrize(

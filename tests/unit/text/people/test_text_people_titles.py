@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.text.titles import names_in, title_names
+from orion_recall.text.people.titles import names_in, title_names
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.text.kin import KIN, SYNONYMS, asks_family, tells_kin
+from orion_recall.text.people.kin import KIN, SYNONYMS, asks_family, tells_kin
 
 
 @pytest.mark.parametrize(

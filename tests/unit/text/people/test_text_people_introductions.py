@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from orion_recall.text.introductions import asks_who, introduces
+from orion_recall.text.people.introductions import asks_who, introduces
 
 
 @pytest.mark.parametrize(
