@@ -41,6 +41,7 @@ _OBJECTS = frozenset("the my our your his her their this these those all".split(
 _HAPPENED: frozenset[Heard] = frozenset(("end", "shift", "amount"))
 _BEGINNINGS = (*WEEKDAYS, *MONTHS, "today", "tomorrow")
 _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
+_NO_NEW = frozenset("no any without".split())
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until before".split())
 _NEGATED = frozenset(("any more", "anymore", "any longer"))
 _NO = frozenset("not no never nobody nothing none without cannot can't hardly".split())
@@ -101,6 +102,8 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
             end = place + 1 + len(rest)
             if not _goes_on(said, place + 1, rest) or (kind == "shift" and shifts_nothing(said, place, end)):
                 continue
+            if word == "new" and place and said[place - 1] in _NO_NEW:
+                continue  # "no new date yet"
             if kind == "change" and moves_a_time(said, place, end):
                 continue  # a change of its time, and of nothing else
             if kind in _HAPPENED and not _NOT_YET.isdisjoint(said[max(0, place - 3) : place]):

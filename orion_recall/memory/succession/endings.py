@@ -88,8 +88,11 @@ def absentees_of(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str] | 
 
 
 def reached_by(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str]:
-    """What a phrase of change ends at: "linz" of "we moved to Linz in May"."""
-    return _named_from(said, _end_of(said, phrase)) if " ".join(phrase) in REACHES else ()
+    """What a phrase of change ends at: "linz" of "we moved to Linz in May" and of "we moved to Linz today"."""
+    if " ".join(phrase) not in REACHES:
+        return ()
+    named = _named_from(said, _end_of(said, phrase))
+    return [*named[:1], *takewhile(lambda word: word not in _TIMES, named[1:])]
 
 
 def _end_of(said: Sequence[str], phrase: Sequence[str]) -> int:

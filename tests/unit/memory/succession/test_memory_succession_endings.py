@@ -112,3 +112,22 @@ def test_objects_and_absentees_are_read_from_around_the_phrase() -> None:
     assert objects_of(words("the trip slips"), ["slips"]) is None
     assert absentees_of(words("sorry but i can't come"), ["can't", "come"]) == [SPEAKER]
     assert absentees_of(words("the glazier can't come"), ["can't", "come"]) == ["glazier"]
+
+
+@pytest.mark.parametrize(
+    "said", ["We moved to Birch Lane today! Ole carried the piano.", "We moved to Birch Lane yesterday."]
+)
+@pytest.mark.parametrize(
+    "old",
+    [
+        "We're thinking about moving nearer to work, maybe something on Birch Lane.",
+        "Signed for the flat at 12 Birch Lane. We move on 3 March, and the rent is 740.",
+    ],
+)
+def test_a_plan_that_comes_true_on_a_day_that_is_told_is_no_change(old: str, said: str) -> None:
+    assert not succeeds(old, said)
+
+
+def test_a_date_that_is_not_there_yet_is_no_new_date() -> None:
+    assert "shift" not in phrases_in(words("no new date yet"))
+    assert "shift" in phrases_in(words("there is a new date"))
