@@ -31,6 +31,7 @@ from orion_recall.when.vocabulary import (
     NEXT,
     ORDINALS,
     PARTS,
+    REPEATED_PARTS,
     SEASONS,
     THIS,
     WEEKDAY_LEADS,
@@ -140,8 +141,8 @@ def _weekday(reading: Reading, place: int, modifier: str) -> Period | None:
 
 
 def _is_a_day(reading: Reading, place: int) -> bool:
-    """Not "every Friday", nor a Friday in the middle of something else's name."""
-    if reading.word(place - 1) in ("every", "each"):
+    """Not "every Friday" or "Friday mornings", nor a Friday in the middle of something else's name."""
+    if reading.word(place - 1) in ("every", "each") or reading.word(place + 1) in REPEATED_PARTS:
         return False
     ends = _ends(reading, place + 1) or reading.word(place + 1) in PARTS
     return place == 0 or ends or reading.led(place) or reading.word(place - 1) in WEEKDAY_LEADS

@@ -1,11 +1,11 @@
-"""Repeated weekdays: "every Tuesday", "on Mondays and Thursdays"."""
+"""Repeated weekdays: "every Tuesday", "on Mondays and Thursdays", "Friday mornings"."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from orion_recall.when.reading import Reading
-from orion_recall.when.vocabulary import MODIFIERS, NUMBERS, VAGUE, WEEKDAYS
+from orion_recall.when.vocabulary import MODIFIERS, NUMBERS, REPEATED_PARTS, VAGUE, WEEKDAYS
 
 _EVERY: Final = frozenset(("every", "each"))
 _BETWEEN: Final = frozenset(("other", "second", "single"))
@@ -30,6 +30,8 @@ def repeated_weekdays(read: Reading, place: int) -> tuple[tuple[int, ...], int] 
         names = _NAMES
     elif word in _PLURALS and read.word(place - 1) not in _NOT_BEFORE and not read.word(place - 1).isdecimal():
         names = _PLURALS
+    elif word in WEEKDAYS and read.word(place + 1) in REPEATED_PARTS:
+        return (WEEKDAYS[word],), place + 2
     else:
         return None
     found: list[int] = []

@@ -46,6 +46,8 @@ PARTS: Final[Mapping[str, tuple[int, int]]] = {
     "evening": (17, 24),
     "night": (18, 30),
 }
+REPEATED_PARTS: Final = frozenset(f"{part}s" for part in ("morning", "lunchtime", "afternoon", "evening", "night"))
+"""Behind a weekday: "Friday mornings" come again and again."""
 DAYS: Final[Mapping[str, int]] = {"yesterday": -1, "today": 0, "tomorrow": 1, "tonight": 0}
 LAST: Final = frozenset(("last", "previous", "past"))
 THIS: Final = frozenset(("this", "current"))

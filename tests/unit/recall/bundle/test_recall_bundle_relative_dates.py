@@ -87,6 +87,8 @@ def test_a_weekday_is_the_one_that_the_told_times_have(text: str, times: list[To
         ("Tuesday or the Tuesday after", [told(10), told(17)]),
         ("Tuesday, 10 March", [told(10)]),
         ("Tuesdays", [told(10)]),
+        ("we swim on Tuesday mornings", [told(10, weekly=True)]),
+        ("we swim on Tuesday mornings", []),
         ("I did it in two weeks", [told(5)]),
         ("in two weeks", []),
     ],
