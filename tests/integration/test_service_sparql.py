@@ -219,12 +219,17 @@ async def test_a_change_that_is_acknowledged_is_found_from_then_on(
         if workers == 2:
             await stack.enter_async_context(served(settings.changed(data_dir=tmp_path, instance="second")))
         await client.store([WORK])
-        for house in range(12):
+        acknowledged = 0
+        for house in range(60):
             text = f"I work at Fjord Labs in house {house}."
-            receipt = await client.update([{"id": "m-work", "text": text}])
-            assert receipt.pending is False
+            if (await client.update([{"id": "m-work", "text": text}])).pending:
+                continue  # the copies took longer than an update waits: nothing is promised yet
             bundle = (await client.recall("Where does Ana work?", options={})).bundle
             assert text in bundle.rendered, bundle.stats
+            acknowledged += 1
+            if acknowledged == 12:
+                break
+        assert acknowledged == 12
 
 
 async def test_a_server_of_another_record_is_refused_until_it_is_given_up(
