@@ -19,7 +19,6 @@ _AS_SURE = 0.15
 _VALUE = frozenset(("value",))
 _OTHER_THAN_DATES = frozenset(("clock", "weekday", "money", "number"))
 _TIMES = frozenset(TIMED)
-_OF_VALUES: frozenset[str] = frozenset(("shift", "amount"))
 
 
 def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float) -> tuple[SuccessionLink, ...]:
@@ -30,15 +29,6 @@ def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float)
 def cues_of(link: SuccessionLink) -> frozenset[str]:
     """The cues of change that a link was recognised by: those before the colon of its reason."""
     return frozenset(link.reason.partition(":")[0].split("/")) - {"weak", "present"}
-
-
-def share_changed(
-    asking: AskedChanges, older: ScoredCandidate, newer: ScoredCandidate, link: SuccessionLink
-) -> float:
-    """How far the succession changes what is asked: another time or amount does not change who somebody is."""
-    if asking.asks_person and (cues := cues_of(link)) and cues <= _OF_VALUES:
-        return 0.0
-    return asking.share(older, newer)
 
 
 def marked(
@@ -82,7 +72,7 @@ def _outdated_by(
     found = [
         Outdated(_begin(item.memory, newer.memory, link), link, newer.memory)
         for link in links_in_force(item.memory.succeeded_by, now=now, least=settings.min_confidence)
-        if (newer := there.get(link.key)) is not None and share_changed(asking, item, newer, link)
+        if (newer := there.get(link.key)) is not None and asking.share(item, newer)
     ]
     if not found:
         return None
