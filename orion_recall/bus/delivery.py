@@ -144,6 +144,6 @@ class Deliveries:
         return result
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]:
-        """Commit all at once; None for what cannot be committed so: commit that by itself."""
+        """Commit all together; None for each one that failed here and has to be committed alone."""
         results = await self._committer.commit_all(commits)
         return [result if result in ("committed", "fenced") else None for result in results]

@@ -67,7 +67,7 @@ class Again:
     fate: Fate | None = None
 
     def as_json(self) -> dict[str, JsonValue]:
-        """As JSON, for an answer through the record."""
+        """The result as JSON, as the record hands it to another process."""
         fate = self.fate
         return {
             "decision": self.decision.model_dump(mode="json"),

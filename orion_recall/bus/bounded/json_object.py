@@ -113,7 +113,7 @@ def _small_object(raw: bytes, encoding: str) -> tuple[dict[str, Any], InvalidMes
 
 
 def _odd_object(raw: bytes) -> tuple[dict[str, Any], InvalidMessage]:
-    """An object with a number that is no JSON, for its sender."""
+    """A JSON object that has invalid numbers (NaN, too large), and the error that names them for its sender."""
     odd: list[str] = []  # invalid numbers: read on, to learn the reply address
 
     def number(digits: str) -> float:

@@ -218,7 +218,7 @@ def _plain(value: object) -> str:
 
 
 def _why(made: Path, said: Path) -> str:
-    """The message of the error that it printed as JSON; else the last that it said."""
+    """Why the replay failed: the message of its JSON error, else the end of what it printed."""
     try:
         return str(json.loads(made.read_text("utf-8"))["error"]["message"])[:_TOLD_CHARS]
     except (ValueError, KeyError, TypeError):

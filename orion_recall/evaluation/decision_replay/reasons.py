@@ -21,7 +21,7 @@ WHERE NOT EXISTS (SELECT FROM {old}.memories m WHERE m.tenant = $1 AND m.id = wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """Under which a query was asked again."""
+    """What a replayed query ran under: its moment, the copies read, what was erased, and the model."""
 
     moment: Moment
     copies: Mapping[str, int]

@@ -16,7 +16,7 @@ from orion_recall.settings import Settings
 
 
 def as_of_decision(cache: Cache | None, progress: Progress) -> Asker:
-    """Asks on index and graph that are built of the record and its history, and deleted after it."""
+    """An asker on the data as of the decision: it builds index and graph from the history, and deletes them."""
 
     async def ask(pool: Pool, settings: Settings, decision: RecallDecisionV1, memory_id: str | None) -> Again:
         if settings.dsn is None:

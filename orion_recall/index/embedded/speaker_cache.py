@@ -57,7 +57,7 @@ class SpeakerCache:
         return names
 
     def clear(self) -> None:
-        """Forgets all of them."""
+        """Forgets the speakers of all scopes."""
         self._of.clear()
         self._notes += 1
 

@@ -81,7 +81,7 @@ class IntakeConsumers:
 
     @property
     def backlogs(self) -> Mapping[str, Backlog]:
-        """Entries that are not answered, by what they bring, once they were looked at."""
+        """Unanswered entries by kind of message, for the kinds whose stream was looked at."""
         return {name: reader.backlog for name, reader in self._readers.items() if reader.backlog is not None}
 
     @property

@@ -30,7 +30,7 @@ DECISIONS = frozenset(
     "decided decide decision settled signed booked bought ordered paid chose chosen confirmed picked hired joined "
     "started enrolled registered got agreed done".split()
 )
-"""Words by which a wish has become more than that, or less."""
+"""Words that say a wish was decided on, carried out or dropped."""
 _LISTED = sorted((" ".join(one.split()) for one in _WISHES.split("|")), key=len, reverse=True)
 _WISH = re.compile(
     r"(?<![\w'])(?<!n't )(?<!not )(?<!never )(?:" + "|".join(map(re.escape, _LISTED)) + r")(?![\w'])"
