@@ -28,7 +28,6 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate
 from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.processes.further_copies import folders_of
-from orion_recall.serving.processes.malloc_arenas import bound_malloc_arenas
 from orion_recall.serving.processes.plans import MOST, parents_log_file
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -75,7 +74,6 @@ def up(
         load_console()  # what is missing is said before anything else
     settings = Settings.read(**given(data_dir=data, extractor=extractor))
     log_to_stderr(settings.log_level, settings.log_file if workers == 1 else parents_log_file(settings.log_file))
-    bound_malloc_arenas()
     asyncio.run(_run(settings, workers, given_variables(extractor=extractor), console=console, as_json=as_json))
 
 

@@ -18,7 +18,6 @@ from orion_recall.cli.serving.run import Extractor, say_ready, serve, stop_signa
 from orion_recall.cli.serving.several import given_variables, ready_of_all, serve_several
 from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.processes.further_copies import folders_of
-from orion_recall.serving.processes.malloc_arenas import bound_malloc_arenas
 from orion_recall.serving.processes.plans import MOST, parents_log_file
 from orion_recall.serving.processes.process import ONE_OF_SEVERAL
 from orion_recall.serving.processes.supervisor import Ready
@@ -59,7 +58,6 @@ def worker(
         asyncio.run(_run_several(settings, processes, given_variables(extractor=extractor), as_json=as_json))
         return
     log_to_stderr(settings.log_level, settings.log_file)
-    bound_malloc_arenas()
     asyncio.run(_run(settings, as_json=as_json, is_one_of_several=is_one_of_several))
 
 
