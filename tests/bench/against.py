@@ -1,12 +1,15 @@
 """This tree against another revision of it, interleaved in one run.
 
-    python -m tests.bench.against REVISION [--size 1000] [--rounds 4] [--seconds-per-cell 3] [--json FILE]
+    python -m tests.bench.against REVISION [--size 1000] [--rounds 4] [--seconds-per-cell 3] [--processes 1]
+                                           [--json FILE]
 
 Each of the two has engines, a worker in a process of its own and the same memories, stored over the bus. The other
 revision is taken from git into a temporary folder; where it asks for other packages, it gets an environment
 of its own.
 Every round measures both, in turns first: recalls one at a time, 8 and 32 in flight. A ratio is of one round; the
 median of the rounds is reported, with the lowest and the highest. Only one of the two has anything to do at a time.
+With `--processes` this tree's worker takes queries in so many processes, and the other's in one; then neither the
+event loop's CPU nor peak memory is compared.
 
 It is a measurement, not a test: the exit code is 0 whatever comes out.
 """
@@ -51,8 +54,9 @@ FIGURES: Mapping[str, Figure] = {
     "p95 ms": lambda cell: cell.p95_ms,
     "recalls/s": lambda cell: cell.per_s,
     "worker CPU ms": lambda cell: cell.cpu_ms[WORKER],
-    "of it loop ms": lambda cell: cell.loop_ms,
 }
+OF_ONE_PROCESS: Mapping[str, Figure] = {"of it loop ms": lambda cell: cell.loop_ms}
+"""Figures that only a worker in one process has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +79,24 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All rounds; import seconds and peak memory (MiB) of each worker, this tree's first."""
+    """All rounds; import seconds and peak memory (MiB) of each worker, this tree's first.
+
+    `processes` are those of this tree's worker; with more than one nobody's peak memory is told.
+    """
 
     revision: str
     size: int
     profile: str
+    processes: int
     rounds: Sequence[Round]
     import_s: tuple[float, float]
-    peak_mib: tuple[float, float]
+    peak_mib: tuple[float, float] | None
     seconds: float
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """Those that both workers have."""
+        return FIGURES if self.processes > 1 else {**FIGURES, **OF_ONE_PROCESS}
 
 
 def other_tree(revision: str, folder: Path) -> Tree:
@@ -105,7 +118,9 @@ def _git(*arguments: str) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def running(tree: Tree, size: int, profile: str, folder: Path) -> AsyncGenerator[RunningWorker]:
+async def running(
+    tree: Tree, size: int, profile: str, folder: Path, *, processes: int = 1
+) -> AsyncGenerator[RunningWorker]:
     """A worker of the tree with its memories, on engines of its own."""
     async with contextlib.AsyncExitStack() as stack:
         data = folder / "data"
@@ -117,7 +132,8 @@ async def running(tree: Tree, size: int, profile: str, folder: Path) -> AsyncGen
         told = corpus(size, now=time.time())
         async with worker_process(engines, data, log, **how) as importing:
             imported = await import_all(engines, told, importing.pid, say)
-        worker = await stack.enter_async_context(worker_process(engines, data, log, **how))
+        started = worker_process(engines, data, log, processes=processes, **how)
+        worker = await stack.enter_async_context(started)
         client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
         yield RunningWorker(
             size=size,
@@ -147,7 +163,8 @@ async def run(options: argparse.Namespace, folder: Path) -> Comparison:
             say(f"{tree.name}: engines and {options.size:,} memories")
             own = folder / str(place)
             own.mkdir(mode=0o711)
-            made = running(tree, options.size, options.profile, own)
+            processes = options.processes if tree is ours else 1
+            made = running(tree, options.size, options.profile, own, processes=processes)
             workers.append(await stack.enter_async_context(made))
         await _settled(workers)
         rounds: list[Round] = []
@@ -163,11 +180,16 @@ async def run(options: argparse.Namespace, folder: Path) -> Comparison:
             revision=theirs.name,
             size=options.size,
             profile=options.profile,
+            processes=options.processes,
             rounds=rounds,
             import_s=(workers[0].imported.seconds, workers[1].imported.seconds),
-            peak_mib=(peak_memory_mib(workers[0].worker_pid), peak_memory_mib(workers[1].worker_pid)),
+            peak_mib=_peaks(workers[0], workers[1]) if options.processes == 1 else None,
             seconds=seconds_so_far(),
         )
+
+
+def _peaks(ours: RunningWorker, theirs: RunningWorker) -> tuple[float, float]:
+    return peak_memory_mib(ours.worker_pid), peak_memory_mib(theirs.worker_pid)
 
 
 async def _settled(workers: Sequence[RunningWorker]) -> None:
@@ -195,7 +217,9 @@ def ratio(rounds: Sequence[Round], in_flight: int, figure: Figure) -> Spread:
 def as_json(result: Comparison) -> dict[str, Any]:
     """The whole result, with the ratios worked out."""
     ratios = {
-        str(in_flight): {name: asdict(ratio(result.rounds, in_flight, figure)) for name, figure in FIGURES.items()}
+        str(in_flight): {
+            name: asdict(ratio(result.rounds, in_flight, figure)) for name, figure in result.figures.items()
+        }
         for in_flight in IN_FLIGHT
     }
     return {**asdict(result), "ratios": ratios}
@@ -203,10 +227,11 @@ def as_json(result: Comparison) -> dict[str, Any]:
 
 def print_report(result: Comparison, out: Console) -> None:
     """One table: the medians of both, and the ratio with its range."""
-    out.print(Text(f"{result.size:,} memories, {result.profile}, {len(result.rounds)} rounds"))
+    several = f", {result.processes} processes against one" if result.processes > 1 else ""
+    out.print(Text(f"{result.size:,} memories, {result.profile}, {len(result.rounds)} rounds{several}"))
     table = Table("in flight", "figure", "this tree", result.revision, "ratio", "lowest", "highest")
     for in_flight in IN_FLIGHT:
-        for name, figure in FIGURES.items():
+        for name, figure in result.figures.items():
             both = [
                 Spread.of([figure(cells[in_flight]) for cells in side])
                 for side in ([one.ours for one in result.rounds], [one.theirs for one in result.rounds])
@@ -217,7 +242,10 @@ def print_report(result: Comparison, out: Console) -> None:
                 str(in_flight), name, *medians, *(f"{one:.2f}" for one in (spread.median, spread.low, spread.high))
             )
     out.print(table)
-    for name, (ours, theirs) in (("import, seconds", result.import_s), ("peak memory, MiB", result.peak_mib)):
+    both_have = {"import, seconds": result.import_s}
+    if result.peak_mib is not None:
+        both_have["peak memory, MiB"] = result.peak_mib
+    for name, (ours, theirs) in both_have.items():
         out.print(Text(f"{name}: {ours:.1f} and {theirs:.1f}, ratio {ours / theirs:.2f}"))
     loud = sum(one.rest_busy >= QUIET_BUSY_SHARE for one in result.rounds)
     if loud:
@@ -234,9 +262,10 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds-per-cell", type=float, default=3.0)
     parser.add_argument("--profile", default="reflect.v1")
+    parser.add_argument("--processes", type=int, default=1, help="of this tree's worker; the other has one")
     read = parser.parse_args(arguments)
-    if read.rounds < 1 or read.seconds_per_cell <= 0 or read.size < 100:
-        parser.error("at least one round, seconds above 0, and 100 memories")
+    if min(read.rounds, read.processes) < 1 or read.seconds_per_cell <= 0 or read.size < 100:
+        parser.error("at least one round and process, seconds above 0, and 100 memories")
     return read
 
 

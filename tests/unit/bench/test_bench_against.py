@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ RESULT = Comparison(
     revision="abc1234",
     size=1000,
     profile="reflect.v1",
+    processes=1,
     rounds=ROUNDS,
     import_s=(10.0, 20.0),
     peak_mib=(500.0, 400.0),
@@ -63,7 +65,18 @@ def test_the_report_and_the_json_have_every_figure():
         print_report(RESULT, out)
     for told in ("abc1234", "0.60", "import, seconds: 10.0 and 20.0, ratio 0.50", "in 3 of 3 rounds"):
         assert told in shown.get()
-    assert json.loads(json.dumps(as_json(RESULT)))["ratios"]["32"]["worker CPU ms"]["low"] == 0.5
+    told_again = json.loads(json.dumps(as_json(RESULT)))["ratios"]["32"]
+    assert (told_again["worker CPU ms"]["low"], told_again["of it loop ms"]["low"]) == (0.5, 0.5)
+
+
+def test_of_several_processes_nothing_is_told_that_one_alone_has():
+    result = replace(RESULT, processes=2, peak_mib=None)
+    out = Console(width=160, record=True, file=None)
+    with out.capture() as shown:
+        print_report(result, out)
+    assert "2 processes against one" in shown.get()
+    assert "peak memory" not in shown.get()
+    assert "of it loop ms" not in as_json(result)["ratios"]["32"]
 
 
 def test_a_revision_that_is_unknown_ends_the_command(tmp_path: Path):
@@ -74,3 +87,5 @@ def test_a_revision_that_is_unknown_ends_the_command(tmp_path: Path):
 def test_options_that_measure_nothing_are_refused():
     with pytest.raises(SystemExit):
         read_options(["HEAD", "--rounds", "0"])
+    with pytest.raises(SystemExit):
+        read_options(["HEAD", "--processes", "0"])
