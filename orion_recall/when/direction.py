@@ -114,7 +114,7 @@ def _sort(words: Sequence[str], place: int) -> _Sort | None:
         return "past"  # "should have come"
     if word in ("going", "about") and following == "to":
         return "ahead"
-    if _is_past_form(word):
+    if is_past_form(word):
         before = words[max(0, place - 3) : place]
         if word == "got" and before and before[-1] in _HAVE:
             return "ahead"
@@ -145,10 +145,11 @@ def _sort_of_verb(words: Sequence[str], place: int) -> _Sort | None:
 
 def _perfect(words: Sequence[str], place: int) -> bool:
     """Whether "have" stands before a participle, which then decides."""
-    return any(_is_past_form(one) for one in words[place + 1 : place + 3])
+    return any(is_past_form(one) for one in words[place + 1 : place + 3])
 
 
-def _is_past_form(word: str) -> bool:
+def is_past_form(word: str) -> bool:
+    """Whether a folded word is a verb's past form, or its participle."""
     if word in _PAST or word in _ARRANGED or word in _PERHAPS_ARRANGED:
         return True
     return len(word) > 3 and word.endswith("ed") and word not in _NO_PAST

@@ -25,6 +25,8 @@ _NO_NAMES: Final = frozenset(
     coming here responsible one""".split()
 )
 _DETERMINER: Final = r"(?:(?i:my|our|his|her|their|your|the|an?)|[A-Z][\w-]*['’]s)"
+# "Sold the car to Tom" does not say who Tom is.
+_TO: Final = r"(?:to|for|with|from|of|by|at|in|on|and|or|that|than|as|when|before|after)"
 _DOES: Final = (
     r"(?:works?|teach(?:es)?|runs?|owns?|conducts?|leads?|heads?|plays?|studies|manages?|takes?\ over|took\ over"
     r"|keeps?|sells?|edits?|directs?|looks?\ after|is\ in\ charge|lives?|comes?\ from)"
@@ -53,7 +55,7 @@ def _patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
         {whole}(?:['’]s|\ is|\ was|\ are|\ becomes|\ became)\ (?:now\ |also\ |still\ )?{_DETERMINER}\b
       | {whole},\ (?:{_DETERMINER}\b|who\b|whom\b|as\b|(?:it|he|she)(?:['’]s|\ is|\ was)\b
           |(?:[\w-]+\ ){{1,3}}(?:of|at|for|from|in|to)\b)
-      | {_DETERMINER}\ (?:[\w-]+\ ){{0,3}}[\w-]+,?\ (?:is\ |was\ |named\ |called\ )?{called}
+      | {_DETERMINER}\ (?:[\w-]+\ ){{0,3}}(?!{_TO}\ )[\w-]+,?\ (?:is\ |was\ |named\ |called\ )?{called}
       | \b(?:[Ii]['’]m|[Ii]\ am|[Tt]his\ is|[Mm]eet|[Nn]ame\ is|named|called|nicknamed)\ {called}
       | \b(?:call|calls|called)\ (?:him|her|it|me)\ {called}
       | {whole}\ (?:here|speaking)\b
