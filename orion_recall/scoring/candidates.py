@@ -9,6 +9,10 @@ from typing import Any, Literal, NamedTuple
 from orion_recall.values import MemoryView, SourceName, SuccessionLink
 
 
+LedBy = Literal["", "succession", "follow_up", "period"]
+"""What led to a candidate that no search found: a memory that it succeeds or precedes, the first hits, a recap."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Candidate:
     """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score.
@@ -27,6 +31,7 @@ class Candidate:
     best_source: SourceName = "vector"
     source_ref: str | None = None
     is_kept: bool = False
+    led_by: LedBy = ""
 
 
 class Outdated(NamedTuple):

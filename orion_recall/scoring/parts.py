@@ -91,21 +91,21 @@ PARTS: tuple[ScorePart, ...] = (
     ScorePart(
         name="asker",
         measures="'the query speaks of me, and the memory was said by me or names me'",
-        reason="being said by the one who asks",
+        reason="being said by the one who asks, or to them",
         maker=people_parts.asker,
         needs_weight=True,
     ),
     ScorePart(
         name="introduces",
         measures="'the query asks who somebody is, and the memory says it'",
-        reason="saying who it is",
+        reason="seeming to say who somebody is",
         maker=people_parts.introduction,
         needs_weight=True,
     ),
     ScorePart(
         name="time",
         measures="'the memory is of the time that the query names'",
-        reason="its time",
+        reason="when it was said, or a time that it names",
         maker=time_parts.time,
     ),
     ScorePart(
@@ -118,28 +118,28 @@ PARTS: tuple[ScorePart, ...] = (
     ScorePart(
         name="told",
         measures="'the memory tells of the time that the query is about'",
-        reason="the time it tells of",
+        reason="a time that it names",
         maker=time_parts.told,
         needs_weight=True,
     ),
     ScorePart(
         name="tells_time",
         measures="'the query asks when, the memory tells a time'",
-        reason="telling a time",
+        reason="naming a time",
         maker=time_parts.time_told,
         needs_weight=True,
     ),
     ScorePart(
         name="tells_name",
         measures="'the query asks for a name, the memory has one that is new'",
-        reason="giving a name",
+        reason="a name that is new to the question",
         maker=answer_parts.name_given,
         needs_weight=True,
     ),
     ScorePart(
         name="tells_number",
         measures="'the query asks how many, the memory has a number'",
-        reason="giving a number",
+        reason="having a number",
         maker=answer_parts.number_given,
         needs_weight=True,
     ),
@@ -174,7 +174,7 @@ PARTS: tuple[ScorePart, ...] = (
     ScorePart(
         name="after_question",
         measures="'the turn before the memory is a question'",
-        reason="answering a question",
+        reason="coming after a question",
         maker=make.after_question,
         needs_weight=True,
     ),
@@ -257,7 +257,7 @@ PARTS: tuple[ScorePart, ...] = (
 )
 LATER_PARTS: Mapping[str, tuple[str, str]] = {
     "rerank": ("rerank.weight", "the reranker"),
-    "succession": ("succession.outdated", "what holds now, or held before"),
+    "succession": ("succession.outdated", "what is taken as newer or older on the same thing"),
     "confidence": ("cascade.merge.confidence", "its confidence"),
     "layer": ("cascade.merge.layer", "the weight of its layer"),
     "score": ("cascade.merge.score", "how it ranks among all layers' items"),

@@ -202,8 +202,8 @@ async def test_a_profile_drops_what_is_outdated_or_keeps_it_as_it_was(world: Wor
 
 async def test_an_explanation_tells_what_succeeds_what(world: World) -> None:
     told = " ".join(explained(await world.ask("Who is my dentist?"))["why"])
-    assert "it succeeds dentist (confidence" in told
-    assert "outdated: new-dentist says something newer" in told
+    assert "taken as replacing dentist, said before about the same thing (confidence" in told
+    assert "taken as replaced by new-dentist, said later" in told
 
 
 async def test_a_question_about_before_gets_both_in_order(world: World) -> None:

@@ -23,20 +23,20 @@ _WIDE = 120
 _TEXT_CHARS = 80
 _INDENT = "  "
 _REASONS: dict[str, str] = {
-    "near_duplicate": "says the same as {}",
-    "outdated": "outdated by {}",
+    "near_duplicate": "nearly the same as {}",
+    "outdated": "taken as replaced by {}",
     "below_min_score": "its score is too low",
     "source_top_k": "its source has returned its maximum",
     "max_per_source": "enough of its source",
-    "repetition": "says little that another has not said",
+    "repetition": "most of its words are in an item before it",
     "max_total_items": "the bundle was full",
     "token_budget": "no tokens were left",
     "excluded": "the query leaves it out",
-    "own_turn": "the question itself, just said",
-    "other_time": "of another time",
-    "not_said_by": "not said by the one who is named, or not then, or nothing they said is about it",
-    "other_people": "of nobody whom the question names",
-    "instructs_reader": "it tells its reader what to do",
+    "own_turn": "taken as the question itself, just said",
+    "other_time": "not of the time asked about",
+    "not_said_by": "not taken as said by the one who is named, or not then, or not about it",
+    "other_people": "none of the people whom the question names is found in it",
+    "instructs_reader": "it reads as an instruction to its reader",
     "over_fetch": "beyond the maximum of its layer",
     "no_answer": "withheld: not sure enough",
     "rank_pool": "not among the best of the fusion",
@@ -51,6 +51,7 @@ _FACTORS = {
     "consistency": "consistency",
     "completeness": "completeness",
 }
+_LED_BY: dict[str, str] = {"succession": "older or newer one", "follow_up": "the first hits", "period": "its time"}
 _SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph", "sql_timeline": "timeline"}
 
 
@@ -266,6 +267,8 @@ def _share(value: float | None) -> str:
 def _found_by(one: Json, out: Console) -> str:
     """The rank in every source that found it; with the source's own score where there is room."""
     found = sorted(one["sources"].items(), key=lambda each: (each[1]["rank"], each[0]))
+    if not found:
+        return _LED_BY.get(one.get("led_by") or "", "another memory")
     return ", ".join(
         f"{_SHORT.get(source, source)} {how['rank']}"
         + (f" ({how['score']:.3g})" if out.width >= _WIDE and "score" in how else "")

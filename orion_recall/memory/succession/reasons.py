@@ -61,7 +61,9 @@ def plain(reason: str) -> str:
     kinds = cues.split("/")
     if not colon or not all(kind in _PLAIN or kind == "weak" for kind in kinds):
         return reason
-    told = ", ".join(text for kind, text in _PLAIN.items() if kind in kinds) or _PLAIN[_VALUE]
+    told = [text for kind, text in _PLAIN.items() if kind in kinds and kind != _VALUE]
     # Reasons that were kept before have names of word families, too, which say little to people.
     parts = [part for part in seen.strip().split("; ") if part and not part.startswith(_FAMILIES)]
-    return f"{told}: {'; '.join(parts)}" if parts else told
+    if told:
+        parts.append(f"read as: {', '.join(told)}")
+    return "; ".join(parts) or f"read as: {_PLAIN[_VALUE]}"

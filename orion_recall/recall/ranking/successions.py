@@ -54,7 +54,9 @@ def missing(
                 if len(found) == MOST_FETCHED:
                     return found
                 known.add(link.key)
-                found[link.key] = Candidate(key=link.key, best_source=candidate.best_source)
+                found[link.key] = Candidate(
+                    key=link.key, best_source=candidate.best_source, led_by="succession"
+                )
     return found
 
 

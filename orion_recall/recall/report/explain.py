@@ -216,5 +216,6 @@ def _of(candidate: Candidate, memory: MemoryView) -> dict[str, Any]:
             for source, rank in candidate.ranks.items()
             if source in candidate.scores
         },
+        "led_by": candidate.led_by or None,
         "statements": list(candidate.statements[:_STATEMENTS]),
     }

@@ -91,7 +91,7 @@ def _found(ranks: Mapping[str, int]) -> str:
     best = sorted(ranks.items(), key=lambda one: (one[1], one[0]))
     return (
         " and ".join(f"{FOUND_BY.get(name, f'by {name}')} ({ordinal(rank)})" for name, rank in best)
-        or "beside others"
+        or "by no search itself, but with what was found"
     )
 
 

@@ -9,7 +9,7 @@ from orion_recall.memory.succession.decide import SUCCEEDS
 from orion_recall.memory.succession.reasons import plain
 from orion_recall.recall.bundle.render import day_of
 from orion_recall.recall.bundle.selection import Selection
-from orion_recall.scoring.candidates import Outdated, ScoredCandidate
+from orion_recall.scoring.candidates import LedBy, Outdated, ScoredCandidate
 from orion_recall.scoring.parts import REASONS
 from orion_recall.text.normal import one_line
 from orion_recall.values import SuccessionLink
@@ -22,11 +22,18 @@ FOUND_BY: dict[str, str] = {
     "rdf": "in the graph",
     "sql_timeline": "in the timeline",
 }
+LED_BY: dict[LedBy, str] = {
+    "succession": "fetched with a memory that is taken as older or newer on the same thing",
+    "follow_up": "fetched with the first hits, as they name it or stand beside it",
+    "period": "listed as one of the time asked about",
+    "": "fetched with what was found",
+}
+"""How a memory that no search found has come among the candidates."""
 _NEWER: dict[str, str] = {
-    "alike": "it is newer than {}, and both have much in common",
-    "time": "it says something new, shares rare words with the older {}, and tells another time",
-    "amount": "it says something new, shares rare words with the older {}, and tells another amount",
-    "number": "it says something new, shares rare words with the older {}, and tells another number",
+    "alike": "has much in common with it",
+    "time": "shares rare words with it and names another time",
+    "amount": "shares rare words with it and names another amount",
+    "number": "shares rare words with it and names another number",
 }
 _HOUR, _DAY = 3600.0, 86_400.0
 # Scores are equal to 1e-6.
@@ -92,9 +99,11 @@ def why_recap(selection: Selection, *, of_session: bool, is_widened: bool) -> li
         else "the best of each session before its further ones, and what tells more before what tells less"
     )
     chatter = ", chatter last" if any(memory.chatter for memory in items) else ""
-    wider = " Nothing is of the time itself, so a day more on both sides was searched." if is_widened else ""
     named = "session" if of_session else "time"
-    return [f"The question asks about a {named} as a whole. This is a recap of it: {of}, {order}{chatter}.{wider}"]
+    of_it = "from a day before to a day after it, as nothing was found of it itself" if is_widened else "of it"
+    return [
+        f"The question is taken as one about a {named} as a whole, so this is a recap: {of} {of_it}, {order}{chatter}."
+    ]
 
 
 def _reasons(
@@ -109,7 +118,7 @@ def _reasons(
     values = {part.name: part.value for part in score_shares(item) if part.share > 0}
     # Of a path all steps are told: the first alone may have nothing to do with the memory at its end.
     steps = item.candidate.statements[: 5 if item.candidate.path > 0 else 1]
-    said = [f"the graph says {', then '.join(map(one_line, steps))}"] if steps else []
+    said = [f"read in texts for the graph: {', then '.join(map(one_line, steps))}"] if steps else []
     succession = _succession(item, now, may_name, has_moved=values.get("succession", 0.0) > 0)
     return [_found(item, layer), *_named(item, values, asker), *said, *succession, _age(item.memory.ts, now)]
 
@@ -117,16 +126,20 @@ def _reasons(
 def _succession(
     item: ScoredCandidate, now: float, may_name: Callable[[int], bool], *, has_moved: bool
 ) -> list[str]:
-    """What outdates it, and what it succeeds, the surest; a likeness alone where it `has_moved` the memory."""
+    """What it is taken as replaced by, and what it is taken as replacing, the surest; a likeness alone where it
+    `has_moved` the memory.
+    """
     told = [] if item.outdated is None else [_outdated(item.outdated, now, may_name)]
     links = [one for one in item.memory.succeeds if may_name(one.key)]
     than = item.newer_than
     if has_moved and than is not None and may_name(than.key) and not any(_is_sure(one) for one in links):
-        told.append(_NEWER[than.how].format(one_line(than.id)))
+        told.append(f"moved up, as it is newer than {one_line(than.id)} and {_NEWER[than.how]}")
     if (older := max((one for one in links if _is_sure(one)), key=_confidence, default=None)) is not None:
-        told.append(f"it succeeds {one_line(older.id)} ({_why(older)})")
+        taken = "marked as" if older.by == "hand" else "taken as"
+        before = "" if older.by == "hand" else ", said before about the same thing"
+        told.append(f"{taken} replacing {one_line(older.id)}{before} ({_why(older)})")
     elif has_moved and len(links) == 1 and than is None:  # of several likenesses it is not known which one it was
-        told.append(f"it may say something newer than {one_line(links[0].id)} ({_why(links[0])})")
+        told.append(f"moved up, as it is newer than {one_line(links[0].id)} and may replace it ({_why(links[0])})")
     return told
 
 
@@ -139,17 +152,13 @@ def _confidence(link: SuccessionLink) -> float:
 
 
 def _outdated(by: Outdated, now: float, may_name: Callable[[int], bool]) -> str:
-    """That a memory is outdated, or will be, by what and from when on: the same as its mark says."""
+    """What a memory is taken as replaced by, and from when on where the newer one tells that: as its mark says."""
     link, ahead = by.link, by.until > now
-    day = (
-        f" {'until' if ahead else 'since'} {day_of(by.until)}"
-        if ahead or day_of(by.until) != day_of(link.at)
-        else ""
-    )
-    state = f"it holds{day}" if ahead else f"outdated{day}"
+    from_day = f" from {day_of(by.until)} on" if ahead or day_of(by.until) != day_of(link.at) else ""
+    taken, later = ("marked as", "") if link.by == "hand" else ("taken as", ", said later about the same thing")
     if not may_name(link.key):
-        return state
-    return f"{state}: {one_line(link.id)} says {'what is so then' if ahead else 'something newer'} ({_why(link)})"
+        return f"{taken} replaced{from_day}"
+    return f"{taken} replaced{from_day} by {one_line(link.id)}{later} ({_why(link)})"
 
 
 def _why(link: SuccessionLink) -> str:
@@ -158,13 +167,13 @@ def _why(link: SuccessionLink) -> str:
 
 
 def _found(item: ScoredCandidate, layer: str | None) -> str:
-    """The item's rank in each source, the best first."""
+    """The item's rank in each source, the best first; what led to it where no source found it."""
     ranks = sorted(item.candidate.ranks.items(), key=lambda one: (one[1], one[0]))
     found = "found " + ", ".join(
         f"{ordinal(rank)} {FOUND_BY.get(source, f'by {source}')}" for source, rank in ranks
     )
     if not ranks:
-        found = "reached from what was found"
+        found = f"found by no search itself: {LED_BY[item.candidate.led_by]}"
     return found if layer is None else f"{found} in the layer {layer}"
 
 
@@ -177,24 +186,28 @@ def _named(item: ScoredCandidate, values: dict[str, float], asker: str | None) -
         elif values.get("speaker") == 1.0:
             told.append(f"said by {one_line(who)}, whom the question names")
     if values.get("asker") == 1.0 and item.memory.speaker != asker:
-        told.append("said by the one who asks, or to them")
+        told.append("it addresses somebody, or has the name of the one who asks")
     if values.get("introduces") == 1.0:
-        told.append("it says who somebody is, and the question asks that")
+        told.append("it reads as if it said who somebody is, and the question asks that")
     if (time := values.get("time", 0.0)) > 0:
-        told.append("of the time asked about" if time == 1.0 else "close to the time asked about")
+        told.append(
+            "said in the time or session asked about"
+            if time == 1.0
+            else "said near the time asked about, or it names such a time"
+        )
     if values.get("told", 0.0) > 0:
-        told.append("it tells of a time that fits the question")
+        told.append("a time that it names may be one that the question is about")
     if values.get("tells_time") == 1.0:
-        told.append("it tells a time, and the question asks when")
+        told.append("it names a time, and the question asks when")
     if values.get("tells_name") == 1.0:
-        told.append("it gives a name that the question does not have, and the question asks for one")
+        told.append("what may be a name in it is new to the question, which seems to ask for one")
     if values.get("tells_number") == 1.0:
-        told.append("it gives a number, and the question asks for one")
+        told.append("a number is in it, and the question seems to ask for one")
     if (rerank := values.get("rerank")) is not None:
         told.append(f"the reranker gives it {rerank:.2f}")
     # Without neighbours the part is the memory's own cosine, or the lowest one that the dense search reached.
     if values.get("neighbour", 0.0) > item.candidate.scores.get("vector", 1.0) + _CLOSER:
-        told.append("the turn beside it in the talk is closer to the question than it is itself")
+        told.append("a turn beside it in the talk is closer in meaning to the question than it is itself")
     if (sure := values.get("confidence")) is not None:
         told.append(f"its confidence is {sure:.2f}")
     return told
@@ -212,7 +225,7 @@ def _age(ts: float | None, now: float) -> str:
 def length(age: float) -> str:
     """So many seconds in the unit that one would say."""
     if age < 2 * _HOUR:
-        return f"{age // 60:.0f} minutes" if age >= 120 else "1 minute"
+        return f"{age // 60:.0f} minutes" if age >= 120 else "less than 2 minutes"
     return f"{age // _HOUR:.0f} hours" if age < 2 * _DAY else f"{age // _DAY:.0f} days"
 
 
@@ -224,18 +237,26 @@ def _ahead(item: ScoredCandidate, following: ScoredCandidate, score_shares: Scor
     if lead < _SAME:
         return " The next scores the same; the newer one comes first, then the smaller id."
     if lead < _SHOWN:
-        if any(link.key == item.candidate.key for link in following.memory.succeeded_by):
-            return " The next is the older memory that it succeeds, and was put right after it."
-        return " The next is as good: they are less than 0.001 apart."
+        if _are_linked(item, following):
+            return " The next was put right behind it: of the two, one is newer and taken to be about the same thing."
+        return " The next has nearly the same score: less than 0.001 lies between them."
     theirs = {part.name: part.share for part in score_shares(following)}
     gains = {part.name: part.share - theirs.get(part.name, 0.0) for part in score_shares(item)}
     most = max(gains, key=lambda name: (gains[name], name))
     reason = REASONS.get(most, f"the part {most}")
     if most == "session" and item.memory.session_id is None:
         reason = "how well it was found"  # it is a session of its own
-    if most == "succession" and any(link.key == item.candidate.key for link in following.memory.succeeded_by):
-        reason = "succeeding it"
     return f" It leads the next by {lead:.3f}, most of all by {reason}."
+
+
+def _are_linked(one: ScoredCandidate, other: ScoredCandidate) -> bool:
+    """Whether one of them is taken as newer than the other about the same thing."""
+    return any(
+        any(link.key == older.candidate.key for link in newer.memory.succeeds)
+        or (newer.newer_than is not None and newer.newer_than.key == older.candidate.key)
+        or any(link.key == newer.candidate.key for link in older.memory.succeeded_by)
+        for newer, older in ((one, other), (other, one))
+    )
 
 
 def ordinal(number: int) -> str:

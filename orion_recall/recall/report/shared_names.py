@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from orion_recall.recall.types import Recalled
-from orion_recall.text.normal import one_line, words
+from orion_recall.text.normal import one_line, without_possessive, words
 
 _MOST_READ = 40
 _FULL_NAME = re.compile(r"[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)+")
@@ -19,7 +19,7 @@ def first_names_shared(recalled: Recalled) -> list[str]:
     understood = recalled.understood
     if understood is None:
         return []
-    asked = words(understood.question.text)
+    asked = [without_possessive(word) for word in words(understood.question.text)]
     speakers = {speaker for item in recalled.ranked if (speaker := item.memory.speaker)}
     names = {*understood.people, *speakers}
     for item in recalled.ranked[:_MOST_READ]:

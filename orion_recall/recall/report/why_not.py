@@ -41,11 +41,11 @@ Stage = Literal[
 Unit = Literal["places", "score", "tokens", "seconds", "changes"]
 _FILTERS: Mapping[str, str] = {
     "excluded": "The query leaves it out by its id (options.exclude, or the turn that is answered).",
-    "own_turn": "It is the question itself, just said.",
-    "not_said_by": "The question asks for what somebody said: somebody else said it, or at another time, or "
-    "nothing that was said is about what it asks.",
-    "other_people": "It tells of nobody whom the question names.",
-    "instructs_reader": "It tells its reader what to do, and the profile holds such memories back "
+    "own_turn": "It is taken as the question itself, just said.",
+    "not_said_by": "The question is taken as asking for what somebody said, and it is not among that: said by somebody "
+    "else, at another time, or not found to be about what is asked.",
+    "other_people": "None of the people whom the question names was found in it.",
+    "instructs_reader": "It reads as an instruction to its reader, and the profile holds such memories back "
     "(reader_instructions).",
     "filtered": "The query may not see it: it is outside its scope or filters.",
 }
@@ -161,8 +161,8 @@ def _silent(sources: Mapping[str, SourceStats]) -> str:
 def never_found(fate: Fate) -> WhyNot:
     """No list has it, however long."""
     words = (
-        f"No source finds it, in lists of up to {fate.deepest:,}: it shares no word with the question, nothing "
-        "that the question names leads to it, and its meaning is not near enough (min_similarity)."
+        f"No source finds it, in lists of up to {fate.deepest:,}: neither by the question's words, nor from what the "
+        "question names, nor near enough in meaning (min_similarity)."
     )
     return WhyNot(stage="never_found", words=words)
 
@@ -171,9 +171,9 @@ def _for_another(one: CandidateV1, candidates: Sequence[CandidateV1]) -> WhyNot:
     other = next((each for each in candidates if each.id == one.dropped_for), None)
     name = one_line(one.dropped_for) if one.dropped_for else "another memory"
     is_repeated = one.dropped == "near_duplicate"
-    words = f"It says the same as {name}, which was kept in its place"
+    words = f"It is nearly the same as {name}, which was kept in its place"
     if not is_repeated:
-        words = f"It is outdated: {name} says something newer, and the profile leaves out what is outdated"
+        words = f"It is taken as replaced by {name}, said later about the same thing, and the profile leaves such memories out"
     by = None if other is None or other.score is None or one.score is None else other.score - one.score
     told = "" if by is None else f" (its score is {abs(by):.3f} {'lower' if by >= 0 else 'higher'})"
     return WhyNot(
@@ -285,7 +285,7 @@ def _narrowed(again: RecallDecisionV1) -> WhyNot:
         )
     if understood.get("said_by"):
         return WhyNot(stage="filter", words=_FILTERS["not_said_by"])
-    return WhyNot(stage="rank_pool", words="It is near the end of its lists, among others that are as good.")
+    return WhyNot(stage="rank_pool", words="It is near the end of its lists, where a search may break off at another place each time.")
 
 
 def _beyond_lists(limits: Limits, fate: Fate) -> WhyNot:

@@ -106,7 +106,12 @@ async def follow_up(
         for _, key in new[:_MOST_NEW]:
             lead = leads[key]
             near: dict[SourceName, float] = {"vector": similarities[key]} if key in similarities else {}
-            further.setdefault(key, Candidate(key=key, scores=near, read=lead.read, best_source=lead.source))
+            further.setdefault(
+                key,
+                Candidate(
+                    key=key, scores=near, read=lead.read, best_source=lead.source, led_by="follow_up"
+                ),
+            )
     closeness: Mapping[int, float] = {}
     if "conversation" in parts and ranking.late > 0:
         closeness, _ = await late_interaction(

@@ -151,7 +151,7 @@ async def _listed(index: ChronologicalIndex, scope: Scope) -> Sequence[TimedKey]
 def with_listed(pool: Sequence[Candidate], keys: Sequence[int]) -> list[Candidate]:
     """The candidates, and those of the keys that no source has found."""
     known = {candidate.key for candidate in pool}
-    return [*pool, *(Candidate(key=key) for key in keys if key not in known)]
+    return [*pool, *(Candidate(key=key, led_by="period") for key in keys if key not in known)]
 
 
 def in_period(kept: Sequence[Pair], understood: Understanding, dropped: Dropped) -> list[Pair]:

@@ -127,9 +127,15 @@ def test_the_confidence_is_explained_by_its_factors(show: Show):
 def test_what_was_left_out_says_why_and_how_much_of_it_there_is(show: Show):
     out = show(reply(candidate("m1"), LEFT, dropped={"near_duplicate": 1, "rank_pool": 20}))
     assert "What was left out: the best 1 of 21" in out
-    assert "says the same as m1" in out
+    assert "nearly the same as m1" in out
     assert "20 not among the best of the fusion (rank_pool)" in out
     assert "What was left out" not in show(reply(candidate("m1")))
+
+
+def test_what_no_search_found_says_what_led_to_it(show: Show):
+    for led_by, words in (("succession", "older or newer one"), ("follow_up", "the first hits"), (None, "another memory")):
+        out = show(reply(candidate("m1"), LEFT | {"sources": {}, "led_by": led_by}, dropped={"near_duplicate": 1}))
+        assert words in out
 
 
 def test_a_reason_that_has_no_words_is_said_as_it_is(show: Show):

@@ -67,7 +67,7 @@ def test_equal_scores_say_what_decides():
 
 def test_a_lead_that_three_digits_do_not_show_is_none():
     (first, _) = why(item("m1", {"fusion": 0.5003}), item("m2", {"fusion": 0.5}))
-    assert first.endswith("The next is as good: they are less than 0.001 apart.")
+    assert first.endswith("The next has nearly the same score: less than 0.001 lies between them.")
     assert "0.000" not in first
 
 
@@ -75,15 +75,15 @@ def test_the_older_memory_right_after_its_successor_is_called_that():
     new = item("m1", {"fusion": 0.5003})
     link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
     (first, _) = why(new, item("m2", {"fusion": 0.5}, succeeded_by=(link,)))
-    assert first.endswith("The next is the older memory that it succeeds, and was put right after it.")
+    assert first.endswith("The next was put right behind it: of the two, one is newer and taken to be about the same thing.")
 
 
 @pytest.mark.parametrize(
     ("confidence", "by", "words"),
     [
-        (0.9, "rule", "it succeeds m1 (confidence 0.90, "),
-        (0.45, "rule", "it may say something newer than m1 (confidence 0.45, "),
-        (0.45, "hand", "it succeeds m1 (confidence 0.45, a person said so)"),
+        (0.9, "rule", "taken as replacing m1, said before about the same thing (confidence 0.90, "),
+        (0.45, "rule", "moved up, as it is newer than m1 and may replace it (confidence 0.45, "),
+        (0.45, "hand", "marked as replacing m1 (confidence 0.45, a person said so)"),
     ],
 )
 def test_a_likeness_is_not_called_a_succession(confidence: float, by: str, words: str):
@@ -118,13 +118,13 @@ def outdated(until: float, by: str = "m5") -> str:
 def test_the_sentence_names_the_successor_that_the_mark_is_of(by: str):
     at = NOW - 9e5 if by == "m5" else NOW - 4e5
     told = outdated(at, by)
-    assert f"outdated: {by} says something newer" in told
-    assert told.count("says something newer") == 1
+    assert f"taken as replaced by {by}, said later about the same thing (" in told
+    assert told.count("taken as replaced") == 1
 
 
 def test_a_beginning_that_was_told_is_said():
-    assert "outdated since 2026-02-27: m5 says something newer" in outdated(NOW - 2.5 * 86_400)
-    assert "it holds until 2026-03-06: m5 says what is so then" in outdated(NOW + 5 * 86_400)
+    assert "taken as replaced from 2026-02-27 on by m5, said later about the same thing" in outdated(NOW - 2.5 * 86_400)
+    assert "taken as replaced from 2026-03-06 on by m5, said later about the same thing" in outdated(NOW + 5 * 86_400)
 
 
 def test_whoever_asks_is_not_said_to_be_named_by_the_question():
@@ -134,21 +134,21 @@ def test_whoever_asks_is_not_said_to_be_named_by_the_question():
     assert "said by Odd, who asks" in told
     assert told.count("said by") == 1
     (named,) = why(mine)
-    assert "said by Odd, whom the question names; said by the one who asks, or to them" in named
+    assert "said by Odd, whom the question names; it addresses somebody, or has the name of the one who asks" in named
 
 
 def test_a_memory_that_leads_the_one_it_succeeds_says_so():
     new = item("m1", {"fusion": 0.5, "succession": 1.0})
     link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
     old = item("m2", {"fusion": 0.5, "succession": 0.0}, succeeded_by=(link,))
-    assert why(new, old)[0].endswith("most of all by succeeding it.")
+    assert why(new, old)[0].endswith("most of all by what is taken as newer or older on the same thing.")
 
 
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("alike", "it is newer than m1, and both have much in common"),
-        ("time", "it says something new, shares rare words with the older m1, and tells another time"),
+        ("alike", "moved up, as it is newer than m1 and has much in common with it"),
+        ("time", "moved up, as it is newer than m1 and shares rare words with it and names another time"),
     ],
 )
 def test_why_a_memory_moved_is_told_where_no_succession_is_known(how: Any, words: str):
@@ -161,7 +161,7 @@ def test_why_a_memory_moved_is_told_where_no_succession_is_known(how: Any, words
     memory = moved.memory._replace(succeeds=(link,))
     (first, *_) = why(replace(moved, memory=memory))
     assert words not in first, "the succession says it"
-    assert "it succeeds m1" in first
+    assert "taken as replacing m1, said before about the same thing" in first
 
 
 def test_a_memory_without_a_session_leads_by_how_well_it_was_found():
@@ -177,8 +177,8 @@ def test_a_memory_without_a_session_leads_by_how_well_it_was_found():
 def test_a_told_time_is_what_leads_where_it_makes_the_difference():
     told, untold = item("m1", {"fusion": 0.5, "told": 1.0}), item("m2", {"fusion": 0.5, "told": 0.0})
     (first, _) = why(told, untold)
-    assert "it tells of a time that fits the question" in first
-    assert first.endswith("most of all by the time it tells of.")
+    assert "a time that it names may be one that the question is about" in first
+    assert first.endswith("most of all by a time that it names.")
     for one in (told, untold):
         assert sum(part.share for part in score_shares(one)) == pytest.approx(one.score, abs=1e-6)
 
@@ -196,22 +196,22 @@ def test_a_part_that_has_no_words_has_its_name():
     ("parts", "fields", "said"),
     [
         ({"fusion": 1.0, "speaker": 1.0}, {"speaker": "Ana"}, "said by Ana, whom the question names"),
-        ({"fusion": 1.0, "time": 1.0}, {}, "of the time asked about"),
-        ({"fusion": 1.0, "time": 0.9}, {}, "close to the time asked about"),
-        ({"fusion": 1.0, "tells_time": 1.0}, {}, "it tells a time, and the question asks when"),
-        ({"fusion": 1.0, "tells_name": 1.0}, {}, "it gives a name that the question does not have"),
-        ({"fusion": 1.0, "tells_number": 1.0}, {}, "it gives a number, and the question asks for one"),
+        ({"fusion": 1.0, "time": 1.0}, {}, "said in the time or session asked about"),
+        ({"fusion": 1.0, "time": 0.9}, {}, "said near the time asked about, or it names such a time"),
+        ({"fusion": 1.0, "tells_time": 1.0}, {}, "it names a time, and the question asks when"),
+        ({"fusion": 1.0, "tells_name": 1.0}, {}, "what may be a name in it is new to the question, which seems to ask for one"),
+        ({"fusion": 1.0, "tells_number": 1.0}, {}, "a number is in it, and the question seems to ask for one"),
         (
             {"fusion": 1.0, "neighbour": 0.7},
             {"closeness": 0.6},
-            "the turn beside it in the talk is closer to the question than it is itself",
+            "a turn beside it in the talk is closer in meaning to the question than it is itself",
         ),
-        ({"fusion": 1.0}, {"statements": ("Mira\nsister of [Ana]",)}, "the graph says Mira sister of (Ana)"),
+        ({"fusion": 1.0}, {"statements": ("Mira\nsister of [Ana]",)}, "read in texts for the graph: Mira sister of (Ana)"),
         ({"fusion": 1.0}, {"ts": None}, "undated"),
-        ({"fusion": 1.0, "told": 0.5}, {}, "it tells of a time that fits the question"),
-        ({"fusion": 1.0}, {"ts": NOW + 60}, "1 minute later than the time of the question"),
+        ({"fusion": 1.0, "told": 0.5}, {}, "a time that it names may be one that the question is about"),
+        ({"fusion": 1.0}, {"ts": NOW + 60}, "less than 2 minutes later than the time of the question"),
         ({"fusion": 1.0}, {"ts": NOW + 3 * 86_400}, "3 days later than the time of the question"),
-        ({"fusion": 1.0}, {"ts": NOW - 59}, "1 minute old"),
+        ({"fusion": 1.0}, {"ts": NOW - 59}, "less than 2 minutes old"),
         ({"fusion": 1.0}, {"ts": NOW - 86_400}, "24 hours old"),
         ({"fusion": 1.0}, {"ts": NOW - 9 * 86_400}, "9 days old"),
     ],
@@ -224,13 +224,15 @@ def test_what_speaks_for_an_item_is_said(parts: dict[str, float], fields: dict[s
 @pytest.mark.parametrize("closeness", [None, 0.7, 0.695])
 def test_a_memory_alone_has_no_turn_that_is_closer(closeness: float | None):
     (told,) = why(item("m1", {"fusion": 1.0, "neighbour": 0.7}, closeness=closeness))
-    assert "the turn beside it" not in told
+    assert "a turn beside it" not in told
 
 
 def test_what_no_source_ranked_was_reached_from_the_others():
     made = item("m1", {"fusion": 1.0})
     made.candidate.ranks.clear()
-    assert why(made)[0].endswith(": reached from what was found; 2 hours old.")
+    assert why(made)[0].endswith(": found by no search itself: fetched with what was found; 2 hours old.")
+    made.candidate.led_by = "succession"
+    assert "fetched with a memory that is taken as older or newer on the same thing" in why(made)[0]
 
 
 def test_what_does_not_count_is_not_said():

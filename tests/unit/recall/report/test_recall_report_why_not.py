@@ -93,7 +93,7 @@ SECOND = candidate("b", kept=True, place=2, score=0.8)
             "score",
             "same as a",
         ),
-        ({"dropped": "outdated", "dropped_for": "b", "score": 0.85}, "outdated", -0.05, "score", "b says"),
+        ({"dropped": "outdated", "dropped_for": "b", "score": 0.85}, "outdated", -0.05, "score", "taken as replaced by b"),
         ({"dropped": "near_duplicate", "dropped_for": None}, "near_duplicate", None, None, "another memory"),
         ({"dropped": "other_time"}, "time", None, None, "time"),
         ({"dropped": "not_said_by"}, "filter", None, None, "somebody else"),

@@ -38,6 +38,8 @@ def test_who_is_asked_about(text: str, name: str | None):
         ("Hanako, we called her Hana.", 1.0),
         ("Hana runs the market stall.", 0.5),
         ("I saw Hana at the market.", 0.0),
+        ("Sold the blue car to Hana Sato.", 0.0),
+        ("Saw the play with Hana.", 0.0),
         ("Shana is our landlady.", 0.0),
         ("The kiln is cold.", 0.0),
     ],
