@@ -234,7 +234,8 @@ def _speaker_weight(new: Span, old: Span, one: Reading, other: Reading, seen: Ev
     if one.speaker and other.speaker:
         z += 0.2 if one.speaker == other.speaker else -0.2
     if new.kin != old.kin:
-        z -= 0.3 if new.kin & old.kin or (not new.kin and new.names & old.names) else 1.2
+        is_same = new.kin & old.kin or (not new.kin and (seen.concerned or new.names & old.names))
+        z -= 0.3 if is_same else 1.2
     return z + _actor_fit(new, old, one, other, seen.cues)
 
 

@@ -69,7 +69,7 @@ class Evidence:
     `strong` are shared stems that say something; `things` those of them that are no words of a shared family;
     `told` those of these that are no names. `functional` are shared families of one value at a time, `clash` the
     types of values that differ. `cites`: the newer one names the older one's date. `concerned`: whom the older one
-    names leaves or takes over.
+    names leaves or hands over.
     """
 
     cues: frozenset[CueKind]
@@ -133,8 +133,13 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         functional=families & ONE_VALUED,
         clash=tuple(clash),
         cites=_cites(new, old, cues, clash),
-        concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name})),
+        concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name})) or _takes_post(new, old, cues),
     )
+
+
+def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:
+    """Whether somebody takes over what another heads: "Fern takes over the mill" after "Orla runs the mill"."""
+    return "handover" in cues and bool(new.taken) and new.taken == old.headed & new.taken and new.actors != old.actors
 
 
 def _tells_another(new: Span, old: Span, kind: str) -> bool:
@@ -196,6 +201,8 @@ def leaves_another(new: Span, old: Span, seen: Evidence) -> bool:
     """
     if not new.left or any(stem(word) in old.weights for word in new.left):
         return False
+    if seen.concerned and "handover" in seen.cues and old.role:
+        return False  # where my boss leaves need not have been told
     if any(families_of(word) & old.families for word in new.left):
         return False
     if any(word[0].isdigit() for word in new.left):

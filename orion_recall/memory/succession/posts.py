@@ -1,15 +1,21 @@
-"""Posts that get another holder, as in "Ravi gets Sheila's job" or "Omar starts in my chair"."""
+"""Posts that get another holder, as in "Ravi gets Sheila's job", "Omar starts in my chair" or "Fern takes over the mill"."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from orion_recall.text.normal import without_possessive
+from orion_recall.memory.succession.terms import stem
+from orion_recall.text.normal import STOP_WORDS, without_possessive
 
 SEATS = frozenset("desk chair job role place post position office seat".split())
 _GETS = frozenset("gets get got has takes took given inherits inherited fills filled".split())
 _BEGINS = frozenset("starts begins started sits".split())
 _BEFORE_NAME = (("takes", "over", "from"), ("took", "over", "from"), ("taking", "over", "from"))
+_HEADS = frozenset("run runs ran lead leads led head heads headed manage manages managed direct directs owns".split())
+_HEAD_OF = frozenset("head director manager owner leader charge".split())
+_TAKES = frozenset("takes took taking take".split())
+_DETERMINERS = frozenset("the our my your his her their this".split())
+_MOST = 4
 _NEAR, _NEAR_OWN = 3, 5
 """Words before a seat in which it is said that somebody gets it: of another's, and of the speaker's own."""
 
@@ -44,3 +50,31 @@ def _seats(said: Sequence[str]) -> Iterator[tuple[str, int]]:
             yield bare, place
         elif word == "my" and not (_GETS | _BEGINS).isdisjoint(said[max(0, place - _NEAR_OWN) : place]):
             yield word, place
+
+
+def headed_in(said: Sequence[str]) -> frozenset[str]:
+    """The stems of what somebody heads: mill of "Orla runs the mill" and of "head of the mill"."""
+    found: set[str] = set()
+    for place, word in enumerate(said):
+        if word in _HEADS or (word in _HEAD_OF and said[place + 1 : place + 2] == ["of"]):
+            found.update(_thing(said, place + (1 if word in _HEADS else 2)))
+    return frozenset(found)
+
+
+def taken_over_in(said: Sequence[str]) -> frozenset[str]:
+    """The stems of what somebody takes over: mill of "Fern takes over the mill"."""
+    found: set[str] = set()
+    for place in range(len(said) - 2):
+        if said[place] in _TAKES and said[place + 1] == "over":
+            found.update(_thing(said, place + 2))
+    return frozenset(found)
+
+
+def _thing(said: Sequence[str], place: int) -> Iterator[str]:
+    """The stems of one thing with its determiner there; nothing of "runs every morning"."""
+    if said[place : place + 1] == [] or said[place] not in _DETERMINERS:
+        return
+    for word in said[place + 1 : place + 1 + _MOST]:
+        if word in STOP_WORDS:
+            return
+        yield stem(without_possessive(word))

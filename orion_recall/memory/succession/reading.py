@@ -21,7 +21,7 @@ from orion_recall.memory.succession.clauses import (
     without_causes,
 )
 from orion_recall.memory.succession.endings import Aims, aims_of
-from orion_recall.memory.succession.posts import holders_before
+from orion_recall.memory.succession.posts import headed_in, holders_before, taken_over_in
 from orion_recall.memory.succession.terms import families_of, stem
 from orion_recall.memory.succession.values import MONEY, TIMED, VERSION, values_of
 from orion_recall.memory.succession.wishes import is_wish, without_wishes
@@ -66,7 +66,8 @@ class Span:
 
     `changed` are the stems of what the sentences say a change of (`changed_in`); `replaced` the values
     that are named as those before ("0.86 instead of 0.79"). `wishes`: it tells a wish, too. `phrases` are those
-    of the cues, and `written` the words by their stems, both as they are written.
+    of the cues, and `written` the words by their stems, both as they are written. `headed` and `taken` are the stems
+    of what somebody heads, and of what somebody takes over.
     """
 
     weights: Mapping[str, float]
@@ -91,6 +92,8 @@ class Span:
     wishes: bool
     phrases: Mapping[Heard, str]
     written: Mapping[str, str]
+    headed: frozenset[str]
+    taken: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +235,8 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         wishes=is_wish(folded),
         phrases=phrases,
         written=_written(text),
+        headed=headed_in(said),
+        taken=taken_over_in(said),
     )
 
 

@@ -133,7 +133,8 @@ TALK_WORDS = frozenset(
 """Words that everybody says of everything: two texts that share them are not about the same."""
 
 LEAVES = """
-    has left | have left | left | leaves | is leaving | retired | retires | is retiring | resigned | resigns
+    has left | have left | left | leaves | is leaving | i'm leaving | i am leaving | retired | retires | is retiring
+    | i'm retiring | resigned | resigns
     | gone | has gone | moved away | moved out | on leave | parental leave | on sabbatical | died
     | passed away | fired | laid off | quit | quits | cancelled | canceled | called off | handed in _ notice
     | handed _ notice in
