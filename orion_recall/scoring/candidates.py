@@ -35,11 +35,16 @@ class Candidate:
 
 
 class Outdated(NamedTuple):
-    """What outdates a memory: the newer one and the link to it. The older one held `until` then (epoch seconds)."""
+    """What is taken as replacing a memory: the newer one and the link to it.
+
+    The older one held `until` then (epoch seconds), `or_earlier` where the newer one tells of a time before, or of
+    none that is sure.
+    """
 
     until: float
     link: SuccessionLink
     newer: MemoryView
+    or_earlier: bool = False
 
 
 ValueAsked = Literal["time", "amount", "number"]

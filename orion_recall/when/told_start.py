@@ -1,4 +1,4 @@
-"""The told start: when what a statement says begins, where it tells that: "from 1 November", "starting Monday"."""
+"""The told start and end of what a statement says, where it tells them: "from 1 November", "until Christmas"."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _BEGINS: Final = re.compile(
     r"|\b(?:from|starting|beginning|commencing|effective|as\s+(?:of|from))\s+(?:(?:on|from|in|as\s+of)\s+)?",
     re.IGNORECASE,
 )
+_ENDS: Final = re.compile(r"\b(?:until|till|til|up\s+to)\s+(?:the\s+end\s+of\s+)?", re.IGNORECASE)
 _TIME: Final = re.compile(r"(?:(?!\bat\b)[^,;.!?\s]+\s*){1,6}")
 # "From 3 May until 5 June" says when something is, and not from when on.
 _GOES_ON: Final = re.compile(r"\s+(?:to|till|until|through|and|[-–—])(?=\s|\d)", re.IGNORECASE)
@@ -50,3 +51,18 @@ def _after(cue: re.Match[str], text: str, now: datetime) -> float | None:
     if not found or found[0].weekly or not led.startswith(found[0].text):
         return None
     return None if _GOES_ON.search(found[0].text) or _GOES_ON.match(led, len(found[0].text)) else found[0].since
+
+
+@lru_cache(maxsize=1024)
+def tells_end(text: str, said: float) -> bool:
+    """Whether the first 1,000 characters say until when something is so: "the lease runs until November"."""
+    try:
+        now = datetime.fromtimestamp(said, UTC)
+    except (OverflowError, ValueError, OSError):
+        return False
+    for cue in _ENDS.finditer(text[:_READ_CHARS]):
+        words = _TIME.match(text, cue.end())
+        if words is not None and (found := told_times(led := f"until {words[0]}", now, most=1)):
+            if not found[0].weekly and led.startswith(found[0].text):
+                return True
+    return False

@@ -11,7 +11,7 @@ def _words(text: str) -> frozenset[str]:
 
 # What somebody is for life: "was my grandmother" states it too.
 RELATIVES = _words(
-    """sister brother sibling mother mom mum mummy mommy mama mamma maman father dad daddy papa son daughter child
+    """sister brother sibling mother mom mum mam mummy mommy mama mamma maman father dad daddy papa son daughter child
     kid baby parent twin stepmother stepfather stepsister stepbrother half-sister half-brother cousin uncle aunt
     auntie aunty niece nephew grandmother grandma granny gran nana nan grandfather grandpa granddad grandad
     grandson granddaughter grandchild grandparent sister-in-law brother-in-law mother-in-law father-in-law

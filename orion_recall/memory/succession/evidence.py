@@ -6,6 +6,7 @@ from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from orion_recall.memory.extraction.role_lists import PERSONS
 from orion_recall.memory.succession.endings import SPEAKER
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.terms import families_of, stem
@@ -17,6 +18,7 @@ from orion_recall.text.normal import without_possessive
 TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", "handover", "end"))
 """Cues that say by themselves that something is new."""
 FAMILY_STEMS = {name: frozenset(stem(word) for word in listed.split()) for name, listed in FAMILIES.items()}
+_KIN = frozenset(map(stem, PERSONS))
 _CHANGES: frozenset[CueKind] = TELLING - {"handover"}
 _CLOSE = 0.33
 _STRONG = 0.7
@@ -66,7 +68,7 @@ UNKNOWN = Nearness()
 class Evidence:
     """What two spans have in common, and in what they differ.
 
-    `strong` are shared stems that say something; `things` those of them that are no words of a shared family;
+    `strong` are shared stems that say something; `things` those of them that are no words of a shared family, and no relatives;
     `told` those of these that are no names. `functional` are shared families of one value at a time, `clash` the
     types of values that differ. `cites`: the newer one names the older one's date. `concerned`: whom the older one
     names leaves or hands over.
@@ -128,7 +130,7 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         likeness=subject / (min(sum(new.weights.values()), sum(old.weights.values())) or 1.0),
         strong=strong,
         told=tuple(term for term in strong if term not in new.names and not of_families(term, families)),
-        things=tuple(term for term in strong if not of_families(term, families)),
+        things=tuple(term for term in strong if not of_families(term, families) and term not in _KIN),
         families=families,
         functional=families & ONE_VALUED,
         clash=tuple(clash),

@@ -56,8 +56,10 @@ def headed_in(said: Sequence[str]) -> frozenset[str]:
     """The stems of what somebody heads: mill of "Orla runs the mill" and of "head of the mill"."""
     found: set[str] = set()
     for place, word in enumerate(said):
-        if word in _HEADS or (word in _HEAD_OF and said[place + 1 : place + 2] == ["of"]):
-            found.update(_thing(said, place + (1 if word in _HEADS else 2)))
+        if word in _HEAD_OF and said[place + 1 : place + 2] == ["of"]:
+            found.update(_thing(said, place + 2))
+        elif word in _HEADS:
+            found.update(_thing(said, place + 1))
     return frozenset(found)
 
 

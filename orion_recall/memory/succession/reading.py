@@ -21,6 +21,7 @@ from orion_recall.memory.succession.clauses import (
     without_causes,
 )
 from orion_recall.memory.succession.endings import Aims, aims_of
+from orion_recall.memory.succession.occurrences import comes_again, is_of_one_time
 from orion_recall.memory.succession.posts import headed_in, holders_before, taken_over_in
 from orion_recall.memory.succession.terms import families_of, stem
 from orion_recall.memory.succession.values import MONEY, TIMED, VERSION, values_of
@@ -67,7 +68,8 @@ class Span:
     `changed` are the stems of what the sentences say a change of (`changed_in`); `replaced` the values
     that are named as those before ("0.86 instead of 0.79"). `wishes`: it tells a wish, too. `phrases` are those
     of the cues, and `written` the words by their stems, both as they are written. `headed` and `taken` are the stems
-    of what somebody heads, and of what somebody takes over.
+    of what somebody heads, and of what somebody takes over. `comes_again`: it tells of what is every week or so;
+    `one_time`: of one time of something.
     """
 
     weights: Mapping[str, float]
@@ -94,6 +96,8 @@ class Span:
     written: Mapping[str, str]
     headed: frozenset[str]
     taken: frozenset[str]
+    comes_again: bool
+    one_time: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +241,8 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         written=_written(text),
         headed=headed_in(said),
         taken=taken_over_in(said),
+        comes_again=comes_again(folded),
+        one_time=is_of_one_time(folded),
     )
 
 

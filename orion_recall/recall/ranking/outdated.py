@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,14 +12,21 @@ from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
 from orion_recall.recall.ranking.reading import reading_of
 from orion_recall.scoring.candidates import Outdated, ScoredCandidate
-from orion_recall.values import MemoryView, SuccessionLink
-from orion_recall.when.told_start import told_start
+from orion_recall.values import MemoryView, SuccessionLink, ToldTime
+from orion_recall.when.told_start import tells_end, told_start
 
 _AS_SURE = 0.15
 """Confidences that differ by less say the same: of two changes the first one ended what was before."""
 _VALUE = frozenset(("value",))
 _OTHER_THAN_DATES = frozenset(("clock", "weekday", "money", "number"))
 _TIMES = frozenset(TIMED)
+_DAY_S = 86_400.0
+_OTHER_TIMES = re.compile(
+    r"\b(?:since|ago|already|recently|lately|meanwhile|long|(?:a|two|three|four|five|six|seven|eight|nine|ten|\d+|few|several|some)"
+    r" (?:days?|weeks?|months?|years?))\b",
+    re.IGNORECASE,
+)
+"""Words by which a change may have been before the day on which it is told."""
 
 
 def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float) -> tuple[SuccessionLink, ...]:
@@ -70,9 +78,11 @@ def _outdated_by(
 ) -> Outdated | None:
     """The first change among the surest ones; None where no successor that is there changes what is asked."""
     found = [
-        Outdated(_begin(item.memory, newer.memory, link), link, newer.memory)
+        by
         for link in links_in_force(item.memory.succeeded_by, now=now, least=settings.min_confidence)
-        if (newer := there.get(link.key)) is not None and asking.share(item, newer)
+        if (newer := there.get(link.key)) is not None
+        and asking.share(item, newer)
+        and (by := _ended(item.memory, newer.memory, link, now)) is not None
     ]
     if not found:
         return None
@@ -83,14 +93,30 @@ def _outdated_by(
     )
 
 
-def _begin(older: MemoryView, newer: MemoryView, link: SuccessionLink) -> float:
-    """When what the newer memory says begins: the time that it tells for that, else when it was said."""
-    start = told_start(newer.text, link.at)
-    if start is None or (older.ts is not None and start <= older.ts):
-        return link.at
+def _ended(older: MemoryView, newer: MemoryView, link: SuccessionLink, now: float) -> Outdated | None:
+    """Until when the older memory held, as far as both texts tell; None where that is not sure.
+
+    It is the beginning of what the newer one says where it tells that, else the day on which it was said. Where it
+    tells of other times ("it's two weeks now") it was then or earlier; where it tells of one that is to come ("I'm
+    leaving at Christmas") it is not said that it is over yet. What tells its own end ("until June") has no mark.
+    """
+    if older.ts is not None and tells_end(older.text, older.ts):
+        return None
     if _is_the_news(older, newer, link):
-        return link.at
-    return start
+        return Outdated(link.at, link, newer)
+    start = told_start(newer.text, link.at)
+    if start is not None and (older.ts is None or start > older.ts):
+        return Outdated(start, link, newer)
+    once = [one for one in newer.told if not one.weekly]
+    last = max((one.until for one in once if one.since > link.at), default=None)
+    if last is None:
+        return Outdated(link.at, link, newer, bool(_OTHER_TIMES.search(newer.text)) or _tells_days_before(once, link))
+    return Outdated(last - _DAY_S, link, newer, or_earlier=True) if last <= now else None
+
+
+def _tells_days_before(told: Iterable[ToldTime], link: SuccessionLink) -> bool:
+    """Whether one of the told times begins on a day before that on which the newer memory was said."""
+    return any(one.since < link.at // _DAY_S * _DAY_S for one in told)
 
 
 def _is_the_news(older: MemoryView, newer: MemoryView, link: SuccessionLink) -> bool:

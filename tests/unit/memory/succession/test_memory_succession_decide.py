@@ -226,3 +226,50 @@ def test_a_higher_price_succeeds_no_other_amount_and_no_text_without_a_price(
 ) -> None:
     judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=cosine, rank=1, word_rank=1))
     assert judged is None or judged.confidence < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "speaker"),
+    [
+        ("Orla Dunne runs the lighthouse and makes my rota.", "Fergal Roche takes over the lighthouse in May.", "Ida"),
+        ("Ines is head of the archive.", "Jun Mori takes over the archive at the end of October.", "Ida"),
+        ("Corinne Hale is my boss.", "I'm leaving Tarn at the end of October. Desmond takes over.", "Corinne"),
+    ],
+)
+def test_who_takes_over_what_another_heads_or_leaves_succeeds(old: str, new: str, speaker: str) -> None:
+    assert confidence(old, new, speaker=speaker) >= SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Ines runs the choir.", "Jun Mori takes over the bakery at the end of October."),
+        ("Ines runs the bakery.", "Jun Mori takes over the late shift at the bakery."),
+        ("Ines runs every morning.", "Jun Mori takes over the lead."),
+    ],
+)
+def test_who_takes_over_something_else_does_not(old: str, new: str) -> None:
+    assert confidence(old, new) < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "Bee club: they've cancelled the November meeting, the hall is being painted.",
+        "Bee club is cancelled this week, the hall is being painted.",
+    ],
+)
+def test_one_time_of_what_comes_again_does_not_end_it(new: str) -> None:
+    old = "Bee club is on the second Wednesday of the month at the parish hall."
+    near = Nearness(cosine=0.5, rank=1, word_rank=1)
+    judged = judge(reading(new, at=DAY), reading(old), near)
+    assert judged is None or judged.confidence < SUCCEEDS
+    ended = judge(reading("Bee club is cancelled for good, the hall is sold.", at=DAY), reading(old), near)
+    assert ended is not None
+    assert ended.confidence >= SUCCEEDS
+
+
+def test_a_relative_alone_is_not_what_both_are_about() -> None:
+    old, new = "Mam's new date is 19 November.", "Mam is out of theatre. Visiting from tomorrow."
+    judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.5, rank=1, word_rank=1))
+    assert judged is None or judged.confidence < SUCCEEDS

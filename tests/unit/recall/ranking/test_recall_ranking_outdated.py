@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,7 +11,8 @@ from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges, shows_changed
 from orion_recall.recall.ranking.outdated import marked, outdated
 from orion_recall.scoring.candidates import Candidate, Outdated, ScoredCandidate
-from orion_recall.values import SuccessionLink
+from orion_recall.values import SuccessionLink, ToldTime
+from orion_recall.when.told import told_times
 from tests.samples.recall_fakes import key, view
 
 FERRY = "The ferry to the island is 11 crowns."
@@ -103,6 +105,37 @@ def test_of_several_changes_the_first_of_the_surest_outdates(sure: tuple[float, 
 
 def test_a_successor_that_is_not_there_outdates_nothing():
     assert mark(item("old", FERRY, day(5, 4), link("new", day(12, 1)))) == [None]
+
+
+def told_by(newer: str, said: float, *, older: str = FERRY, now: float = NOW) -> tuple[str, bool] | None:
+    """The day of the mark, and whether it was then or earlier."""
+    new = item("new", newer, said)
+    mentions = told_times(newer, datetime.fromtimestamp(said, UTC))
+    told = tuple(ToldTime(one.since, one.until, one.weekly) for one in mentions)
+    new = replace(new, memory=new.memory._replace(told=told))
+    first = mark(item("old", older, day(5, 4), link("new", said)), new, now=now)[0]
+    return None if first is None else (datetime.fromtimestamp(first.until, UTC).date().isoformat(), first.or_earlier)
+
+
+@pytest.mark.parametrize(
+    ("newer", "ends"),
+    [
+        ("The ferry is 14 crowns now.", ("2026-12-01", False)),
+        ("The ferry went up yesterday, it is 14 now.", ("2026-12-01", True)),
+        ("I've given up the ferry, it's two weeks now.", ("2026-12-01", True)),
+        ("The ferry has been 14 crowns since the storm.", ("2026-12-01", True)),
+        ("The ferry stops at Christmas.", None),
+        ("The ferry stops at the end of January, and the bridge opens on 3 March.", None),
+        ("The ferry stops on 10 December.", ("2026-12-10", True)),
+    ],
+)
+def test_a_mark_says_no_day_that_the_newer_memory_does_not_tell(newer: str, ends: tuple[str, bool] | None):
+    assert told_by(newer, day(12, 1)) == ends
+
+
+def test_what_tells_its_own_end_has_no_mark():
+    older = "The ferry is 11 crowns from now until Christmas."
+    assert told_by("The ferry is 14 crowns from January.", day(12, 1), older=older) is None
 
 
 HOUSE = "Petra plays the cello in the quartet. Petra's surgery is at 12 Harbour Street."
