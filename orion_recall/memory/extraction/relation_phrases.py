@@ -78,7 +78,7 @@ maintains: maintain, maintains, maintaining
 conducts: conducts, conduct, conducting
 conducted by: conducted by
 leads: lead, leads, leading, head, heads, run, runs, running
-led: led, headed, ran
+led: led, headed
 led by: led by, headed by, run by
 manages: manage, manages, managing
 managed: managed

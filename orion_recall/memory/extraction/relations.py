@@ -43,9 +43,8 @@ from orion_recall.memory.extraction.word_lists import (
 from orion_recall.text.normal import STOP_WORDS
 from orion_recall.values import Statement
 
-_MAX_OBJECTS = 4
-_MAX_ROLE_WORDS = 3
-_MAX_WORDS_BEFORE_NAMED = 3
+_BEFORE_PLACES = frozenset("in at near from of to around outside".split())
+_MAX_OBJECTS, _MAX_ROLE_WORDS, _MAX_WORDS_BEFORE_NAMED = 4, 3, 3
 
 _Found = tuple[list[Statement], int]
 
@@ -120,6 +119,8 @@ class _Reader:
     def _take(self, unit: Unit) -> None:
         if unit.folded in FIRST_PERSON:
             self.subject, self.stated = self.speaker, False
+        elif unit.kind == "name" and self._is(self.at - 1, _BEFORE_PLACES):
+            self.subject = None  # "a kiln in Aveiro invited me": it was not Aveiro
         elif (unit.kind == "name" and not unit.quoted) or self._roles.is_month_subject(self.at):
             self.subject, self.stated = unit.text, False
         elif unit.folded in THIRD_PERSON:

@@ -107,6 +107,8 @@ def _ended(older: MemoryView, newer: MemoryView, link: SuccessionLink, now: floa
     start = told_start(newer.text, link.at)
     if start is not None and (older.ts is None or start > older.ts):
         return Outdated(start, link, newer)
+    if "shift" in cues_of(link):
+        return Outdated(link.at, link, newer)  # the time before is not meant any more
     once = [one for one in newer.told if not one.weekly]
     last = max((one.until for one in once if one.since > link.at), default=None)
     if last is None:

@@ -30,7 +30,7 @@ LED_BY: dict[LedBy, str] = {
 }
 """How a memory that no search found has come among the candidates."""
 _NEWER: dict[str, str] = {
-    "alike": "has much in common with it",
+    "alike": "has words, or kinds of words, in common with it",
     "time": "shares rare words with it and names another time",
     "amount": "shares rare words with it and names another amount",
     "number": "shares rare words with it and names another number",
@@ -135,9 +135,8 @@ def _succession(
     if has_moved and than is not None and may_name(than.key) and not any(_is_sure(one) for one in links):
         told.append(f"moved up, as it is newer than {one_line(than.id)} and {_NEWER[than.how]}")
     if (older := max((one for one in links if _is_sure(one)), key=_confidence, default=None)) is not None:
-        taken = "marked as" if older.by == "hand" else "taken as"
-        before = "" if older.by == "hand" else ", said before about the same thing"
-        told.append(f"{taken} replacing {one_line(older.id)}{before} ({_why(older)})")
+        taken = "marked as replacing" if older.by == "hand" else "taken as newer about the same thing as"
+        told.append(f"{taken} {one_line(older.id)} ({_why(older)})")
     elif has_moved and len(links) == 1 and than is None:  # of several likenesses it is not known which one it was
         told.append(f"moved up, as it is newer than {one_line(links[0].id)} and may replace it ({_why(links[0])})")
     return told
@@ -155,7 +154,7 @@ def _outdated(by: Outdated, now: float, may_name: Callable[[int], bool]) -> str:
     """What a memory is taken as replaced by, and from when on where the newer one tells that: as its mark says."""
     link, ahead = by.link, by.until > now
     from_day = f" from {day_of(by.until)} on" if ahead or day_of(by.until) != day_of(link.at) else ""
-    from_day = f"{from_day} or earlier" if from_day and by.or_earlier else from_day
+    from_day = f"{from_day}, or earlier," if from_day and by.or_earlier else from_day
     taken, later = ("marked as", "") if link.by == "hand" else ("taken as", ", said later about the same thing")
     if not may_name(link.key):
         return f"{taken} replaced{from_day}"

@@ -133,6 +133,14 @@ def test_a_mark_says_no_day_that_the_newer_memory_does_not_tell(newer: str, ends
     assert told_by(newer, day(12, 1)) == ends
 
 
+def test_a_time_that_is_moved_is_not_meant_any_more():
+    reason = 'shift: it says "moved"; another time of day, date'
+    old = item("old", "The exam is on 19 December at 11:20.", day(5, 4), link("new", day(12, 1), reason=reason))
+    newer = item("new", "Your exam must be moved. We can offer 21 December at 8:40.", day(12, 1))
+    newer = replace(newer, memory=newer.memory._replace(told=(ToldTime(day(12, 21), day(12, 21) + 60, False),)))
+    assert until(old, newer) == "2026-12-01"
+
+
 def test_what_tells_its_own_end_has_no_mark():
     older = "The ferry is 11 crowns from now until Christmas."
     assert told_by("The ferry is 14 crowns from January.", day(12, 1), older=older) is None

@@ -81,7 +81,7 @@ def test_the_older_memory_right_after_its_successor_is_called_that():
 @pytest.mark.parametrize(
     ("confidence", "by", "words"),
     [
-        (0.9, "rule", "taken as replacing m1, said before about the same thing (confidence 0.90, "),
+        (0.9, "rule", "taken as newer about the same thing as m1 (confidence 0.90, "),
         (0.45, "rule", "moved up, as it is newer than m1 and may replace it (confidence 0.45, "),
         (0.45, "hand", "marked as replacing m1 (confidence 0.45, a person said so)"),
     ],
@@ -147,7 +147,7 @@ def test_a_memory_that_leads_the_one_it_succeeds_says_so():
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("alike", "moved up, as it is newer than m1 and has much in common with it"),
+        ("alike", "moved up, as it is newer than m1 and has words, or kinds of words, in common with it"),
         ("time", "moved up, as it is newer than m1 and shares rare words with it and names another time"),
     ],
 )
@@ -161,7 +161,7 @@ def test_why_a_memory_moved_is_told_where_no_succession_is_known(how: Any, words
     memory = moved.memory._replace(succeeds=(link,))
     (first, *_) = why(replace(moved, memory=memory))
     assert words not in first, "the succession says it"
-    assert "taken as replacing m1, said before about the same thing" in first
+    assert "taken as newer about the same thing as m1" in first
 
 
 def test_a_memory_without_a_session_leads_by_how_well_it_was_found():
