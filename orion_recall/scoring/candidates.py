@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 from orion_recall.values import MemoryView, SourceName, SuccessionLink
 
-
 LedBy = Literal["", "succession", "follow_up", "period"]
 """What led to a candidate that no search found: a memory that it succeeds or precedes, the first hits, a recap."""
 

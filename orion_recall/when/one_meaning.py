@@ -1,8 +1,8 @@
 """Relative times with one meaning: those of which somebody who was not there can be told the date.
 
 "Next Friday" said on a Monday is this week's to some and next week's to others; "closed on Sunday" may be of every
-Sunday; "tomorrow" in what somebody else said is not the day after. Whoever reads a date takes it for a fact, so that
-a time has one meaning only where nothing near it speaks for another one.
+Sunday; "tomorrow" in what somebody else said is not the day after. Whoever reads a date takes it for a fact, so a
+time has one meaning only where nothing near it speaks for another one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _UNSURE: Final = frozenset(
     thought promised used""".split()
 )
 _WILL: Final = frozenset(
-    """will shall won't i'll we'll you'll he'll she'll they'll it'll who'll that'll there'll gonna must due need needs""".split()
+    """will shall won't i'll we'll you'll he'll she'll they'll it'll who'll that'll there'll gonna must due
+    need needs""".split()
 )
 _BE: Final = frozenset("am is are i'm we're you're he's she's it's they're that's there's isn't aren't".split())
 _ONCE: Final = frozenset(
@@ -58,7 +59,9 @@ _PARTICIPLES: Final = frozenset("been done gone seen taken given written broken 
 _OTHER_TIMES: Final = (
     MONTHS.keys() | SEASONS.keys() | {"week", "weeks", "month", "months", "year", "years", "ago", "fortnight"}
 ) - {"may", "march", "mar", "sun", "sat", "mon"}
-_DATE: Final = re.compile(r"\d(?:st|nd|rd|th)\b|(?:\d|\b(?:in|of|since|until|by|from|early|late|mid|last|next))[\s-]+(?:May|March)\b")
+_DATE: Final = re.compile(
+    r"\d(?:st|nd|rd|th)\b|(?:\d|\b(?:in|of|since|until|by|from|early|late|mid|last|next))[\s-]+(?:May|March)\b"
+)
 _LEADS_A_DAY: Final = frozenset(("on", "by", "until", "till", "since", "from"))
 
 
@@ -157,7 +160,9 @@ def _way(said: list[str]) -> Way | None:
             past = True
         elif place == 0 and word.endswith("ed"):
             continue  # "closed on Sunday"
-        elif is_past_form(word) and word not in _PARTICIPLES and _BE.isdisjoint(before) and _WILL.isdisjoint(before):
+        elif (
+            is_past_form(word) and word not in _PARTICIPLES and _BE.isdisjoint(before) and _WILL.isdisjoint(before)
+        ):
             past = True
     return None if ahead == past else "ahead" if ahead else "past"
 

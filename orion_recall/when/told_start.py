@@ -62,7 +62,7 @@ def tells_end(text: str, said: float) -> bool:
         return False
     for cue in _ENDS.finditer(text[:_READ_CHARS]):
         words = _TIME.match(text, cue.end())
-        if words is not None and (found := told_times(led := f"until {words[0]}", now, most=1)):
-            if not found[0].weekly and led.startswith(found[0].text):
-                return True
+        led = f"until {words[0]}" if words is not None else ""
+        if any(not one.weekly and led.startswith(one.text) for one in told_times(led, now, most=1)):
+            return True
     return False

@@ -11,9 +11,9 @@ def _words(text: str) -> frozenset[str]:
 
 # What somebody is for life: "was my grandmother" states it too.
 RELATIVES = _words(
-    """sister brother sibling mother mom mum mam mummy mommy mama mamma maman father dad daddy papa son daughter child
-    kid baby parent twin stepmother stepfather stepsister stepbrother half-sister half-brother cousin uncle aunt
-    auntie aunty niece nephew grandmother grandma granny gran nana nan grandfather grandpa granddad grandad
+    """sister brother sibling mother mom mum mam mummy mommy mama mamma maman father dad daddy papa son daughter
+    child kid baby parent twin stepmother stepfather stepsister stepbrother half-sister half-brother cousin uncle
+    aunt auntie aunty niece nephew grandmother grandma granny gran nana nan grandfather grandpa granddad grandad
     grandson granddaughter grandchild grandparent sister-in-law brother-in-law mother-in-law father-in-law
     son-in-law daughter-in-law in-law godmother godfather godson goddaughter godchild great-aunt great-uncle
     great-grandmother great-grandfather boy girl"""

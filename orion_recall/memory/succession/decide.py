@@ -44,6 +44,7 @@ _CUE: Mapping[CueKind | None, float] = {
     None: -0.4,
 }
 _HANDOVER: frozenset[CueKind] = frozenset(("handover",))
+_LASTING: frozenset[CueKind] = frozenset(("change", "switch", "handover", "amount"))
 _ALIKE, _SAME, _LEAST_SHARED = 0.5, 0.6, 0.3
 _RESTATES = 0.4
 _NEAR = 3
@@ -104,7 +105,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     confidence = round(1 / (1 + math.exp(-1.6 * z)), 3)
     if not seen.cues & TELLING and not seen.concerned and not _tells_otherwise(new, old, seen, near):
         confidence = min(confidence, UNTOLD)  # however near: nothing says that something is new
-    elif _is_of_one_time(new, old) or not (replaces or _is_anchored(new, old, one, other, seen, near)):
+    elif _is_of_one_time(new, old, seen) or not (replaces or _is_anchored(new, old, one, other, seen, near)):
         confidence = min(confidence, UNTOLD)  # something is new, but not what the older one tells
     phrases = [text for kind, text in new.phrases.items() if kind in seen.cues and kind != "weak"]
     shared = [new.written.get(term, term) for term in sorted(seen.strong)]
@@ -160,9 +161,9 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     return bool(things) and near.is_first
 
 
-def _is_of_one_time(new: Span, old: Span) -> bool:
-    """Whether the newer one changes one time of what comes again: "the November meeting is cancelled"."""
-    return old.comes_again and new.one_time and not new.comes_again
+def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:
+    """Whether the newer one moves or ends one time of what comes again: "the November meeting is cancelled"."""
+    return old.comes_again and new.one_time and not new.comes_again and not seen.cues & _LASTING
 
 
 def _renews(new: Span, old: Span, seen: Evidence, near: Nearness) -> bool:

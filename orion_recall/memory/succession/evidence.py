@@ -68,10 +68,10 @@ UNKNOWN = Nearness()
 class Evidence:
     """What two spans have in common, and in what they differ.
 
-    `strong` are shared stems that say something; `things` those of them that are no words of a shared family, and no relatives;
-    `told` those of these that are no names. `functional` are shared families of one value at a time, `clash` the
-    types of values that differ. `cites`: the newer one names the older one's date. `concerned`: whom the older one
-    names leaves or hands over.
+    `strong` are shared stems that say something; `things` those of them that are no words of a shared family,
+    and no relatives; `told` those of these that are no names. `functional` are shared families of one value at a
+    time, `clash` the types of values that differ. `cites`: the newer one names the older one's date. `concerned`:
+    whom the older one names leaves or hands over.
     """
 
     cues: frozenset[CueKind]
@@ -135,13 +135,16 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         functional=families & ONE_VALUED,
         clash=tuple(clash),
         cites=_cites(new, old, cues, clash),
-        concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name})) or _takes_post(new, old, cues),
+        concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name}))
+        or _takes_post(new, old, cues),
     )
 
 
 def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:
     """Whether somebody takes over what another heads: "Fern takes over the mill" after "Orla runs the mill"."""
-    return "handover" in cues and bool(new.taken) and new.taken == old.headed & new.taken and new.actors != old.actors
+    return (
+        "handover" in cues and bool(new.taken) and new.taken == old.headed & new.taken and new.actors != old.actors
+    )
 
 
 def _tells_another(new: Span, old: Span, kind: str) -> bool:

@@ -6,9 +6,7 @@ import re
 from typing import Final
 
 _DAYS: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-_MONTHS: Final = (
-    r"(?:january|february|march|april|may|june|july|august|september|october|november|december)"
-)
+_MONTHS: Final = r"(?:january|february|march|april|may|june|july|august|september|october|november|december)"
 _COMES_AGAIN: Final = re.compile(
     rf"\b(?:every|each|weekly|monthly|daily|{_DAYS}s|{_DAYS} (?:mornings|afternoons|evenings|nights)"
     r"|of the month|(?:once|twice|three times) a)\b"
@@ -26,5 +24,5 @@ def comes_again(folded: str) -> bool:
 
 
 def is_of_one_time(folded: str) -> bool:
-    """Whether a folded text tells of one time of something, as "the November meeting" or "this week", not of all."""
+    """Whether a folded text tells of one time of something, as "the November meeting", and not of all."""
     return _ONE_TIME.search(folded) is not None and _FOR_GOOD.search(folded) is None

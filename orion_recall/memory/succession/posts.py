@@ -1,4 +1,4 @@
-"""Posts that get another holder, as in "Ravi gets Sheila's job", "Omar starts in my chair" or "Fern takes over the mill"."""
+"""Posts that get another holder, as in "Ravi gets Sheila's job" or "Fern takes over the mill"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ SEATS = frozenset("desk chair job role place post position office seat".split())
 _GETS = frozenset("gets get got has takes took given inherits inherited fills filled".split())
 _BEGINS = frozenset("starts begins started sits".split())
 _BEFORE_NAME = (("takes", "over", "from"), ("took", "over", "from"), ("taking", "over", "from"))
-_HEADS = frozenset("run runs ran lead leads led head heads headed manage manages managed direct directs owns".split())
+_HEADS = frozenset(
+    "run runs ran lead leads led head heads headed manage manages managed direct directs owns".split()
+)
 _HEAD_OF = frozenset("head director manager owner leader charge".split())
 _TAKES = frozenset("takes took taking take".split())
 _DETERMINERS = frozenset("the our my your his her their this".split())

@@ -67,9 +67,9 @@ class Span:
 
     `changed` are the stems of what the sentences say a change of (`changed_in`); `replaced` the values
     that are named as those before ("0.86 instead of 0.79"). `wishes`: it tells a wish, too. `phrases` are those
-    of the cues, and `written` the words by their stems, both as they are written. `headed` and `taken` are the stems
-    of what somebody heads, and of what somebody takes over. `comes_again`: it tells of what is every week or so;
-    `one_time`: of one time of something.
+    of the cues, and `written` the words by their stems, both as they are written. `headed` and `taken` are the
+    stems of what somebody heads, and of what somebody takes over. `comes_again`: it tells of what is every week or
+    so; `one_time`: of one time of something.
     """
 
     weights: Mapping[str, float]

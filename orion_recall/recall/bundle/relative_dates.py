@@ -56,7 +56,12 @@ _DAY_S: Final = 86_400.0
 _COUNTS: Final = {
     word: count
     for count, words in enumerate(
-        (("a", "an"), ("two", "a couple of"), *((word,) for word in "three four five six seven eight nine".split())), 1
+        (
+            ("a", "an"),
+            ("two", "a couple of"),
+            *((word,) for word in "three four five six seven eight nine".split()),
+        ),
+        1,
     )
     for word in words
 } | {"ten": 10, "eleven": 11, "twelve": 12}
@@ -155,7 +160,7 @@ def _is_agreed(match: re.Match[str], clock: datetime) -> bool:
 
 
 def _is_agreed_season(name: str, word: str, clock: datetime) -> bool:
-    """ "Last summer" is this year's or the one before as soon as this year's is over; "next" as long as it is ahead."""
+    """Whether this year's leaves no doubt: "last summer" may be this year's once that is over."""
     begins = SEASONS[name]
     has_begun, is_over = clock.month >= begins, clock.month >= begins + 3
     return not is_over if word == "last" else has_begun if word == "next" else False
@@ -173,7 +178,9 @@ def _weekday_date(
     if way is None:
         return None
     back = (clock.weekday() - weekday) % 7
-    day = clock.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=-back if way == "past" else 7 - back)
+    day = clock.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(
+        days=-back if way == "past" else 7 - back
+    )
     start = day.replace(tzinfo=UTC).timestamp()
     once = [one for one in told if not one.weekly and _weekday(one.since) == weekday]
     if {one.since // _DAY_S * _DAY_S for one in once if one.until - one.since <= _DAY_S} != {start}:
@@ -182,7 +189,7 @@ def _weekday_date(
 
 
 def _counted(count: str, unit: str, clock: datetime, year: int, *, back: bool = False) -> str | None:
-    """ "6 November" for so many days away, "about 23 October" or "about March" for longer: they are said loosely."""
+    """ "6 November" for so many days away; "about 23 October" or "about March" for longer ones."""
     said = " ".join(count.split())
     number = _COUNTS.get(said) or int(said)
     if unit in ("day", "night"):

@@ -27,8 +27,8 @@ def head(scored: ScoredCandidate, style: RenderStyle = "v1") -> str:
 
     With `scores` the score follows: `- [2026-03-01 vector mem-17 0.83]`; `short` is `- 2026-03-01` alone;
     `source` is `- [vector:index] 2026-03-01`, with the item's `source_ref`. A memory that a newer one succeeds
-    has `(until 2026-11-02)` after it, or `(until 2026-11-02 or earlier)`. Text cannot imitate a head: it stays on one line, and brackets in it are
-    shown round. Of a very long id both ends are shown.
+    has `(until 2026-11-02)` after it, or `(until 2026-11-02 or earlier)`. Text cannot imitate a head: it stays on
+    one line, and brackets in it are shown round. Of a very long id both ends are shown.
     """
     day, source = day_of(scored.memory.ts), scored.candidate.best_source
     by = scored.outdated

@@ -112,7 +112,9 @@ def _ended(older: MemoryView, newer: MemoryView, link: SuccessionLink, now: floa
     once = [one for one in newer.told if not one.weekly]
     last = max((one.until for one in once if one.since > link.at), default=None)
     if last is None:
-        return Outdated(link.at, link, newer, bool(_OTHER_TIMES.search(newer.text)) or _tells_days_before(once, link))
+        return Outdated(
+            link.at, link, newer, bool(_OTHER_TIMES.search(newer.text)) or _tells_days_before(once, link)
+        )
     return Outdated(last - _DAY_S, link, newer, or_earlier=True) if last <= now else None
 
 

@@ -54,9 +54,7 @@ def missing(
                 if len(found) == MOST_FETCHED:
                     return found
                 known.add(link.key)
-                found[link.key] = Candidate(
-                    key=link.key, best_source=candidate.best_source, led_by="succession"
-                )
+                found[link.key] = Candidate(key=link.key, best_source=candidate.best_source, led_by="succession")
     return found
 
 

@@ -101,9 +101,8 @@ def why_recap(selection: Selection, *, of_session: bool, is_widened: bool) -> li
     chatter = ", chatter last" if any(memory.chatter for memory in items) else ""
     named = "session" if of_session else "time"
     of_it = "from a day before to a day after it, as nothing was found of it itself" if is_widened else "of it"
-    return [
-        f"The question is taken as one about a {named} as a whole, so this is a recap: {of} {of_it}, {order}{chatter}."
-    ]
+    taken = f"The question is taken as one about a {named} as a whole, so this is a recap"
+    return [f"{taken}: {of} {of_it}, {order}{chatter}."]
 
 
 def _reasons(
@@ -238,7 +237,9 @@ def _ahead(item: ScoredCandidate, following: ScoredCandidate, score_shares: Scor
         return " The next scores the same; the newer one comes first, then the smaller id."
     if lead < _SHOWN:
         if _are_linked(item, following):
-            return " The next was put right behind it: of the two, one is newer and taken to be about the same thing."
+            return (
+                " The next was put right behind it: of the two, one is newer and taken to be about the same thing."
+            )
         return " The next has nearly the same score: less than 0.001 lies between them."
     theirs = {part.name: part.share for part in score_shares(following)}
     gains = {part.name: part.share - theirs.get(part.name, 0.0) for part in score_shares(item)}

@@ -42,8 +42,8 @@ Unit = Literal["places", "score", "tokens", "seconds", "changes"]
 _FILTERS: Mapping[str, str] = {
     "excluded": "The query leaves it out by its id (options.exclude, or the turn that is answered).",
     "own_turn": "It is taken as the question itself, just said.",
-    "not_said_by": "The question is taken as asking for what somebody said, and it is not among that: said by somebody "
-    "else, at another time, or not found to be about what is asked.",
+    "not_said_by": "The question is taken as asking for what somebody said, and it is not among that: said by "
+    "somebody else, at another time, or not found to be about what is asked.",
     "other_people": "None of the people whom the question names was found in it.",
     "instructs_reader": "It reads as an instruction to its reader, and the profile holds such memories back "
     "(reader_instructions).",
@@ -161,8 +161,8 @@ def _silent(sources: Mapping[str, SourceStats]) -> str:
 def never_found(fate: Fate) -> WhyNot:
     """No list has it, however long."""
     words = (
-        f"No source finds it, in lists of up to {fate.deepest:,}: neither by the question's words, nor from what the "
-        "question names, nor near enough in meaning (min_similarity)."
+        f"No source finds it, in lists of up to {fate.deepest:,}: neither by the question's words, nor from what "
+        "the question names, nor near enough in meaning (min_similarity)."
     )
     return WhyNot(stage="never_found", words=words)
 
@@ -173,7 +173,8 @@ def _for_another(one: CandidateV1, candidates: Sequence[CandidateV1]) -> WhyNot:
     is_repeated = one.dropped == "near_duplicate"
     words = f"It is nearly the same as {name}, which was kept in its place"
     if not is_repeated:
-        words = f"It is taken as replaced by {name}, said later about the same thing, and the profile leaves such memories out"
+        taken = f"It is taken as replaced by {name}, said later about the same thing"
+        words = f"{taken}, and the profile leaves such memories out"
     by = None if other is None or other.score is None or one.score is None else other.score - one.score
     told = "" if by is None else f" (its score is {abs(by):.3f} {'lower' if by >= 0 else 'higher'})"
     return WhyNot(
@@ -285,7 +286,10 @@ def _narrowed(again: RecallDecisionV1) -> WhyNot:
         )
     if understood.get("said_by"):
         return WhyNot(stage="filter", words=_FILTERS["not_said_by"])
-    return WhyNot(stage="rank_pool", words="It is near the end of its lists, where a search may break off at another place each time.")
+    return WhyNot(
+        stage="rank_pool",
+        words="It is near the end of its lists, where a search may break off at another place each time.",
+    )
 
 
 def _beyond_lists(limits: Limits, fate: Fate) -> WhyNot:

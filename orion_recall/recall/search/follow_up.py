@@ -108,9 +108,7 @@ async def follow_up(
             near: dict[SourceName, float] = {"vector": similarities[key]} if key in similarities else {}
             further.setdefault(
                 key,
-                Candidate(
-                    key=key, scores=near, read=lead.read, best_source=lead.source, led_by="follow_up"
-                ),
+                Candidate(key=key, scores=near, read=lead.read, best_source=lead.source, led_by="follow_up"),
             )
     closeness: Mapping[int, float] = {}
     if "conversation" in parts and ranking.late > 0:

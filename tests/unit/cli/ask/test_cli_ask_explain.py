@@ -133,7 +133,11 @@ def test_what_was_left_out_says_why_and_how_much_of_it_there_is(show: Show):
 
 
 def test_what_no_search_found_says_what_led_to_it(show: Show):
-    for led_by, words in (("succession", "older or newer one"), ("follow_up", "the first hits"), (None, "another memory")):
+    for led_by, words in (
+        ("succession", "older or newer one"),
+        ("follow_up", "the first hits"),
+        (None, "another memory"),
+    ):
         out = show(reply(candidate("m1"), LEFT | {"sources": {}, "led_by": led_by}, dropped={"near_duplicate": 1}))
         assert words in out
 

@@ -231,7 +231,11 @@ def test_a_higher_price_succeeds_no_other_amount_and_no_text_without_a_price(
 @pytest.mark.parametrize(
     ("old", "new", "speaker"),
     [
-        ("Orla Dunne runs the lighthouse and makes my rota.", "Fergal Roche takes over the lighthouse in May.", "Ida"),
+        (
+            "Orla Dunne runs the lighthouse and makes my rota.",
+            "Fergal Roche takes over the lighthouse in May.",
+            "Ida",
+        ),
         ("Ines is head of the archive.", "Jun Mori takes over the archive at the end of October.", "Ida"),
         ("Corinne Hale is my boss.", "I'm leaving Tarn at the end of October. Desmond takes over.", "Corinne"),
     ],
@@ -267,6 +271,14 @@ def test_one_time_of_what_comes_again_does_not_end_it(new: str) -> None:
     ended = judge(reading("Bee club is cancelled for good, the hall is sold.", at=DAY), reading(old), near)
     assert ended is not None
     assert ended.confidence >= SUCCEEDS
+
+
+def test_a_change_that_is_told_tonight_lasts() -> None:
+    old = "We rehearse every Tuesday at half past seven. I sing alto, Florence conducts the choir."
+    new = "Choir was lovely tonight. Florence has put me with the sopranos from now on. Goodbye, altos."
+    judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.5, rank=1, word_rank=1))
+    assert judged is not None
+    assert judged.confidence >= SUCCEEDS
 
 
 def test_a_relative_alone_is_not_what_both_are_about() -> None:

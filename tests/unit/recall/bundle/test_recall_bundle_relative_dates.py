@@ -70,7 +70,11 @@ def told(day: int, days: int = 1, *, hour: int = 0, weekly: bool = False) -> Tol
         ),
         ("on Tuesday I ran", [told(3)], "on Tuesday [3 March] I ran"),
         ("I'll ring you on Friday", [told(6), told(20)], "I'll ring you on Friday"),
-        ("the boiler broke on Monday, he comes on Friday", [told(2)], "the boiler broke on Monday [2 March], he comes on Friday"),
+        (
+            "the boiler broke on Monday, he comes on Friday",
+            [told(2)],
+            "the boiler broke on Monday [2 March], he comes on Friday",
+        ),
         ("she has been ill since Monday", [told(2)], "she has been ill since Monday [2 March]"),
     ],
 )

@@ -114,7 +114,9 @@ def told_by(newer: str, said: float, *, older: str = FERRY, now: float = NOW) ->
     told = tuple(ToldTime(one.since, one.until, one.weekly) for one in mentions)
     new = replace(new, memory=new.memory._replace(told=told))
     first = mark(item("old", older, day(5, 4), link("new", said)), new, now=now)[0]
-    return None if first is None else (datetime.fromtimestamp(first.until, UTC).date().isoformat(), first.or_earlier)
+    return (
+        None if first is None else (datetime.fromtimestamp(first.until, UTC).date().isoformat(), first.or_earlier)
+    )
 
 
 @pytest.mark.parametrize(

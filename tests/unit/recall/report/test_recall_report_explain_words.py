@@ -75,7 +75,9 @@ def test_the_older_memory_right_after_its_successor_is_called_that():
     new = item("m1", {"fusion": 0.5003})
     link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
     (first, _) = why(new, item("m2", {"fusion": 0.5}, succeeded_by=(link,)))
-    assert first.endswith("The next was put right behind it: of the two, one is newer and taken to be about the same thing.")
+    assert first.endswith(
+        "The next was put right behind it: of the two, one is newer and taken to be about the same thing."
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,8 +125,12 @@ def test_the_sentence_names_the_successor_that_the_mark_is_of(by: str):
 
 
 def test_a_beginning_that_was_told_is_said():
-    assert "taken as replaced from 2026-02-27 on by m5, said later about the same thing" in outdated(NOW - 2.5 * 86_400)
-    assert "taken as replaced from 2026-03-06 on by m5, said later about the same thing" in outdated(NOW + 5 * 86_400)
+    assert "taken as replaced from 2026-02-27 on by m5, said later about the same thing" in outdated(
+        NOW - 2.5 * 86_400
+    )
+    assert "taken as replaced from 2026-03-06 on by m5, said later about the same thing" in outdated(
+        NOW + 5 * 86_400
+    )
 
 
 def test_whoever_asks_is_not_said_to_be_named_by_the_question():
@@ -134,7 +140,9 @@ def test_whoever_asks_is_not_said_to_be_named_by_the_question():
     assert "said by Odd, who asks" in told
     assert told.count("said by") == 1
     (named,) = why(mine)
-    assert "said by Odd, whom the question names; it addresses somebody, or has the name of the one who asks" in named
+    assert (
+        "said by Odd, whom the question names; it addresses somebody, or has the name of the one who asks" in named
+    )
 
 
 def test_a_memory_that_leads_the_one_it_succeeds_says_so():
@@ -199,14 +207,22 @@ def test_a_part_that_has_no_words_has_its_name():
         ({"fusion": 1.0, "time": 1.0}, {}, "said in the time or session asked about"),
         ({"fusion": 1.0, "time": 0.9}, {}, "said near the time asked about, or it names such a time"),
         ({"fusion": 1.0, "tells_time": 1.0}, {}, "it names a time, and the question asks when"),
-        ({"fusion": 1.0, "tells_name": 1.0}, {}, "what may be a name in it is new to the question, which seems to ask for one"),
+        (
+            {"fusion": 1.0, "tells_name": 1.0},
+            {},
+            "what may be a name in it is new to the question, which seems to ask for one",
+        ),
         ({"fusion": 1.0, "tells_number": 1.0}, {}, "a number is in it, and the question seems to ask for one"),
         (
             {"fusion": 1.0, "neighbour": 0.7},
             {"closeness": 0.6},
             "a turn beside it in the talk is closer in meaning to the question than it is itself",
         ),
-        ({"fusion": 1.0}, {"statements": ("Mira\nsister of [Ana]",)}, "read in texts for the graph: Mira sister of (Ana)"),
+        (
+            {"fusion": 1.0},
+            {"statements": ("Mira\nsister of [Ana]",)},
+            "read in texts for the graph: Mira sister of (Ana)",
+        ),
         ({"fusion": 1.0}, {"ts": None}, "undated"),
         ({"fusion": 1.0, "told": 0.5}, {}, "a time that it names may be one that the question is about"),
         ({"fusion": 1.0}, {"ts": NOW + 60}, "less than 2 minutes later than the time of the question"),
