@@ -189,7 +189,7 @@ async def test_a_question_about_now_gets_the_successor_first_and_the_older_one_i
     ids = [item.scored.memory.id for item in recalled.selection.items]
     assert ids.index("new-dentist") < ids.index("dentist")
     line = next(item.line for item in recalled.selection.items if item.scored.memory.id == "dentist")
-    assert "(until 2026-09-24)" in line
+    assert "(until 2026-09-24 or earlier)" in line
 
 
 async def test_a_profile_drops_what_is_outdated_or_keeps_it_as_it_was(world: World) -> None:
