@@ -13,9 +13,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
 
-from orion_recall.values import Interval, ToldTime
-from orion_recall.when.calendar import shifted
-from orion_recall.when.one_meaning import (
+from orion_recall.recall.bundle.unambiguous_times import (
     agreed_weekday,
     has_one_meaning,
     in_small_hours,
@@ -25,6 +23,8 @@ from orion_recall.when.one_meaning import (
     tells_weekday_after,
     weekday_way,
 )
+from orion_recall.values import Interval, ToldTime
+from orion_recall.when.calendar import shifted
 from orion_recall.when.times import times
 from orion_recall.when.vocabulary import SEASONS
 

@@ -1,4 +1,4 @@
-"""Relative times with one meaning: those of which somebody who was not there can be told the date.
+"""Unambiguous times: relative times of which somebody who was not there can be told the date.
 
 "Next Friday" said on a Monday is this week's to some and next week's to others; "closed on Sunday" may be of every
 Sunday; "tomorrow" in what somebody else said is not the day after. Whoever reads a date takes it for a fact, so a
