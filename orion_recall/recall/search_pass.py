@@ -142,7 +142,9 @@ class SearchPass:
             visible=self._filter,
             timeout_s=self.left_s,
         )
-        for keep in question_filters(self.understood, self.profile, memories=memories, similarities=similarities):
+        for keep in question_filters(
+            self.understood, self.profile, memories=memories, similarities=similarities, closeness=closeness
+        ):
             kept = keep(kept, dropped=self.dropped)
 
         facts = replace(

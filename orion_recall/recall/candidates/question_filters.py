@@ -34,11 +34,21 @@ def question_filters(
     *,
     memories: Mapping[int, MemoryView],
     similarities: Mapping[int, float],
+    closeness: Mapping[int, float],
 ) -> list[QuestionFilter]:
-    """The filters of a question. `memories` are those read for this recall, `similarities` cosines, by key."""
+    """The filters of a question.
+
+    `memories` are those read for this recall, `similarities` cosines and `closeness` late interaction, by key.
+    """
     filters: list[QuestionFilter] = []
     if (said := understood.said_by) is not None and said.is_strict:
-        of = SaidByFilter(said=said, memories=memories, similarities=similarities, language=understood.language)
+        of = SaidByFilter(
+            said=said,
+            memories=memories,
+            similarities=similarities,
+            closeness=closeness,
+            language=understood.language,
+        )
         filters.append(of.kept)
     if profile.time.filter:
         filters.append(partial(in_asked_time, question=understood.question))

@@ -6,7 +6,7 @@ If they said nothing about what the question names, or nothing then, nothing is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orion_recall.models.language import Language, language_of
 from orion_recall.recall.confidence.answer import Withheld
@@ -22,6 +22,9 @@ from orion_recall.values import MemoryView
 _STEM = 5
 # Cosines of a topic and a text that is about it; for the turn beside it, which may say it in its place.
 _ABOUT, _BESIDE_ABOUT = 0.3, 0.4
+# What the cosine and late interaction give together: a topic of a word or two has one word in a text that is near
+# ("a pet", "a tortoise") where the text as a whole is not.
+_BOTH_ABOUT = 0.7
 _READ_CHARS = 4_000
 
 Kept = Sequence[tuple[Candidate, MemoryView]]
@@ -31,12 +34,13 @@ Kept = Sequence[tuple[Candidate, MemoryView]]
 class SaidByFilter:
     """Keeps what the person said; `memories` are those read for this recall and `similarities` cosines, by key.
 
-    `language` is the question's; without it texts in other languages are read like all others.
+    `closeness` is the late interaction of topic and memory, by key, where there is one. `language` is the question's; without it texts in other languages are read like all others.
     """
 
     said: SaidBy
     memories: Mapping[int, MemoryView]
     similarities: Mapping[int, float]
+    closeness: Mapping[int, float] = field(default_factory=dict[int, float])
     language: Language | None = None
 
     def kept(self, candidates: Kept, dropped: Dropped) -> list[tuple[Candidate, MemoryView]]:
@@ -85,13 +89,18 @@ class SaidByFilter:
     def _is_about(self, candidate: Candidate, memory: MemoryView) -> bool:
         if self.language is not None and language_of(words(memory.text[:_READ_CHARS])) != self.language:
             return True  # no word and no vector of another language can tell
-        if self._has_word(memory) or self.similarities.get(candidate.key, 0.0) >= _ABOUT:
+        if self._has_word(memory) or self._is_near(candidate.key):
             return True
         return any(
             self.similarities.get(key, 0.0) >= _BESIDE_ABOUT
             or (key in self.memories and self._has_word(self.memories[key]))
             for key in memory.beside
         )
+
+    def _is_near(self, key: int) -> bool:
+        """Whether the topic is told in other words, as far as the model sees it."""
+        cosine = self.similarities.get(key, 0.0)
+        return cosine >= _ABOUT or cosine + self.closeness.get(key, 0.0) >= _BOTH_ABOUT
 
     def _has_word(self, memory: MemoryView) -> bool:
         """Whether the text has a word of the topic, in whatever form."""

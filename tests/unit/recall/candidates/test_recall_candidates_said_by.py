@@ -22,11 +22,16 @@ OTHER = view("other", "I told Hana about the kiln.", speaker="Iris", ts=150.0)
 ALL = (KILN, RENT, REPORT, OTHER)
 
 
-def kept(said: SaidBy, *memories: MemoryView, similarities: dict[int, float] | None = None) -> Sequence[str]:
+def kept(
+    said: SaidBy,
+    *memories: MemoryView,
+    similarities: dict[int, float] | None = None,
+    closeness: dict[int, float] | None = None,
+) -> Sequence[str]:
     found = [(Candidate(key=key(memory.id)), memory) for memory in memories or ALL]
     read = {candidate.key: memory for candidate, memory in found}
     dropped = Dropped()
-    only = SaidByFilter(said=said, memories=read, similarities=similarities or {})
+    only = SaidByFilter(said=said, memories=read, similarities=similarities or {}, closeness=closeness or {})
     left = only.kept(found, dropped)
     assert dropped["not_said_by"] == len(found) - len(left)
     return [memory.id for _, memory in left]
@@ -53,6 +58,14 @@ def test_what_is_near_in_meaning_is_about_the_topic():
     said = replace(HANA, topic="the oven")
     assert kept(said, similarities={key("kiln"): 0.2}) == []
     assert kept(said, similarities={key("kiln"): 0.5}) == ["kiln", "rent", "report"]
+
+
+def test_a_topic_is_told_in_other_words_where_cosine_and_late_interaction_together_are_near():
+    said, cosines = replace(HANA, topic="the oven"), {key("kiln"): 0.2}
+    assert kept(said, similarities=cosines, closeness={key("kiln"): 0.35}) == []
+    assert kept(said, similarities=cosines, closeness={key("kiln"): 0.55}) == ["kiln", "rent", "report"]
+    of_others = {key("other"): 0.9}
+    assert kept(said, similarities=of_others, closeness=of_others) == [], "somebody else said it"
 
 
 def test_an_answer_is_about_what_the_turn_before_it_asks():
