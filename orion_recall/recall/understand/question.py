@@ -26,7 +26,7 @@ from orion_recall.recall.understand.people import (
     without_names,
 )
 from orion_recall.recall.understand.said_by import SaidBy, said_by
-from orion_recall.recall.understand.tenses import asks_about
+from orion_recall.recall.understand.tenses import asks_about, without_use_to
 from orion_recall.recall.understand.time_alone import is_alone, keyword_text_of, without_times
 from orion_recall.recall.understand.walks import walks
 from orion_recall.text.normal import content_words, text_hash, words
@@ -93,13 +93,14 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     time = _time(text, query, profile, now, speakers)
     asker = asking_speaker(query.options.user if query.options else None, speakers, profile.callers)
     told = said_by(text, time, speakers=speakers, asker=asker)
-    searched = without_times(text, time)
+    plain = without_use_to(text)
+    searched = without_times(plain, time)
     if is_alone(searched, time, names=named_words, intent=intent):
         time = replace(time, alone=True)
     else:
-        searched = without_times(text, time, with_dates=True)
+        searched = without_times(plain, time, with_dates=True)
     searched = searched if words(searched) else text
-    keywords = keyword_text_of(text, searched, time)
+    keywords = keyword_text_of(plain, searched, time)
     if told is not None and told.is_strict and told.topic:  # "What did Ana say" is no part of what she said
         searched, keywords = told.topic, f"{told.topic} {told.name}"
     called = entities(text, tuple(named), language=language)

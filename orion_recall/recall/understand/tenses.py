@@ -1,7 +1,8 @@
 """Whether a question asks about the present state of something, or about what it was before. English, mainly.
 
-asks_about(words("Who is my dentist these days?")) -> "now"
-asks_about(words("Who was my dentist before?"))    -> "before"
+asks_about(words("Who is my dentist these days?"))      -> "now"
+asks_about(words("Who was my dentist before?"))         -> "before"
+without_use_to("How did my sister use to get to work?") -> "How did my sister get to work?"
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NOW: Final = _phrases(
 )
 _BEFORE: Final = _phrases(
     """
-        used to | did _ use to | before | previous | previously | former | formerly | earlier | originally
+        used to | before | previous | previously | former | formerly | earlier | originally
         | original | at first | in the past | once | back then | no longer | has _ changed | have _ changed
         | had been | changed | history of | develop | developed | evolve | evolved | how has _ _ moved
         | over time | over the months | over the weeks | so far | first plan | until recently
@@ -41,6 +42,16 @@ _BEFORE: Final = _phrases(
         | auparavant | ancien | ancienne | changé | évolué | früher | vorher | bisher | ehemalige | ehemaliger
         | geändert | verändert | antes | anterior | anteriormente | cambiado
     """
+)
+# "How did my sister use to travel?", and as people write it: "how did we used to". With "what" it may be a tool.
+_USE_TO: Final = re.compile(
+    r"(?<!\S)(did(?:n['’]t)? (?:(?!get |become )[^\s,;.?!]+ ){1,4}?)used? to (?=[^\W\d])", re.IGNORECASE
+)
+_WITH_WHAT: Final = re.compile(r"(?:what|which)\b", re.IGNORECASE)
+# "Did she get used to the noise?", "what was it used to clean?": nothing of before.
+_BE_USED: Final = re.compile(
+    r"(?<!\S)(?:am|is|are|was|were|be|been|being|get|gets|got|gotten|getting|become|became)"
+    r"(?: (?:it|you))? used to(?!\S)"
 )
 # Whose old thing is asked for, or what the old one was: not "how old", nor "did we sell the old car".
 _OLD: Final = re.compile(
@@ -79,7 +90,9 @@ def asks_about(said: Sequence[str], time: QuestionTime, *, now: float) -> Tense 
     """
     if len(said) > _MOST_WORDS:
         return None
-    text = " ".join(said)
+    text = _BE_USED.sub("", " ".join(said))
+    if _USE_TO.search(text):
+        return "before"
     if _BEFORE.search(text if _PAST.search(text) else _BEFORE_DOING.sub("", text)) or _OLD.search(text):
         return "before"
     if any(interval.end is not None and interval.end <= now for interval in time.intervals):
@@ -89,3 +102,11 @@ def asks_about(said: Sequence[str], time: QuestionTime, *, now: float) -> Tense 
     if _PAST.search(text):
         return None
     return "now" if _PRESENT.search(text) or _THIRD_PERSON.match(text) else None
+
+
+def without_use_to(text: str) -> str:
+    """The question without the "use to" of "How did Ana use to", which says when, and stands in no memory of then.
+
+    "What did Ana use to" keeps it: that may be a tool.
+    """
+    return text if _WITH_WHAT.match(text) else _USE_TO.sub(r"\1", text)

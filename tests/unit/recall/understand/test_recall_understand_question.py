@@ -35,6 +35,12 @@ def test_the_verb_is_never_searched_for():
     assert "introspect" not in f"{question.keyword_text} {question.dense_text} {question.terms}"
 
 
+def test_use_to_is_not_searched_for():
+    question = asked("How did the choir use to get to Wells?").question
+    assert (question.dense_text, question.tense) == ("How did the choir get to Wells?", "before")
+    assert "use" not in question.keyword_text
+
+
 def test_expansion_adds_to_the_keywords_and_leaves_the_embedded_text_alone():
     with_expansion = understand(query("What did Bo buy?"), profile(), now=NOW, speakers=frozenset()).question
     assert with_expansion.keyword_text == "What did Bo buy? bought"

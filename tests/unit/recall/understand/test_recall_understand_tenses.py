@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.recall.understand.tenses import asks_about
+from orion_recall.recall.understand.tenses import asks_about, without_use_to
 from orion_recall.text.normal import words
 from orion_recall.values import NO_TIME, Interval, QuestionTime
 
@@ -38,6 +38,10 @@ def test_the_present(text: str) -> None:
         "What has changed in the band?",
         "What is the history of the release date?",
         "How did the rent develop?",
+        "How did my sister use to get to work?",
+        "Where did the old boat club use to meet?",
+        "How did we used to pay?",
+        "Who used to be my boss?",
     ],
 )
 def test_before(text: str) -> None:
@@ -46,8 +50,9 @@ def test_before(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["What did Jana say about the gym?", "What happened yesterday?", "When did I sell the car?", "Hello there!"],
-)
+    ["What did Jana say about the gym?", "What happened yesterday?", "When did I sell the car?", "Hello there!",
+     "Did Jana get used to the noise?", "What was it used to clean?"],
+)  # fmt: skip
 def test_what_happened_is_neither(text: str) -> None:
     assert asks_about(words(text), NO_TIME, now=NOW) is None
 
@@ -79,3 +84,17 @@ def test_an_order_of_steps_is_not_what_was_before() -> None:
 )
 def test_old_asks_for_what_was_before_where_it_is_somebodys(text: str, tense: str | None) -> None:
     assert asks_about(words(text), NO_TIME, now=NOW) == tense
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("How did Mikkel use to get to work?", "How did Mikkel get to work?"),
+        ("How did my sister's boss used to travel?", "How did my sister's boss travel?"),
+        ("Where didn't we use to go?", "Where didn't we go?"),
+        ("Did she get used to the noise?", "Did she get used to the noise?"),
+        ("What did Ana use to clean the tiles?", "What did Ana use to clean the tiles?"),
+    ],
+)
+def test_use_to_is_taken_out_of_a_question_where_it_says_no_more_than_before(text: str, rest: str) -> None:
+    assert without_use_to(text) == rest
