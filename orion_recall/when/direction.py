@@ -7,6 +7,7 @@ arranging ("booked", "moved") a time before the verb is when that was done, a ti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, Literal
 
 Direction = Literal["past", "ahead"]
@@ -52,6 +53,10 @@ _PERHAPS_ARRANGED: Final = frozenset(
 )
 _ARRANGING: Final = frozenset(("for", "to", "until", "till", "by"))
 _DETERMINERS: Final = frozenset("the a an my our your his her its their this that each every no any some".split())
+# What a clause says that is no more so: "I don't swim on Fridays any more", "no more runs on Tuesdays".
+_NO_MORE: Final = frozenset(
+    (("any", "more"), ("any", "longer"), ("no", "longer"), ("no", "more"), ("never", "again"))
+)
 _WITH_INFINITIVE: Final = frozenset("did didn't couldn't didnt".split())
 _NO_PAST: Final = frozenset(
     """need bed red shed speed feed seed deed weed indeed hundred sacred naked wicked wretched exceed
@@ -70,6 +75,7 @@ _WEAK: Final = frozenset((",", "and", "or", "-", "which", "who", "that", "when",
 # A weak border counts as so many words; a verb after the time is a little further off than one before it.
 _WEAK_COST, _AFTER_COST = 3.0, 1.5
 _READ_BACK: Final = 40
+_CLAUSE_ENDS: Final = _BORDERS | {","}
 
 
 _Sort = Literal["past", "ahead", "arranged", "perhaps"]
@@ -104,6 +110,17 @@ def direction(words: Sequence[str], first: int, after: int) -> Direction | None:
     return None if best is None else best[1]
 
 
+def is_over(words: Sequence[str], first: int, after: int) -> bool:
+    """Whether the clause of the words from `first` up to `after` says that something is no more so."""
+    start, end = first, after
+    while start and words[start - 1] not in _CLAUSE_ENDS and first - start < _READ_BACK:
+        start -= 1
+    while end < len(words) and words[end] not in _CLAUSE_ENDS and end - after < _READ_BACK:
+        end += 1
+    said = words[start:end]
+    return "anymore" in said or any(pair in _NO_MORE for pair in pairwise(said))
+
+
 def _sort(words: Sequence[str], place: int) -> _Sort | None:
     """What the word says of time as a verb; None of other words."""
     word = words[place]
@@ -114,6 +131,8 @@ def _sort(words: Sequence[str], place: int) -> _Sort | None:
         return "past"  # "should have come"
     if word in ("going", "about") and following == "to":
         return "ahead"
+    if word == "used" and following == "to" and (place == 0 or words[place - 1] not in _BE):
+        return "past"
     if is_past_form(word):
         before = words[max(0, place - 3) : place]
         if word == "got" and before and before[-1] in _HAVE:

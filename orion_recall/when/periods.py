@@ -31,6 +31,7 @@ from orion_recall.when.vocabulary import (
     NEXT,
     ORDINALS,
     PARTS,
+    PAST,
     REPEATED_PARTS,
     SEASONS,
     THIS,
@@ -117,7 +118,7 @@ def _weekday(reading: Reading, place: int, modifier: str) -> Period | None:
         return None
     if not modifier and not _is_a_day(reading, place):
         return None
-    if not modifier and (dated := _dated(reading, place + 1)) is not None:
+    if not modifier and (dated := _dated(reading, place + 1, weekday)) is not None:
         return dated
     today = day_of(reading.now)
     back = (today.weekday() - weekday) % 7
@@ -153,8 +154,22 @@ def _ends(reading: Reading, place: int) -> bool:
     return place >= len(reading.words) or reading.word(place) in (",", "?", "!", ".")
 
 
-def _dated(reading: Reading, place: int) -> Period | None:
-    """The date that a weekday stands before: "Friday, 13 October 2023"."""
+def _dated(reading: Reading, place: int, weekday: int) -> Period | None:
+    """The date that a weekday stands before: "Friday, 13 October 2023".
+
+    Without a year it is the last one or the next, whichever is that weekday; by the tense if neither or both are, or
+    if what was is asked for: then the weekday is told wrong.
+    """
+    one = _date(reading, place)
+    if one is None or one.year_told or one.span.start.weekday() == weekday:
+        return one
+    if not reading.future and not PAST.isdisjoint(reading.words):
+        return one
+    other = _date(reading.at(reading.now, future=not reading.future), place)
+    return other if other is not None and other.span.start.weekday() == weekday else one
+
+
+def _date(reading: Reading, place: int) -> Period | None:
     while reading.word(place) in (",", "the"):
         place += 1
     found = numbered(reading, place) or (_month(reading, place, "") if reading.word(place) in MONTHS else None)

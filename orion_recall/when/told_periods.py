@@ -11,7 +11,7 @@ from orion_recall.when.calendar import DAY, WEEK, Span, day_of
 from orion_recall.when.direction import Direction, direction
 from orion_recall.when.phrases import period
 from orion_recall.when.reading import Period, Reading
-from orion_recall.when.repeated import repeated_weekdays
+from orion_recall.when.repeated import Repeated, repeated_weekdays
 from orion_recall.when.told_days import (
     RANGING,
     Found,
@@ -21,7 +21,7 @@ from orion_recall.when.told_days import (
     weekday_and_number,
     weekday_in,
 )
-from orion_recall.when.vocabulary import WEEKDAYS
+from orion_recall.when.vocabulary import PARTS, WEEKDAYS
 
 _OPEN: Final = frozenset(("since", "until", "till", "by", "before", "after", "from"))
 _YEAR_LEADS: Final = frozenset("in since during until till by year early mid late".split())
@@ -64,8 +64,7 @@ def in_sentence(read: Reading, context: Span | None) -> Iterator[Found]:
 def _at(read: Reading, place: int, context: Span | None) -> list[Found]:
     """The times that the words from there on tell: one, or several that are listed."""
     if (weekly := repeated_weekdays(read, place)) is not None:
-        weekdays, after = weekly
-        return _weekly(read, place, weekdays, after)
+        return _weekly(read, place, weekly)
     word = read.word(place)
     if word in _OPEN and (opened := _opened(read, place, context)) is not None:
         return [opened]
@@ -279,10 +278,13 @@ def _from_number(read: Reading, place: int) -> Found | None:
     return other._replace(start=other.start.replace(day=int(match[1])), first=place, grain="days")
 
 
-def _weekly(read: Reading, place: int, weekdays: tuple[int, ...], after: int) -> list[Found]:
-    """The first of each weekday from the day of saying on, said to come every week; none of what used to."""
-    if direction(read.words, place, after) == "past":
-        return [Found(read.now, read.now, place, after, "none", absolute=False)]
+def _weekly(read: Reading, place: int, told: Repeated) -> list[Found]:
+    """The first of each weekday from the day of saying on, said to come every week; none of what is over."""
+    if told.is_over:
+        return [Found(read.now, read.now, place, told.after, "none", absolute=False)]
     today = day_of(read.now)
-    days = [today + DAY * ((weekday - today.weekday()) % 7) for weekday in weekdays]
-    return [Found(day, day + DAY, place, after, "day", absolute=False, weekly=True) for day in days]
+    days = [today + DAY * ((weekday - today.weekday()) % 7) for weekday in told.weekdays]
+    if told.part is None:
+        return [Found(day, day + DAY, place, told.after, "day", absolute=False, weekly=True) for day in days]
+    start, end = (timedelta(hours=hour) for hour in PARTS[told.part])
+    return [Found(day + start, day + end, place, told.after, "part", absolute=False, weekly=True) for day in days]

@@ -34,7 +34,8 @@ Kept = Sequence[tuple[Candidate, MemoryView]]
 class SaidByFilter:
     """Keeps what the person said; `memories` are those read for this recall and `similarities` cosines, by key.
 
-    `closeness` is the late interaction of topic and memory, by key, where there is one. `language` is the question's; without it texts in other languages are read like all others.
+    `closeness` is the late interaction of topic and memory, by key, where there is one. `language` is the
+    question's; without it texts in other languages are read like all others.
     """
 
     said: SaidBy

@@ -134,7 +134,15 @@ def _why(recalled: Recalled) -> list[str]:
     may_name = _may_name(recalled)
     layers: Mapping[int, str] = recalled.cascade.layers if recalled.cascade else {}
     me = None if known is None or known.asker in known.people else known.asker
-    return why_first(recalled.selection, score_shares, layers, now=now, may_name=may_name, asker=me)
+    return why_first(
+        recalled.selection,
+        score_shares,
+        layers,
+        now=now,
+        may_name=may_name,
+        asker=me,
+        names_time=known is not None and bool(known.question.time.intervals),
+    )
 
 
 def _may_name(recalled: Recalled) -> Callable[[int], bool]:

@@ -64,11 +64,12 @@ def why_first(
     now: float,
     may_name: Callable[[int], bool],
     asker: str | None = None,
+    names_time: bool = True,
 ) -> list[str]:
     """One sentence or two for each of the first items; `layers` are those of a cascade, by the memory's key.
 
     `may_name` says of a memory's key whether the query may learn of it. `asker` is the speaker who asks, where the
-    question does not name them.
+    question does not name them. `names_time`: the question names a time; else a told time counts for being ahead.
 
     Ids, names and statements of memories are in them, on one line: they are data.
     """
@@ -77,7 +78,9 @@ def why_first(
     for place, item in enumerate(items[:MOST_TOLD], start=1):
         first = f"{one_line(item.memory.id)} is {ordinal(place)} with {item.score:.3f}: "
         layer = layers.get(item.candidate.key)
-        reasons = "; ".join(_reasons(item, layer, score_shares, now, may_name=may_name, asker=asker))
+        reasons = "; ".join(
+            _reasons(item, layer, score_shares, now, may_name=may_name, asker=asker, names_time=names_time)
+        )
         ahead = _ahead(item, items[place], score_shares) if place < len(items) else ""
         told.append(f"{first}{reasons}.{ahead}")
     return told
@@ -113,13 +116,20 @@ def _reasons(
     *,
     may_name: Callable[[int], bool],
     asker: str | None,
+    names_time: bool,
 ) -> list[str]:
     values = {part.name: part.value for part in score_shares(item) if part.share > 0}
     # Of a path all steps are told: the first alone may have nothing to do with the memory at its end.
     steps = item.candidate.statements[: 5 if item.candidate.path > 0 else 1]
     said = [f"read in texts for the graph: {', then '.join(map(one_line, steps))}"] if steps else []
     succession = _succession(item, now, may_name, has_moved=values.get("succession", 0.0) > 0)
-    return [_found(item, layer), *_named(item, values, asker), *said, *succession, _age(item.memory.ts, now)]
+    return [
+        _found(item, layer),
+        *_named(item, values, asker, names_time=names_time),
+        *said,
+        *succession,
+        _age(item.memory.ts, now),
+    ]
 
 
 def _succession(
@@ -176,7 +186,7 @@ def _found(item: ScoredCandidate, layer: str | None) -> str:
     return found if layer is None else f"{found} in the layer {layer}"
 
 
-def _named(item: ScoredCandidate, values: dict[str, float], asker: str | None) -> list[str]:
+def _named(item: ScoredCandidate, values: dict[str, float], asker: str | None, *, names_time: bool) -> list[str]:
     """Further reasons that count in the score."""
     told: list[str] = []
     if (values.get("speaker") == 1.0 or values.get("asker") == 1.0) and (who := item.memory.speaker):
@@ -195,7 +205,11 @@ def _named(item: ScoredCandidate, values: dict[str, float], asker: str | None) -
             else "said near the time asked about, or it names such a time"
         )
     if values.get("told", 0.0) > 0:
-        told.append("a time that it names may be one that the question is about")
+        told.append(
+            "a time that it names may be one that the question is about"
+            if names_time
+            else "a time that it names may still be to come, and the question names none"
+        )
     if values.get("tells_time") == 1.0:
         told.append("it names a time, and the question asks when")
     if values.get("tells_name") == 1.0:

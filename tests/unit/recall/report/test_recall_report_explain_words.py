@@ -45,10 +45,13 @@ def why(
     layers: dict[int, str] | None = None,
     asker: str | None = None,
     may_name: Callable[[int], bool] = lambda _: True,
+    names_time: bool = True,
 ) -> list[str]:
     kept = tuple(SelectedItem(scored=one, snippet="", line="", tokens=0) for one in items)
     selection = Selection(items=kept, tokens=0, dropped={})
-    return why_first(selection, score_shares, layers or {}, now=NOW, may_name=may_name, asker=asker)
+    return why_first(
+        selection, score_shares, layers or {}, now=NOW, may_name=may_name, asker=asker, names_time=names_time
+    )
 
 
 def test_why_an_item_is_first_and_by_how_much():
@@ -189,6 +192,12 @@ def test_a_told_time_is_what_leads_where_it_makes_the_difference():
     assert first.endswith("most of all by a time that it names.")
     for one in (told, untold):
         assert sum(part.share for part in score_shares(one)) == pytest.approx(one.score, abs=1e-6)
+
+
+def test_a_told_time_fits_no_time_that_the_question_does_not_name():
+    (first,) = why(item("m1", {"fusion": 0.5, "told": 0.25}), names_time=False)
+    assert "a time that it names may still be to come, and the question names none" in first
+    assert "that the question is about" not in first
 
 
 def test_a_part_that_has_no_words_has_its_name():
