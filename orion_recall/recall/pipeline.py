@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
@@ -28,6 +29,7 @@ from orion_recall.recall.confidence.answer_policy import AnswerPolicy, minima_of
 from orion_recall.recall.confidence.factors import confidences
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.ranking.instructing import with_instructing
+from orion_recall.recall.search.changes import order_of_changes
 from orion_recall.recall.search.fallback import SILENT
 from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, scope_of, shown_of
@@ -166,7 +168,10 @@ def _selection(
     caps = caps_of(profile, query.options or NO_OPTIONS)
     if is_of_layers:
         caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(result.ranked)))
-    choose = select_recap if is_of_period(understood) else select
+    choose: Callable[..., Selection] = select_recap if is_of_period(understood) else select
+    if understood.of_changes:
+        places = order_of_changes(result.ranked, understood.question.time.intervals)
+        choose = partial(select_recap, places=places)
     shown = replace(shown_of(understood.question, profile, zone_of(query)), redaction=sources.redaction)
     return choose(result.ranked, understood.question.terms, caps, sources.tokens, shown)
 

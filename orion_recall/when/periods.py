@@ -157,8 +157,8 @@ def _ends(reading: Reading, place: int) -> bool:
 def _dated(reading: Reading, place: int, weekday: int) -> Period | None:
     """The date that a weekday stands before: "Friday, 13 October 2023".
 
-    Without a year it is the last one or the next, whichever is that weekday; by the tense if neither or both are, or
-    if what was is asked for: then the weekday is told wrong.
+    Without a year it is the last one or the next, whichever is that weekday. It is chosen by the tense if neither
+    or both are, and if what was is asked for: then the weekday is told wrong.
     """
     one = _date(reading, place)
     if one is None or one.year_told or one.span.start.weekday() == weekday:

@@ -36,6 +36,7 @@ _REASONS: dict[str, str] = {
     "other_time": "not of the time asked about",
     "not_said_by": "not taken as said by the one who is named, or not then, or not about it",
     "other_people": "none of the people whom the question names is found in it",
+    "no_change": "of the time, but taken as telling no change",
     "instructs_reader": "it reads as an instruction to its reader",
     "over_fetch": "beyond the maximum of its layer",
     "no_answer": "withheld: not sure enough",

@@ -17,6 +17,7 @@ DropReason = Literal[
     "other_time",
     "not_said_by",
     "other_people",
+    "no_change",
     "rank_pool",
     "below_min_score",
     "near_duplicate",

@@ -129,7 +129,12 @@ def _why(recalled: Recalled) -> list[str]:
     known = recalled.understood
     if known is not None and known.shape == "recap":
         time = known.question.time
-        return why_recap(recalled.selection, of_session=not time.intervals, is_widened=time.widened)
+        return why_recap(
+            recalled.selection,
+            of_session=not time.intervals,
+            is_widened=time.widened,
+            of_changes=known.of_changes,
+        )
     now = known.question.now if known is not None else 0.0
     may_name = _may_name(recalled)
     layers: Mapping[int, str] = recalled.cascade.layers if recalled.cascade else {}

@@ -9,6 +9,7 @@ from orion_recall.memory.succession.decide import SUCCEEDS
 from orion_recall.memory.succession.reasons import plain
 from orion_recall.recall.bundle.render import day_of
 from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.search.changes import tells_change
 from orion_recall.scoring.candidates import LedBy, Outdated, ScoredCandidate
 from orion_recall.scoring.parts import REASONS
 from orion_recall.text.normal import one_line
@@ -86,8 +87,8 @@ def why_first(
     return told
 
 
-def why_recap(selection: Selection, *, of_session: bool, is_widened: bool) -> list[str]:
-    """What a recap holds, and in which order."""
+def why_recap(selection: Selection, *, of_session: bool, is_widened: bool, of_changes: bool = False) -> list[str]:
+    """What a recap holds, and in which order; `of_changes`: of a time only what changed is asked for."""
     items = [item.scored.memory for item in selection.items]
     if not items:
         return []
@@ -104,6 +105,11 @@ def why_recap(selection: Selection, *, of_session: bool, is_widened: bool) -> li
     chatter = ", chatter last" if any(memory.chatter for memory in items) else ""
     named = "session" if of_session else "time"
     of_it = "from a day before to a day after it, as nothing was found of it itself" if is_widened else "of it"
+    if of_changes:
+        order = "what is taken as a change, or as what one changes, in the order of the changes"
+        if not any(memory.succeeds or tells_change(memory) for memory in items):
+            order = "none is taken as a change, so this is a recap of the time, in its order"
+        return [f"The question is taken as one about what changed in a {named}: {of} {of_it}, {order}."]
     taken = f"The question is taken as one about a {named} as a whole, so this is a recap"
     return [f"{taken}: {of} {of_it}, {order}{chatter}."]
 

@@ -45,6 +45,7 @@ _FILTERS: Mapping[str, str] = {
     "not_said_by": "The question is taken as asking for what somebody said, and it is not among that: said by "
     "somebody else, at another time, or not found to be about what is asked.",
     "other_people": "None of the people whom the question names was found in it.",
+    "no_change": "The question is taken as asking what changed, and no change was found in it.",
     "instructs_reader": "It reads as an instruction to its reader, and the profile holds such memories back "
     "(reader_instructions).",
     "filtered": "The query may not see it: it is outside its scope or filters.",

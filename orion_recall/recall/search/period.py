@@ -14,7 +14,9 @@ from typing import Final
 
 from orion_recall.errors import SourceError
 from orion_recall.interfaces import ChronologicalIndex
+from orion_recall.recall.bundle.selection import DropReason
 from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.recall.search.changes import changes_of
 from orion_recall.recall.search.fallback import INDEX_SOURCES
 from orion_recall.recall.search.time_search import within
 from orion_recall.recall.understand.question import Understanding
@@ -154,21 +156,35 @@ def with_listed(pool: Sequence[Candidate], keys: Sequence[int]) -> list[Candidat
     return [*pool, *(Candidate(key=key, led_by="period") for key in keys if key not in known)]
 
 
-def in_period(kept: Sequence[Pair], understood: Understanding, dropped: Dropped) -> list[Pair]:
+def in_period(
+    kept: Sequence[Pair], understood: Understanding, dropped: Dropped, *, least: float = 1.0
+) -> list[Pair]:
     """The candidates of the period, and of the people that the question names: nothing else belongs into a recap.
 
     Where the question is of what happened then, what was told of it later belongs to it. What was said before is a
-    plan, and may have come otherwise.
+    plan, and may have come otherwise. Where it asks what changed, only changes and what they succeed belong to it;
+    a succession counts from the confidence `least` on.
     """
     time = understood.question.time
-    within = _in_time(kept, time, dropped) if time.intervals else list(kept)
-    if not understood.people:
-        return within
-    people = _People.of(within, understood.people, with_sessions=time.of == "said")
-    for candidate, memory in within:
-        if not people.has(memory):
-            dropped.note("other_people", candidate.key)
-    return [one for one in within if people.has(one[1])]
+    within = [one for one in kept if _is_of_time(one[1], time)] if time.intervals else list(kept)
+    if understood.people:
+        people = _People.of(within, understood.people, with_sessions=time.of == "said")
+        of_people = [one for one in within if people.has(one[1])]
+    else:
+        of_people = within
+    left = of_people
+    if understood.of_changes:
+        left = changes_of(of_people, kept, now=understood.question.now, least=least)
+    reasons: dict[int, DropReason] = {
+        **{candidate.key: "other_time" for candidate, _ in kept},
+        **{candidate.key: "other_people" for candidate, _ in within},
+        **{candidate.key: "no_change" for candidate, _ in of_people},
+    }
+    keys = {candidate.key for candidate, _ in left}
+    for key, reason in reasons.items():
+        if key not in keys:
+            dropped.note(reason, key)
+    return left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,15 +210,10 @@ class _People:
         return not self.names.isdisjoint(map(without_possessive, words(memory.text[:READ_CHARS])))
 
 
-def _in_time(kept: Sequence[Pair], time: QuestionTime, dropped: Dropped) -> list[Pair]:
-    found: list[Pair] = []
-    for candidate, memory in kept:
-        said = overlap(time.intervals, memory.ts, memory.until, exactly=True)
-        if said or (is_of_what_happened(time) and _tells_later(memory, time)):
-            found.append((candidate, memory))
-        else:
-            dropped.note("other_time", candidate.key)
-    return found
+def _is_of_time(memory: MemoryView, time: QuestionTime) -> bool:
+    if overlap(time.intervals, memory.ts, memory.until, exactly=True):
+        return True
+    return is_of_what_happened(time) and _tells_later(memory, time)
 
 
 def _tells_later(memory: MemoryView, time: QuestionTime) -> bool:

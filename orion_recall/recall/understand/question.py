@@ -12,6 +12,7 @@ from orion_recall.profile import Profile
 from orion_recall.recall.understand.answer_types import answer_type
 from orion_recall.recall.understand.calendars import asks_for_calendar
 from orion_recall.recall.understand.chains import chains
+from orion_recall.recall.understand.changes_asked import asks_for_changes
 from orion_recall.recall.understand.chatter_asked import asks_for_chatter
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
 from orion_recall.recall.understand.context import names_in_context
@@ -49,7 +50,8 @@ class Understanding:
     `who` is the name in "Who is Hana?", `asks_family`: it asks for a family as a whole.
     `people` are all the speakers it names, as written; `entities` whom and what else it names, in its own spelling.
     `shape`: it asks for a recap of a period, or for a list of all of a kind; None for one answer.
-    `of_calendar`: it asks for all that is told of the time that it names. `wants_chatter`: greetings, jokes or the
+    `of_calendar`: it asks for all that is told of the time that it names. `of_changes`: it asks for a recap of what
+    changed. `wants_chatter`: greetings, jokes or the
     weather are what it asks for. `asks_assistant`: it asks what an assistant said.
     """
 
@@ -61,6 +63,7 @@ class Understanding:
     entities: tuple[NamedEntity, ...] = ()
     shape: QuestionShape | None = None
     of_calendar: bool = False
+    of_changes: bool = False
     wants_chatter: bool = False
     asks_assistant: bool = False
     asker: str | None = None
@@ -112,6 +115,8 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         further = expansions(keywords, speakers, terms)
         keyword_text = " ".join((keyword_text, *further))
         terms = terms.union(further)
+    shape = _shape(said, time, language)
+    of_changes = shape == "recap" and asks_for_changes(said)
     return Understanding(
         question=Question(
             text=text,
@@ -124,7 +129,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             node_id=query.node_id,
             time=time,
             answer_type=answer_type(text, said, language=language, known=name_words(speakers)),
-            tense=asks_about(said, time, now=now),
+            tense="before" if of_changes else asks_about(said, time, now=now),
             chains=_chains(text, query, profile, named=called, time=time, asker=asker),
         ),
         named_speaker=None if who is not None else _one_speaker(named, told),  # others tell who somebody is
@@ -138,7 +143,8 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         people=tuple(named),
         entities=called,
         from_context=from_context,
-        shape=_shape(said, time, language),
+        shape=shape,
+        of_changes=of_changes,
         of_calendar=asks_for_calendar(said, time),
         wants_chatter=asks_for_chatter(said),
         asks_assistant=asks_assistant(said),

@@ -43,11 +43,16 @@ def asked(text: str, **fields: object) -> Understanding:
         "What did we talk about in our second session?",
         "What was the last conversation about?",
         "yesterday?",
+        "What changed last week?",
+        "Have there been any changes since Friday?",
+        "How have things changed this month?",
+        "Was anything different yesterday?",
     ],
 )
 def test_a_time_alone_asks_for_a_recap(text: str):
     understood = asked(text)
     assert (understood.question.time.alone, understood.shape) == (True, "recap")
+    assert understood.of_changes == ("chang" in text or "different" in text)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,8 @@ def test_a_time_alone_asks_for_a_recap(text: str):
         "How many messages were there yesterday?",
         "What did Lena do last weekend?",  # nobody who speaks here: she is what is looked for
         "What happened?",
-        "What changed last week?",
+        "What changed in the choir last week?",
+        "Who changed the lock last week?",
         "What was said about the roof in our second session?",
     ],
 )
