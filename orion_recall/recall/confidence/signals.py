@@ -15,6 +15,7 @@ from heapq import nlargest
 from itertools import accumulate
 
 from orion_recall.models.language import language_of
+from orion_recall.recall.confidence.personal_facts import lacks_fact
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.understand.chains import chains
 from orion_recall.recall.understand.expansion import verb_forms
@@ -238,6 +239,9 @@ def signals(
     )
     names = len(asked.names) + unknown
     with_name = frozenset[int]().union(*named) if names else frozenset(range(texts.count))
+    any_name = frozenset[int]().union(*(having[word] for name in asked.names for word in name))
+    if asked.names and lacks_fact(asked.attributes, items, any_name, understood.language, most=READ_CHARS):
+        late, cosines = [0.0] * bool(late), []  # another person's is no nearer
     found_with_name = _found_with(asked.attributes, with_name, having, weights)
     return {
         **({"late": max(late), "late_margin": _margin(late)} if late else {}),
