@@ -106,10 +106,12 @@ def why_recap(selection: Selection, *, of_session: bool, is_widened: bool, of_ch
     named = "session" if of_session else "time"
     of_it = "from a day before to a day after it, as nothing was found of it itself" if is_widened else "of it"
     if of_changes:
-        order = "what is taken as a change, or as what one changes, in the order of the changes"
+        held = (
+            f"changes {of_it}, as far as they are taken as such, and what they change, in the order of the changes"
+        )
         if not any(memory.succeeds or tells_change(memory) for memory in items):
-            order = "none is taken as a change, so this is a recap of the time, in its order"
-        return [f"The question is taken as one about what changed in a {named}: {of} {of_it}, {order}."]
+            held = f"{of_it}, in the order of time, since none is taken as a change"
+        return [f"The question is taken as one about what changed in a {named}: {of}, {held}."]
     taken = f"The question is taken as one about a {named} as a whole, so this is a recap"
     return [f"{taken}: {of} {of_it}, {order}{chatter}."]
 

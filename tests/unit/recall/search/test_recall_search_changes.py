@@ -51,7 +51,9 @@ async def test_what_changed_in_a_time_is_its_changes_in_order_each_after_what_it
     assert ids(recalled) == ["choir", "moved", "vegan"]
     assert (recalled.selection.dropped["no_change"], recalled.selection.dropped["other_time"]) == (1, 1)
     (why,) = explained(recalled)["why"]
-    assert why.endswith(", what is taken as a change, or as what one changes, in the order of the changes.")
+    assert why.endswith(
+        ", changes of it, as far as they are taken as such, and what they change, in the order of the changes."
+    )
 
 
 async def test_a_time_without_a_change_is_recapped_as_a_whole(tokens: TokenCounter):
@@ -59,7 +61,7 @@ async def test_a_time_without_a_change_is_recapped_as_a_whole(tokens: TokenCount
     recalled = await ask(tokens, "What changed in May?", HAM, LATER, plain)
     assert ids(recalled) == ["moved", "ham"]
     (why,) = explained(recalled)["why"]
-    assert "none is taken as a change, so this is a recap of the time" in why
+    assert "of it, in the order of time, since none is taken as a change" in why
 
 
 async def test_a_likeness_is_no_succession(tokens: TokenCounter):
