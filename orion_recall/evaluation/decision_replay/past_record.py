@@ -43,7 +43,7 @@ CREATE TEMP VIEW memory_successions AS
     SELECT tenant, newer, older, confidence, state, found_by, reason FROM {old}.memory_successions
     WHERE coalesce(changed_at, at) <= {now}
     UNION ALL
-    SELECT tenant, newer, older, confidence, state, found_by, '' FROM {old}.memory_succession_history
+    SELECT tenant, newer, older, confidence, state, found_by, kinds FROM {old}.memory_succession_history
     WHERE since <= {now} AND until > {now};
 """.replace("{now}", "current_setting('orion_replay.moment')::timestamptz")
 

@@ -111,6 +111,11 @@ class AskedChanges:
         self._compared: dict[int, _Compared] = {}
         self._shares: dict[tuple[int, int], float] = {}
 
+    @property
+    def asks_person(self) -> bool:
+        """Whether it asks for a person."""
+        return _asks_for_person(self.asked)
+
     def is_answered_by(self, older: ScoredCandidate, newer: ScoredCandidate) -> bool:
         """Whether the newer memory tells a value of the type asked for, as the older one does, or a change."""
         one, two = self._of(older).reading.whole, self._of(newer).reading.whole
@@ -147,7 +152,7 @@ class AskedChanges:
 
     def _share(self, older: _Compared, newer: _Compared) -> float:
         old, new = older.reading, newer.reading
-        if new.whole.hands_over and not _asks_for_person(self.asked):
+        if new.whole.hands_over and not self.asks_person:
             return 0.0
         if self._asks_wishes and old.whole.is_wish and not new.whole.is_wish:
             return 0.0  # what came of it is not what was wished

@@ -27,6 +27,7 @@ _OTHER_TIMES = re.compile(
     re.IGNORECASE,
 )
 """Words by which a change may have been before the day on which it is told."""
+_OF_VALUES: frozenset[str] = frozenset(("shift", "amount"))
 
 
 def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float) -> tuple[SuccessionLink, ...]:
@@ -37,6 +38,15 @@ def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float)
 def cues_of(link: SuccessionLink) -> frozenset[str]:
     """The cues of change that a link was recognised by: those before the colon of its reason."""
     return frozenset(link.reason.partition(":")[0].split("/")) - {"weak", "present"}
+
+
+def share_changed(
+    asking: AskedChanges, older: ScoredCandidate, newer: ScoredCandidate, link: SuccessionLink
+) -> float:
+    """How far the succession changes what is asked: another time or amount does not change who somebody is."""
+    if asking.asks_person and (cues := cues_of(link)) and cues <= _OF_VALUES:
+        return 0.0
+    return asking.share(older, newer)
 
 
 def marked(
@@ -81,7 +91,7 @@ def _outdated_by(
         by
         for link in links_in_force(item.memory.succeeded_by, now=now, least=settings.min_confidence)
         if (newer := there.get(link.key)) is not None
-        and asking.share(item, newer)
+        and share_changed(asking, item, newer, link)
         and (by := _ended(item.memory, newer.memory, link, now)) is not None
     ]
     if not found:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
 from orion_recall.recall.ranking.newer import MOST_STATED, Lift, newer_alike, speaks_less_of
-from orion_recall.recall.ranking.outdated import cues_of, links_in_force, marked
+from orion_recall.recall.ranking.outdated import cues_of, links_in_force, marked, share_changed
 from orion_recall.recall.ranking.score import combine, in_order
 from orion_recall.scoring.candidates import Candidate, NewerThan, ScoredCandidate
 from orion_recall.values import MemoryView, SuccessionLink, Tense
@@ -159,7 +159,7 @@ class _TakingOver:
         """
         key, own, theirs = older.candidate.key, self._score(link.key), self._score(older.candidate.key)
         best = theirs if carried >= 1.0 else older.score + carried * (theirs - older.score)
-        if own > best or not (changed := self.asking.share(older, newer)):
+        if own > best or not (changed := share_changed(self.asking, older, newer, link)):
             return
         if link.confidence < self.settings.min_confidence:
             yield link.key, own + self.settings.likeness * link.confidence * (best - own)

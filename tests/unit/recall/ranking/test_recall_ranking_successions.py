@@ -147,6 +147,25 @@ def test_what_was_moved_counts_less_in_a_calendar(reason: str, first: str) -> No
     assert order(found)[0] == first
 
 
+@pytest.mark.parametrize(
+    ("asked", "reason", "first"),
+    [
+        ("Who is Idun?", 'shift: it says "postponed"', "old"),
+        ("When is the feast of Idun?", 'shift: it says "postponed"', "new"),
+        ("Who is Idun?", 'change: it says "no longer"', "new"),
+    ],
+)
+def test_another_time_does_not_change_who_somebody_is(asked: str, reason: str, first: str) -> None:
+    old, new = item("old", 0.8, by="new"), item("new", 0.1, day=1)
+    (link,) = old.memory.succeeded_by
+    texts = "Idun has her feast on 3 May.", "Idun has postponed the feast to 9 May."
+    old.memory = old.memory._replace(text=texts[0], succeeded_by=(link._replace(reason=reason),))
+    new.memory = new.memory._replace(text=texts[1])
+    found = with_successions([old, new], "now", MARK, now=NOW, asked=asked)
+    assert found[0].memory.id == first
+    assert any(one.outdated is not None for one in found) is (first == "new")
+
+
 def test_what_came_of_a_wish_is_no_answer_to_what_is_wished() -> None:
     old, new = item("old", 0.8, by="new"), item("new", 0.1, day=1)
     old.memory = old.memory._replace(text="I'd like to swap the canoe for a sailing boat.")
