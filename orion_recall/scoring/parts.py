@@ -167,7 +167,7 @@ PARTS: tuple[ScorePart, ...] = (
     ScorePart(
         name="session",
         measures="how well the best of the memory's session was found",
-        reason="how well the best of its session was found",
+        reason="how well it, or the best of its session, was found",
         maker=make.session,
         needs_weight=True,
     ),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from functools import lru_cache
 from typing import Final, Literal
 
 from orion_recall.when.direction import is_past_form
@@ -22,6 +21,10 @@ _SENTENCE_END: Final = re.compile(r"[.!?…\n]")
 _CLAUSE: Final = re.compile(
     r"[,;:()\n–—]|\s-\s|\b(?:and|but|so|because|that|which|who|when|where|while|although|though|whereas|then|if|until)\b"
 )
+_LAST_END: Final = re.compile(r"[.!?…\n](?=[^.!?…\n]*\Z)")
+_MARKS: Final = re.compile(r"[\"“‘«]")
+_COUNTED_FROM: Final = re.compile(r"\b(?:ago|weeks?|fortnight)\s+\Z", re.IGNORECASE)
+_OF_ANY_DAY: Final = re.compile(r"\b(?:always|never|every)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _QUOTED: Final = re.compile(r'"[^"]*"|“[^”]*”|‘[^’]*’(?!\w)|«[^»]*»')
 # Before "week" or "Friday" they make a time of something else: "the last week of term", "every other Friday".
@@ -70,21 +73,27 @@ def has_one_meaning(text: str, start: int, end: int) -> bool:
 
     Not in a quotation, nor behind "Nina wrote:"; not written like a title ("the film The Day After Tomorrow").
     """
-    if any(one.start() < start and end < one.end() and one.group() != text.strip() for one in _quotations(text)):
+    if _MARKS.search(text) is not None and _is_quoted(text, start, end):
         return False
-    if _is_titled(text, start, end):
+    if not text[start:end].islower() and _is_titled(text, start, end):
         return False
-    before = _folded_words(text[_sentence_start(text, start) : start])
-    colon = text.rfind(":", _sentence_start(text, start), start)
-    return colon < 0 or TALK_VERBS.isdisjoint(before)
+    if (colon := text.rfind(":", 0, start)) < 0 or colon < (first := _sentence_start(text, start)):
+        return True
+    return TALK_VERBS.isdisjoint(_folded_words(text[first:start]))
+
+
+def _is_quoted(text: str, start: int, end: int) -> bool:
+    """Whether it is inside of a quotation; a text that is one as a whole is said by its speaker."""
+    return any(
+        one.start() < start and end < one.end() and one.group() != text.strip() for one in _QUOTED.finditer(text)
+    )
 
 
 def is_of_one_day(text: str, start: int, end: int) -> bool:
     """Whether "yesterday" and the like are of one day in this text, and not of any, nor counted from."""
-    if _beside(text, start, end)[0] in ("ago", "week", "weeks", "fortnight"):
+    if _COUNTED_FROM.search(text, 0, start) is not None:
         return False
-    said = _folded_words(text[_sentence_start(text, start) : _sentence_end(text, end)])
-    return {"always", "never", "every"}.isdisjoint(said)
+    return _OF_ANY_DAY.search(text, _sentence_start(text, start), _sentence_end(text, end)) is None
 
 
 def in_small_hours(clock: datetime) -> bool:
@@ -214,17 +223,13 @@ def _begins_sentence(text: str, start: int) -> bool:
 
 
 def _sentence_start(text: str, place: int) -> int:
-    return max((one.end() for one in _SENTENCE_END.finditer(text, 0, place)), default=0)
+    found = _LAST_END.search(text, 0, place)
+    return 0 if found is None else found.end()
 
 
 def _sentence_end(text: str, place: int) -> int:
     found = _SENTENCE_END.search(text, place)
     return len(text) if found is None else found.start()
-
-
-@lru_cache(maxsize=256)
-def _quotations(text: str) -> tuple[re.Match[str], ...]:
-    return tuple(_QUOTED.finditer(text))
 
 
 def _folded_words(text: str) -> list[str]:

@@ -177,7 +177,10 @@ def test_why_a_memory_moved_is_told_where_no_succession_is_known(how: Any, words
 
 def test_a_memory_without_a_session_leads_by_how_well_it_was_found():
     weights = {"fusion": 0.5, "session": 0.5}
-    for session, by in ((None, "how well it was found"), ("s-1", "how well the best of its session was found")):
+    for session, by in (
+        (None, "how well it was found"),
+        ("s-1", "how well it, or the best of its session, was found"),
+    ):
         items = [
             replace(item(name, {}, session_id=session), parts=parts, weights=weights, score=combine(parts, weights))
             for name, parts in (("m1", {"fusion": 0.5, "session": 0.9}), ("m2", {"fusion": 0.5, "session": 0.1}))
