@@ -68,8 +68,8 @@ class Cost:
         return sum(len(one.decision) for one in self.commits)
 
 
-# Some more than was seen with each profile first, before another has filled the caches. A hand-over takes along what
-# waits in the same turn of the loop, or it does not.
+# Some more than was seen with each profile first, before another has filled the caches. A hand-over takes along
+# what waits in the same turn of the loop, or it does not.
 MOST = {
     "reflect.v1": {"calls": 2650, "handovers": 7, "reply_bytes": 7100, "decision_bytes": 6100},
     "assist.light.v1": {"calls": 2190, "handovers": 4, "reply_bytes": 5300, "decision_bytes": 5000},
