@@ -216,6 +216,11 @@ class Settings(StreamNames, SecretAddresses, BaseSettings):
         default="auto",
         description="of onnx: int8, fp32, or auto, which is that of the index, and int8 for a new one",
     )
+    index_process: Literal["auto", "yes", "no"] = Field(
+        default="auto",
+        description="whether a worker's embedded index has its own process, which loads the model as well; "
+        "auto: where each worker has two processors, and ORION_EMBEDDER is not transformers",
+    )
     token_vectors: bool = Field(
         default=True,
         description="whether a new index holds the vectors of single tokens, which `ranking.late` compares (6 kB a "

@@ -84,6 +84,20 @@ class EngineThreads:
         loop.call_soon_threadsafe(_settle, calls)
 
 
+class InThisThread:
+    """As `EngineThreads`, in the thread that asks: for a process that has nothing to do but to ask its engine."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What `work` gives; SourceError that says what failed."""
+        return translated(self._what, work)
+
+    async def close(self) -> None:
+        """Nothing runs that could be waited for."""
+
+
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
     """What it gives; waited for when cancelled, too: what runs in a thread cannot be stopped half-way."""
     task = asyncio.ensure_future(work)

@@ -40,6 +40,8 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Sources
+from orion_recall.serving.index_process.choice import has_own_process
+from orion_recall.serving.index_process.index import IndexProcess
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
 from orion_recall.sources.graph import RdfSource
@@ -84,12 +86,13 @@ async def open_sources(
     *,
     around: Callable[[Embedder], Embedder] | None = None,
     sparse: SparseEncoder | None = None,
+    serves: bool = False,
 ) -> AsyncGenerator[Opened]:
     """Open the backends: the model loaded and warm, index and graph, and the timeline where Postgres is configured.
 
     A broken index or graph is reported, and its sources are unavailable; one that another process holds is an
     EngineError. `around` wraps the embedder, for example with a cache. `sparse` replaces the keyword weights of the
-    settings.
+    settings. For a process that serves, the embedded index gets a process of its own where the settings say so.
     """
     async with contextlib.AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(open_embedder(settings))
@@ -98,7 +101,8 @@ async def open_sources(
         sparse, tokens = sparse or await sparse_encoder_of(settings), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
         mark = await identity_of(settings)
-        index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
+        of_index = IndexProcess if serves and has_own_process(settings) else index_of
+        index = await _usable(of_index(settings, embedder, sparse), mark, broken, stack)
         graph = await _usable(graph_of(settings), mark, broken, stack)
         likeness = NamesByMeaning(index, embedder) if index else None
         stores: dict[SourceName, dict[str, Source]] = {

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from orion_recall.bus.connect import connect
+from orion_recall.serving.index_process.choice import has_own_process
+from orion_recall.settings import Settings
 from tests.acceptance.processes import MEMORIES
 from tests.bench.command import say
 from tests.bench.measure import percentile
@@ -95,7 +97,11 @@ async def run(
     began, rng = time.monotonic(), random.Random(seed)
     wanted = faults or tuple(FAULTS)
     async with open_place(with_small_disk="disk full" in wanted, processes=processes) as place:
-        cannot = {"disk full": place.small_disk is None, "process killed": processes == 1}
+        cannot = {
+            "disk full": place.small_disk is None,
+            "process killed": processes == 1,
+            "index killed": not has_own_process(Settings.read(), processes),
+        }
         done = [name for name in wanted if not cannot.get(name)]
         assert done, "no file system can be mounted here, or a worker is one process: as root, or with other faults"
         await asyncio.gather(place.start("a"), place.start("b"))

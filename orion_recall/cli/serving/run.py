@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -16,6 +15,7 @@ import typer
 from rich.text import Text
 
 from orion_recall.cli.output import console, say
+from orion_recall.garbage import set_aside_what_stays
 from orion_recall.serving.service import Service
 from orion_recall.tasks import cancel
 
@@ -95,7 +95,7 @@ async def serve(service: Service, signals: StopSignals, announce: Callable[[], N
     try:
         await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
         if ready.is_set():
-            _set_aside_what_stays()
+            set_aside_what_stays()
             signals.gently, signals.reload = service.stop, service.reload_profiles
             announce()
         await serving
@@ -125,14 +125,3 @@ def say_ready(headline: str, ready: Mapping[str, Any]) -> None:
         say(f"  worker {number}", ", ".join(filter(None, at)))
     for part, why in ready["broken"].items():
         say("  broken", part, why)
-
-
-def _set_aside_what_stays() -> None:
-    """Let the garbage collector leave alone what lives as long as the process: modules, models, engines.
-
-    With its defaults it goes through all of that every few recalls, for a tenth of a worker's CPU. What a recall
-    makes is nearly free of cycles; the seldom ones are still found, after more of them.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)

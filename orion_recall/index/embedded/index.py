@@ -20,8 +20,9 @@ from orion_recall.errors import EngineError, SourceError
 from orion_recall.index.embedded.folders import build_place, clear_builds, is_complete, swap
 from orion_recall.index.embedded.metadata import metadata_if_known
 from orion_recall.index.embedded.optimiser import EdgeOptimiser
-from orion_recall.index.embedded.reads import EdgeReads, reading_threads
+from orion_recall.index.embedded.reads import EdgeReads
 from orion_recall.index.embedded.shard import ADVICE, LiveShard, ReplacedShard
+from orion_recall.index.embedded.speaker_cache import FormerSpeaker
 from orion_recall.index.embedded.writer import EdgeWriter
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.record_identity import refuse_without
@@ -113,12 +114,17 @@ class EdgeIndex(EdgeReads):
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Applies outbox changes in order and advances the position. Idempotent."""
+        await self.applied(changes)
+
+    async def applied(self, changes: Sequence[Change]) -> frozenset[FormerSpeaker]:
+        """As `apply`; who spoke what was changed or deleted by that."""
         if not changes:
-            return
+            return frozenset()
         with self._views.written(keys_of(changes)), self._speakers.written():
             written = await self._writes.apply(changes)
         self._speakers.note(changes, written.former)
         self._optimiser.note(written.points)
+        return written.former
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         """Embeds what `apply` gets next; writes nothing. A text that changes until then is embedded again."""
@@ -126,9 +132,14 @@ class EdgeIndex(EdgeReads):
 
     async def remove(self, keys: Sequence[int]) -> None:
         """Deletes memories that the record does not know; the position stays."""
+        await self.removed(keys)
+
+    async def removed(self, keys: Sequence[int]) -> frozenset[FormerSpeaker]:
+        """As `remove`; who spoke them."""
         with self._views.written(keys), self._speakers.written():
             removed = await self._writes.remove(keys)
         self._speakers.note((), removed.former)
+        return removed.former
 
     async def save(self) -> None:
         """Flushes the shard, then writes its position: after a crash in between the changes come again."""
@@ -153,7 +164,7 @@ class EdgeIndex(EdgeReads):
 
     async def _retire(self, replaced: ReplacedShard) -> None:
         """Lets the searches of a replaced shard end, then closes and deletes it."""
-        readers, self._readers = self._readers, reading_threads()
+        readers, self._readers = self._readers, self._new_readers()
         self._speakers.clear()
         self._views.clear()
         await asyncio.sleep(0)  # calls made in this turn of the loop are on their way now

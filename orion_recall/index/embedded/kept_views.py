@@ -18,7 +18,7 @@ _MOST_CHARS = 4000
 class KeptViews:
     """The memories that were read or asked for last: `most` of them at least, and at most twice as many.
 
-    A longer text is not kept, so that there is a bound to the memory that they take.
+    With `most` 0 none is kept. A longer text is not kept, so that there is a bound to the memory that they take.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -42,7 +42,7 @@ class KeptViews:
             return views
         before = self._writes
         read_now = await read(missing)
-        if not self._writing and before == self._writes:
+        if self._most and not self._writing and before == self._writes:
             self._keep(read_now)
         return {key: view for key in keys if (view := views.get(key) or read_now.get(key)) is not None}
 

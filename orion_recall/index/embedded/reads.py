@@ -25,7 +25,7 @@ from orion_recall.index.embedded.points import (
 from orion_recall.index.embedded.shard import LiveShard
 from orion_recall.index.embedded.speaker_cache import SpeakerCache
 from orion_recall.index.embedded.writes import read_vectors, read_versions
-from orion_recall.index.engine_threads import EngineThreads
+from orion_recall.index.engine_threads import EngineThreads, InThisThread
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.passages import OF, MemorySearch, compared_for, nearest, points_of
 from orion_recall.index.points import memory_view, names_of, timed_keys
@@ -38,6 +38,7 @@ from orion_recall.time_values import TimedKey
 from orion_recall.values import MemoryView, Scope
 
 T = TypeVar("T")
+TITLES = "titles"
 Payload = dict[str, Any]
 
 
@@ -49,25 +50,37 @@ def reading_threads() -> EngineThreads:
 class EdgeReads:
     """What is read of one shard. Searches run during writes.
 
-    Requests are made, and what is found is read, in the thread that searches: the engine lets go of Python's lock
-    in between, and the event loop would wait for it.
+    Requests are made, and what is found is read, in the thread that searches: the engine holds Python's lock, and
+    the event loop has its turns between two calls.
     """
 
     def __init__(self, live: LiveShard, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.embedder, self.sparse = embedder, sparse
         self._live = live
-        self._readers = reading_threads()
+        self._readers = self._new_readers()
         self._speakers = SpeakerCache()
         self._views = KeptViews()
         self._search = MemorySearch()
         # Why late interaction cannot be asked for, of an index with these tokens: its embedder stays the same.
         self._without_tokens: tuple[str | None, str | None] = None, None
 
+    def _new_readers(self) -> EngineThreads | InThisThread:
+        """What searches and reads run in."""
+        return reading_threads()
+
+    @property
+    def metadata(self) -> IndexMetadata | None:
+        """What it was made with, and how far it is; None while it has no shard."""
+        return self._live.metadata
+
     @property
     def position(self) -> int:
         """The position in the outbox up to which changes are applied."""
-        metadata = self._live.metadata
-        return metadata.position if metadata is not None else 0
+        return self.metadata.position if self.metadata is not None else 0
+
+    def has_values(self, field: str) -> bool:
+        """Whether any memory has a value in the indexed field, of whatever tenant."""
+        return self._live.has_values(field)
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
@@ -195,7 +208,7 @@ class EdgeReads:
 
     async def has_titles(self, tenant: str) -> bool:
         """Whether any memory has a title, of whatever tenant."""
-        return self._live.has_values("titles")
+        return self.has_values(TITLES)
 
     async def in_time_order(
         self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
@@ -223,9 +236,10 @@ class EdgeReads:
 
     async def speakers(self, scope: Scope) -> frozenset[str]:
         """The speakers in the scope, as written: read from the shard once, then kept up to date."""
-        return await self._speakers.names(speaker_scope(scope), self._speakers_in)
+        return await self._speakers.names(speaker_scope(scope), self.speakers_in)
 
-    async def _speakers_in(self, scope: Scope, among: Collection[str] | None) -> frozenset[str]:
+    async def speakers_in(self, scope: Scope, among: Collection[str] | None) -> frozenset[str]:
+        """As `speakers`, read from the shard: all of the `speaker_scope`, or those among some names."""
         shard = self._live.checked()
 
         def found() -> frozenset[str]:

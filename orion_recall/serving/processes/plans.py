@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orion_recall.errors import SettingsError
+from orion_recall.serving.index_process.choice import has_own_process
 from orion_recall.serving.observe.port import listening_socket
 from orion_recall.settings import Settings
 
@@ -45,7 +46,7 @@ def plans_of(settings: Settings, count: int, given: Mapping[str, str]) -> list[W
         WorkerPlan(
             number=number,
             data_dir=data_dir_of(settings.data_dir, number),
-            environment={**given, **_own_variables(settings, number)},
+            environment={**given, **_own_variables(settings, number, count)},
         )
         for number in range(1, count + 1)
     ]
@@ -75,8 +76,12 @@ def parents_log_file(file: Path | None) -> Path | None:
     return file and file.with_name(f"{file.stem}-parent{file.suffix}")
 
 
-def _own_variables(settings: Settings, number: int) -> dict[str, str]:
-    found = {"ORION_DATA_DIR": str(data_dir_of(settings.data_dir, number))}
+def _own_variables(settings: Settings, number: int, count: int) -> dict[str, str]:
+    found = {
+        "ORION_DATA_DIR": str(data_dir_of(settings.data_dir, number)),
+        # By default as many processors as there are decide: one worker does not know of the others.
+        "ORION_INDEX_PROCESS": "yes" if has_own_process(settings, count) else "no",
+    }
     if "instance" in settings.model_fields_set and number > 1:
         found["ORION_INSTANCE"] = f"{settings.instance}-{number}"
     if settings.log_file is not None:

@@ -1,7 +1,8 @@
 """What every index does alike, embedded or on a server, with a handful of memories.
 
-`local` is the client's own local mode, `stand-in` the same behind REST calls, `server` a real one where
-ORION_TEST_QDRANT_URL says so (with ORION_TEST_QDRANT_API_KEY, if it wants a key).
+`process` is the embedded one in a process of its own, `local` the client's own local mode, `stand-in` the same
+behind REST calls, `server` a real one where ORION_TEST_QDRANT_URL says so (with ORION_TEST_QDRANT_API_KEY, if it
+wants a key).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from orion_recall.index.text_forms import dense_form
 from orion_recall.interfaces import MemoryIndex, Prepares
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.serving.index_process.index import IndexProcess
+from orion_recall.settings import Settings
 from orion_recall.sources.vector_lexical import LexicalSource
 from orion_recall.values import Memory, MergedName, Scope
 from tests.samples.source_samples import (
@@ -52,7 +55,7 @@ from tests.stand_ins.qdrant_process import QdrantStandIn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 
-KINDS = ("edge", "local", "stand-in", "server")
+KINDS = ("edge", "process", "local", "stand-in", "server")
 _PATIENT = Timeouts(aside=10, read=20)
 _NO_SERVER = "ORION_TEST_QDRANT_URL is not set: no real Qdrant server to test against"
 
@@ -64,6 +67,9 @@ async def opened(kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn) -> A
     name = f"test-{uuid4().hex}"
     if kind == "edge":
         one = EdgeIndex(folder / "index", HashingEmbedder(), sparse)
+    elif kind == "process":
+        settings = Settings.read(data_dir=folder, token_vectors=False)
+        one = IndexProcess(settings, HashingEmbedder(), sparse, program="tests.stand_ins.index_child")
     else:
         one = QdrantIndex(server(kind, stand_in), name, HashingEmbedder(), sparse)
     try:
@@ -531,6 +537,8 @@ async def test_no_search_for_memories_finds_a_name_and_none_for_names_a_memory(t
 
 
 async def test_a_name_that_is_there_is_not_embedded_again(index: MemoryIndex, monkeypatch: pytest.MonkeyPatch):
+    if isinstance(index, IndexProcess):
+        pytest.skip("it embeds in its own process")
     asked: list[str] = []
 
     async def embed(self: HashingEmbedder, texts: Sequence[str]) -> Vectors:

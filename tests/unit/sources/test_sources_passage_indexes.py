@@ -17,6 +17,8 @@ from orion_recall.index.passages import dense_forms, spans_of
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.serving.index_process.index import IndexProcess
+from orion_recall.settings import Settings
 from orion_recall.text.passages import Span
 from orion_recall.values import Change, Memory, Scope
 from tests.samples.source_samples import TENANT, TokenEmbedder, changes, key, memory
@@ -25,7 +27,7 @@ from tests.stand_ins.qdrant_process import QdrantStandIn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 
-Index = EdgeIndex | QdrantIndex
+Index = EdgeIndex | IndexProcess | QdrantIndex
 
 FILLER = "We talked about the weather and about nothing else for a long while. " * 16
 LONG = memory(
@@ -47,6 +49,9 @@ async def opened(kind: str, folder: Path, stand_in: QdrantStandIn) -> AsyncGener
     embedder, sparse = TokenEmbedder(), SparseEncoder()
     if kind == "edge":
         one: Index = EdgeIndex(folder / "index", embedder, sparse)
+    elif kind == "process":
+        settings = Settings.read(data_dir=folder)
+        one = IndexProcess(settings, embedder, sparse, program="tests.stand_ins.index_child")
     elif kind == "local":
         quick_qdrant.install()
         server = QdrantServer(AsyncQdrantClient(":memory:"), "memory", Timeouts(aside=10, read=20))
@@ -60,7 +65,7 @@ async def opened(kind: str, folder: Path, stand_in: QdrantStandIn) -> AsyncGener
         await one.close()
 
 
-@pytest.fixture(params=["edge", "local", "stand-in"])
+@pytest.fixture(params=["edge", "process", "local", "stand-in"])
 async def index(request: pytest.FixtureRequest, folder: Path, stand_in: QdrantStandIn) -> AsyncIterator[Index]:
     async with opened(request.param, folder, stand_in) as one:
         await one.apply(changes(*ALL))
@@ -162,6 +167,8 @@ async def test_a_memory_that_the_record_does_not_know_goes_with_its_passages(ind
 
 
 async def test_what_was_not_said_anew_keeps_its_passages_without_being_embedded(index: Index):
+    if isinstance(index, IndexProcess):
+        pytest.skip("it embeds in its own process")
     before = dict(await dense(index, "heron footbridge"))
     embedder = index.embedder
     assert isinstance(embedder, TokenEmbedder)
@@ -174,6 +181,8 @@ async def test_what_was_not_said_anew_keeps_its_passages_without_being_embedded(
 async def test_an_index_made_before_passages_gets_them_with_the_next_change(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ):
+    if isinstance(index, IndexProcess):
+        pytest.skip("it reads its texts in its own process")
     aged = replace(LONG, id="aged")
     with monkeypatch.context() as before:
         for module in ("points", "write_batch", "passages"):

@@ -22,6 +22,8 @@ from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.index.text_forms import dense_form
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.serving.index_process.index import IndexProcess
+from orion_recall.settings import Settings
 from orion_recall.sources.vector_lexical import LateInteraction
 from tests.samples.source_samples import (
     ALL,
@@ -51,9 +53,13 @@ class Places:
         self._client = AsyncQdrantClient(":memory:")
 
     @contextlib.asynccontextmanager
-    async def index(self, embedder: Embedder) -> AsyncGenerator[EdgeIndex | QdrantIndex]:
+    async def index(self, embedder: Embedder) -> AsyncGenerator[EdgeIndex | IndexProcess | QdrantIndex]:
         if self.kind == "edge":
             one = EdgeIndex(self.folder / "index", embedder, self._sparse)
+        elif self.kind == "process":
+            settings = Settings.read(data_dir=self.folder, token_vectors=isinstance(embedder, TokenEmbedder))
+            settings = settings.model_copy(update={"model": embedder.name})
+            one = IndexProcess(settings, embedder, self._sparse, program="tests.stand_ins.index_child")
         elif self.kind == "local":
             server = QdrantServer(self._client, "memory", Timeouts(aside=10, read=20))
             one = QdrantIndex(server, self._name, embedder, self._sparse)
@@ -67,7 +73,7 @@ class Places:
                 await one.close()
 
 
-@pytest.fixture(params=["edge", "local", "stand-in"])
+@pytest.fixture(params=["edge", "process", "local", "stand-in"])
 def places(request: pytest.FixtureRequest, folder: Path, sparse: SparseEncoder, stand_in: QdrantStandIn) -> Places:
     return Places(request.param, folder, sparse, stand_in)
 

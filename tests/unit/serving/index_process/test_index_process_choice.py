@@ -1,0 +1,39 @@
+"""When a worker's index has a process of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from orion_recall.serving.index_process import choice
+from orion_recall.serving.index_process.choice import has_own_process
+from orion_recall.serving.processes.plans import plans_of
+from orion_recall.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("fields", "processors", "workers", "expected"),
+    [
+        ({}, 1, 1, False),
+        ({}, 2, 1, True),
+        ({}, 2, 2, False),
+        ({}, 4, 2, True),
+        ({"embedder": "transformers", "model": "m"}, 8, 1, False),
+        ({"index_process": "yes"}, 1, 1, True),
+        ({"index_process": "no"}, 8, 1, False),
+        ({"index_process": "yes", "qdrant_url": "http://localhost:6333"}, 8, 1, False),
+    ],
+)
+def test_it_takes_two_processors_for_each_worker_or_the_setting(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], processors: int, workers: int, expected: bool
+):
+    monkeypatch.setattr(choice, "_processors", lambda: processors)
+    assert has_own_process(Settings.read(**fields), workers) is expected
+
+
+def test_several_workers_are_told_since_none_knows_of_the_others(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(choice, "_processors", lambda: 4)
+    for count, expected in ((2, "yes"), (3, "no")):
+        for plan in plans_of(Settings.read(), count, {}):
+            assert plan.environment["ORION_INDEX_PROCESS"] == expected

@@ -1,0 +1,237 @@
+"""An index in a process of its own: what it does when that process, its worker or a query ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import pickle
+import signal
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.engines.lock import FolderLock, held_by
+from orion_recall.errors import (
+    AnotherRecordsCopy,
+    DiskShort,
+    EngineError,
+    ModelError,
+    SourceError,
+    TransientSourceError,
+)
+from orion_recall.foreground import FOREGROUND
+from orion_recall.index.embedded.folders import begin, build_place, live_place, mark_complete
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.metadata import IndexMetadata
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.serving.index_process.index import IndexProcess
+from orion_recall.settings import Settings
+from orion_recall.values import Scope
+from tests.samples.source_samples import ALL, OURS, TENANT, HashingEmbedder, changes, key, memory
+
+KEYS = [key(one.id) for one in OURS]
+
+
+def made(folder: Path, sparse: SparseEncoder, **fields: Any) -> IndexProcess:
+    settings = Settings.read(data_dir=folder, token_vectors=False, **fields)
+    return IndexProcess(settings, HashingEmbedder(), sparse, program="tests.stand_ins.index_child")
+
+
+@contextlib.asynccontextmanager
+async def opened(one: IndexProcess) -> AsyncGenerator[IndexProcess]:
+    try:
+        await one.open()
+        yield one
+    finally:
+        await one.close()
+
+
+@pytest.fixture
+async def index(folder: Path, sparse: SparseEncoder) -> AsyncIterator[IndexProcess]:
+    """An index of all the memories, in a process of its own."""
+    async with opened(made(folder, sparse)) as one:
+        await one.apply(changes(*ALL))
+        yield one
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    try:
+        async with asyncio.timeout(60):
+            while not condition():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        pytest.fail(f"not within a minute: {what}")
+
+
+async def killed(index: IndexProcess) -> None:
+    """Kills the process, and waits until its worker has heard of it."""
+    former = index.pid
+    assert former is not None
+    os.kill(former, signal.SIGKILL)
+    await until(lambda: index.pid != former, "the process is missed")
+
+
+async def test_a_killed_process_is_started_again_and_nothing_is_read_until_all_is_there(index: IndexProcess):
+    assert set(await index.fetch(KEYS)) == set(KEYS)
+    position = index.position
+    await killed(index)
+    with pytest.raises(TransientSourceError):
+        await index.fetch(KEYS)
+    await until(lambda: index.pid is not None, "another process")
+    await until(lambda: index.metadata is not None, "it is open")
+    assert index.position < position, "nothing had been saved"
+    with pytest.raises(TransientSourceError, match="brought up to date"):
+        await index.search_sparse(SparseEncoder().encode_query("crane"), Scope(tenant=TENANT), 10)
+    await index.apply(changes(*ALL))  # as the outbox does
+    assert index.position == position
+    assert set(await index.fetch(KEYS)) == set(KEYS)
+
+
+async def test_a_call_that_runs_when_the_process_dies_fails(index: IndexProcess):
+    former = index.pid
+    assert former is not None
+    os.kill(former, signal.SIGSTOP)
+    reading = asyncio.create_task(
+        index.search_sparse(SparseEncoder().encode_query("crane"), Scope(tenant=TENANT), 9)
+    )
+    await asyncio.sleep(0)
+    os.kill(former, signal.SIGKILL)
+    with pytest.raises(TransientSourceError, match="process"):
+        await reading
+
+
+async def test_a_process_that_cannot_be_started_again_is_tried_again_and_again(
+    index: IndexProcess, folder: Path, caplog: pytest.LogCaptureFixture
+):
+    former = index.pid
+    assert former is not None
+    os.kill(former, signal.SIGSTOP)  # its lock is free at once when it is killed, and is taken here first
+    with caplog.at_level(logging.INFO, "orion_recall.sources"):
+        os.kill(former, signal.SIGKILL)
+        lock = await taken(folder / "index")
+        await until(lambda: "is tried again" in caplog.text, "a refusal")
+        lock.release()
+        await until(lambda: "is open again" in caplog.text, "another process")
+    assert index.pid != former
+
+
+async def taken(folder: Path) -> FolderLock:
+    locks: list[FolderLock] = []
+
+    def took() -> bool:
+        lock = FolderLock.try_acquire(folder)
+        locks.extend([lock] if lock is not None else [])
+        return bool(locks)
+
+    await until(took, "the folder is free")
+    return locks[0]
+
+
+async def test_what_was_written_is_there_after_an_end_in_order(folder: Path, sparse: SparseEncoder):
+    async with opened(made(folder, sparse)) as one:
+        await one.apply(changes(*ALL))
+        pid, position = one.pid, one.position
+        assert held_by(folder / "index") == pid
+    assert held_by(folder / "index") is None
+    async with opened(made(folder, sparse)) as one:
+        assert (one.position, set(await one.fetch(KEYS))) == (position, set(KEYS))
+
+
+async def test_a_folder_that_another_process_holds_is_refused(
+    index: IndexProcess, folder: Path, sparse: SparseEncoder
+):
+    other = made(folder, sparse)
+    with pytest.raises(EngineError, match=f"is used by process {index.pid}"):
+        await other.open()
+    assert other.pid is None
+
+
+async def test_a_program_that_ends_at_once_is_an_error(folder: Path, sparse: SparseEncoder):
+    settings = Settings.read(data_dir=folder)
+    one = IndexProcess(settings, HashingEmbedder(), sparse, program="tests.stand_ins.no_such_module")
+    with pytest.raises(EngineError, match="ended while it was started"):
+        await one.open()
+
+
+async def test_a_stopped_worker_leaves_no_process(folder: Path, sparse: SparseEncoder):
+    async with opened(made(folder, sparse)) as one:
+        pid = one.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGTERM)  # as a service manager does with all processes: the worker decides
+        os.kill(pid, signal.SIGINT)
+        await one.apply(changes(*ALL))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_errors_of_the_index_are_those_of_its_worker(index: IndexProcess):
+    with pytest.raises(SourceError, match="the index failed: TypeError"):
+        await index._link.read("fetch", 1, 2, 3)  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_full_disk_is_told_to_its_worker(folder: Path, sparse: SparseEncoder):
+    one = made(folder, sparse, min_free_bytes=1 << 60)
+    with pytest.raises(SourceError, match="are needed to open the index"):
+        await one.open()
+    assert one.pid is None
+
+
+@pytest.mark.parametrize(
+    "kind", [SourceError, TransientSourceError, DiskShort, AnotherRecordsCopy, EngineError, ModelError]
+)
+def test_errors_of_an_index_can_be_sent(kind: type[Exception]):
+    sent = pickle.loads(pickle.dumps(kind("why")))
+    assert (type(sent), str(sent)) == (kind, "why")
+
+
+async def test_a_build_is_swapped_in(folder: Path, sparse: SparseEncoder):
+    """As `memory reembed` leaves one: complete, by the same model, in a folder beside."""
+    embedder, live = HashingEmbedder(), folder / "index"
+    async with opened(made(folder, sparse)) as index:
+        await index.apply(changes(*OURS))
+        assert index.staged_rebuild() is None
+        place = build_place(live, IndexMetadata.of(embedder, sparse))
+        begin(place)
+        build = EdgeIndex(place, embedder, sparse)
+        await build.open()
+        later = memory("later", "And then it rained.")
+        await build.apply(changes(*OURS, later))
+        await build.close()
+        mark_complete(place)
+        staged = index.staged_rebuild()
+        assert staged is not None
+        await staged.open()
+        assert staged.position == len(OURS) + 1
+        await index.swap_in(staged)
+        assert (live_place(live), index.position) == (place, len(OURS) + 1)
+        assert key("later") in await index.fetch([key("later")])
+        assert index.staged_rebuild() is None
+
+
+async def test_its_log_is_the_workers(folder: Path, sparse: SparseEncoder, caplog: pytest.LogCaptureFixture):
+    async with opened(made(folder, sparse)) as one:
+        with caplog.at_level(logging.ERROR, "orion_recall.sources"), pytest.raises(SourceError):
+            await one._link.read("fetch")  # pyright: ignore[reportPrivateUsage]
+        assert "the index could not answer fetch" in caplog.text
+        assert "Traceback" in caplog.text
+
+
+async def test_it_is_told_of_queries_while_it_works(index: IndexProcess):
+    link = index._link  # pyright: ignore[reportPrivateUsage]
+    release = FOREGROUND.begin()
+    await index.apply(changes(memory("later", "And then it rained."), start=50))  # it yields, and goes on
+    assert link._told_active  # pyright: ignore[reportPrivateUsage]
+    release()
+    await index.apply(changes(memory("latest", "And then the sun came out."), start=60))
+    assert not link._told_active  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_what_was_read_before_a_write_is_not_kept(index: IndexProcess):
+    first = OURS[0]
+    assert (await index.fetch([key(first.id)]))[key(first.id)].text == first.text
+    await index.remove([key(first.id)])
+    assert await index.fetch([key(first.id)]) == {}
