@@ -220,9 +220,12 @@ class Projector:
         moved, pages = False, PagePrefetch(self._record, projection)
         async with contextlib.aclosing(pages):
             while head > projection.position:
-                changes = await pages.changes(projection.position)
+                position = projection.position
+                changes = await pages.changes(position)
                 if not changes or (self._lock is not None and not await self._lock.acquire()):
                     break
+                if projection.position != position:  # opened anew meanwhile: this page may not be the next one
+                    continue
                 pages.prefetch_next(changes, head)
                 await projection.apply(changes)
                 await self.report()

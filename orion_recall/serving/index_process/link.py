@@ -18,6 +18,8 @@ from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.sources")
 
+# What was not saved comes again from the outbox: nothing is worth a longer wait.
+_CLOSE_S = 30.0
 # First and longest wait before the process is started again.
 _AGAIN_S = (0.2, 30.0)
 _NOTHING = IndexState()
@@ -36,6 +38,7 @@ class IndexLink:
         self._calls = CallQueue(self._send)
         self._states: dict[Target, IndexState] = {}
         self._process: ChildProcess | None = None
+        self._is_open = False
         self._keeping: asyncio.Task[None] | None = None
         self._watching = contextlib.ExitStack()
         self._told_active = False
@@ -78,14 +81,20 @@ class IndexLink:
         if self._keeping is not None:
             await cancel(self._keeping)
             self._keeping = None
-        if self._process is not None:
-            with contextlib.suppress(SourceError, EngineError, ModelError):
-                await self._calls.call("live", "close")
+        if (process := self._process) is not None:
+            try:
+                async with asyncio.timeout(_CLOSE_S):
+                    await self._calls.call("live", "close")
+            except TimeoutError:
+                log.warning("the process of the index (%d) did not close it in %g s: killed", process.pid, _CLOSE_S)
+                process.kill()
+            except (SourceError, EngineError, ModelError) as error:
+                log.warning("the index was not closed in order: %s", error)
             await self._ended("it is closed")
 
     def check(self) -> None:
         """TransientSourceError while there is no process, or what it holds is behind what the one before held."""
-        if self._process is None:
+        if not self._is_open:
             raise self._away()
         at = self.state("live").metadata
         if self._behind_until and (at is None or at.position < self._behind_until):
@@ -99,7 +108,7 @@ class IndexLink:
 
     async def call(self, target: Target, method: str, *arguments: Any) -> Any:
         """What another method gives, or raises."""
-        if self._process is None:
+        if not self._is_open:
             raise self._away()
         self._tell_foreground()
         self._working += 1
@@ -112,15 +121,21 @@ class IndexLink:
         self._process, self._told_active = await self._new_process(), False
         if not self._process.frames.is_open:
             self._lost()
+            raise self._away()
         self._send(self._opening())
-        await self._calls.call("live", "open")
+        try:
+            await self._calls.call("live", "open")
+        except AnotherRecordsCopy:  # it is open, and refuses reads
+            self._is_open = True
+            raise
+        self._is_open = True
 
     async def _new_process(self) -> ChildProcess:
         return await ChildProcess.start(self._program, self._heard, self._lost)
 
     async def _ended(self, why: str) -> None:
         """Ends the process."""
-        self._why_not = why
+        self._why_not, self._is_open = why, False
         process, self._process = self._process, None
         self._calls.fail(self._away)
         if process is not None:
@@ -133,8 +148,9 @@ class IndexLink:
             return
         at = self.state("live").metadata
         self._behind_until = max(self._behind_until, at.position if at is not None else 0)
-        self._process, self._why_not = None, "its process has ended, and is started again"
-        self._states.clear()
+        # Its state stays as it was told last, so that a copy never seems to be at the beginning.
+        self._process, self._is_open = None, False
+        self._why_not = "its process has ended, and is started again"
         self._calls.fail(self._away)
         self._restarted()
         if self._keeping is None or self._keeping.done():
@@ -151,7 +167,7 @@ class IndexLink:
             try:
                 await self._start()
             except AnotherRecordsCopy:
-                return  # it is open, and refuses reads
+                return
             except (SourceError, EngineError, ModelError, OSError) as error:
                 log.warning("the index cannot be opened, and is tried again: %s", error)
                 if self._process is not None:

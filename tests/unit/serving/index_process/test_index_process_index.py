@@ -81,9 +81,10 @@ async def test_a_killed_process_is_started_again_and_nothing_is_read_until_all_i
     await killed(index)
     with pytest.raises(TransientSourceError):
         await index.fetch(KEYS)
-    await until(lambda: index.pid is not None, "another process")
-    await until(lambda: index.metadata is not None, "it is open")
-    assert index.position < position, "nothing had been saved"
+    assert index.position == position, "as it was told last"
+    with pytest.raises(TransientSourceError, match="started again"):
+        await index.apply(changes(*ALL))
+    await until(lambda: index.position < position, "it is open, and nothing had been saved")
     with pytest.raises(TransientSourceError, match="brought up to date"):
         await index.search_sparse(SparseEncoder().encode_query("crane"), Scope(tenant=TENANT), 10)
     await index.apply(changes(*ALL))  # as the outbox does
