@@ -42,7 +42,7 @@ class Frames(asyncio.Protocol):
             if end > whole:
                 break
             with memoryview(buffer) as view, view[start + _LENGTH.size : end] as body:
-                told = pickle.loads(body)  # noqa: S301  # nosec B301 (see above)
+                told = pickle.loads(body)  # noqa: S301  # nosec B301
             start = end
             self._heard(told)
         if start:
