@@ -39,7 +39,7 @@ from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far
 from tests.bench.corpus import corpus
-from tests.bench.measure import RestOfMachine, Spread, peak_memory_mib, tree_cpu_s
+from tests.bench.measure import RestOfMachine, Spread, tree_cpu_s, tree_peak_memory_mib
 from tests.bench.ratios import QUIET_BUSY_SHARE
 from tests.bench.recall_load import WORKER, Cell, recall_cell
 from tests.bench.running_worker import RunningWorker, import_all, queries_from, worker_process
@@ -189,7 +189,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Comparison:
 
 
 def _peaks(ours: RunningWorker, theirs: RunningWorker) -> tuple[float, float]:
-    return peak_memory_mib(ours.worker_pid), peak_memory_mib(theirs.worker_pid)
+    return tree_peak_memory_mib(ours.worker_pid), tree_peak_memory_mib(theirs.worker_pid)
 
 
 async def _settled(workers: Sequence[RunningWorker]) -> None:

@@ -29,7 +29,7 @@ from orion_recall.settings import Settings
 from tests.bench.bus_floor import bus_floor
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far, sizes
 from tests.bench.engine_floors import BUS, BUS_TOGETHER
-from tests.bench.measure import RestOfMachine, peak_memory_mib, tree_memory_mib
+from tests.bench.measure import RestOfMachine, peak_memory_mib, tree_memory_mib, tree_peak_memory_mib
 from tests.bench.ratios import SizeRound
 from tests.bench.recall_load import BUS as VALKEY
 from tests.bench.recall_load import CLIENT, RECORD, WORKER, recall_cell
@@ -116,7 +116,7 @@ async def _size_result(setup: Setup, rounds: Sequence[SizeRound], postgres_mib: 
         imported=setup.imported,
         rounds=rounds,
         peak_mib={
-            WORKER: peak_memory_mib(setup.worker_pid),
+            WORKER: tree_peak_memory_mib(setup.worker_pid),
             VALKEY: peak_memory_mib(setup.engines.pids["valkey"]),
             RECORD: postgres_mib,
             CLIENT: peak_memory_mib(os.getpid()),

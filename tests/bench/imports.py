@@ -39,7 +39,7 @@ from tests.bench.command import engines_folder, finish, parser_of, say
 from tests.bench.corpus import corpus
 from tests.bench.import_floors import ImportFloors
 from tests.bench.import_report import Asked, Import, ImportResult, ImportRound, Peak, as_json, print_report
-from tests.bench.measure import RestOfMachine, peak_memory_mib, percentile, tree_cpu_s
+from tests.bench.measure import RestOfMachine, percentile, tree_cpu_s, tree_peak_memory_mib
 from tests.bench.running_worker import queries_from, worker_process
 
 _WARM_UP = 200
@@ -169,7 +169,7 @@ async def measure_rounds(options: argparse.Namespace, folder: Path) -> ImportRes
                     rest_busy=rest.busy_share(),
                 )
             )
-        worker_peak = peak_memory_mib(worker.pid)
+        worker_peak = tree_peak_memory_mib(worker.pid)
     peaks = [
         await _peak(told.memories[: options.small_file * times], folder / f"peak-{times}")
         for times in ((1, _TIMES_LARGER) if options.small_file else ())
@@ -194,12 +194,12 @@ async def _peak(memories: Sequence[Mapping[str, Any]], folder: Path) -> Peak:
                 worker_process(engines, folder / "data", log) as worker,
                 Importer.start(engines, worker.pid, folder) as importer,
             ):
-                before = peak_memory_mib(worker.pid)
+                before = tree_peak_memory_mib(worker.pid)
                 imported = await importer.run(memories)
                 return Peak(
                     memories=len(memories),
                     worker_before_mib=before,
-                    worker_mib=peak_memory_mib(worker.pid),
+                    worker_mib=tree_peak_memory_mib(worker.pid),
                     importer_mib=imported.importer_peak_mib,
                 )
 

@@ -94,6 +94,15 @@ def peak_memory_mib(pid: int) -> float:
     return psutil.Process(pid).memory_info().rss / _MIB
 
 
+def tree_peak_memory_mib(pid: int) -> float:
+    """The sum of `peak_memory_mib` of a process and of all below it: of a worker and the process of its index."""
+    total = 0.0
+    for process in _tree(pid):
+        with suppress(psutil.Error):
+            total += peak_memory_mib(process.pid)
+    return total
+
+
 def tree_memory_mib(pid: int) -> float:
     """What is resident now of a process and all below it; what they share counts once where the kernel says so."""
     total = 0

@@ -33,7 +33,7 @@ from orion_recall.postgres.pool import open_pool
 from orion_recall.settings import Settings
 from tests.bench.corpus import Corpus, corpus, questions
 from tests.bench.engine_floors import EngineFloors
-from tests.bench.measure import peak_memory_mib
+from tests.bench.measure import tree_peak_memory_mib
 from tests.bench.recorded_inputs import take_inputs
 from tests.bench.stages import Stages
 
@@ -196,7 +196,7 @@ async def import_all(engines: EmbeddedEngines, told: Corpus, worker_pid: int, sa
     return Imported(
         memories=len(told.memories),
         seconds=time.perf_counter() - began,
-        worker_peak_mib=peak_memory_mib(worker_pid),
+        worker_peak_mib=tree_peak_memory_mib(worker_pid),
     )
 
 

@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 import re
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import psutil
 
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
@@ -124,9 +127,12 @@ def _started(pid: int, seconds: float) -> Started:
 
 
 def memory_mib(pid: int) -> dict[str, float]:
-    """Resident memory of a process by the kernel's names."""
-    found = _MEMORY.findall(Path(f"/proc/{pid}/status").read_text("ascii", "replace"))
-    return {name: int(value) / 1024 for name, value in found}
+    """Resident memory by the kernel's names, of a worker with the process of its index."""
+    total: dict[str, float] = defaultdict(float)
+    for process in (own := psutil.Process(pid), *own.children(recursive=True)):
+        for name, value in _MEMORY.findall(Path(f"/proc/{process.pid}/status").read_text("ascii", "replace")):
+            total[name] += int(value) / 1024
+    return total
 
 
 def disks(stores: Stores) -> dict[str, float]:

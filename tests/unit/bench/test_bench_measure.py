@@ -16,6 +16,7 @@ from tests.bench.measure import (
     percentile,
     tree_cpu_s,
     tree_memory_mib,
+    tree_peak_memory_mib,
 )
 
 _BUSY = "import time\nwhile time.process_time() < 0.2: pass"
@@ -91,3 +92,4 @@ def test_own_cpu_is_not_the_rest_of_the_machine() -> None:
 def test_memory_is_in_mebibytes() -> None:
     assert 5 < tree_memory_mib(os.getpid()) < 20_000
     assert 5 < peak_memory_mib(os.getpid()) < 20_000
+    assert peak_memory_mib(os.getpid()) <= tree_peak_memory_mib(os.getpid())
