@@ -217,9 +217,7 @@ class Settings(StreamNames, SecretAddresses, BaseSettings):
         description="of onnx: int8, fp32, or auto, which is that of the index, and int8 for a new one",
     )
     index_process: Literal["auto", "yes", "no"] = Field(
-        default="auto",
-        description="whether a worker's embedded index has its own process, which loads the model as well; "
-        "auto: where each worker has two processors, and ORION_EMBEDDER is not transformers",
+        default="auto", description="whether the embedded index has its own process; auto: from two processors on"
     )
     token_vectors: bool = Field(
         default=True,

@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from orion_recall.cli.output import console, say
-from orion_recall.garbage import set_aside_what_stays
+from orion_recall.serving.garbage import set_aside_what_stays
 from orion_recall.serving.service import Service
 from orion_recall.tasks import cancel
 

@@ -21,7 +21,6 @@ from contextlib import AbstractAsyncContextManager
 from orion_recall.engines.disk_space import copy_space
 from orion_recall.errors import OrionError, SourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.garbage import set_aside_what_stays
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.kept_views import KeptViews
 from orion_recall.index.embedded.reads import TITLES
@@ -30,6 +29,7 @@ from orion_recall.index.passages import OF
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.serving.garbage import set_aside_what_stays
 from orion_recall.serving.index_process.frames import Frames
 from orion_recall.serving.index_process.messages import (
     Answer,

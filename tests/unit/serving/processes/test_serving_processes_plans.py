@@ -19,13 +19,11 @@ from orion_recall.settings import Settings
 
 
 def test_the_first_worker_keeps_the_place_of_one_that_is_alone(tmp_path: Path) -> None:
-    settings = Settings.read(data_dir=tmp_path)
+    settings = Settings.read(data_dir=tmp_path, index_process="no")
     first, second = plans_of(settings, 2, {"ORION_REDIS_URL": "redis://bus"})
-    assert first.environment == {"ORION_REDIS_URL": "redis://bus", "ORION_DATA_DIR": str(tmp_path)}
-    assert second.environment == {
-        "ORION_REDIS_URL": "redis://bus",
-        "ORION_DATA_DIR": str(tmp_path / "workers" / "2"),
-    }
+    of_both = {"ORION_REDIS_URL": "redis://bus", "ORION_INDEX_PROCESS": "no"}
+    assert first.environment == {**of_both, "ORION_DATA_DIR": str(tmp_path)}
+    assert second.environment == {**of_both, "ORION_DATA_DIR": str(tmp_path / "workers" / "2")}
     assert (first.name, second.name) == ("worker 1", "worker 2")
     assert second.data_dir == data_dir_of(tmp_path, 2)
 
