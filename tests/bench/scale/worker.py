@@ -132,7 +132,7 @@ def memory_mib(pid: int) -> dict[str, float]:
     for process in (own := psutil.Process(pid), *own.children(recursive=True)):
         for name, value in _MEMORY.findall(Path(f"/proc/{process.pid}/status").read_text("ascii", "replace")):
             total[name] += int(value) / 1024
-    return total
+    return dict(total)
 
 
 def disks(stores: Stores) -> dict[str, float]:
