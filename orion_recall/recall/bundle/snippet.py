@@ -26,6 +26,19 @@ _MOST_SENTENCES = 200
 # A name in the question says whom it is about, the other words say what is wanted of them.
 _OF_NAME = 0.6
 _ENDING = re.compile(r"(?:e?s|e?d|ing)?(?![^\W_])")
+# What is said without the word before it would say the opposite.
+_NEGATION = re.compile(
+    r"(?:\b(?:not|never|no|nor|neither|cannot|without|nobody|none|hardly)|n['’]t) $", re.IGNORECASE
+)
+_NEGATION_CHARS = 12
+# Words that only announce what follows: a cut right behind them tells nothing.
+_ANNOUNCES = re.compile(
+    r"""\s(?:is|are|was|were|be|am|on|at|in|by|of|to|for|from|with|the|an?|my|your|his|her|our|their
+    |(?:mrs?|ms|dr|prof|st)\.)$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ANNOUNCES_CHARS = 7
+_MOST_ANNOUNCING = 4
 
 
 def stems(terms: Set[str]) -> frozenset[str]:
@@ -107,8 +120,32 @@ def _span(text: str, places: Sequence[Place], chars: int) -> str:
         begin, end = best
         if end - begin < _FULL * chars:
             end = _word_end(text, begin, chars)
+    begin = _with_negation(text, begin)
+    end = _without_announcing(text, begin, end, places) if end < len(text) else end
     shown = text[begin:end].strip()
     return ("… " if begin > 0 else "") + shown + (" …" if end < len(text) else "")
+
+
+def _with_negation(text: str, begin: int) -> int:
+    """Where the span begins with the negation that stands right before it."""
+    while begin > 0 and (found := _NEGATION.search(text, max(0, begin - _NEGATION_CHARS), begin)):
+        begin = max(text.rfind(" ", 0, found.end() - 1), text.rfind("\n", 0, found.end() - 1)) + 1
+    return begin
+
+
+def _without_announcing(text: str, begin: int, end: int, places: Sequence[Place]) -> int:
+    """Where the span ends without the last words that only announce what follows, as far as none is wanted."""
+    kept = len(text[begin:end].rstrip()) + begin
+    for _ in range(_MOST_ANNOUNCING):
+        found = _ANNOUNCES.search(text, max(begin, kept - _ANNOUNCES_CHARS), kept)
+        if (
+            found is None
+            or found.start() <= begin
+            or any(found.start() < place.end and place.start < kept for place in places)
+        ):
+            break
+        kept = end = found.start()
+    return end
 
 
 def _sentences(text: str, places: Sequence[Place], chars: int) -> tuple[int, int] | None:

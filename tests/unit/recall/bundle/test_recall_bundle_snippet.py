@@ -42,6 +42,34 @@ def test_the_window_of_a_long_text_stands_around_the_match(tokens: TokenCounter)
     assert tokens.count(found) <= 24
 
 
+@pytest.mark.parametrize("negation", ["can't", "can’t", "not", "never", "no", "cannot", "without", "Don't"])
+def test_a_cut_does_not_separate_a_negation_from_what_it_denies(tokens: TokenCounter, negation: str):
+    text = f"{FILLER} harbour is off, {negation} leave the gearbox alone. {FILLER}"
+    began: set[str] = set()
+    for max_tokens in range(8, 40):
+        found = snippet(text, frozenset({"leave", "gearbox"}), max_tokens, tokens)
+        assert not found.startswith("… leave")
+        began.add(found[:30])
+    assert any(begin.startswith(f"… {negation} leave") for begin in began)
+
+
+@pytest.mark.parametrize("announcing", ["is", "was", "are", "is a Mrs.", "is on the", "is at"])
+def test_no_cut_right_behind_a_word_that_announces_what_follows(tokens: TokenCounter, announcing: str):
+    text = f"{FILLER} the gearbox of crane {announcing} Kuipers {FILLER}"
+    cut = 0
+    for max_tokens in range(8, 48):
+        found = snippet(text, frozenset({"gearbox", "crane"}), max_tokens, tokens)
+        assert not found.removesuffix(" …").endswith((*announcing.split(), "of"))
+        cut += found.endswith(("crane …", "gearbox …"))
+    assert cut
+
+
+def test_a_wanted_word_is_not_cut_off_as_announcing(tokens: TokenCounter):
+    text = f"{FILLER} gearbox on {'x' * 2000}"
+    found = {snippet(text, frozenset({"gearbox", "on"}), size, tokens) for size in range(8, 30)}
+    assert any(one.endswith("gearbox on …") for one in found)
+
+
 def test_the_beginning_is_shown_when_nothing_matches(tokens: TokenCounter):
     found = snippet(FILLER, frozenset({"crane"}), 24, tokens)
     assert found.startswith("filler0 filler1")
