@@ -108,7 +108,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     elif _is_of_one_time(new, old, seen) or not (replaces or _is_anchored(new, old, one, other, seen, near)):
         confidence = min(confidence, UNTOLD)  # something is new, but not what the older one tells
     phrases = [text for kind, text in new.phrases.items() if kind in seen.cues and kind != "weak"]
-    shared = [new.written.get(term, term) for term in sorted(seen.strong)]
+    shared = [(new.written.get(term, term), old.written.get(term, term)) for term in sorted(seen.strong)]
     return Judgement(confidence, seen_in(seen.cues, phrases, shared, seen.clash))
 
 

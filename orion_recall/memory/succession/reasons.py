@@ -34,12 +34,15 @@ _MOST = 4
 def seen_in(
     cues: Collection[CueKind],
     phrases: Iterable[str],
-    shared: Iterable[str],
+    shared: Iterable[tuple[str, str]],
     clash: Iterable[str],
 ) -> str:
-    """What is kept with a succession: its cues, a colon, and what was seen, as it is written."""
+    """What is kept with a succession: its cues, a colon, and what was seen, as it is written.
+
+    `shared` are the words of both, as the newer and the older one write them.
+    """
     said = ", ".join(f'"{phrase}"' for phrase in dict.fromkeys(phrases))
-    words = ", ".join(f'"{word}"' for word in list(shared)[:_MOST])
+    words = ", ".join(_both(*forms) for forms in list(shared)[:_MOST])
     others = ", ".join(_TYPES.get(kind, kind) for kind in clash)
     parts = [
         f"it says {said}" if said else "",
@@ -47,6 +50,11 @@ def seen_in(
         f"another {others}" if others else "",
     ]
     return f"{'/'.join(sorted(cues)) or _VALUE}: {'; '.join(part for part in parts if part)}"
+
+
+def _both(newer: str, older: str) -> str:
+    """One word as both write it, or as each does: that they differ in capitals alone is not told."""
+    return f'"{newer}"' if newer.casefold() == older.casefold() else f'"{newer}" or "{older}"'
 
 
 def other_values(reason: str) -> frozenset[str]:

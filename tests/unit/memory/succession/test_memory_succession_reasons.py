@@ -14,6 +14,13 @@ def test_a_reason_has_the_words_as_they_are_written() -> None:
     assert plain(judged.reason) == 'it says "is off"; both say "shipyard", "Tunis"; read as: something is over'
 
 
+def test_a_word_is_told_as_each_text_writes_it() -> None:
+    new = reading("The lessons of Tunis are with Odd now, no longer with Bo.", at=DAY)
+    judged = judge(new, reading("The lesson of Tunis is with Bo."))
+    assert judged is not None
+    assert 'both say "Bo", "lessons" or "lesson", "Tunis"' in plain(judged.reason)
+
+
 def test_values_are_named_by_their_kind() -> None:
     new = reading("From now on the rent is 900 euros.", at=DAY)
     judged = judge(new, reading("The rent is 800 euros."))
@@ -39,6 +46,6 @@ def test_a_reason_of_another_kind_stays_as_it_is() -> None:
 
 
 def test_a_kept_reason_tells_which_values_differ() -> None:
-    reason = seen_in(frozenset(), (), ["sing"], ["weekday", "name"])
+    reason = seen_in(frozenset(), (), [("sing", "sing")], ["weekday", "name"])
     assert other_values(reason) == {"weekday", "name"}
-    assert other_values(seen_in(frozenset(), (), ["another"], [])) == frozenset()
+    assert other_values(seen_in(frozenset(), (), [("another", "another")], [])) == frozenset()
