@@ -19,6 +19,8 @@ _NUMBERS: Final = frozenset(
     """0 1 2 3 4 5 6 7 8 9 one two three four five six seven eight nine ten eleven twelve dozen dozens hundred
     hundreds thousand thousands once twice couple few several many first second third""".split()
 )
+_ORDINALS: Final = frozenset(("first", "second", "third"))
+_ORDINAL_WITH_FIGURES: Final = re.compile(r"\b\d+(?:st|nd|rd|th)\b")
 # Looked up word by word: an expression of all of them takes four times as long.
 _PIECES: Final = re.compile(r"[a-z]+|\d")
 _CAPITAL: Final = re.compile(r"[A-Z][\w'’-]+")
@@ -115,6 +117,13 @@ def gives_number(text: str) -> bool:
     """Whether the text says how many, in figures or words; to ask it is not to say it."""
     folded = text.casefold().replace("how many", "how")
     return not _NUMBERS.isdisjoint(_PIECES.findall(folded))
+
+
+def gives_ordinals_alone(text: str) -> bool:
+    """Whether the text has numbers and all are ordinals, as in "his first octave" and "the 27th"."""
+    folded, ordinals = _ORDINAL_WITH_FIGURES.subn(" ", text.casefold().replace("how many", "how"))
+    found = _NUMBERS.intersection(_PIECES.findall(folded))
+    return found <= _ORDINALS and bool(found or ordinals)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -8,7 +8,7 @@ from typing import Any
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
 from orion_recall.recall.types import Recalled
-from orion_recall.recall.understand.question import zone_of
+from orion_recall.recall.understand.question import zone_name
 from orion_recall.values import Scope
 
 # Times are no numbers of telephones, and whose memories are searched is told in other columns as it is.
@@ -35,7 +35,7 @@ def asked(query: RecallQueryV1, recalled: Recalled | None, kept_text: KeptText) 
         basis = recalled.basis
         told["scope"] = _scope(recalled.scope)
         told["clock"] = datetime.fromtimestamp(basis.clock, UTC).isoformat()
-        told["zone"] = str(zone_of(query)).removeprefix("UTC") or "UTC"
+        told["zone"] = zone_name(query)
         told["limits"] = {"search_ms": round(basis.timeout_s * 1000)}
     if kept_text.is_full:
         kept = kept_text.redaction.json(told, without=_NO_TEXT)

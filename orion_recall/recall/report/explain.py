@@ -18,6 +18,7 @@ from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.report.confidence import cascade_json, confidence_json
 from orion_recall.recall.report.explain_words import why_first, why_recap
 from orion_recall.recall.report.shared_names import first_names_shared
+from orion_recall.recall.search.said_search import asks_of_others
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
@@ -75,6 +76,7 @@ def explained(recalled: Recalled) -> dict[str, Any]:
     told: dict[str, Any] = {"stage_ms": dict(recalled.stage_ms), "ranked": len(recalled.ranked)}
     if recalled.understood is not None:
         told["understood"] = understood(recalled.understood)
+        told["zone"] = recalled.understood.zone
         question = recalled.understood.question
         told["searched"] = {
             "by_meaning": question.dense_text,
@@ -147,6 +149,7 @@ def _why(recalled: Recalled) -> list[str]:
         may_name=may_name,
         asker=me,
         names_time=known is not None and bool(known.question.time.intervals),
+        searched_of=known.said_by.speakers if known is not None and asks_of_others(known.said_by) else (),
     )
 
 

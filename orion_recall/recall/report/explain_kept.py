@@ -51,6 +51,8 @@ def trace_of(decision: RecallDecisionV1) -> dict[str, Any]:
     }
     if decision.understood is not None:
         told["understood"] = dict(decision.understood)
+    if (zone := (decision.asked or {}).get("zone")) is not None:
+        told["zone"] = zone
     if decision.strategy is not None:
         told["strategy"] = decision.strategy
     if decision.cascade is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from orion_recall.memory.succession.decide import SUCCEEDS
@@ -10,8 +10,11 @@ from orion_recall.memory.succession.reasons import plain
 from orion_recall.recall.bundle.render import day_of
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.search.changes import tells_change
+from orion_recall.recall.search.fallback import INDEX_SOURCES
+from orion_recall.scoring.answer_parts import READ_CHARS
 from orion_recall.scoring.candidates import LedBy, Outdated, ScoredCandidate
 from orion_recall.scoring.parts import REASONS
+from orion_recall.text.answers import gives_ordinals_alone
 from orion_recall.text.normal import one_line
 from orion_recall.values import SuccessionLink
 
@@ -66,11 +69,13 @@ def why_first(
     may_name: Callable[[int], bool],
     asker: str | None = None,
     names_time: bool = True,
+    searched_of: Collection[str] = (),
 ) -> list[str]:
     """One sentence or two for each of the first items; `layers` are those of a cascade, by the memory's key.
 
     `may_name` says of a memory's key whether the query may learn of it. `asker` is the speaker who asks, where the
     question does not name them. `names_time`: the question names a time; else a told time counts for being ahead.
+    `searched_of`: the speakers whose words alone the index was searched for, in a search of their own.
 
     Ids, names and statements of memories are in them, on one line: they are data.
     """
@@ -80,7 +85,10 @@ def why_first(
         first = f"{one_line(item.memory.id)} is {ordinal(place)} with {item.score:.3f}: "
         layer = layers.get(item.candidate.key)
         reasons = "; ".join(
-            _reasons(item, layer, score_shares, now, may_name=may_name, asker=asker, names_time=names_time)
+            [
+                _found(item, layer, searched_of),
+                *_reasons(item, score_shares, now, may_name=may_name, asker=asker, names_time=names_time),
+            ]
         )
         ahead = _ahead(item, items[place], score_shares) if place < len(items) else ""
         told.append(f"{first}{reasons}.{ahead}")
@@ -118,7 +126,6 @@ def why_recap(selection: Selection, *, of_session: bool, is_widened: bool, of_ch
 
 def _reasons(
     item: ScoredCandidate,
-    layer: str | None,
     score_shares: ScoreShares,
     now: float,
     *,
@@ -132,7 +139,6 @@ def _reasons(
     said = [f"read in texts for the graph: {', then '.join(map(one_line, steps))}"] if steps else []
     succession = _succession(item, now, may_name, has_moved=values.get("succession", 0.0) > 0)
     return [
-        _found(item, layer),
         *_named(item, values, asker, names_time=names_time),
         *said,
         *succession,
@@ -183,12 +189,21 @@ def _why(link: SuccessionLink) -> str:
     return f"confidence {link.confidence:.2f}, {made}" if made else f"confidence {link.confidence:.2f}"
 
 
-def _found(item: ScoredCandidate, layer: str | None) -> str:
-    """The item's rank in each source, the best first; what led to it where no source found it."""
+def _found(item: ScoredCandidate, layer: str | None, searched_of: Collection[str]) -> str:
+    """The item's rank in each source, the best first; what led to it where no source found it.
+
+    The index ranks the words of those in `searched_of` among their own, others among all.
+    """
     ranks = sorted(item.candidate.ranks.items(), key=lambda one: (one[1], one[0]))
-    found = "found " + ", ".join(
-        f"{ordinal(rank)} {FOUND_BY.get(source, f'by {source}')}" for source, rank in ranks
-    )
+    speaker = item.memory.speaker
+    own = f" among what {one_line(speaker)} said" if speaker and speaker in searched_of else ""
+    if own and len(searched_of) > 1:
+        own = " among what those said who are named"
+    told = [
+        f"{ordinal(rank)} {FOUND_BY.get(source, f'by {source}')}{own if source in INDEX_SOURCES else ''}"
+        for source, rank in ranks
+    ]
+    found = f"found {', '.join(told)}"
     if not ranks:
         found = f"found by no search itself: {LED_BY[item.candidate.led_by]}"
     return found if layer is None else f"{found} in the layer {layer}"
@@ -223,7 +238,9 @@ def _named(item: ScoredCandidate, values: dict[str, float], asker: str | None, *
     if values.get("tells_name") == 1.0:
         told.append("what may be a name in it is new to the question, which seems to ask for one")
     if values.get("tells_number") == 1.0:
-        told.append("a number is in it, and the question seems to ask for one")
+        is_ordinal = gives_ordinals_alone(item.memory.best_text[:READ_CHARS])
+        what, wanted = ("only an ordinal", "a number") if is_ordinal else ("a number", "one")
+        told.append(f"{what} is in it, and the question seems to ask for {wanted}")
     if (rerank := values.get("rerank")) is not None:
         told.append(f"the reranker gives it {rerank:.2f}")
     # Without neighbours the part is the memory's own cosine, or the lowest one that the dense search reached.

@@ -52,7 +52,7 @@ class Understanding:
     `shape`: it asks for a recap of a period, or for a list of all of a kind; None for one answer.
     `of_calendar`: it asks for all that is told of the time that it names. `of_changes`: it asks for a recap of what
     changed. `wants_chatter`: greetings, jokes or the
-    weather are what it asks for. `asks_assistant`: it asks what an assistant said.
+    weather are what it asks for. `asks_assistant`: it asks what an assistant said. `zone`: that of its times.
     """
 
     question: Question
@@ -72,6 +72,7 @@ class Understanding:
     who: str | None = None
     asks_family: bool = False
     from_context: tuple[str, ...] = ()
+    zone: str = "UTC"
 
     @property
     def is_said_by(self) -> bool:
@@ -148,6 +149,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         of_calendar=asks_for_calendar(said, time),
         wants_chatter=asks_for_chatter(said),
         asks_assistant=asks_assistant(said),
+        zone=zone_name(query),
     )
 
 
@@ -204,3 +206,8 @@ def zone_of(query: RecallQueryV1) -> tzinfo:
     if options.timezone is not None:
         return time_zone(options.timezone)
     return (options.as_of.tzinfo if options.as_of else None) or UTC
+
+
+def zone_name(query: RecallQueryV1) -> str:
+    """The zone of `zone_of` as `time_zone` reads it: an IANA name, an offset such as +02:00, or UTC."""
+    return str(zone_of(query)).removeprefix("UTC") or "UTC"

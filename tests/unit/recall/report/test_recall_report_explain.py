@@ -106,6 +106,15 @@ async def test_what_was_searched_for_is_told(tokens: TokenCounter):
     assert trace["searched"]["by_meaning"] == "what did order?"
     assert trace["searched"]["by_words"].startswith("what did Ana order?")
     assert trace["understood"]["time"]["intervals"][0]["words"] == "last week"
+    assert trace["zone"] == "UTC"
+    zoned = await told(tokens, fragment="what did Ana order last week?", options={"timezone": "Europe/Amsterdam"})
+    assert zoned["zone"] == "Europe/Amsterdam"
+
+
+async def test_what_somebody_said_is_ranked_among_that_persons_words(tokens: TokenCounter):
+    trace = await told(tokens, fragment="what did Ana say about the gearbox?")
+    assert trace["understood"]["said_by"]["speakers"] == ["Ana"]
+    assert any("by meaning among what Ana said" in why for why in trace["why"])
 
 
 async def test_the_number_of_candidates_is_bounded_and_the_rest_counted(tokens: TokenCounter):

@@ -46,11 +46,19 @@ def why(
     asker: str | None = None,
     may_name: Callable[[int], bool] = lambda _: True,
     names_time: bool = True,
+    searched_of: tuple[str, ...] = (),
 ) -> list[str]:
     kept = tuple(SelectedItem(scored=one, snippet="", line="", tokens=0) for one in items)
     selection = Selection(items=kept, tokens=0, dropped={})
     return why_first(
-        selection, score_shares, layers or {}, now=NOW, may_name=may_name, asker=asker, names_time=names_time
+        selection,
+        score_shares,
+        layers or {},
+        now=NOW,
+        may_name=may_name,
+        asker=asker,
+        names_time=names_time,
+        searched_of=searched_of,
     )
 
 
@@ -266,6 +274,25 @@ def test_what_no_source_ranked_was_reached_from_the_others():
 def test_what_does_not_count_is_not_said():
     (told,) = why(item("m1", {"fusion": 1.0, "speaker": 0.0, "time": 0.0, "tells_time": 0.0}, speaker="Ana"))
     assert told == "m1 is first with 0.385: found first by meaning; 2 hours old."
+
+
+@pytest.mark.parametrize("text", ["Idris tuned his first octave alone.", "The second, on the 27th"])
+def test_an_ordinal_is_not_told_as_a_number(text: str):
+    (told,) = why(item("m1", {"fusion": 1.0, "tells_number": 1.0}, text=text))
+    assert "; only an ordinal is in it, and the question seems to ask for a number;" in told
+    (told,) = why(item("m1", {"fusion": 1.0, "tells_number": 1.0}, text=f"{text} It cost 95."))
+    assert "; a number is in it, and the question seems to ask for one;" in told
+
+
+def test_ranks_among_somebodys_own_words_are_told_as_such():
+    own = item("m1", {"fusion": 1.0}, {"vector": 1, "rdf": 1}, speaker="Teun")
+    report = item("m2", {"fusion": 0.5}, {"vector": 1}, speaker="Bo")
+    first, second = why(own, report, searched_of=("Teun",))
+    assert "found first in the graph, first by meaning among what Teun said;" in first
+    assert "found first by meaning;" in second
+    several = why(own, report, searched_of=("Teun", "Teun Ek"))[0]
+    assert "first by meaning among what those said who are named;" in several
+    assert "among" not in why(own, report)[0]
 
 
 def test_of_a_cascade_the_layer_is_named():
