@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, cast
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from orion_recall.cli.output import console, counted, pairs, table, visible, wra
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.recall.report.explain import apportioned
 from orion_recall.text.normal import one_line, words
+from orion_recall.text.zones import time_zone
 
 Json = Mapping[str, Any]
 
@@ -66,7 +67,7 @@ def show_trace(stats: BundleStats, trace: Json) -> None:
     """Prints a trace, which may be without texts of memories, most important first."""
     out = console()
     _why(out, stats, trace)
-    _understood(out, trace)
+    _understood(out, stats, trace)
     _cascade(out, trace.get("cascade"))
     _ranking(out, trace)
     _left_out(out, stats, trace)
@@ -115,8 +116,10 @@ def _confidence(one: Json) -> Json:
     return cast("Json", one.get("confidence") or {})
 
 
-def _understood(out: Console, trace: Json) -> None:
-    searched, known = trace.get("searched", {}), dict(trace.get("understood", {}))
+def _understood(out: Console, stats: BundleStats, trace: Json) -> None:
+    has_searched = stats.sources != {}  # a greeting has no source: what would have been searched for says nothing
+    searched: Json = trace.get("searched", {}) if has_searched else {}
+    known = dict(trace.get("understood", {}))
     time = known.pop("time", {})
     by_meaning = _without_people(searched.get("by_meaning"), known.get("people"))
     rows = (
@@ -124,8 +127,10 @@ def _understood(out: Console, trace: Json) -> None:
     )
     if searched.get("named_speaker"):
         rows.append(("names", searched["named_speaker"]))
-    rows += [("time", _interval(one)) for one in time.get("intervals", ())]
-    if not time.get("intervals"):
+    intervals: Sequence[Json] = time.get("intervals", ()) if has_searched else ()
+    zone = str(trace.get("zone") or "UTC")
+    rows += [("time", _interval(one, zone)) for one in intervals]
+    if has_searched and not intervals:
         rows.append(("time", "none named"))
     asks_for = [*(["time"] if time.get("asks_when") else []), *(known.pop("asks_for", None) or ())]
     if asks_for:
@@ -154,6 +159,11 @@ def _said_by(said: Json | None) -> Iterator[tuple[str, str]]:
         return
     then = ", in the time asked about" if said.get("then") else ""
     yield "said by", f"only what was said by {by}, or what others report of it{then}"
+    if said["speakers"]:
+        yield (
+            "ranks",
+            f"by words and by meaning what {by} said is ranked by itself, what others said among everything",
+        )
     if not about:
         return
     if not said["speakers"]:
@@ -161,7 +171,10 @@ def _said_by(said: Json | None) -> Iterator[tuple[str, str]]:
     elif then:
         yield "about", f"{about}: it decides the order and leaves nothing out"
     else:
-        yield "about", f"{about}: it decides the order; nothing is handed over where nothing said is about it"
+        yield (
+            "about",
+            f"{about}: it decides the order; other words may follow, but nothing comes where none are about it",
+        )
 
 
 def _without_people(by_meaning: str | None, people: Sequence[str] | None) -> str | None:
@@ -197,13 +210,21 @@ def _plain(value: object) -> str:
     return visible(value)
 
 
-def _interval(one: Json) -> str:
-    start, end = (_moment(one[name]) if one[name] else "any time" for name in ("from", "until"))
-    return f'"{one.get("words", "")}": {start} up to {end} ({one["kind"]})'
+def _interval(one: Json, zone: str) -> str:
+    """From when to when in the question's zone, which is named; a kept one that is none here is UTC."""
+    try:
+        clock = time_zone(zone)
+    except ValueError:
+        clock, zone = UTC, "UTC"
+    start, end = (_moment(one[name], clock) if one[name] else "any time" for name in ("from", "until"))
+    return f'"{one.get("words", "")}": {start} up to {end}, {visible(zone)} ({one["kind"]})'
 
 
-def _moment(iso: str) -> str:
-    moment = datetime.fromisoformat(iso).astimezone(UTC)
+def _moment(iso: str, clock: tzinfo) -> str:
+    try:
+        moment = datetime.fromisoformat(iso).astimezone(clock)
+    except OverflowError:  # at the end of the calendar
+        moment = datetime.fromisoformat(iso)
     is_midnight = (moment.hour, moment.minute, moment.second) == (0, 0, 0)
     return f"{moment:%Y-%m-%d}" if is_midnight else f"{moment:%Y-%m-%d %H:%M}"
 
@@ -308,9 +329,12 @@ def _because(reason: str, other: str = "another") -> str:
 
 def _sources(out: Console, stats: BundleStats, trace: Json) -> None:
     _head(out, "Where it was searched")
+    if stats.sources == {}:
+        _lines(out, ["Nowhere."])
     rows: Sequence[Sequence[object]] = [
         (name, one.status, one.count, round(one.ms, 1), one.error) for name, one in (stats.sources or {}).items()
     ]
-    out.print(table(("source", "status", "hits", "ms", "error"), rows))
+    if rows or stats.sources is None:
+        out.print(table(("source", "status", "hits", "ms", "error"), rows))
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in trace.get("stage_ms", {}).items())
     _lines(out, [f"Stages, in ms: {stages}."])

@@ -168,8 +168,8 @@ def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
         "searched": {"by_meaning": "a", "by_words": "b", "named_speaker": "Ana"},
     }
     out = show(reply(candidate("m1"), trace=trace), 120)
-    assert '"lately": 2026-11-21 up to 2026-11-22 12:30 (relative)' in out
-    assert '"until today": any time up to 2026-11-22 (open)' in out
+    assert '"lately": 2026-11-21 up to 2026-11-22 12:30, UTC (relative)' in out
+    assert '"until today": any time up to 2026-11-22, UTC (open)' in out
     for words in (
         "names                Ana",
         "the first one",
@@ -208,6 +208,41 @@ def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
     out = show(withheld, 120)
     assert "Nothing is returned: the confidence of 0.300 is under …. 4 near misses were left out." in out
     assert "What was ranked best" in out
+
+
+@pytest.mark.parametrize(
+    ("zone", "told"),
+    [
+        ("Europe/Amsterdam", '"September": 2026-09-01 up to 2026-10-01, Europe/Amsterdam (period)'),
+        ("+02:00", '"September": 2026-09-01 up to 2026-10-01, +02:00 (period)'),
+        ("Nowhere/At", '"September": 2026-08-31 22:00 up to 2026-09-30 22:00, UTC (period)'),
+    ],
+)
+def test_times_are_told_in_the_zone_of_the_question(show: Show, zone: str, told: str):
+    interval = {
+        "from": "2026-08-31T22:00:00Z",
+        "until": "2026-09-30T22:00:00Z",
+        "kind": "period",
+        "words": "September",
+    }
+    out = show(reply(candidate("m1"), trace={"understood": {"time": {"intervals": [interval]}}, "zone": zone}), 120)
+    assert told in out
+
+
+def test_where_nothing_was_searched_no_search_is_told(show: Show):
+    interval = {"from": "2026-11-21T00:00:00Z", "until": None, "kind": "relative", "words": "today"}
+    for intervals in ([interval], []):
+        greeting = reply(
+            trace={"why": [], "understood": {"time": {"intervals": intervals}, "language": "english"}},
+            sources={},
+            no_answer={"reason": "it is a greeting and asks nothing", "near_misses": 0},
+        )
+        out = show(greeting)
+        assert "it is a greeting" in out
+        assert "english" in out
+        assert "searched by" not in out
+        assert not re.search(r"^ *time\b", out, re.MULTILINE)
+        assert "hits" not in out
 
 
 def test_class_people_and_entities_are_told_in_words(show: Show):
@@ -269,7 +304,14 @@ def test_a_trace_of_another_version_is_no_crash(show: Show):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"speakers": ["Odd Berg"]}, "it decides the order; nothing is handed over where nothing said is about it"),
+        (
+            {"speakers": ["Odd Berg"]},
+            "it decides the order; other words may follow, but nothing comes where none are about it",
+        ),
+        (
+            {"speakers": ["Odd Berg"]},
+            "what Odd Berg said is ranked by itself, what others said among everything",
+        ),
         ({"speakers": ["Odd Berg"], "then": True}, "the kiln: it decides the order and leaves nothing out"),
         ({}, "the kiln: a memory must have a word of it, as nobody of that name speaks"),
         ({"only": False}, "what was said by Odd first; others may answer, too"),
