@@ -11,6 +11,8 @@ TOLD: Final = "told"
 """The payload's list of told times: objects with `since` and `until`, and `weekday` if it comes every week."""
 TOLD_FIELDS: Final = ("told[].since", "told[].until")
 """The fields of them that are indexed as numbers."""
+TOLD_WEEKDAY: Final = "told[].weekday"
+"""The field of them that is indexed as an integer."""
 _DAY_S: Final = 86_400
 _EVERY_DAY: Final = (0, 1, 2, 3, 4, 5, 6)
 

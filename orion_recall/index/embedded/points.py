@@ -20,10 +20,15 @@ from orion_recall.models.token_space import Tokens
 from orion_recall.values import Scope
 
 
-def scope_filter(scope: Scope, *, titles: Sequence[str] = (), with_passages: bool = False) -> qe.Filter:
+def scope_filter(
+    scope: Scope, *, titles: Sequence[str] = (), with_passages: bool = False, told_roughly: bool = False
+) -> qe.Filter:
     """The scope, and one of the titles if any are given, as conditions that must all hold.
 
-    Further passages of memories are in the scope only `with_passages`."""
+    Further passages of memories are in the scope only `with_passages`. With `told_roughly` a memory is let through,
+    too, of which one told time begins early enough and another one ends late enough: the engine has indexes for
+    that, and would read the payload of every memory to see whether they are one.
+    """
     conditions: list[qe.ConditionType] = [
         _of_tenant(scope.tenant) if with_passages else _is("tenant", scope.tenant)
     ]
@@ -40,20 +45,30 @@ def scope_filter(scope: Scope, *, titles: Sequence[str] = (), with_passages: boo
     if scope.since is not None or scope.until is not None:
         conditions.append(qe.FieldCondition("ts", range=qe.RangeFloat(gte=scope.since, lt=scope.until)))
     if scope.told:
-        conditions.append(qe.Filter(should=[_told(one) for one in told_conditions(scope.told)]))
+        told = _told_roughly if told_roughly else _told
+        conditions.append(qe.Filter(should=[told(one) for one in told_conditions(scope.told)]))
     return qe.Filter(must=conditions)
 
 
 def _told(one: ToldCondition) -> qe.NestedCondition:
     """A told time for which the condition holds."""
+    return qe.NestedCondition(TOLD, qe.Filter(must=_of_told_time(one, "")))
+
+
+def _told_roughly(one: ToldCondition) -> qe.Filter:
+    """Told times for which the parts of the condition hold, each of any of them."""
+    return qe.Filter(must=_of_told_time(one, f"{TOLD}[]."))
+
+
+def _of_told_time(one: ToldCondition, prefix: str) -> list[qe.ConditionType]:
     conditions: list[qe.ConditionType] = []
     if one.before is not None:
-        conditions.append(qe.FieldCondition("since", range=qe.RangeFloat(lt=one.before)))
+        conditions.append(qe.FieldCondition(f"{prefix}since", range=qe.RangeFloat(lt=one.before)))
     if one.after is not None:
-        conditions.append(qe.FieldCondition("until", range=qe.RangeFloat(gt=one.after)))
+        conditions.append(qe.FieldCondition(f"{prefix}until", range=qe.RangeFloat(gt=one.after)))
     if one.weekdays:
-        conditions.append(qe.FieldCondition("weekday", match=qe.MatchAny(list(one.weekdays))))
-    return qe.NestedCondition(TOLD, qe.Filter(must=conditions))
+        conditions.append(qe.FieldCondition(f"{prefix}weekday", match=qe.MatchAny(list(one.weekdays))))
+    return conditions
 
 
 def token_vectors(width: int) -> qe.EdgeVectorParams:
@@ -80,14 +95,17 @@ def dense_request(
     *,
     with_passages: bool = False,
 ) -> qe.QueryRequest:
-    """Memories nearest by cosine, `with_passages` further passages as well, looked for as `graph_search` says."""
-    wanted = scope_filter(scope, with_passages=with_passages)
+    """Memories nearest by cosine, `with_passages` further passages as well, looked for as `graph_search` says.
+
+    Told times are compared roughly, and come with what is found."""
+    wanted = scope_filter(scope, with_passages=with_passages, told_roughly=True)
     return qe.QueryRequest(
         query=qe.Query.Nearest(list(vector), using="dense"),
         limit=limit,
         filter=wanted,
         params=params_of(shard, wanted, limit),
         score_threshold=min_score,
+        with_payload=_payload_of(scope),
     )
 
 
@@ -114,12 +132,21 @@ def further_passages_request(keys: Sequence[int], limit: int, offset: int | None
 def sparse_batch(
     terms: SparseTerms, scope: Scope, limit: int, using: Sequence[str], with_idf: Sequence[SparseTerms] | None
 ) -> qe.QueryBatchRequest:
-    """Memories by BM25, one request for each sparse vector of `using`; `with_idf` as for `entity_request`."""
-    conditions, (vectors, counted) = scope_filter(scope), _counted(terms, scope.tenant, with_idf, len(using))
+    """Memories by BM25, one request for each sparse vector of `using`; `with_idf` as for `entity_request`.
+
+    Told times are compared roughly, and come with what is found."""
+    conditions, (vectors, counted) = (
+        scope_filter(scope, told_roughly=True),
+        _counted(terms, scope.tenant, with_idf, len(using)),
+    )
     return qe.QueryBatchRequest(
         [
             qe.QueryRequest(
-                query=qe.Query.Nearest(vector, using=name), limit=limit, filter=conditions, params=counted
+                query=qe.Query.Nearest(vector, using=name),
+                limit=limit,
+                filter=conditions,
+                params=counted,
+                with_payload=_payload_of(scope),
             )
             for vector, name in zip(vectors, using, strict=True)
         ]
@@ -212,6 +239,11 @@ def _counted(
     if with_idf is not None:
         return [_sparse(each) for each in with_idf], NO_POINTS
     return [_sparse(terms)] * count, qe.SearchParams(idf=qe.IdfParams(scope_filter(Scope(tenant=tenant))))
+
+
+def _payload_of(scope: Scope) -> list[str] | bool:
+    """What is read of each memory that a search finds."""
+    return [TOLD] if scope.told else False
 
 
 def _of_tenant(tenant: str) -> qe.FieldCondition:

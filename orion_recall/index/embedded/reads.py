@@ -30,9 +30,11 @@ from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.passages import OF, MemorySearch, compared_for, nearest, points_of
 from orion_recall.index.points import memory_view, names_of, timed_keys
 from orion_recall.index.speakers import speaker_scope
+from orion_recall.index.told import TOLD, told_times_of
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
+from orion_recall.scoring.told_overlap import tells_of
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey
 from orion_recall.values import MemoryView, Scope
@@ -92,15 +94,20 @@ class EdgeReads:
 
             def among_passages(most: int) -> Awaitable[list[tuple[int, float]]]:
                 return self._nearest(
-                    lambda shard: dense_request(shard, vector, scope, most, min_score, with_passages=True)
+                    lambda shard: dense_request(shard, vector, scope, most, min_score, with_passages=True), scope
                 )
 
             return await self._search.best(limit, among_passages, self._memories_of)
-        return await self._nearest(lambda shard: dense_request(shard, vector, scope, limit, min_score))
+        most = _most(scope, limit)
+        found = await self._nearest(lambda shard: dense_request(shard, vector, scope, most, min_score), scope)
+        return found[:limit]
 
-    async def _nearest(self, request: Callable[[qe.EdgeShard], qe.QueryRequest]) -> list[tuple[int, float]]:
+    async def _nearest(
+        self, request: Callable[[qe.EdgeShard], qe.QueryRequest], scope: Scope | None = None
+    ) -> list[tuple[int, float]]:
+        """Ids and scores; with a scope of those whose told times are in it."""
         shard = self._live.checked()
-        return await self._readers.run(lambda: _scores(shard.query(request(shard))))
+        return await self._readers.run(lambda: _scores(_told_in(shard.query(request(shard)), scope)))
 
     async def _memories_of(self, passages: Sequence[int]) -> Mapping[int, int]:
         """The memories of passages, by their keys."""
@@ -134,8 +141,8 @@ class EdgeReads:
 
         def found() -> list[list[tuple[int, float]]]:
             with_idf = frequencies.weighted(shard, scope.tenant, terms, using)
-            lists = shard.query_batch(sparse_batch(terms, scope, limit, using, with_idf))
-            return [[hit for hit in _scores(points) if hit[1] > 0] for points in lists]
+            lists = shard.query_batch(sparse_batch(terms, scope, _most(scope, limit), using, with_idf))
+            return [[hit for hit in _scores(_told_in(points, scope)[:limit]) if hit[1] > 0] for points in lists]
 
         return await self._readers.run(found)
 
@@ -266,6 +273,18 @@ class EdgeReads:
         shard = self._live.checked()
         self._live.refuse_another_model()
         return await self._readers.run(lambda: read_vectors(shard, keys))
+
+
+def _most(scope: Scope, limit: int) -> int:
+    """How many are asked for: told times are compared roughly first, and some memories are left out then."""
+    return limit + limit // 4 if scope.told else limit
+
+
+def _told_in(points: Sequence[qe.ScoredPoint], scope: Scope | None) -> Sequence[qe.ScoredPoint]:
+    """The points of which one told time overlaps one of the scope's intervals; all where it has none."""
+    if scope is None or not scope.told:
+        return points
+    return [one for one in points if tells_of(told_times_of((one.payload or {}).get(TOLD) or ()), scope.told)]
 
 
 def _scores(points: Sequence[qe.ScoredPoint]) -> list[tuple[int, float]]:

@@ -32,7 +32,7 @@ from orion_recall.index.engine_threads import translated
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS, TOKENS
 from orion_recall.index.record_identity import refuse_another
-from orion_recall.index.told import TOLD_FIELDS
+from orion_recall.index.told import TOLD_FIELDS, TOLD_WEEKDAY
 from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder
@@ -331,7 +331,7 @@ def _add_field_indexes(shard: qe.EdgeShard) -> None:
     )
     wanted = {
         **dict.fromkeys(KEYWORD_FIELDS, keyword),
-        **dict.fromkeys(NUMBER_FIELDS, number),
+        **dict.fromkeys((*NUMBER_FIELDS, TOLD_WEEKDAY), number),
         **dict.fromkeys(("ts", *TOLD_FIELDS), floating),
     }
     there = shard.info().payload_schema
