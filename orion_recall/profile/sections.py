@@ -200,8 +200,9 @@ class Succession(BaseModel):
 
     outdated: Literal["mark", "drop", "keep"] = Field(
         default="mark",
-        description="A memory with a successor, in a question about now: `mark` puts it after its successor and "
-        "says until when it held, `drop` leaves it out where its successor is shown, `keep` uses no successions.",
+        description="A memory with a successor: `mark` says until when it held and, in a question about now, puts "
+        "it after its successor; `drop` leaves it out of one about now where its successor is shown; `keep` uses "
+        "no successions.",
     )
     min_confidence: Share = Field(
         default=0.5,

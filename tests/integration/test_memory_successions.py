@@ -192,6 +192,12 @@ async def test_a_question_about_now_gets_the_successor_first_and_the_older_one_i
     assert "(until 2026-09-24 or earlier)" in line
 
 
+async def test_a_question_about_no_tense_gets_the_older_one_marked_too(world: World) -> None:
+    recalled = await world.ask("What did Lin say about the dentist?")
+    line = next(item.line for item in recalled.selection.items if item.scored.memory.id == "dentist")
+    assert "(until 2026-09-24 or earlier)" in line
+
+
 async def test_a_profile_drops_what_is_outdated_or_keeps_it_as_it_was(world: World) -> None:
     dropped = await world.ask("Who is my dentist?", outdated="drop")
     assert "dentist" not in [item.scored.memory.id for item in dropped.selection.items]

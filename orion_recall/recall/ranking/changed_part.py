@@ -77,7 +77,7 @@ class _Elements:
                 self._of_stems.setdefault(stem_of, []).append(place)
             for family in one.families:
                 self._of_families.setdefault(family, []).append(place)
-        self._stems, self._families = frozenset(self._of_stems), frozenset(self._of_families)
+        self.stems, self._families = frozenset(self._of_stems), frozenset(self._of_families)
         self._of_kinds = [(place, one.kinds) for place, one in enumerate(each) if one.kinds]
 
     def of_stems(self, stems: Iterable[str]) -> set[int]:
@@ -87,7 +87,7 @@ class _Elements:
     def compared(self, reading: MemoryReading) -> _Compared:
         """What a memory has of the elements, as `Element.is_in` says for each."""
         said = reading.whole
-        stems = self._stems & said.stems
+        stems = self.stems & said.stems
         found = self.of_stems(stems) if stems else set[int]()
         for family in self._families & said.families:
             found.update(self._of_families[family])
@@ -152,17 +152,20 @@ class AskedChanges:
 
     def _share(self, older: _Compared, newer: _Compared) -> float:
         old, new = older.reading, newer.reading
-        if new.whole.hands_over and not self.asks_person:
+        # Who says the newer one and is named in the question tells of himself there: "I stop, Ana gets my desk".
+        teller = self._elements.stems & new.speaker
+        if new.whole.hands_over and not self.asks_person and not teller:
             return 0.0
         if self._asks_wishes and old.whole.is_wish and not new.whole.is_wish:
             return 0.0  # what came of it is not what was wished
         # Whom both are about tells nothing, as long as the question asks for something of him.
-        about = [one for one in newer.stems if one in _KIN or one in old.names]
+        about = teller.union(one for one in newer.stems if one in _KIN or one in old.names)
         found = (older.found - self._elements.of_stems(about) if about else older.found) or older.found
         if not found:
             # A question that has none ("where are we going in August?") asks for the one thing that a text tells.
             return 1.0 if not self._elements.each and old.tells_one_thing else _UNKNOWN
-        missing = [self._elements.each[place] for place in found - newer.found]
+        there = newer.found | self._elements.of_stems(teller)
+        missing = [self._elements.each[place] for place in found - there]
         share = 1.0 - _untouched(missing, old, new) / self._elements.weight(found) if missing else 1.0
         return max(0.0, min(1.0, (share - _LEAST) / (_ENOUGH - _LEAST)))
 

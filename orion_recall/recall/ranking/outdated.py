@@ -28,6 +28,8 @@ _OTHER_TIMES = re.compile(
 )
 """Words by which a change may have been before the day on which it is told."""
 _OF_VALUES: frozenset[str] = frozenset(("shift", "amount"))
+_OF_PLANS: frozenset[str] = frozenset(("shift", "end"))
+_IN_PLACE: frozenset[str] = frozenset(("change", "switch"))
 
 
 def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float) -> tuple[SuccessionLink, ...]:
@@ -38,6 +40,23 @@ def links_in_force(links: Iterable[SuccessionLink], *, now: float, least: float)
 def cues_of(link: SuccessionLink) -> frozenset[str]:
     """The cues of change that a link was recognised by: those before the colon of its reason."""
     return frozenset(link.reason.partition(":")[0].split("/")) - {"weak", "present"}
+
+
+def changes_plan(older: MemoryView, link: SuccessionLink) -> bool:
+    """Whether the newer memory moves or cancels, before it is over, what the older one told for a time to come."""
+    return bool(cues_of(link) & _OF_PLANS or _tells_another_time(link)) and _tells_ahead(older, link.at)
+
+
+def _tells_another_time(link: SuccessionLink) -> bool:
+    """Whether it was recognised by a time in place of another: "flights changed to 1 April"."""
+    others = other_values(link.reason)
+    return bool(others) and others <= _TIMES and bool(cues := cues_of(link)) and cues <= _IN_PLACE
+
+
+def _tells_ahead(older: MemoryView, at: float) -> bool:
+    """Whether it tells a time that was to come when it was said, and was not over at that time."""
+    said = older.ts
+    return said is not None and any(not one.weekly and one.since > said and one.until > at for one in older.told)
 
 
 def share_changed(
@@ -117,7 +136,7 @@ def _ended(older: MemoryView, newer: MemoryView, link: SuccessionLink, now: floa
     start = told_start(newer.text, link.at)
     if start is not None and (older.ts is None or start > older.ts):
         return Outdated(start, link, newer)
-    if "shift" in cues_of(link):
+    if "shift" in cues_of(link) or (_tells_another_time(link) and _tells_ahead(older, link.at)):
         return Outdated(link.at, link, newer)  # the time before is not meant any more
     once = [one for one in newer.told if not one.weekly]
     last = max((one.until for one in once if one.since > link.at), default=None)

@@ -2,7 +2,8 @@
 
 For a question about now the newer one takes the older one's score where that is higher, in proportion to the
 confidence, if it changes what the question asks about; for a question about before, what belongs together is put in
-the order of time.
+the order of time. For any other ("when was", "did we go") the newer one does so only where it moves or cancels what
+the older one told for a time to come. In all of them the older one is marked.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
 from orion_recall.recall.ranking.newer import MOST_STATED, Lift, newer_alike, speaks_less_of
-from orion_recall.recall.ranking.outdated import cues_of, links_in_force, marked, share_changed
+from orion_recall.recall.ranking.outdated import changes_plan, cues_of, links_in_force, marked, share_changed
 from orion_recall.recall.ranking.score import combine, in_order
 from orion_recall.scoring.candidates import Candidate, NewerThan, ScoredCandidate
 from orion_recall.values import MemoryView, SuccessionLink, Tense
@@ -34,9 +35,10 @@ _ENDS: frozenset[str] = frozenset(("end",))
 
 
 def missing(
-    kept: Sequence[tuple[Candidate, MemoryView]], tense: Tense, *, now: float, least: float
+    kept: Sequence[tuple[Candidate, MemoryView]], tense: Tense | None, *, now: float, least: float
 ) -> dict[int, Candidate]:
-    """The candidates for memories that succeed found ones, or precede them, and were not found; by key.
+    """The candidates for memories that succeed found ones and were not found, by key; with those that precede them
+    for a question about before.
 
     They are found through the best of those that name them, and have nothing else.
     """
@@ -48,7 +50,7 @@ def missing(
     linked = [*best, *(one for one in kept[MOST_SUCCEEDED:] if not one[0].fused)]
     known = {candidate.key for candidate, _ in kept}
     for candidate, memory in linked:
-        links = memory.succeeded_by if tense == "now" else (*memory.succeeded_by, *memory.succeeds)
+        links = (*memory.succeeded_by, *memory.succeeds) if tense == "before" else memory.succeeded_by
         for link in links:
             if link.key not in known and link.confidence >= least and link.at <= now:
                 if len(found) == MOST_FETCHED:
@@ -72,16 +74,17 @@ def with_successions(
     `asked` is the question's text: for now a succession counts as far as it changes what that asks about.
     `wants_all`: it asks for a list or a calendar, where nothing is preferred for being newer.
     """
-    if tense is None or settings.outdated == "keep":
+    if settings.outdated == "keep":
         return list(scored)
     by_key = {item.candidate.key: item for item in scored}
     if tense == "before":
         by_key = _in_time_order(by_key, settings, now)
         return marked(in_order(by_key.values()), by_key, settings, now, AskedChanges(""))
     asking = AskedChanges("" if wants_all else asked)  # in a list whatever has changed
-    lifts = newer_alike(scored, asking, now=now) if asking.asked else {}
+    is_now = tense == "now"
+    lifts = newer_alike(scored, asking, now=now) if is_now and asking.asked else {}
     lifted = {key: lift.score for key, lift in lifts.items()}
-    halved = _with_moved_times(by_key, settings, now) if wants_all else {}
+    halved = _with_moved_times(by_key, settings, now) if is_now and wants_all else {}
     linked = [item for item in scored[:MOST_SUCCEEDED] if item.memory.succeeded_by]
     if not linked and not lifted and not halved:
         return list(scored)
@@ -92,8 +95,10 @@ def with_successions(
         now=now,
         asking=asking,
         timed=halved.keys(),
+        only_plans=not is_now,
     )
-    changed = {*lifted, *taking.run(linked)}
+    # A list of what has happened has no order of now.
+    changed = {*lifted, *(taking.run(linked) if is_now or not wants_all else ())}
     # Only then those of another time, so that what tells none of its own has taken the place of what it moved.
     by_key |= {
         key: moved(by_key[key], taking.scores[key], _reason(taking.scores[key], lifts.get(key))) for key in changed
@@ -107,7 +112,8 @@ class _TakingOver:
     """Newer memories take the scores of those that they succeed.
 
     A memory is moved by many links: only its score in `scores` is followed, once it has changed. What is in
-    `timed` gives nothing to a memory that tells a time of its own.
+    `timed` gives nothing to a memory that tells a time of its own. With `only_plans` none but what was moved or
+    cancelled before it was to be gives its score.
     """
 
     by_key: Mapping[int, ScoredCandidate]
@@ -116,6 +122,7 @@ class _TakingOver:
     now: float
     asking: AskedChanges
     timed: Collection[int]
+    only_plans: bool
 
     def _score(self, key: int) -> float:
         """The memory's score as it is by now."""
@@ -145,6 +152,8 @@ class _TakingOver:
         if newer is None or link.at > self.now or self._score(link.key) > self._score(key):
             return None
         if key in self.timed and newer.memory.told:
+            return None
+        if self.only_plans and not changes_plan(older.memory, link):
             return None
         if link.by == "rule" and len(older.memory.text) + len(newer.memory.text) > 2 * MOST_STATED:
             return None

@@ -151,8 +151,16 @@ def _succession(
 ) -> list[str]:
     """What it is taken as replaced by, and what it is taken as replacing, the surest; a likeness alone where it
     `has_moved` the memory.
+
+    Where it is not marked as outdated, for this question or not yet, what is newer is named all the same.
     """
-    told = [] if item.outdated is None else [_outdated(item.outdated, now, may_name)]
+    later = [one for one in item.memory.succeeded_by if one.at <= now and _is_sure(one) and may_name(one.key)]
+    told: list[str] = []
+    if item.outdated is not None:
+        told.append(_outdated(item.outdated, now, may_name))
+    elif (newer := max(later, key=_confidence, default=None)) is not None:
+        taken = "marked as replacing it" if newer.by == "hand" else "taken as newer about the same thing"
+        told.append(f"{one_line(newer.id)} is {taken} ({_why(newer)})")
     links = [one for one in item.memory.succeeds if may_name(one.key)]
     than = item.newer_than
     if has_moved and than is not None and may_name(than.key) and not any(_is_sure(one) for one in links):

@@ -25,11 +25,11 @@ async def with_successors(
     visible: Callable[[Sequence[Candidate], Memories], Pairs],
     timeout_s: float,
 ) -> tuple[Pairs, Memories]:
-    """The candidates and memories with those that succeed them, or precede them where the question asks for that.
+    """The candidates and memories with those that succeed them, and precede them where it asks about before.
 
     `visible` keeps those of the scope.
     """
-    if question.tense is None or settings.outdated == "keep":
+    if settings.outdated == "keep":
         return kept, memories
     for _ in range(ROUNDS):
         further = missing(kept, question.tense, now=question.now, least=settings.min_confidence)

@@ -143,6 +143,22 @@ def test_a_time_that_is_moved_is_not_meant_any_more():
     assert until(old, newer) == "2026-12-01"
 
 
+@pytest.mark.parametrize(
+    ("reason", "ends"),
+    [
+        ('change/switch: it says "changed to"; both say "fly"; another date, month', "2026-12-01"),
+        # Another value is new from a day to come on: until then the older one holds.
+        ('change/switch: it says "changed to"; both say "fly"; another name', None),
+    ],
+)
+def test_a_time_in_place_of_another_ends_the_plan(reason: str, ends: str | None):
+    old = item("old", "We fly on 22 December.", day(5, 4), link("new", day(12, 1), reason=reason))
+    old = replace(old, memory=old.memory._replace(told=(ToldTime(day(12, 22), day(12, 23), False),)))
+    new = item("new", "It is moved to Easter. Flights changed to 30 December.", day(12, 1))
+    new = replace(new, memory=new.memory._replace(told=(ToldTime(day(12, 30), day(12, 31), False),)))
+    assert until(old, new) == ends
+
+
 def test_what_tells_its_own_end_has_no_mark():
     older = "The ferry is 11 crowns from now until Christmas."
     assert told_by("The ferry is 14 crowns from January.", day(12, 1), older=older) is None

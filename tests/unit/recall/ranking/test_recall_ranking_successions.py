@@ -10,7 +10,7 @@ from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.outdated import outdated
 from orion_recall.recall.ranking.successions import missing, with_successions
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.values import SuccessionLink
+from orion_recall.values import SuccessionLink, Tense, ToldTime
 from tests.samples.recall_fakes import NOW, key, view
 
 MARK = Succession()
@@ -97,9 +97,51 @@ def test_with_little_confidence_the_newer_comes_nearer_and_does_not_pass() -> No
     assert found[0].outdated is None
 
 
-def test_without_a_tense_or_with_keep_nothing_changes() -> None:
+def test_without_a_tense_the_order_stays_and_the_older_is_marked() -> None:
     pair = [item("old", 0.8, by="new"), item("new", 0.1, day=1)]
-    assert with_successions(pair, None, MARK, now=NOW) == pair
+    for wants_all in (False, True):
+        found = with_successions(pair, None, MARK, now=NOW, wants_all=wants_all)
+        assert [(one.memory.id, one.score) for one in found] == [("old", 0.8), ("new", 0.1)]
+        assert [one.outdated is not None for one in found] == [True, False]
+
+
+DAY = 86_400.0
+RECITAL = 'shift: it says "moved"; both say "recital"; another date'
+OFF = 'end: it says "is off"; both say "fair"'
+FLIGHTS = 'change/switch: it says "changed to"; both say "flights"; another date, month'
+
+
+@pytest.mark.parametrize(
+    ("reason", "ahead", "weekly", "first"),
+    [
+        (RECITAL, 5.0, False, "new"),
+        (OFF, 5.0, False, "new"),
+        (FLIGHTS, 5.0, False, "new"),
+        # It was over before it could be moved, it had begun when it was told, or it is a regular time.
+        (RECITAL, 1.0, False, "old"),
+        (RECITAL, -1.0, False, "old"),
+        (RECITAL, 5.0, True, "old"),
+        # What changed is another thing than a time that was to come.
+        ('value: both say "fair"; another date', 5.0, False, "old"),
+        ('change/switch: both say "fair"; another name', 5.0, False, "old"),
+    ],
+)
+def test_what_moves_or_cancels_a_plan_answers_what_became_of_it(
+    reason: str, ahead: float, weekly: bool, first: str
+) -> None:
+    old, new = item("old", 0.8, by="new"), item("new", 0.3, day=2)
+    said = old.memory.ts or 0.0
+    (link,) = old.memory.succeeded_by
+    told = ToldTime(said + ahead * DAY, said + ahead * DAY + DAY / 2, weekly)
+    old.memory = old.memory._replace(
+        told=(told,), succeeded_by=(link._replace(reason=reason, at=new.memory.ts or 0.0),)
+    )
+    assert with_successions([old, new], None, MARK, now=NOW)[0].memory.id == first
+    assert with_successions([old, new], None, MARK, now=NOW, wants_all=True)[0].memory.id == "old"
+
+
+def test_with_keep_nothing_changes() -> None:
+    pair = [item("old", 0.8, by="new"), item("new", 0.1, day=1)]
     assert with_successions(pair, "now", MARK.model_copy(update={"outdated": "keep"}), now=NOW) == pair
 
 
@@ -111,7 +153,9 @@ def test_the_outdated_are_those_that_are_marked() -> None:
 
 def test_a_successor_that_was_not_found_is_fetched() -> None:
     old = item("old", 0.8, by="new")
-    assert set(missing([(old.candidate, old.memory)], "now", now=NOW, least=0.5)) == {key("new")}
+    every: tuple[Tense | None, ...] = "now", "before", None
+    for tense in every:
+        assert set(missing([(old.candidate, old.memory)], tense, now=NOW, least=0.5)) == {key("new")}
     assert missing([(old.candidate, old.memory)], "now", now=NOW, least=0.95) == {}
     assert missing([(old.candidate, old.memory)], "now", now=NOW - 2e6, least=0.5) == {}
 
@@ -125,6 +169,22 @@ def test_a_succession_that_changes_something_else_does_not_count() -> None:
     assert found[0].outdated is None
     asked = "On which days does Lena have her lesson?"
     assert order(with_successions([old, new], "now", MARK, now=NOW, asked=asked)) == ["new", "old"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_marked"),
+    [
+        ("Where does Mark Hale work now?", True),
+        ("Where does Ana Lund work now?", False),
+        ("Who is at the mill?", True),
+    ],
+)
+def test_who_says_that_he_hands_over_is_who_the_question_is_about(asked: str, is_marked: bool) -> None:
+    old, new = item("old", 0.8, by="new"), item("new", 0.3, day=1)
+    old.memory = old.memory._replace(text="Mark Hale works at the mill. Ana Lund works at the dairy.")
+    new.memory = new.memory._replace(text="I stop at the mill, Ida Berg gets my desk.", speaker="Mark Hale")
+    found = with_successions([old, new], "now", MARK, now=NOW, asked=asked)
+    assert any(one.outdated is not None for one in found) is is_marked
 
 
 def test_what_another_says_does_not_take_the_place_of_the_named_speakers_words() -> None:

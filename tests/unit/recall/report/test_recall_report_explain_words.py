@@ -135,6 +135,21 @@ def test_the_sentence_names_the_successor_that_the_mark_is_of(by: str):
     assert told.count("taken as replaced") == 1
 
 
+def test_what_is_newer_is_named_where_nothing_is_marked():
+    link = SuccessionLink(key=5, id="m5", confidence=0.9, at=NOW - 9e5, by="rule", reason='end: it says "stop"')
+    told = 'm5 is taken as newer about the same thing (confidence 0.90, it says "stop"; read as: something is over)'
+    assert told in why(item("m1", {"fusion": 0.5}, succeeded_by=(link,)))[0]
+    by_hand = link._replace(by="hand", reason="")
+    assert (
+        "m5 is marked as replacing it (confidence 0.90, a person said so)"
+        in why(item("m1", {"fusion": 0.5}, succeeded_by=(by_hand,)))[0]
+    )
+    for unsaid in (link._replace(confidence=0.4), link._replace(at=NOW + 1.0)):
+        assert "m5" not in why(item("m1", {"fusion": 0.5}, succeeded_by=(unsaid,)))[0]
+    hidden = why(item("m1", {"fusion": 0.5}, succeeded_by=(link,)), may_name=lambda key: key != 5)[0]
+    assert "m5" not in hidden
+
+
 def test_a_beginning_that_was_told_is_said():
     assert "taken as replaced from 2026-02-27 on by m5, said later about the same thing" in outdated(
         NOW - 2.5 * 86_400
