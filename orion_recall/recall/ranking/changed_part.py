@@ -194,8 +194,8 @@ def _read(folded: str) -> Iterator[Element]:
 def shows_changed(older: MemoryView, newer: MemoryView, shown: str) -> bool:
     """Whether a part of the older memory, as it is shown, has what the newer one changes.
 
-    True where it cannot be told. Of a clause that changes the part has most words, or the value that changes; where
-    none does, a word that the newer memory has as well, and no clause that stays.
+    True where it cannot be told. Of a clause that changes the part has the value that changes; where no value does,
+    most words, or a word that the newer memory has as well, and no clause that stays.
     """
     old, new = reading_of(older), reading_of(newer)
     changed, sure = _changed(old, new)
@@ -214,11 +214,14 @@ def _same_values(clause: Said, new: Said) -> bool:
 
 
 def _shows(shown: Said, clause: Said, new: Said, elsewhere: frozenset[str]) -> bool:
+    kinds = clause.kinds & new.kinds
+    if any(clause.values[kind] - new.values[kind] for kind in kinds):  # the value is what changes, not who or where
+        return any((clause.values[kind] - new.values[kind]) & shown.values.get(kind, frozenset()) for kind in kinds)
     found = clause.stems & shown.stems
     if len(found) >= _MOSTLY * len(clause.stems):
         return True
-    if kinds := clause.kinds & new.kinds:
-        return any((clause.values[kind] - new.values[kind]) & shown.values.get(kind, frozenset()) for kind in kinds)
+    if kinds:
+        return False
     return bool(found & new.stems - elsewhere)
 
 

@@ -173,6 +173,8 @@ class _TakingOver:
         if link.confidence < self.settings.min_confidence:
             yield link.key, own + self.settings.likeness * link.confidence * (best - own)
             return
+        if changes_plan(older.memory, link):
+            changed = 1.0  # of what is not on then nothing else holds either
         # They meet between their scores, the nearer to the older one's the more confident. Of several successors
         # the one that fits the question best by itself is first.
         meeting = own + min(1.0, _LEAST_SHARE + link.confidence) * changed * (best - own)

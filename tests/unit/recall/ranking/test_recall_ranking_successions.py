@@ -140,6 +140,21 @@ def test_what_moves_or_cancels_a_plan_answers_what_became_of_it(
     assert with_successions([old, new], None, MARK, now=NOW, wants_all=True)[0].memory.id == "old"
 
 
+@pytest.mark.parametrize("tense", ["now", None])
+def test_what_cancels_a_plan_stands_first_though_it_repeats_little_of_what_is_asked(tense: Tense | None) -> None:
+    old, new = item("old", 0.8, by="new"), item("new", 0.3, day=2)
+    said = old.memory.ts or 0.0
+    (link,) = old.memory.succeeded_by
+    text = "Going to the piano fair in Hannover in two weeks, with Idris. Train, two nights."
+    link = link._replace(reason=OFF, at=new.memory.ts or 0.0)
+    told = ToldTime(said + 14 * DAY, said + 15 * DAY, False)
+    old.memory = old.memory._replace(text=text, entities=("Hannover", "Idris"), told=(told,), succeeded_by=(link,))
+    new.memory = new.memory._replace(text="Hannover is off. Idris a bit sad.", entities=("Hannover", "Idris"))
+    found = with_successions([old, new], tense, MARK, now=NOW, asked="Did we go to the fair in Hannover?")
+    assert order(found) == ["new", "old"]
+    assert found[1].outdated is not None
+
+
 def test_with_keep_nothing_changes() -> None:
     pair = [item("old", 0.8, by="new"), item("new", 0.1, day=1)]
     assert with_successions(pair, "now", MARK.model_copy(update={"outdated": "keep"}), now=NOW) == pair
