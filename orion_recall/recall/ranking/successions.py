@@ -43,7 +43,7 @@ def missing(
     They are found through the best of those that name them, and have nothing else.
     """
     found: dict[int, Candidate] = {}
-    if not any(memory.succeeded_by or memory.succeeds for _, memory in kept):
+    if not [True for _, memory in kept if memory.succeeded_by or memory.succeeds]:  # any() would be a call for each
         return found
     # Those that were fetched for others have no fused score: their chain goes on.
     best = sorted(kept, key=lambda one: one[0].fused, reverse=True)[:MOST_SUCCEEDED]  # they mostly are in order
@@ -74,7 +74,8 @@ def with_successions(
     `asked` is the question's text: for now a succession counts as far as it changes what that asks about.
     `wants_all`: it asks for a list or a calendar, where nothing is preferred for being newer.
     """
-    if settings.outdated == "keep":
+    linked = [item for item in scored[:MOST_SUCCEEDED] if item.memory.succeeded_by]
+    if settings.outdated == "keep" or (tense is None and not linked):
         return list(scored)
     by_key = {item.candidate.key: item for item in scored}
     if tense == "before":
@@ -85,7 +86,6 @@ def with_successions(
     lifts = newer_alike(scored, asking, now=now) if is_now and asking.asked else {}
     lifted = {key: lift.score for key, lift in lifts.items()}
     halved = _with_moved_times(by_key, settings, now) if is_now and wants_all else {}
-    linked = [item for item in scored[:MOST_SUCCEEDED] if item.memory.succeeded_by]
     if not linked and not lifted and not halved:
         return list(scored)
     taking = _TakingOver(
