@@ -85,7 +85,7 @@ class EngineThreads:
 
 
 class InThisThread:
-    """As `EngineThreads`, in the thread that asks: for a process that has nothing to do but to ask its engine."""
+    """Runs an engine's calls in the calling thread: `EngineThreads` for a process that only serves its engine."""
 
     def __init__(self, what: str) -> None:
         self._what = what

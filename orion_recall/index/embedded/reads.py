@@ -67,7 +67,7 @@ class EdgeReads:
         self._without_tokens: tuple[str | None, str | None] = None, None
 
     def _new_readers(self) -> EngineThreads | InThisThread:
-        """What searches and reads run in."""
+        """The threads in which searches and reads run."""
         return reading_threads()
 
     @property

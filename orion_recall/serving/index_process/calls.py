@@ -42,9 +42,9 @@ class CallQueue:
         self._number = 0
         self._answered = 0
 
-    async def read(self, target: Target, method: str, *arguments: Any, **options: Any) -> Any:
-        """What the method gives, or raises."""
-        waiting = self._waiting(target, method, arguments, options)
+    async def read(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """What the method of the index in use gives, or raises."""
+        waiting = self._waiting("live", method, arguments, options)
         self._reads.append(waiting)
         if not self._is_due:
             self._is_due = True

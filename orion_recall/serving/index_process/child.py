@@ -1,4 +1,4 @@
-"""The process of an index: opens it as its worker says, answers calls, and ends with its worker.
+"""The child process that holds a worker's embedded index: opens it, answers calls, and ends with the worker.
 
     python -m orion_recall.serving.index_process.child DESCRIPTOR        (of a socket to the worker)
 
@@ -48,7 +48,7 @@ log = logging.getLogger("orion_recall.sources")
 
 
 class _ServedIndex(EdgeIndex):
-    """The index without what its worker does itself: that keeps what it read last, and its speakers."""
+    """The embedded index without caches of memories: its worker keeps what it read last."""
 
     def __init__(self, settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> None:
         folder = settings.data_dir / "index"

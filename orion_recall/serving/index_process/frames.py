@@ -15,7 +15,7 @@ _LENGTH = Struct("<Q")
 
 
 class Frames(asyncio.Protocol):
-    """One end: `heard` is called with each object that comes, `lost` once when the other end is gone."""
+    """One end of the socket: `heard` is called with each object that comes, `lost` once the other end is gone."""
 
     def __init__(self, heard: Callable[[Any], None], lost: Callable[[], None]) -> None:
         self._heard, self._lost = heard, lost

@@ -39,7 +39,7 @@ Scored = list[tuple[int, float]]
 
 
 class _CopyOfProcess:
-    """What the index in use and a build have in common."""
+    """A copy that a child process holds: the index in use or a build."""
 
     kind = "index"
     shared = False
@@ -70,11 +70,14 @@ class _CopyOfProcess:
 
     async def check(self) -> None:
         """AnotherRecordsCopy when it was filled from another database."""
+        self._refuse_another()
+
+    def _refuse_another(self) -> None:
         refuse_another(f"the index in {self.folder}", self.database_identity, self._expected, advice=ADVICE)
 
 
 class BuildOfProcess(_CopyOfProcess):
-    """The complete build that waits to be swapped in."""
+    """A complete build of the index, held by the same process until it is swapped in."""
 
     def expect(self, identity: str) -> None:
         """The identity of the database that it must be a copy of."""
@@ -105,7 +108,7 @@ class BuildOfProcess(_CopyOfProcess):
 
 
 class IndexProcess(_CopyOfProcess):
-    """The index in use."""
+    """The embedded index in use, held by a child process."""
 
     def __init__(
         self, settings: Settings, embedder: Embedder, sparse: SparseEncoder, *, program: str = PROGRAM
@@ -275,11 +278,11 @@ class IndexProcess(_CopyOfProcess):
         self._speakers.note(changes or (), cast("frozenset[FormerSpeaker]", former))
 
     async def _read(self, method: str, *arguments: Any, **options: Any) -> Any:
-        self._check()
+        self._refuse_another()
         return await self._link.read(method, *arguments, **options)
 
     async def _call(self, method: str, *arguments: Any) -> Any:
-        await self.check()
+        self._refuse_another()
         return await self._link.call("live", method, *arguments)
 
     async def _fetched(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
@@ -304,4 +307,4 @@ class IndexProcess(_CopyOfProcess):
     def _check(self) -> None:
         """TransientSourceError while it cannot be asked, AnotherRecordsCopy when it is another database's."""
         self._link.check()
-        refuse_another(f"the index in {self.folder}", self.database_identity, self._expected, advice=ADVICE)
+        self._refuse_another()

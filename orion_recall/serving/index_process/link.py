@@ -104,7 +104,7 @@ class IndexLink:
     async def read(self, method: str, *arguments: Any, **options: Any) -> Any:
         """What a read of the index in use gives, or raises."""
         self.check()
-        return await self._calls.read("live", method, *arguments, **options)
+        return await self._calls.read(method, *arguments, **options)
 
     async def call(self, target: Target, method: str, *arguments: Any) -> Any:
         """What another method gives, or raises."""

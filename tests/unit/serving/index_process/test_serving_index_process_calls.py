@@ -40,7 +40,7 @@ async def sent() -> Sent:
 
 
 def reads(sent: Sent, *methods: str) -> list[asyncio.Task[Any]]:
-    return [asyncio.create_task(sent.queue.read("live", method)) for method in methods]
+    return [asyncio.create_task(sent.queue.read(method)) for method in methods]
 
 
 async def turns() -> None:
@@ -77,8 +77,8 @@ async def test_what_takes_long_is_sent_at_once_beside_the_reads(sent: Sent):
 async def test_a_read_that_nobody_waits_for_is_not_sent_and_is_excused_if_others_were_answered(sent: Sent):
     first = reads(sent, *"abcdefgh")
     await turns()
-    late, waited = noticed(sent.queue.read("live", "late"))
-    early, not_waited = noticed(sent.queue.read("live", "early"))
+    late, waited = noticed(sent.queue.read("late"))
+    early, not_waited = noticed(sent.queue.read("early"))
     await turns()
     early.cancel()
     await turns()

@@ -217,7 +217,7 @@ async def test_its_log_is_the_workers(folder: Path, sparse: SparseEncoder, caplo
     async with opened(made(folder, sparse)) as one:
         with caplog.at_level(logging.ERROR, "orion_recall.sources"), pytest.raises(SourceError):
             await one._link.read("fetch")  # pyright: ignore[reportPrivateUsage]
-        assert "the index could not answer fetch" in caplog.text
+        await until(lambda: "the index could not answer fetch" in caplog.text, "its line of the log")
         assert "Traceback" in caplog.text
 
 
