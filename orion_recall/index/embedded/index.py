@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -61,13 +62,17 @@ class EdgeIndex(EdgeReads):
         """
         # The lock comes first: a second load, even a failed one, breaks the owner's next flush.
         hint = "give each worker its own ORION_DATA_DIR"
-        self._lock = FolderLock.acquire(self.folder, what="the index", hint=hint)
+        self._lock = FolderLock.acquire(self.folder, what="the index", hint=hint, owner=self._owner())
         try:
             await self._writer.run(self._live.load)
         except (SourceError, EngineError):
             await self.close()
             raise
         await self.check()
+
+    def _owner(self) -> int:
+        """The pid of the process that a person would stop to free the folder."""
+        return os.getpid()
 
     async def close(self) -> None:
         """Flushes what was written and releases the folder."""

@@ -58,6 +58,9 @@ class _ServedIndex(EdgeIndex):
     def _new_readers(self) -> InThisThread:
         return InThisThread("the index")
 
+    def _owner(self) -> int:
+        return os.getppid()  # the worker, with which this process ends
+
 
 OpenEmbedder = Callable[[Settings], AbstractAsyncContextManager[Embedder]]
 

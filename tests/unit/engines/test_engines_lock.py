@@ -64,6 +64,13 @@ def test_a_second_lock_in_one_process_says_so(tmp_path: Path) -> None:
         FolderLock.acquire(tmp_path, "the graph folder", "")
 
 
+def test_others_are_told_for_whom_a_folder_is_held(tmp_path: Path) -> None:
+    with FolderLock.acquire(tmp_path, "the index", "", owner=os.getppid()):
+        assert held_by(tmp_path) == os.getppid()
+        with pytest.raises(EngineError, match=f"is used by process {os.getppid()}"):
+            FolderLock.acquire(tmp_path, "the index", "")
+
+
 def test_a_released_folder_can_be_taken_again(tmp_path: Path) -> None:
     with FolderLock.acquire(tmp_path, "the folder", "") as first:
         pass
