@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from orion_recall.memory.extraction.word_lists import (
     BEFORE_MONTHS,
+    CALENDAR,
     COMMON_ALONE,
     COMMON_ENDS,
     COMMON_STARTS,
@@ -23,11 +24,15 @@ from orion_recall.memory.extraction.word_lists import (
     NEVER_NAMES,
     OF_HEADS,
     PARTICLES,
+    TITLES,
+    TITLES_BEFORE_NAMES,
 )
 
 MAX_NAME_CHARS = 80
 _MAX_NAME_WORDS = 8
 _SHOUT_WORDS = 4
+# "Do" begins sentences more often than names.
+_NAME_PARTICLES = PARTICLES - NEVER_NAMES
 # Known names that begin with one word: bounds the work at each word of the text.
 _KNOWN_PER_WORD = 4
 
@@ -241,10 +246,15 @@ def _add_run(run: list[_Token], reader: _Reader, units: list[Unit]) -> None:
     first, last = 0, len(run)
     while first < last and _never_begins(run[first], reader):
         before = run[first - 1].folded if first else units[-1].folded if units else ""
-        if _is_new_place(run[first:last]) or _is_month_and_surname(run[first:last], before):
+        if (
+            _is_new_place(run[first:last])
+            or _is_month_and_surname(run[first:last], before)
+            or (before in TITLES and _with_particles(run, first) > first)
+        ):
             break
         first += 1
-    while last > first and _base(run[last - 1]) in NEVER_NAMES:
+    least = _titled_end(run, first)
+    while last > least and _base(run[last - 1]) in NEVER_NAMES and not _follows_particle(run, last - 1):
         last -= 1
     if last - first == 1 and _is_no_name_alone(run[first]):
         last = first
@@ -254,6 +264,31 @@ def _add_run(run: list[_Token], reader: _Reader, units: list[Unit]) -> None:
         fits = len(name.text) <= MAX_NAME_CHARS and last - first <= _MAX_NAME_WORDS
         units.append(name if fits else Unit(kind="word", text="", folded=""))
     units.extend(_plain(token) for token in run[last:])
+
+
+def _titled_end(run: list[_Token], first: int) -> int:
+    """Where the name behind a title ends at least, though its words are common ones: Mrs. Ten Have, Mr. Will.
+
+    `first` is the title, or the first word behind one that is no part of a name ("Mrs Ten Have").
+    """
+    if first < len(run) and (title := run[first].folded) in TITLES and title.endswith("."):
+        # Only after these no sentence begins: "I saw the Dr. On Monday ..."
+        least = min(first + 2, len(run)) if title in TITLES_BEFORE_NAMES else first
+        return max(least, _with_particles(run, first + 1) if len(run) > first + 1 else first)
+    return _with_particles(run, first) if first and run[first - 1].folded in TITLES else first
+
+
+def _with_particles(run: list[_Token], at: int) -> int:
+    """Where a surname ends that begins at a token with particles: ten Have, Van der Berg; `at` without any."""
+    end = at
+    while end < len(run) and run[end].folded in _NAME_PARTICLES:
+        end += 1
+    return min(end + 1, len(run)) if end > at else at
+
+
+def _follows_particle(run: list[_Token], at: int) -> bool:
+    """Whether a small particle makes the token a part of a name: Jan ten Have; a day of the week is none."""
+    return at > 0 and not run[at - 1].capital and run[at - 1].folded in PARTICLES and run[at].folded not in CALENDAR
 
 
 def is_named_like_a_month(word: str, before: str) -> bool:
@@ -275,7 +310,7 @@ def _is_new_place(run: list[_Token]) -> bool:
 
 def _is_no_name_alone(token: _Token) -> bool:
     base = _base(token).rstrip(".")
-    return base in NEVER_ALONE or (token.initial and base in COMMON_ALONE)
+    return base in NEVER_ALONE or token.folded in TITLES or (token.initial and base in COMMON_ALONE)
 
 
 def _plain(token: _Token) -> Unit:

@@ -105,6 +105,9 @@ NAMES_THAT_LOOK_COMMON = _words(
 )
 # Capitals that are titles or shouts rather than names; words to match relations by.
 TITLE_WORDS = _words("gp ceo cto cfo coo cmo vp hr pm lol omg ok diy fyi btw asap tv mr mrs ms dr prof")
+# Before a name, which may be a common word then: Mrs. Ten Have. After the first three hardly anything else stands.
+TITLES_BEFORE_NAMES = _words("mr. mrs. ms.")
+TITLES = TITLES_BEFORE_NAMES | _words("dr. prof. mr mrs ms dr prof")
 
 # Never the edge of a name, wherever they stand.
 NEVER_NAMES = (

@@ -31,6 +31,34 @@ def test_names_are_quoted_phrases_and_capitalised_runs(text: str, expected: list
     assert names(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We met Mrs. Ten Have today.", ["Mrs. Ten Have"]),
+        ("Mr. Ten Have's piano is loud.", ["Mr. Ten Have"]),
+        ("Mrs Ten Have is here.", ["Ten Have"]),
+        ("Mrs. ten Have and Anna ten Have came.", ["Mrs. ten Have", "Anna ten Have"]),
+        ("Mr. Van der Berg and Dr. De Vries", ["Mr. Van der Berg", "Dr. De Vries"]),
+        ("Ask Mr. Will, or Mrs. May.", ["Mr. Will", "Mrs. May"]),
+        ("I met Mr. Ten Have On Friday", ["Mr. Ten Have"]),
+        ("I saw Mr. Smith Monday", ["Mr. Smith"]),
+    ],
+)
+def test_behind_a_title_common_words_are_a_name(text: str, expected: list[str]) -> None:
+    assert names(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["I saw the Dr. On Monday he is away.", "Thanks Dr. Do you know?", "Ask the Mr. or so"]
+)
+def test_a_title_alone_is_no_name(text: str) -> None:
+    assert names(text) == []
+
+
+def test_a_day_of_the_week_behind_a_particle_is_no_part_of_a_name() -> None:
+    assert names("see you in Aula ten Monday") == ["Aula ten"]
+
+
 def test_a_known_name_is_found_in_lower_case() -> None:
     assert names("we meet at fjord labs, not at acme", "Fjord Labs") == ["fjord labs"]
 
