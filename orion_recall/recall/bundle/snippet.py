@@ -28,9 +28,17 @@ _OF_NAME = 0.6
 _ENDING = re.compile(r"(?:e?s|e?d|ing)?(?![^\W_])")
 # What is said without the word before it would say the opposite.
 _NEGATION = re.compile(
-    r"(?:\b(?:not|never|no|nor|neither|cannot|without|nobody|none|hardly)|n['’]t) $", re.IGNORECASE
+    r"(?<![\w'’])(?:(?P<alone>no|nor|nobody|none)|not|never|neither|cannot|without|hardly|\w+n['’]t)(?=[ ,])",
+    re.IGNORECASE,
 )
-_NEGATION_CHARS = 12
+# A negation denies no further than up to the end of its clause.
+_CLAUSE_END = re.compile(
+    r"""[.!?;:()—\n] | \b(?:but|because|so|while|although|though|until|unless)\b
+    | (?:,|\band)\s(?=(?:i|we|you|he|she|it|they|there|the|this|that|my|our|his|her|their)(?![^\W_]))""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NEGATION_CHARS = 36
+_MOST_NEGATIONS = 2
 # Words that only announce what follows: a cut right behind them tells nothing.
 _ANNOUNCES = re.compile(
     r"""\s(?:is|are|was|were|be|am|on|at|in|by|of|to|for|from|with|the|an?|my|your|his|her|our|their
@@ -127,10 +135,28 @@ def _span(text: str, places: Sequence[Place], chars: int) -> str:
 
 
 def _with_negation(text: str, begin: int) -> int:
-    """Where the span begins with the negation that stands right before it."""
-    while begin > 0 and (found := _NEGATION.search(text, max(0, begin - _NEGATION_CHARS), begin)):
-        begin = max(text.rfind(" ", 0, found.end() - 1), text.rfind("\n", 0, found.end() - 1)) + 1
+    """Where the span begins with the negation of its first clause, if that stands a few words before it at most."""
+    for _ in range(_MOST_NEGATIONS):
+        found = _negation_before(text, begin)
+        if found is None:
+            break
+        begin = found
     return begin
+
+
+def _negation_before(text: str, begin: int) -> int | None:
+    """Where the last negation before the span stands that denies how it begins; None without one."""
+    negations = list(_NEGATION.finditer(text, max(0, begin - _NEGATION_CHARS), begin))
+    if not negations:
+        return None
+    last = negations[-1]
+    denied = last.end()
+    if text[denied : denied + 1] == "," and not last["alone"]:
+        denied = text.find(",", denied + 1, begin) + 1  # "never, in all my years, seen"
+        if not denied:
+            return None
+    over = _CLAUSE_END.search(text, denied)
+    return None if over is not None and over.start() < begin else last.start()
 
 
 def _without_announcing(text: str, begin: int, end: int, places: Sequence[Place]) -> int:

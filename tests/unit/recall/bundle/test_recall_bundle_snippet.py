@@ -53,6 +53,39 @@ def test_a_cut_does_not_separate_a_negation_from_what_it_denies(tokens: TokenCou
     assert any(begin.startswith(f"… {negation} leave") for begin in began)
 
 
+@pytest.mark.parametrize(
+    "denied", ["don't really want to", "never, in all my years, would", "can't for the life of me", "not at all"]
+)
+def test_a_cut_keeps_the_negation_of_the_clause_that_it_is_in(tokens: TokenCounter, denied: str):
+    text = f"{FILLER} harbour is off. You see, I {denied} leave the gearbox alone. {FILLER}"
+    found = {snippet(text, frozenset({"leave", "gearb"}), max_tokens, tokens) for max_tokens in range(12, 40)}
+    assert all(denied.split()[0].strip(",") in one for one in found if "leave the gearbox" in one)
+    assert any(one.startswith(f"… {denied} leave") for one in found)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "there was no wind. Now",
+        "there was no wind, but",
+        "he is not here, and",
+        "no, in fact,",
+        "I never know why. So",
+    ],
+)
+def test_a_negation_of_another_clause_is_not_taken_along(tokens: TokenCounter, before: str):
+    text = f"{FILLER} {before} we leave the gearbox alone. {FILLER}"
+    found = {snippet(text, frozenset({"leave", "gearb"}), max_tokens, tokens) for max_tokens in range(8, 13)}
+    begins = ("… we leave", "… leave", "… Now we leave", "… So we leave")
+    assert any(one.startswith(begins) for one in found)
+    assert not any(one.startswith(("… no ", "… not", "… never")) for one in found)
+
+
+def test_many_negations_do_not_push_out_what_is_wanted(tokens: TokenCounter):
+    text = f"{FILLER} {'no ' * 500}gearbox {FILLER}"
+    assert "gearbox" in snippet(text, frozenset({"gearb"}), 24, tokens)
+
+
 @pytest.mark.parametrize("announcing", ["is", "was", "are", "is a Mrs.", "is on the", "is at"])
 def test_no_cut_right_behind_a_word_that_announces_what_follows(tokens: TokenCounter, announcing: str):
     text = f"{FILLER} the gearbox of crane {announcing} Kuipers {FILLER}"
