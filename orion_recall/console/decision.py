@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -20,8 +21,10 @@ from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.decisions.texts import SelectedText, selected_texts
 from orion_recall.evaluation.tuning.judged_file import FILE_NAME
 from orion_recall.recall.ranking.successions import PART
+from orion_recall.recall.report.interval_words import interval_words
 from orion_recall.recall.report.why_not import WhyNot
 from orion_recall.serving.explain import DecisionExplained, explain_decision, why_not
+from orion_recall.text.zones import zone_or_utc
 
 _ACTOR = "console"
 # As a recall goes through them; the log keeps no order.
@@ -85,9 +88,12 @@ async def _page(
     text = await profile_text(visit.console.pool, decision.profile_hash) if decision.profile_hash else None
     feedback = await feedback_on(visit.console.pool, tenant, decision.id, decision.corr_id)
     candidates = (explained.decision if explained else decision).candidates
+    clock, zone = zone_or_utc(_zone_of(decision))
     return visit.page(
         "decision.html",
         decision=decision,
+        clock=clock,
+        zone=zone,
         tenant=tenant,
         kept=await _kept(visit, decision, feedback, text, candidates),
         left_out=[one for one in candidates or () if not one.kept],
@@ -166,10 +172,16 @@ def _in_order(stage_ms: Mapping[str, float]) -> dict[str, float]:
     return {name: stage_ms[name] for name in known if name != "total"}
 
 
+def _zone_of(decision: RecallDecisionV1) -> str:
+    """The name of the zone in which the question was asked; UTC where none was kept."""
+    return str((decision.asked or {}).get("zone") or "UTC")
+
+
 def _understood(decision: RecallDecisionV1) -> list[tuple[str, str]]:
-    """What was understood of the query, in words; what is empty is left out."""
-    return [
-        (name.replace("_", " "), text)
-        for name, value in (decision.understood or {}).items()
-        if (text := value_words(value))
-    ]
+    """What was understood of the query, in words; what is empty is left out. Times are in the question's zone."""
+    known: dict[str, Any] = dict(decision.understood or {})
+    time: dict[str, Any] = {**(known.pop("time", None) or {})}
+    intervals: Sequence[Mapping[str, Any]] = time.pop("intervals", None) or ()
+    told: list[tuple[str, object]] = [("time", interval_words(one, _zone_of(decision))) for one in intervals]
+    told += [("time", time), *known.items()]
+    return [(name.replace("_", " "), text) for name, value in told if (text := value_words(value))]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, cast
 
@@ -56,11 +56,11 @@ def exact(value: object) -> Markup:
     return Markup(_BY_REFERENCE.sub(lambda found: f"&#{ord(found[0])};", str(escape(text))))  # noqa: S704 (escaped)
 
 
-def when(value: datetime | float | None, *, seconds: bool = True) -> str:
-    """A time in UTC, to the second or to the minute."""
+def when(value: datetime | float | None, *, seconds: bool = True, clock: tzinfo = UTC) -> str:
+    """A time in the zone `clock`, to the second or to the minute."""
     if value is None:
         return ""
-    moment = datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) else value.astimezone(UTC)
+    moment = datetime.fromtimestamp(value, clock) if isinstance(value, int | float) else value.astimezone(clock)
     return f"{moment:%Y-%m-%d %H:%M:%S}" if seconds else f"{moment:%Y-%m-%d %H:%M}"
 
 

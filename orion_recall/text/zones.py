@@ -23,3 +23,11 @@ def time_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError) as error:  # no such file, no name of one, or a folder of zones
         raise ValueError("not a time zone: give an IANA name (Europe/Berlin) or an offset (+02:00)") from error
+
+
+def zone_or_utc(name: str) -> tuple[tzinfo, str]:
+    """The zone of a name that was kept, and its name; UTC where no such zone is known here."""
+    try:
+        return time_zone(name), name
+    except ValueError:
+        return UTC, "UTC"

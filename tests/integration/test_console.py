@@ -165,6 +165,19 @@ async def test_a_decision_has_a_page_with_the_sum_of_each_score_and_takes_feedba
     assert "The red valve leaks." in again.text
 
 
+async def test_a_decision_tells_times_in_the_zone_of_its_question(
+    browser: httpx.AsyncClient, client: RecallClient, service_database: Connection
+) -> None:
+    query = "What was said about the crane on 5 March 2026?"
+    name = await decided(service_database, client, query, timezone="+09:00")
+    page = html.unescape((await browser.get(f"/decisions/{name}")).text)
+    assert "2026-03-05 up to 2026-03-06, +09:00" in page
+    assert "2026-03-04T15:00:00Z" not in page
+    name = await decided(service_database, client, "Who repairs the crane?", timezone="+09:00")
+    times = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d (\S+)", (await browser.get(f"/decisions/{name}")).text)
+    assert "+09:00" in times
+
+
 async def test_a_decision_says_why_a_memory_is_not_in_it_and_explains_itself(
     browser: httpx.AsyncClient,
     service: Service,

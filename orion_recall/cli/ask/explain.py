@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
 from typing import Any, cast
 
 from rich.console import Console
@@ -12,8 +11,8 @@ from rich.text import Text
 from orion_recall.cli.output import console, counted, pairs, table, visible, wrapped
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.recall.report.explain import apportioned
+from orion_recall.recall.report.interval_words import interval_words
 from orion_recall.text.normal import one_line, words
-from orion_recall.text.zones import time_zone
 
 Json = Mapping[str, Any]
 
@@ -129,7 +128,7 @@ def _understood(out: Console, stats: BundleStats, trace: Json) -> None:
         rows.append(("names", searched["named_speaker"]))
     intervals: Sequence[Json] = time.get("intervals", ()) if has_searched else ()
     zone = str(trace.get("zone") or "UTC")
-    rows += [("time", _interval(one, zone)) for one in intervals]
+    rows += [("time", visible(interval_words(one, zone))) for one in intervals]
     if has_searched and not intervals:
         rows.append(("time", "none named"))
     asks_for = [*(["time"] if time.get("asks_when") else []), *(known.pop("asks_for", None) or ())]
@@ -208,25 +207,6 @@ def _plain(value: object) -> str:
         parts = [visible(one) for one in cast("Json", value).values()]
         return f"{parts[0]} ({', '.join(parts[1:])})" if len(parts) > 1 else "".join(parts)
     return visible(value)
-
-
-def _interval(one: Json, zone: str) -> str:
-    """From when to when in the question's zone, which is named; a kept one that is none here is UTC."""
-    try:
-        clock = time_zone(zone)
-    except ValueError:
-        clock, zone = UTC, "UTC"
-    start, end = (_moment(one[name], clock) if one[name] else "any time" for name in ("from", "until"))
-    return f'"{one.get("words", "")}": {start} up to {end}, {visible(zone)} ({one["kind"]})'
-
-
-def _moment(iso: str, clock: tzinfo) -> str:
-    try:
-        moment = datetime.fromisoformat(iso).astimezone(clock)
-    except OverflowError:  # at the end of the calendar
-        moment = datetime.fromisoformat(iso)
-    is_midnight = (moment.hour, moment.minute, moment.second) == (0, 0, 0)
-    return f"{moment:%Y-%m-%d}" if is_midnight else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _cascade(out: Console, cascade: Json | None) -> None:

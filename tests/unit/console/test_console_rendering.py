@@ -71,6 +71,12 @@ def test_times_are_in_utc() -> None:
     assert when(None) == ""
 
 
+def test_times_are_in_another_zone_where_one_is_given() -> None:
+    ahead = timezone(timedelta(hours=9))
+    assert when(0.0, seconds=False, clock=ahead) == "1970-01-01 09:00"
+    assert when(datetime(2026, 11, 25, 20, tzinfo=UTC), clock=ahead) == "2026-11-26 05:00:00"
+
+
 def test_figures_have_as_many_digits_as_one_reads() -> None:
     assert [milliseconds(one) for one in (None, 0.04, 9.94, 10.4, 1234.5)] == [
         "–",
