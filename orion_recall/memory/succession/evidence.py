@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from orion_recall.memory.extraction.role_lists import PERSONS
 from orion_recall.memory.succession.endings import SPEAKER
+from orion_recall.memory.succession.occurrences import is_other_habit
+from orion_recall.memory.succession.posts import Thing
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.terms import families_of, stem
 from orion_recall.memory.succession.values import TIMED
@@ -71,7 +73,7 @@ class Evidence:
     `strong` are shared stems that say something; `things` those of them that are no words of a shared family,
     and no relatives; `told` those of these that are no names. `functional` are shared families of one value at a
     time, `clash` the types of values that differ. `cites`: the newer one names the older one's date. `concerned`:
-    whom the older one names leaves or hands over.
+    whom the older one names leaves or hands over. `other_habit`: what comes again is over, or at another pace.
     """
 
     cues: frozenset[CueKind]
@@ -85,6 +87,7 @@ class Evidence:
     clash: tuple[str, ...]
     cites: bool
     concerned: bool
+    other_habit: bool
 
     @property
     def timed_clash(self) -> bool:
@@ -122,6 +125,9 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         cues.discard("amount")  # whoever raises a price changes nothing where none is told
     if new.renewed.intersection(strong):
         cues.add("present")
+    passes_on = _takes_post(new, old, cues)
+    if passes_on:
+        cues.add("handover")
     subject = sum(shared.values())
     leaving = new.leaving & old.named
     return Evidence(
@@ -135,16 +141,37 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         functional=families & ONE_VALUED,
         clash=tuple(clash),
         cites=_cites(new, old, cues, clash),
-        concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name}))
-        or _takes_post(new, old, cues),
+        concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name})) or passes_on,
+        other_habit=_is_other_habit(new, old),
     )
 
 
 def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:
-    """Whether somebody takes over what another heads: "Fern takes over the mill" after "Orla runs the mill"."""
-    return (
-        "handover" in cues and bool(new.taken) and new.taken == old.headed & new.taken and new.actors != old.actors
-    )
+    """Whether another gets what somebody heads: "Fern takes over the mill" after "Orla runs the mill".
+
+    Or that one hands it on ("I'm handing the mill to Fern"), or it has another head now ("Fern runs the mill now").
+    """
+    if not old.headed:
+        return False
+    if new.handed is not None and new.handed.giver in old.actors:
+        return any(_is_same(new.handed.thing, one) for one in old.headed)
+    if "handover" in cues and any(_is_same(one, other) for one in new.taken for other in old.headed):
+        return new.actors != old.actors
+    is_now = "present" in cues and bool(new.headed & old.headed) and not new.comes_again
+    return is_now and bool(new.actors) and bool(old.actors) and new.actors.isdisjoint(old.actors)
+
+
+def _is_other_habit(new: Span, old: Span) -> bool:
+    """Whether the newer one ends or changes what the older one tells to come again, of the same people."""
+    if not new.habits or not old.habits or (new.actors and old.actors and new.actors.isdisjoint(old.actors)):
+        return False
+    return any(is_other_habit(one, other) for one in new.habits for other in old.habits)
+
+
+def _is_same(one: Thing, other: Thing) -> bool:
+    """Whether two names of things may be of one: "the club" and "the book club", not "the book"."""
+    least = min(len(one), len(other))
+    return one[-least:] == other[-least:]
 
 
 def _tells_another(new: Span, old: Span, kind: str) -> bool:

@@ -1,9 +1,14 @@
-"""One time of what comes again: "the November meeting is cancelled" ends no club."""
+"""What comes again: how often, whether that is another or over, and one time of it, which ends nothing."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from orion_recall.memory.succession.terms import stem
+from orion_recall.memory.succession.word_lists import Heard
+from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 
 _DAYS: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _MONTHS: Final = r"(?:january|february|march|april|may|june|july|august|september|october|november|december)"
@@ -26,3 +31,110 @@ def comes_again(folded: str) -> bool:
 def is_of_one_time(folded: str) -> bool:
     """Whether a folded text tells of one time of something, as "the November meeting", and not of all."""
     return _ONE_TIME.search(folded) is not None and _FOR_GOOD.search(folded) is None
+
+
+_NUMBERS: Final = {
+    word: number for number, word in enumerate("two three four five six seven eight nine ten".split(), 2)
+}
+_UNIT: Final = "(?P<{}>day|week|month|year)"
+_PARTS: Final = "morning|evening|night|afternoon|noon"
+_OFTEN: Final = re.compile(
+    rf"""\b(?:
+      (?:every|each)[ ](?P<other>other|second)[ ]
+        (?:{_UNIT.format("other_unit")}|(?P<other_day>{_DAYS})|(?:{_PARTS}))
+    | every[ ](?P<number>\d\d?|{"|".join(_NUMBERS)})[ ]{_UNIT.format("units")}s
+    | (?:every|each)(?:[ ]single)?[ ](?:{_UNIT.format("unit")}|(?P<weekday>{_DAYS})|(?P<part>{_PARTS}))
+    | (?P<times>once|twice|(?:\d\d?|{"|".join(_NUMBERS)})[ ]times)[ ](?:a|an|every|each|per)[ ]{_UNIT.format("of")}
+    | (?P<word>daily|weekly|monthly|quarterly|yearly|annually|fortnightly|biweekly|bi-weekly)
+    | (?P<weekdays>{_DAYS}s)
+    )\b""",
+    re.VERBOSE,
+)
+_BY_WORD: Final = {
+    "daily": "1 day",
+    "weekly": "1 week",
+    "monthly": "1 month",
+    "quarterly": "3 month",
+    "yearly": "1 year",
+    "annually": "1 year",
+    "fortnightly": "2 week",
+    "biweekly": "2 week",
+    "bi-weekly": "2 week",
+}
+# With these it is not over, or not for good.
+_FOR_A_TIME: Final = frozenset(
+    "until till while today tonight yesterday tomorrow when if unless before after for during".split()
+)
+_OVER: Final[frozenset[Heard]] = frozenset(("change", "end"))
+_IS_OVER: Final = re.compile(
+    r"\b(?:any ?more|any longer|no longer|no more|stop(?:ped)?|quit|gave up|given up|giving up|dropped)\b"
+)
+_NEWS: Final[frozenset[Heard]] = frozenset(("present", "change", "switch"))
+# Words beside a change that say nothing of what changes.
+_BESIDE: Final = frozenset(
+    "now finally sadly altogether completely entirely only instead nowadays days these".split()
+)
+
+
+class Habit(NamedTuple):
+    """What a sentence tells of what comes again: how often ("1 week", "2 times a month"), and the stems of what.
+
+    `often` is "" where it is said to be over; `is_news`: the sentence says that it is so from now on.
+    """
+
+    often: str
+    stems: frozenset[str]
+    is_news: bool
+
+
+def habits_in(stated: Iterable[Sequence[str]], phrases: Iterable[Mapping[Heard, str]]) -> tuple[Habit, ...]:
+    """The habits of the sentences, each as its folded words, with its phrases of change by kind."""
+    found = (_habit(said, heard) for said, heard in zip(stated, phrases, strict=True))
+    return tuple(one for one in found if one is not None)
+
+
+def is_other_habit(new: Habit, old: Habit) -> bool:
+    """Whether the newer one says that the older one's habit is over, or comes at another pace now.
+
+    It must tell of nothing else: "the paper is emptied every other week now" says nothing of the bins.
+    """
+    if not old.often or not new.is_news or new.often == old.often:
+        return False
+    return bool(new.stems) and new.stems <= old.stems
+
+
+def _habit(said: Sequence[str], heard: Mapping[Heard, str]) -> Habit | None:
+    text = " ".join(said)
+    told = [*_OFTEN.finditer(text)]
+    is_over = not _OVER.isdisjoint(heard) and _IS_OVER.search(text) is not None
+    if is_over and not _FOR_A_TIME.isdisjoint(said):
+        return None
+    paces = {_pace(one) for one in told}
+    if len(paces) != 1 and not (is_over and not paces):
+        return None
+    phrase_words = {word for phrase in heard.values() for word in phrase.split()} if is_over else set[str]()
+    rest = words(_OFTEN.sub(" ", text))
+    about = frozenset(
+        stem(without_possessive(word))
+        for word in rest
+        if len(word) > 1 and word not in STOP_WORDS and word not in _BESIDE and word not in phrase_words
+    )
+    is_news = is_over or not _NEWS.isdisjoint(heard)
+    return Habit("" if is_over else paces.pop(), about, is_news)
+
+
+def _pace(told: re.Match[str]) -> str:
+    """How often as one text for equal paces: "every other Tuesday" and "every two weeks" are "2 week"."""
+    if told["word"]:
+        return _BY_WORD[told["word"]]
+    if told["weekday"] or told["weekdays"]:
+        return "1 week"
+    if told["part"]:
+        return "1 day"
+    if told["other"]:
+        return f"2 {told['other_unit'] or ('week' if told['other_day'] else 'day')}"
+    if told["number"]:
+        return f"{_NUMBERS.get(told['number'], told['number'])} {told['units']}"
+    if told["times"] and told["times"] != "once":
+        return f"{told['times']} a {told['of']}"
+    return f"1 {told['unit'] or told['of']}"

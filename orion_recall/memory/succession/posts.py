@@ -1,12 +1,17 @@
-"""Posts that get another holder, as in "Ravi gets Sheila's job" or "Fern takes over the mill"."""
+"""Posts that get another holder: "Ravi gets Sheila's job", "Fern takes over the mill", "I hand it to Ana"."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from orion_recall.memory.succession.terms import stem
+from orion_recall.memory.succession.values import WEEKDAYS
+from orion_recall.memory.succession.word_lists import GENERAL_WORDS
 from orion_recall.text.normal import STOP_WORDS, without_possessive
 
+Thing = tuple[str, ...]
+"""A thing by the stems of its name, in their order."""
 SEATS = frozenset("desk chair job role place post position office seat".split())
 _GETS = frozenset("gets get got has takes took given inherits inherited fills filled".split())
 _BEGINS = frozenset("starts begins started sits".split())
@@ -17,6 +22,29 @@ _HEADS = frozenset(
 _HEAD_OF = frozenset("head director manager owner leader charge".split())
 _TAKES = frozenset("takes took taking take".split())
 _DETERMINERS = frozenset("the our my your his her their this".split())
+# "I keep the keys of the allotment", "I look after the garden".
+_KEEPS = frozenset("keep keeps kept have has".split())
+_LOOKS = frozenset("look looks looking".split())
+_KEYS = frozenset("key keys".split())
+_HANDS = frozenset(
+    "hand hands handed handing pass passes passed passing give gives gave given giving entrust entrusted".split()
+)
+_FROM = frozenset("takes took taking".split())
+_FROM_ME = (("from", "me"), ("off", "me"), ("off", "my", "hands"))
+_NOT_SO = frozenset(
+    "not never no don't didn't doesn't won't can't cannot isn't wasn't haven't if when whenever unless before "
+    "until almost nearly".split()
+)
+# What is handed over for a time comes back.
+_FOR_A_TIME = frozenset("while until till tonight during temporarily meanwhile whenever".split())
+_TIME_AFTER_FOR = frozenset(
+    "the a an one two three four a this next now today tonight tomorrow once some my his her our their".split()
+)
+_THIS = frozenset("week weekend month time evening morning afternoon summer winter spring autumn".split())
+_ONE_TIME_BEFORE = frozenset("this next".split())
+_RUNS = frozenset("runs keeps leads manages has".split())
+_KEY_STEMS = frozenset(map(stem, _KEYS))
+_OF = frozenset("of to for".split())
 _MOST = 4
 _NEAR, _NEAR_OWN = 3, 5
 """Words before a seat in which it is said that somebody gets it: of another's, and of the speaker's own."""
@@ -54,31 +82,119 @@ def _seats(said: Sequence[str]) -> Iterator[tuple[str, int]]:
             yield word, place
 
 
-def headed_in(said: Sequence[str]) -> frozenset[str]:
-    """The stems of what somebody heads: mill of "Orla runs the mill" and of "head of the mill"."""
-    found: set[str] = set()
+def headed_in(said: Sequence[str]) -> frozenset[Thing]:
+    """What somebody heads: mill of "Orla runs the mill" and of "head of the mill"."""
+    found: set[Thing] = set()
     for place, word in enumerate(said):
-        if word in _HEAD_OF and said[place + 1 : place + 2] == ["of"]:
-            found.update(_thing(said, place + 2))
-        elif word in _HEADS:
-            found.update(_thing(said, place + 1))
-    return frozenset(found)
+        following = said[place + 1] if place + 1 < len(said) else ""
+        at = place + 1
+        if (
+            (word in _HEAD_OF and following == "of")
+            or (word in _LOOKS and following == "after")
+            or (word == "responsible" and following == "for")
+        ):
+            at = place + 2
+        elif word not in _HEADS and not (word in _KEEPS and _KEYS.intersection(said[place + 2 : place + 3])):
+            continue
+        found.add(_thing(said, at)[1])
+    return frozenset(found - {()})
 
 
-def taken_over_in(said: Sequence[str]) -> frozenset[str]:
-    """The stems of what somebody takes over: mill of "Fern takes over the mill"."""
-    found: set[str] = set()
-    for place in range(len(said) - 2):
-        if said[place] in _TAKES and said[place + 1] == "over":
-            found.update(_thing(said, place + 2))
-    return frozenset(found)
+class Handed(NamedTuple):
+    """What somebody hands on to another for good, and who had it, as a folded name."""
+
+    thing: Thing
+    giver: str
 
 
-def _thing(said: Sequence[str], place: int) -> Iterator[str]:
-    """The stems of one thing with its determiner there; nothing of "runs every morning"."""
-    if said[place : place + 1] == [] or said[place] not in _DETERMINERS:
-        return
-    for word in said[place + 1 : place + 1 + _MOST]:
-        if word in STOP_WORDS:
-            return
-        yield stem(without_possessive(word))
+def handed_in(said: Sequence[str], speaker: str, names: frozenset[str]) -> Handed | None:
+    """What is handed on in a sentence's folded words: "I'm handing the choir to Thijs", "Thijs takes it from me".
+
+    None of what is handed on for a time, or of what is only given: "the keys for the weekend", "a coffee".
+    """
+    if _is_for_a_time(said):
+        return None
+    for place, word in enumerate(said):
+        if word not in _HANDS and word not in _FROM:
+            continue
+        if not _NOT_SO.isdisjoint(said[max(0, place - 3) : place]):
+            continue
+        end, thing = _thing(said, place + 1 + (said[place + 1 : place + 2] == ["over"]))
+        if not thing:
+            continue
+        if len(thing) > 1 and thing[0] in _KEY_STEMS and _has_it_now(said):
+            thing = thing[1:]
+        if word in _HANDS:
+            end += said[end : end + 1] in (["on"], ["over"])
+            is_given = said[end : end + 1] == ["to"] and not names.isdisjoint(
+                map(without_possessive, said[end + 1 : end + 3])
+            )
+            giver = _before(said[:place], speaker, names) if is_given else ""
+        else:
+            giver = _giver_after(said, end, speaker, names)
+        if giver:
+            return Handed(thing, giver)
+    return None
+
+
+def _has_it_now(said: Sequence[str]) -> bool:
+    """Whether somebody is said to run it, too: "I gave the keys to Ana, she runs it now"."""
+    return any(word in _RUNS and said[place + 1 : place + 2] == ["it"] for place, word in enumerate(said))
+
+
+def _before(said: Sequence[str], speaker: str, names: frozenset[str]) -> str:
+    """Who acts in the words before a verb: the last name or "I"; "" for nobody who is known."""
+    for word in reversed(said):
+        if word in ("i", "we") or word.startswith(("i'", "we'")):
+            return speaker
+        if word in names:
+            return word
+    return ""
+
+
+def _giver_after(said: Sequence[str], end: int, speaker: str, names: frozenset[str]) -> str:
+    """From whom somebody takes a thing, in the words behind it; "" for nobody who is known."""
+    if any(tuple(said[end : end + len(one)]) == one for one in _FROM_ME):
+        return speaker
+    after = said[end + 1 : end + 2]
+    return without_possessive(after[0]) if said[end : end + 1] == ["from"] and after and after[0] in names else ""
+
+
+def _is_for_a_time(said: Sequence[str]) -> bool:
+    if not _FOR_A_TIME.isdisjoint(said):
+        return True
+    for place, word in enumerate(said[:-1]):
+        following = said[place + 1]
+        if word == "for" and (following in _TIME_AFTER_FOR or following[:1].isdigit()):
+            return True
+        if word in _ONE_TIME_BEFORE and (following in _THIS or following in WEEKDAYS):
+            return True
+    return False
+
+
+def taken_over_in(said: Sequence[str]) -> frozenset[Thing]:
+    """What somebody takes over: mill of "Fern takes over the mill"."""
+    places = (place + 2 for place, word in enumerate(said[:-2]) if word in _TAKES and said[place + 1] == "over")
+    return frozenset(_thing(said, place)[1] for place in places) - {()}
+
+
+def _thing(said: Sequence[str], place: int) -> tuple[int, Thing]:
+    """Where the name of a thing with its determiner ends there, and its stems; none of "runs every morning".
+
+    Keys are of what they open: key and allotment of "the keys of the allotment".
+    """
+    found: list[str] = []
+    if place >= len(said) or said[place] not in _DETERMINERS:
+        return place, ()
+    at = place + 1
+    while at < min(len(said), place + 2 + _MOST):
+        word = said[at]
+        if said[at - 1] in _KEYS and word in _OF and said[at + 1 : at + 2] and said[at + 1] in _DETERMINERS:
+            end, of = _thing(said, at + 1)
+            return end, (*found, *of)
+        if word in STOP_WORDS or (found and word in GENERAL_WORDS):
+            break
+        if word not in GENERAL_WORDS:
+            found.append(stem(without_possessive(word)))
+        at += 1
+    return at, tuple(found)

@@ -21,8 +21,15 @@ from orion_recall.memory.succession.clauses import (
     without_causes,
 )
 from orion_recall.memory.succession.endings import Aims, aims_of
-from orion_recall.memory.succession.occurrences import comes_again, is_of_one_time
-from orion_recall.memory.succession.posts import headed_in, holders_before, taken_over_in
+from orion_recall.memory.succession.occurrences import Habit, comes_again, habits_in, is_of_one_time
+from orion_recall.memory.succession.posts import (
+    Handed,
+    Thing,
+    handed_in,
+    headed_in,
+    holders_before,
+    taken_over_in,
+)
 from orion_recall.memory.succession.terms import families_of, stem
 from orion_recall.memory.succession.values import MONEY, TIMED, VERSION, values_of
 from orion_recall.memory.succession.wishes import is_wish, without_wishes
@@ -68,8 +75,9 @@ class Span:
     `changed` are the stems of what the sentences say a change of (`changed_in`); `replaced` the values
     that are named as those before ("0.86 instead of 0.79"). `wishes`: it tells a wish, too. `phrases` are those
     of the cues, and `written` the words by their stems, both as they are written. `headed` and `taken` are the
-    stems of what somebody heads, and of what somebody takes over. `comes_again`: it tells of what is every week or
-    so; `one_time`: of one time of something.
+    stems of what somebody heads, and of what somebody takes over; `handed` is what somebody hands on to another,
+    `habits` what comes again, with its pace.
+    `comes_again`: it tells of what is every week or so; `one_time`: of one time of something.
     """
 
     weights: Mapping[str, float]
@@ -94,8 +102,10 @@ class Span:
     wishes: bool
     phrases: Mapping[Heard, str]
     written: Mapping[str, str]
-    headed: frozenset[str]
-    taken: frozenset[str]
+    headed: frozenset[Thing]
+    taken: frozenset[Thing]
+    handed: Handed | None
+    habits: tuple[Habit, ...]
     comes_again: bool
     one_time: bool
 
@@ -137,7 +147,7 @@ def may_succeed(new: Reading) -> bool:
     """Whether its text has a cue of change, or tells a value of what usually has one at a time."""
     if new.asks:
         return False
-    return any(span.cues or span.families & ONE_VALUED for span in new.spans)
+    return any(span.cues or span.families & ONE_VALUED or span.handed for span in new.spans)
 
 
 def _read(memory: Memory | MemoryView, tenant: str, at: float | None, *, assistant: bool) -> Reading:
@@ -241,6 +251,8 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         written=_written(text),
         headed=headed_in(said),
         taken=taken_over_in(said),
+        handed=_handed(stated, speaker, names),
+        habits=habits_in(stated, each),
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),
     )
@@ -285,6 +297,11 @@ def _holders_before(sentences: Sequence[str], speaker: str, names: frozenset[str
     """The folded names of those whose post somebody gets, as in "Ravi gets Sheila's chair"."""
     own = next(iter(speaker.split()), "")
     return _NOBODY.union(*(holders_before(words(one.casefold()), own, names) for one in sentences))
+
+
+def _handed(stated: Iterable[Sequence[str]], speaker: str, names: frozenset[str]) -> Handed | None:
+    own = next(iter(speaker.split()), "")
+    return next((found for said in stated if (found := handed_in(said, own, names)) is not None), None)
 
 
 def _renewed(said: Sequence[str]) -> frozenset[str]:

@@ -1,0 +1,68 @@
+"""Who leads or keeps something hands it on to another, or only gives something away."""
+
+from __future__ import annotations
+
+import pytest
+
+from orion_recall.memory.succession.decide import SUCCEEDS, judge
+from orion_recall.memory.succession.evidence import UNKNOWN, Nearness
+from orion_recall.memory.succession.reading import may_succeed
+from tests.samples.successions import DAY, reading
+
+NEAR = Nearness(cosine=0.55, rank=1, word_rank=1)
+
+
+def confidence(old: str, new: str, near: Nearness) -> float:
+    judged = judge(reading(new, at=DAY), reading(old), near)
+    return 0.0 if judged is None else judged.confidence
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("I lead the choir.", "I'm handing the choir to Thijs."),
+        ("I run the choir.", "Thijs takes the choir from me."),
+        ("I lead the choir on Thursdays.", "Thijs is taking the choir off my hands."),
+        ("I keep the keys of the allotment.", "I gave the keys of the allotment to Ana, she runs it now."),
+        ("I run the allotment.", "I gave the keys of the allotment to Ana, she runs it now."),
+        ("I look after the allotment.", "I've handed over the allotment to Ana."),
+        ("Marta runs the book club.", "Idris takes the book club from Marta in May."),
+        ("Marta runs the book club.", "Idris runs the book club now."),
+        ("I'm in charge of the newsletter.", "I passed the newsletter on to Bruno."),
+    ],
+)
+def test_whoever_hands_on_what_he_leads_or_keeps_is_succeeded(old: str, new: str) -> None:
+    assert confidence(old, new, UNKNOWN) >= SUCCEEDS
+    assert confidence(old, new, NEAR) >= SUCCEEDS
+    assert may_succeed(reading(new, at=DAY))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("I lead the choir.", "I'm handing Thijs a coffee."),
+        ("I lead the choir.", "I'm handing the choir to Thijs for this Sunday, I have a cold."),
+        ("I lead the choir.", "I'm handing the choir to Thijs while I'm away."),
+        ("I lead the choir.", "I'm not handing the choir to Thijs."),
+        ("I lead the choir.", "I might hand the choir to Thijs."),
+        ("I lead the choir.", "I handed the choir new scores."),
+        ("I lead the choir.", "I gave the choir folder to Thijs."),
+        ("I lead the choir.", "Thijs takes money from me."),
+        ("I keep the keys of the allotment.", "I gave Ana the keys for the weekend."),
+        ("I keep the keys of the allotment.", "I gave the keys of the shed to Ana."),
+        ("I run the allotment.", "I gave the tomatoes of the allotment to Ana."),
+        ("I run the allotment.", "Ana runs in the park every morning now."),
+        ("I run the book club.", "I handed the book to Idris."),
+        ("Marta leads the book club.", "I'm handing the chess club to Idris."),
+        ("The choir sings on Thursdays.", "I'm handing the choir to Thijs."),
+    ],
+)
+def test_what_is_only_given_or_lent_has_nobody_new_to_lead_it(old: str, new: str) -> None:
+    assert confidence(old, new, UNKNOWN) < SUCCEEDS
+    assert confidence(old, new, NEAR) < SUCCEEDS
+
+
+def test_another_speaker_hands_on_nothing_of_hers() -> None:
+    old = reading("I lead the choir.", speaker="Finn")
+    judged = judge(reading("I'm handing the choir to Thijs.", at=DAY), old, NEAR)
+    assert judged is None or judged.confidence < SUCCEEDS
