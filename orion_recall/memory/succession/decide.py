@@ -131,6 +131,8 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
         return True
     if hands_no_post_over:
         return False
+    if not new.qualified <= old.weights.keys() or (new.role and not old.qualified <= new.weights.keys()):
+        return False  # the landlord of others
     if "end" in telling and telling <= {"end", "handover"} and "end" in other.whole.cues and not seen.timed_clash:
         return False  # both say that it is over
     about = frozenset(seen.strong) & new.changed
@@ -139,14 +141,14 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
         return bool(things) and (seen.restates or seen.timed_clash)
     if _by_others(new, old, one, other, seen):
         return False
+    if seen.other_state:
+        return True
     nearest = near.cosine is None or (near.rank == 1 and near.cosine >= _ALIKE)
     of_many = bool(seen.functional) and seen.functional <= NEED_A_SUBJECT
     if of_many and not things and near.cosine is not None and near.cosine < _SAME:
         return False  # everything has a price: both must tell of the same thing
     if of_many and not things and new.named and old.named and new.named.isdisjoint(old.named):
         return False  # the wedding of others
-    if seen.other_habit:
-        return True
     if seen.restates and (things or nearest or not seen.functional <= NEED_A_SUBJECT):
         return True
     if "shift" in telling and seen.timed_clash and nearest and (things or seen.functional):
@@ -189,14 +191,14 @@ def _is_of_self(span: Span, reading: Reading) -> bool:
 def _subject_weight(new: Span, seen: Evidence, near: Nearness, *, replaces: bool) -> float:
     """Whether both are about the same thing."""
     z = 0.8 * min(seen.subject, 2.5) + 0.8 * seen.likeness
-    z += 0.3 * min(len(seen.families), 2) + (0.5 if seen.functional or seen.other_habit else 0.0)
-    if not (seen.told or seen.functional or seen.cites or seen.other_habit or replaces):
+    z += 0.3 * min(len(seen.families), 2) + (0.5 if seen.functional or seen.other_state else 0.0)
+    if not (seen.told or seen.functional or seen.cites or seen.other_state or replaces):
         ends = "end" in seen.cues and bool(seen.strong) and near.is_first
         z -= 0.3 if seen.concerned or seen.timed_clash or ends else 0.9
     is_near = near.cosine is None or (near.rank is not None and near.rank <= _NEAR)
     moved = "shift" in seen.cues and bool(seen.told) and (is_near or seen.timed_clash)
     same_place = near.rank is not None and near.rank <= 2 and near.cosine is not None and near.cosine >= _ALIKE
-    sure = seen.functional or seen.cites or seen.concerned or seen.other_habit
+    sure = seen.functional or seen.cites or seen.concerned or seen.other_state
     if not (sure or moved or same_place or replaces or seen.likeness >= _RESTATES):
         z -= 0.7
     if seen.functional and seen.functional <= NEED_A_SUBJECT and not seen.things and not seen.cites:
@@ -206,7 +208,7 @@ def _subject_weight(new: Span, seen: Evidence, near: Nearness, *, replaces: bool
 
 def _change_weight(new: Span, old: Span, seen: Evidence, near: Nearness) -> float:
     """Whether the newer one says that something is new, or tells another value."""
-    z = 0.35 * min(len(seen.clash) + seen.other_habit, 2) + (0.4 if _restated(new, old, seen) else 0.0)
+    z = 0.35 * min(len(seen.clash) + seen.other_state, 2) + (0.4 if _restated(new, old, seen) else 0.0)
     if not seen.cues & TELLING and not _tells_otherwise(new, old, seen, near):
         z -= 1.5
     if new.once and not seen.cues & TELLING:
@@ -228,7 +230,7 @@ def _tells_otherwise(new: Span, old: Span, seen: Evidence, near: Nearness) -> bo
     """Whether it tells another value of the same thing, or says of the very same thing what is so now."""
     if new.wishes:
         return False  # the value may be what is wished for
-    if seen.other_habit:
+    if seen.other_state:
         return True
     if _restated(new, old, seen) and seen.things:
         return True

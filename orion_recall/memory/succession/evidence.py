@@ -12,6 +12,7 @@ from orion_recall.memory.succession.occurrences import is_other_habit
 from orion_recall.memory.succession.posts import Thing
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.terms import families_of, stem
+from orion_recall.memory.succession.thing_places import is_elsewhere
 from orion_recall.memory.succession.values import TIMED
 from orion_recall.memory.succession.word_families import FAMILIES, FAMILY_VALUES, NEED_A_SUBJECT, ONE_VALUED
 from orion_recall.memory.succession.word_lists import CueKind
@@ -73,7 +74,8 @@ class Evidence:
     `strong` are shared stems that say something; `things` those of them that are no words of a shared family,
     and no relatives; `told` those of these that are no names. `functional` are shared families of one value at a
     time, `clash` the types of values that differ. `cites`: the newer one names the older one's date. `concerned`:
-    whom the older one names leaves or hands over. `other_habit`: what comes again is over, or at another pace.
+    whom the older one names leaves or hands over. `other_state`: what comes again is over, or at another pace,
+    or a thing is in another place.
     """
 
     cues: frozenset[CueKind]
@@ -87,7 +89,7 @@ class Evidence:
     clash: tuple[str, ...]
     cites: bool
     concerned: bool
-    other_habit: bool
+    other_state: bool
 
     @property
     def timed_clash(self) -> bool:
@@ -142,7 +144,7 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         clash=tuple(clash),
         cites=_cites(new, old, cues, clash),
         concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name})) or passes_on,
-        other_habit=_is_other_habit(new, old),
+        other_state=_is_other_habit(new, old) or _is_elsewhere(new, old),
     )
 
 
@@ -166,6 +168,11 @@ def _is_other_habit(new: Span, old: Span) -> bool:
     if not new.habits or not old.habits or (new.actors and old.actors and new.actors.isdisjoint(old.actors)):
         return False
     return any(is_other_habit(one, other) for one in new.habits for other in old.habits)
+
+
+def _is_elsewhere(new: Span, old: Span) -> bool:
+    """Whether the newer one says that a thing is no more where the older one tells it to be."""
+    return any(is_elsewhere(one, other) for one in new.placed for other in old.placed)
 
 
 def _is_same(one: Thing, other: Thing) -> bool:

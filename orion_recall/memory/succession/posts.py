@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from orion_recall.memory.extraction.role_lists import PERSONS
 from orion_recall.memory.succession.terms import stem
 from orion_recall.memory.succession.values import WEEKDAYS
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS
+from orion_recall.memory.succession.word_lists import GENERAL_WORDS, ROLES
 from orion_recall.text.normal import STOP_WORDS, without_possessive
 
 Thing = tuple[str, ...]
@@ -45,6 +46,10 @@ _ONE_TIME_BEFORE = frozenset("this next".split())
 _RUNS = frozenset("runs keeps leads manages has".split())
 _KEY_STEMS = frozenset(map(stem, _KEYS))
 _OF = frozenset("of to for".split())
+# Words before "rent" that tell no owner; and what a post or rent is of where nothing is said.
+_BEFORE_RENT = frozenset("the our my your his her their this whole total higher lower raised new pay pays".split())
+_OF_POST = frozenset("of at for in".split())
+_OWN = frozenset(map(stem, "flat apartment house home building company team office firm".split()))
 _MOST = 4
 _NEAR, _NEAR_OWN = 3, 5
 """Words before a seat in which it is said that somebody gets it: of another's, and of the speaker's own."""
@@ -96,7 +101,7 @@ def headed_in(said: Sequence[str]) -> frozenset[Thing]:
             at = place + 2
         elif word not in _HEADS and not (word in _KEEPS and _KEYS.intersection(said[place + 2 : place + 3])):
             continue
-        found.add(_thing(said, at)[1])
+        found.add(thing_at(said, at)[1])
     return frozenset(found - {()})
 
 
@@ -107,19 +112,24 @@ class Handed(NamedTuple):
     giver: str
 
 
-def handed_in(said: Sequence[str], speaker: str, names: frozenset[str]) -> Handed | None:
-    """What is handed on in a sentence's folded words: "I'm handing the choir to Thijs", "Thijs takes it from me".
+def handed_in(stated: Iterable[Sequence[str]], speaker: str, names: frozenset[str]) -> Handed | None:
+    """What is handed on first in the sentences, each as its folded words: "I'm handing the choir to Thijs".
 
     None of what is handed on for a time, or of what is only given: "the keys for the weekend", "a coffee".
     """
-    if _is_for_a_time(said):
+    own = next(iter(speaker.split()), "")
+    return next((found for said in stated if (found := _handed(said, own, names)) is not None), None)
+
+
+def _handed(said: Sequence[str], speaker: str, names: frozenset[str]) -> Handed | None:
+    if is_for_a_time(said):
         return None
     for place, word in enumerate(said):
         if word not in _HANDS and word not in _FROM:
             continue
         if not _NOT_SO.isdisjoint(said[max(0, place - 3) : place]):
             continue
-        end, thing = _thing(said, place + 1 + (said[place + 1 : place + 2] == ["over"]))
+        end, thing = thing_at(said, place + 1 + (said[place + 1 : place + 2] == ["over"]))
         if not thing:
             continue
         if len(thing) > 1 and thing[0] in _KEY_STEMS and _has_it_now(said):
@@ -160,7 +170,8 @@ def _giver_after(said: Sequence[str], end: int, speaker: str, names: frozenset[s
     return without_possessive(after[0]) if said[end : end + 1] == ["from"] and after and after[0] in names else ""
 
 
-def _is_for_a_time(said: Sequence[str]) -> bool:
+def is_for_a_time(said: Sequence[str]) -> bool:
+    """Whether the folded words say of something that it is so for a time: "while I'm away", "for the weekend"."""
     if not _FOR_A_TIME.isdisjoint(said):
         return True
     for place, word in enumerate(said[:-1]):
@@ -175,13 +186,14 @@ def _is_for_a_time(said: Sequence[str]) -> bool:
 def taken_over_in(said: Sequence[str]) -> frozenset[Thing]:
     """What somebody takes over: mill of "Fern takes over the mill"."""
     places = (place + 2 for place, word in enumerate(said[:-2]) if word in _TAKES and said[place + 1] == "over")
-    return frozenset(_thing(said, place)[1] for place in places) - {()}
+    return frozenset(thing_at(said, place)[1] for place in places) - {()}
 
 
-def _thing(said: Sequence[str], place: int) -> tuple[int, Thing]:
+def thing_at(said: Sequence[str], place: int, ends: frozenset[str] = frozenset()) -> tuple[int, Thing]:
     """Where the name of a thing with its determiner ends there, and its stems; none of "runs every morning".
 
-    Keys are of what they open: key and allotment of "the keys of the allotment".
+    Without `ends`, the words that end a name, keys are of what they open: key and allotment of "the keys of the
+    allotment".
     """
     found: list[str] = []
     if place >= len(said) or said[place] not in _DETERMINERS:
@@ -189,12 +201,39 @@ def _thing(said: Sequence[str], place: int) -> tuple[int, Thing]:
     at = place + 1
     while at < min(len(said), place + 2 + _MOST):
         word = said[at]
-        if said[at - 1] in _KEYS and word in _OF and said[at + 1 : at + 2] and said[at + 1] in _DETERMINERS:
-            end, of = _thing(said, at + 1)
+        if (
+            not ends
+            and said[at - 1] in _KEYS
+            and word in _OF
+            and said[at + 1 : at + 2]
+            and said[at + 1] in _DETERMINERS
+        ):
+            end, of = thing_at(said, at + 1)
             return end, (*found, *of)
-        if word in STOP_WORDS or (found and word in GENERAL_WORDS):
+        if word in STOP_WORDS or word in ends or (found and word in GENERAL_WORDS):
             break
         if word not in GENERAL_WORDS:
             found.append(stem(without_possessive(word)))
         at += 1
     return at, tuple(found)
+
+
+def qualified_in(said: Sequence[str]) -> frozenset[str]:
+    """The stems of whose post or rent is meant: sister of "my sister's landlord", pub of "landlord of the pub"."""
+    found: set[str] = set()
+    for place, word in enumerate(said):
+        if word not in ROLES and word != "rent":
+            continue
+        before = said[place - 1] if place else ""
+        if (bare := without_possessive(before)) != before and bare in PERSONS:
+            found.add(stem(bare))
+        elif (
+            word == "rent"
+            and before not in _BEFORE_RENT
+            and before not in STOP_WORDS
+            and before not in GENERAL_WORDS
+        ):
+            found.add(stem(before))
+        if said[place + 1 : place + 2] and said[place + 1] in _OF_POST:
+            found.update(thing_at(said, place + 2)[1][-1:])
+    return frozenset(found) - _OWN - {""}

@@ -28,10 +28,12 @@ from orion_recall.memory.succession.posts import (
     handed_in,
     headed_in,
     holders_before,
+    qualified_in,
     taken_over_in,
 )
 from orion_recall.memory.succession.terms import families_of, stem
-from orion_recall.memory.succession.values import MONEY, TIMED, VERSION, values_of
+from orion_recall.memory.succession.thing_places import Placed, placed_in
+from orion_recall.memory.succession.values import TIMED, families_by_form, values_of
 from orion_recall.memory.succession.wishes import is_wish, without_wishes
 from orion_recall.memory.succession.word_families import FAMILIES, ONE_VALUED
 from orion_recall.memory.succession.word_lists import (
@@ -76,7 +78,8 @@ class Span:
     that are named as those before ("0.86 instead of 0.79"). `wishes`: it tells a wish, too. `phrases` are those
     of the cues, and `written` the words by their stems, both as they are written. `headed` and `taken` are the
     stems of what somebody heads, and of what somebody takes over; `handed` is what somebody hands on to another,
-    `habits` what comes again, with its pace.
+    `habits` what comes again, with its pace, and `placed` things with their places.
+    `qualified` are the stems of whose post or rent is meant (`qualified_in`).
     `comes_again`: it tells of what is every week or so; `one_time`: of one time of something.
     """
 
@@ -106,6 +109,8 @@ class Span:
     taken: frozenset[Thing]
     handed: Handed | None
     habits: tuple[Habit, ...]
+    placed: tuple[Placed, ...]
+    qualified: frozenset[str]
     comes_again: bool
     one_time: bool
 
@@ -212,10 +217,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         root = stem(bare)
         weights[root] = max(weight, weights.get(root, 0.0))
     values = values_of(folded, said, names - called)
-    if MONEY.search(folded):
-        families.add("price")
-    if VERSION.search(folded):
-        families.add("version")
+    families |= families_by_form(folded)
     actors, kin, owned = _actors(sentences, speaker, names)
     stated = [words(without_wishes(one.casefold())) for one in sentences if not is_question(one)]
     each = [phrases_in(sentence) for sentence in stated]
@@ -251,8 +253,10 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         written=_written(text),
         headed=headed_in(said),
         taken=taken_over_in(said),
-        handed=_handed(stated, speaker, names),
+        handed=handed_in(stated, speaker, names),
         habits=habits_in(stated, each),
+        placed=placed_in(stated, each),
+        qualified=qualified_in(said),
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),
     )
@@ -297,11 +301,6 @@ def _holders_before(sentences: Sequence[str], speaker: str, names: frozenset[str
     """The folded names of those whose post somebody gets, as in "Ravi gets Sheila's chair"."""
     own = next(iter(speaker.split()), "")
     return _NOBODY.union(*(holders_before(words(one.casefold()), own, names) for one in sentences))
-
-
-def _handed(stated: Iterable[Sequence[str]], speaker: str, names: frozenset[str]) -> Handed | None:
-    own = next(iter(speaker.split()), "")
-    return next((found for said in stated if (found := handed_in(said, own, names)) is not None), None)
 
 
 def _renewed(said: Sequence[str]) -> frozenset[str]:

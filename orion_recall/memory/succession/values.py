@@ -38,8 +38,13 @@ _CLOCK = re.compile(
     + "|".join(_NUMBER_WORDS)
     + r"|noon)\b(?! (?:euro|pound|dollar))"
 )
-MONEY = re.compile(
+_MONEY = re.compile(
     r"(?:[€$£]\s?(?P<first>\d[\d.,]*))|(?P<last>\d[\d.,]*)\s?(?:€|\$|£|euros?\b|eur\b|dollars?\b|usd\b|pounds?\b|francs?\b|quid\b)"
+)
+# What somebody pays for where he lives is his rent, whatever it is called.
+_HOME_PRICE = re.compile(
+    r"\b(?:pay|pays|paying|costs?|give) (?:\w+ ){0,2}?[€$£]?\s?\d[\d.,]*\s?(?:\S+ ){0,4}?for (?:the|our|my|this) "
+    r"(?:flat|apartment|house|room)\b"
 )
 _MONTH = "|".join((*_MONTHS, *(f"{name[:3]}" for name in _MONTHS), "sept"))
 _DAY = "|".join(DAY_WORDS)
@@ -56,7 +61,7 @@ _MONTH_ALONE = re.compile(
     rf"|\b(?:in|by|until|till|from|of|next|all|during) (?:mid[ -]|early |late )?(?P<other>{_AMBIGUOUS})\b"
     rf"|\b(?:early|mid|late|end of)[ -](?P<part>{_AMBIGUOUS})\b"
 )
-VERSION = re.compile(
+_VERSION = re.compile(
     r"(?<![\d.,€$£])\d{1,2}\.\d(?:\.\d+)?(?![\d.]|\s?(?:%|€|\$|£|euro|pound|dollar|k?m\b|kg|hour|year))"
 )
 _STREETS = "street|st|road|rd|lane|avenue|ave|square|quay|terrace|close|drive|court|gardens|boulevard|row|wharf"
@@ -79,6 +84,16 @@ def values_of(folded: str, said: Sequence[str], names: frozenset[str]) -> dict[s
     return {kind: frozenset(values) for kind, values in found.items() if values}
 
 
+def families_by_form(folded: str) -> set[str]:
+    """The families of words that the form of what a text tells is of: price, version, rent."""
+    found = {"price"} if _MONEY.search(folded) else set[str]()
+    if _VERSION.search(folded):
+        found.add("version")
+    if _HOME_PRICE.search(folded):
+        found.add("rent")
+    return found
+
+
 def clock_value(hour: str, minute: str = "00") -> str:
     """A time of day as one of twelve hours: `7:00` for 7, 19 and seven."""
     return f"{int(_NUMBER_WORDS.get(hour, hour)) % 12}:{minute}"
@@ -86,10 +101,10 @@ def clock_value(hour: str, minute: str = "00") -> str:
 
 def _numbers_of(folded: str) -> dict[str, set[str]]:
     """The values that are told in figures."""
-    rest = MONEY.sub(" ", _DATE.sub(" ", _CLOCK.sub(" ", _ADDRESS.sub(" ", folded))))
+    rest = _MONEY.sub(" ", _DATE.sub(" ", _CLOCK.sub(" ", _ADDRESS.sub(" ", folded))))
     return {
         "address": set(_ADDRESS.findall(folded)),
-        "money": {(one["first"] or one["last"]).rstrip(".,") for one in MONEY.finditer(folded)},
+        "money": {(one["first"] or one["last"]).rstrip(".,") for one in _MONEY.finditer(folded)},
         "clock": _clock_of(folded),
         "date": _dates_of(folded),
         "number": {one.rstrip(".,") for one in _NUMBER.findall(rest)},

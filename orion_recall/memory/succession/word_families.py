@@ -11,6 +11,7 @@ FAMILIES: dict[str, str] = {
         moved
     """,
     "landlord": "landlord landlady tenant tenancy rent",
+    "rent": "the_rent our_rent my_rent rent_is rent_went rent_goes rent_has flat_costs apartment_costs house_costs",
     "work": """
         work_at works_at work_for works_for work_as works_as working_at working_for working_as worked_at job
         employer company hired career position firm nurse nursing clinic hospital laboratory lab bakery
@@ -87,7 +88,7 @@ FAMILIES: dict[str, str] = {
 
 ONE_VALUED = frozenset(
     """
-        home landlord work boss
+        home landlord rent work boss
         workspace diet drink smoke price deadline bicycle car number editor recorder computer
         accounts doctor dentist therapist dose hair school partner title version key secret owner supplier
         shift opening thesis teacher commission database parcel training chat launch cleaning storage wedding
@@ -98,6 +99,7 @@ ONE_VALUED = frozenset(
 FAMILY_VALUES: dict[str, tuple[str, ...]] = {
     "home": ("name", "number", "address"),
     "landlord": ("name",),
+    "rent": ("money", "number"),
     "work": ("name",),
     "boss": ("name",),
     "workspace": ("name",),

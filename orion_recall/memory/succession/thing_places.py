@@ -1,0 +1,89 @@
+"""Where a thing is, as texts tell it: "the drill is in the cellar", "we moved the workshop to the old mill"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from orion_recall.memory.succession.posts import Thing, is_for_a_time, thing_at
+from orion_recall.memory.succession.values import WEEKDAYS
+from orion_recall.memory.succession.word_lists import GENERAL_WORDS, Heard
+from orion_recall.text.normal import STOP_WORDS, without_possessive
+from orion_recall.when.vocabulary import MONTHS
+
+_IS: Final = frozenset("is are stands stand hangs hang lives live lies lie sits sit stays stay".split())
+_KEEPS: Final = frozenset("keep keeps store stores".split())
+_VERBS: Final = _IS | _KEEPS
+_MOVES: Final = frozenset("moved carried relocated".split())
+_IN: Final = frozenset("in on under behind at above below beside inside".split())
+_TO: Final = frozenset("to into".split())
+_ON_THE_WAY: Final = frozenset("down up over out back all now kept stored".split())
+_OF_ANOTHER: Final = frozenset("his her their your".split())
+_KNOWN: Final = frozenset("the my our his her their this".split())
+_NEWS: Final[frozenset[Heard]] = frozenset(("present", "change"))
+_NOT: Final = frozenset("not never no if when whether maybe perhaps should could would might".split())
+_MOST = 4
+
+
+class Placed(NamedTuple):
+    """A thing and where it is, each by its words; `owner` is "his" and the like, "" for the speaker's or anybody's.
+
+    `is_news`: it is said to be there from now on.
+    """
+
+    thing: Thing
+    owner: str
+    place: frozenset[str]
+    is_news: bool
+
+
+def placed_in(stated: Iterable[Sequence[str]], phrases: Iterable[Mapping[Heard, str]]) -> tuple[Placed, ...]:
+    """What the sentences, each as its folded words with its phrases of change, tell of where things are."""
+    found: list[Placed] = []
+    for said, heard in zip(stated, phrases, strict=True):
+        if _NOT.isdisjoint(said) and not is_for_a_time(said):
+            found += _placed(said, is_news=not _NEWS.isdisjoint(heard))
+    return tuple(found)
+
+
+def is_elsewhere(new: Placed, old: Placed) -> bool:
+    """Whether the newer one says that the very same thing is in another place from now on."""
+    is_same = new.thing == old.thing and new.owner == old.owner
+    return is_same and new.is_news and new.place.isdisjoint(old.place)
+
+
+def _placed(said: Sequence[str], *, is_news: bool) -> Iterable[Placed]:
+    for place, word in enumerate(said):
+        if word not in _KNOWN:
+            continue
+        end, thing = thing_at(said, place, _VERBS)
+        if not thing:
+            continue
+        before = said[place - 1] if place else ""
+        at = end
+        is_moved = before in _MOVES
+        if not is_moved and before not in _KEEPS:
+            if place > 1 or said[at : at + 1] == [] or said[at] not in _IS:
+                continue  # the subject stands first: "I know where the drill is"
+            at += 1
+        while said[at : at + 1] and said[at] in _ON_THE_WAY:
+            at += 1
+        if said[at : at + 1] == [] or said[at] not in (_TO if is_moved else _IN):
+            continue
+        where = _where(said, at + 1)
+        if where:
+            yield Placed(thing, word if word in _OF_ANOTHER else "", where, is_news or is_moved)
+
+
+def _where(said: Sequence[str], start: int) -> frozenset[str]:
+    """The words of a known place: cellar of "the cellar"; none of "Tuesday", "use" and "a bad state"."""
+    found: list[str] = []
+    first = said[start] if start < len(said) else ""
+    if first not in _KNOWN and first == without_possessive(first):
+        return frozenset()
+    for word in said[start + (first in _KNOWN) : start + 1 + _MOST]:
+        if word in STOP_WORDS or word in WEEKDAYS or word in MONTHS or word[:1].isdigit():
+            break
+        if word not in GENERAL_WORDS:
+            found.append(without_possessive(word))
+    return frozenset(found)
