@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.memory.succession.endings import moves_a_time, shifts_nothing
-from orion_recall.memory.succession.values import WEEKDAYS
+from orion_recall.memory.succession.values import TIMED, WEEKDAYS, values_of
 from orion_recall.memory.succession.word_lists import (
     ADDITIONS,
     AMOUNTS_AFTER,
@@ -32,6 +32,7 @@ _LEFT = re.compile(
     r"\b(?:switch(?:ed|es|ing)|mov(?:ed|es|ing)|chang(?:ed|es|ing)|migrat(?:ed|es|ing)|gone over|went over) from "
     r"(?P<left>.{1,60}?)(?= to\b|[.,;:!?]|$)"
 )
+_CLAUSE_END = re.compile(r"[,;:.!?–—]+\s+|\s-\s|\b(?:so|but|and|because)\b")
 _SAYS_CHANGE: frozenset[Heard] = frozenset(("change", "switch", "amount", "shift", "handover", "end", "present"))
 _ENDS: frozenset[Heard] = frozenset(("end",))
 _LEAVING: frozenset[Heard] = frozenset(("end", "leaves"))
@@ -116,6 +117,24 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
             if " ".join((word, *rest)) not in _NEGATED or _is_over(said, place, end):
                 found[kind] = " ".join(said[place:end])
     return found
+
+
+def shift_phrase(stated: Iterable[str]) -> str | None:
+    """The phrase by which the folded sentences say another time, of the clause that tells the new one.
+
+    Of "We can't move on the 3rd. New date is the 9th" it is "new date"; None without any.
+    """
+    best: tuple[int, str] | None = None
+    for clause in (one for sentence in stated for one in _CLAUSE_END.split(sentence)):
+        said = words(clause)
+        if (phrase := phrases_in(said).get("shift")) is None:
+            continue
+        tells_time = not values_of(clause, said, frozenset()).keys().isdisjoint(TIMED)
+        is_negated = any(word in _NO or word.endswith("n't") for word in said)
+        fit = 2 * (tells_time and not is_negated) + phrase.startswith("new ")
+        if best is None or fit > best[0]:
+            best = (fit, phrase)
+    return best[1] if best is not None else None
 
 
 def _goes_on(said: Sequence[str], place: int, rest: Sequence[str]) -> bool:

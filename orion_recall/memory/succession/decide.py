@@ -23,6 +23,7 @@ from orion_recall.memory.succession.evidence import (
 )
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.reasons import seen_in
+from orion_recall.memory.succession.terms import stem
 from orion_recall.memory.succession.values import clock_value
 from orion_recall.memory.succession.word_families import EVENTS, NEED_A_SUBJECT, ONE_VALUED
 from orion_recall.memory.succession.word_lists import CueKind
@@ -45,6 +46,7 @@ _CUE: Mapping[CueKind | None, float] = {
 }
 _HANDOVER: frozenset[CueKind] = frozenset(("handover",))
 _LASTING: frozenset[CueKind] = frozenset(("change", "switch", "handover", "amount"))
+_IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
 _ALIKE, _SAME, _LEAST_SHARED = 0.5, 0.6, 0.3
 _RESTATES = 0.4
 _NEAR = 3
@@ -105,6 +107,8 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     confidence = round(1 / (1 + math.exp(-1.6 * z)), 3)
     if not seen.cues & TELLING and not seen.concerned and not _tells_otherwise(new, old, seen, near):
         confidence = min(confidence, UNTOLD)  # however near: nothing says that something is new
+    elif _shares_a_name_alone(new, old, seen):
+        confidence = min(confidence, UNTOLD)
     elif _is_of_one_time(new, old, seen) or not (replaces or _is_anchored(new, old, one, other, seen, near)):
         confidence = min(confidence, UNTOLD)  # something is new, but not what the older one tells
     phrases = [text for kind, text in new.phrases.items() if kind in seen.cues and kind != "weak"]
@@ -163,6 +167,27 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     if about.intersection(seen.told) and (seen.clash or len(about) > 1):
         return True
     return bool(things) and near.is_first
+
+
+def _shares_a_name_alone(new: Span, old: Span, seen: Evidence) -> bool:
+    """Whether both only name the same place, firm or other, and nothing but "now" tells a change.
+
+    "She owns the pier at Lower Quay now" changes nothing of "We leave Lower Quay in May": no attribute is shared but
+    by words of the name, and it is not what both tell something of.
+    """
+    shared = frozenset(seen.strong)
+    if not shared or not seen.cues <= _IS_SO or not shared <= new.names & old.names or seen.cites:
+        return False
+    places = [place for place, root in enumerate(new.written) if root in shared]
+    if places[-1] - places[0] >= len(places) or frozenset(map(stem, new.actors & old.actors)) & shared:
+        return False
+    by_name = {family for family in seen.families if FAMILY_STEMS[family] & shared}
+    attributes = {
+        family
+        for family in seen.families
+        if family not in by_name or all(FAMILY_STEMS[family] & one.weights.keys() - shared for one in (new, old))
+    }
+    return not attributes and set(seen.clash) <= {"name"}
 
 
 def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:

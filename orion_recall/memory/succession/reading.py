@@ -18,6 +18,7 @@ from orion_recall.memory.succession.clauses import (
     left_in,
     phrases_in,
     sentences_of,
+    shift_phrase,
     without_causes,
 )
 from orion_recall.memory.succession.endings import Aims, aims_of
@@ -219,11 +220,14 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
     values = values_of(folded, said, names - called)
     families |= families_by_form(folded)
     actors, kin, owned = _actors(sentences, speaker, names)
-    stated = [words(without_wishes(one.casefold())) for one in sentences if not is_question(one)]
+    as_said = [without_wishes(one.casefold()) for one in sentences if not is_question(one)]
+    stated = [words(one) for one in as_said]
     each = [phrases_in(sentence) for sentence in stated]
     phrases: dict[Heard, str] = {}
     for found in each:
         phrases = {**found, **phrases}
+    if "shift" in phrases and (of_new_time := shift_phrase(as_said)) is not None:
+        phrases["shift"] = of_new_time
     if "shift" in phrases and not _TIMED.isdisjoint(values) and "moved" in said and _HOMES.isdisjoint(said):
         families.discard("home")  # a class that moved to Thursdays is nobody's flat
     replaced = _holders_before(sentences, speaker, names)

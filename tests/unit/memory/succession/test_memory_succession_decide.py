@@ -285,3 +285,29 @@ def test_a_relative_alone_is_not_what_both_are_about() -> None:
     old, new = "Mam's new date is 19 November.", "Mam is out of theatre. Visiting from tomorrow."
     judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.5, rank=1, word_rank=1))
     assert judged is None or judged.confidence < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The roof on Fulton Lane leaks. We're moving the bakery to Port Ellery in May.",
+         "Mr. Abara holds the deed, he owns 9 Fulton Lane now."),
+        ("The cellar on Fulton Lane is too damp, Greta wants the bakery in Port Ellery.",
+         "Mr. Abara got the deed, he owns 9 Fulton Lane now."),
+    ],
+)  # fmt: skip
+def test_a_place_that_both_name_is_no_change_of_what_was_told_there(old: str, new: str) -> None:
+    near = Nearness(cosine=0.5, rank=1, word_rank=1)
+    judged = judge(reading(new, at=DAY, speaker="Omar"), reading(old, speaker="Ines"), near)
+    assert judged is None or judged.confidence < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Mrs. Silva owns 9 Fulton Lane.", "Mr. Abara owns 9 Fulton Lane now."),
+        ("I live at 12 Fulton Lane.", "I'm at 31 Fulton Lane now."),
+    ],
+)
+def test_a_place_of_which_both_tell_the_same_attribute_has_another_value(old: str, new: str) -> None:
+    assert confidence(old, new) >= SUCCEEDS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from orion_recall.memory.succession.decide import judge
 from orion_recall.memory.succession.reasons import other_values, plain, seen_in
 from tests.samples.successions import DAY, reading
@@ -49,3 +51,18 @@ def test_a_kept_reason_tells_which_values_differ() -> None:
     reason = seen_in(frozenset(), (), [("sing", "sing")], ["weekday", "name"])
     assert other_values(reason) == {"weekday", "name"}
     assert other_values(seen_in(frozenset(), (), [("another", "another")], [])) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("new", "cue"),
+    [
+        ("The cellar is flooded, the band can't move in on 3 May. The new date is 20 June.", "new date"),
+        ("The cellar is flooded, so the band can't move in on 3 May, it's pushed back to 20 June.", "pushed back"),
+        ("The band is moved to 20 June, and I'll reschedule the cellar's painters.", "moved"),
+    ],
+)
+def test_another_time_is_told_by_the_phrase_of_the_clause_that_tells_it(new: str, cue: str) -> None:
+    judged = judge(reading(new, at=DAY), reading("The band moves into the cellar on 3 May."))
+    assert judged is not None
+    assert f'"{cue}"' in plain(judged.reason)
+    assert '"move"' not in plain(judged.reason)
