@@ -209,7 +209,7 @@ async def test_a_profile_drops_what_is_outdated_or_keeps_it_as_it_was(world: Wor
 async def test_an_explanation_tells_what_succeeds_what(world: World) -> None:
     told = " ".join(explained(await world.ask("Who is my dentist?"))["why"])
     assert "taken as newer about the same thing as dentist (confidence" in told
-    assert "taken as replaced by new-dentist, said later" in told
+    assert "taken as replaced from 2026-09-24 on, or earlier, by new-dentist, said later" in told
 
 
 async def test_a_question_about_before_gets_both_in_order(world: World) -> None:

@@ -172,8 +172,8 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
 def _shares_a_name_alone(new: Span, old: Span, seen: Evidence) -> bool:
     """Whether both only name the same place, firm or other, and nothing but "now" tells a change.
 
-    "She owns the pier at Lower Quay now" changes nothing of "We leave Lower Quay in May": no attribute is shared but
-    by words of the name, and it is not what both tell something of.
+    "She owns the pier at Lower Quay now" changes nothing of "We leave Lower Quay in May". No attribute is shared
+    but by words of the name, and the name is not the subject of both.
     """
     shared = frozenset(seen.strong)
     if not shared or not seen.cues <= _IS_SO or not shared <= new.names & old.names or seen.cites:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 from orion_recall.memory.succession.word_lists import CueKind
@@ -27,6 +28,7 @@ _TYPES: Mapping[str, str] = {
     "name": "name",
     "number": "number",
 }
+_QUOTED = re.compile(r'"([^"]+)"')
 _FAMILIES = "both are about: "
 _MOST = 4
 
@@ -61,6 +63,12 @@ def other_values(reason: str) -> frozenset[str]:
     """The types of the values that differ, which the kept reason ends with: money, clock, date and so on."""
     said = reason.rpartition("another ")[2].split(", ")
     return frozenset(kind for kind, words in _TYPES.items() if words in said)
+
+
+def phrases_said(reason: str) -> tuple[str, ...]:
+    """The phrases of change that a kept reason quotes, folded: "sold" of `it says "sold"`."""
+    _, says, seen = reason.partition("it says ")
+    return tuple(_QUOTED.findall(seen.partition("; ")[0])) if says else ()
 
 
 def plain(reason: str) -> str:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
 
-from orion_recall.memory.succession.reasons import other_values
+from orion_recall.memory.succession.reasons import other_values, phrases_said
 from orion_recall.memory.succession.values import TIMED
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
 from orion_recall.recall.ranking.reading import reading_of
 from orion_recall.scoring.candidates import Outdated, ScoredCandidate
+from orion_recall.text.normal import words
 from orion_recall.values import MemoryView, SuccessionLink, ToldTime
+from orion_recall.when.told import told_times
 from orion_recall.when.told_start import tells_end, told_start
 
 _AS_SURE = 0.15
@@ -27,8 +31,24 @@ _OTHER_TIMES = re.compile(
     re.IGNORECASE,
 )
 """Words by which a change may have been before the day on which it is told."""
+_FROM_NOW = re.compile(r"\bfrom (?:now|today) on(?:wards?)?\b|\bas of (?:now|today)\b", re.IGNORECASE)
+_IS_OVER = re.compile(
+    r"sold|cancell?ed|called off|(?:has |have )?left|quit|gave up|given up|got rid of|gave .*back|stopped|dropped"
+    r"|ended|split up|broke up|scrapped|ditched|traded(?: in)?|unsubscribed|deleted|fell through|fallen through"
+)
+"""Phrases of what is over when it is told."""
+_LAST_DAY = re.compile(
+    r"\b(?:(?:last|final) (?:day|shift|week|lesson|time)|notice|un?till?|ends|expires|runs out|out (?:on|by))\b",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(
+    r"(?<=[.!?;])\s+|\n+|(?:,|,? (?:and|but|so|while))\s+"
+    r"(?=(?:i|he|she|we|they|it|you|the|my|our|his|her|a|an)\b|\w+ing\b)",
+    re.IGNORECASE,
+)
 _OF_VALUES: frozenset[str] = frozenset(("shift", "amount"))
 _OF_PLANS: frozenset[str] = frozenset(("shift", "end"))
+_OTHER_VALUES: frozenset[str] = frozenset(("amount", "shift"))
 _IN_PLACE: frozenset[str] = frozenset(("change", "switch"))
 
 
@@ -133,6 +153,9 @@ def _ended(older: MemoryView, newer: MemoryView, link: SuccessionLink, now: floa
         return None
     if _is_the_news(older, newer, link):
         return Outdated(link.at, link, newer)
+    if (clause := _clause_of_end(newer.text, link)) is not None:
+        earlier = bool(_OTHER_TIMES.search(clause)) or _tells_days_before(newer.told, link)
+        return Outdated(link.at, link, newer, earlier)
     start = told_start(newer.text, link.at)
     if start is not None and (older.ts is None or start > older.ts):
         return Outdated(start, link, newer)
@@ -141,15 +164,36 @@ def _ended(older: MemoryView, newer: MemoryView, link: SuccessionLink, now: floa
     once = [one for one in newer.told if not one.weekly]
     last = max((one.until for one in once if one.since > link.at), default=None)
     if last is None:
-        return Outdated(
-            link.at, link, newer, bool(_OTHER_TIMES.search(newer.text)) or _tells_days_before(once, link)
-        )
+        earlier = bool(_OTHER_TIMES.search(newer.text)) or _tells_days_before(once, link)
+        return Outdated(link.at, link, newer, earlier and _FROM_NOW.search(newer.text) is None)
     return Outdated(last - _DAY_S, link, newer, or_earlier=True) if last <= now else None
+
+
+def _clause_of_end(text: str, link: SuccessionLink) -> str | None:
+    """The clause that says what is over when it is told, as in "We sold the boat, the new one comes on Saturday".
+
+    None where the text says no such end, or when it will be: in the clause itself, or as a last day.
+    """
+    phrases = [phrase for phrase in phrases_said(link.reason) if _IS_OVER.fullmatch(phrase)]
+    if not phrases or cues_of(link) & _OTHER_VALUES or _LAST_DAY.search(text):
+        return None
+    for clause in _CLAUSE_END.split(text):
+        said = f" {' '.join(words(clause.casefold().replace('’', chr(39))))} "
+        if any(f" {phrase} " in said for phrase in phrases):
+            return None if _tells_ahead_in(clause, link.at) else clause
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _tells_ahead_in(clause: str, at: float) -> bool:
+    """Whether a clause that was said then tells a time to come."""
+    told = told_times(clause, datetime.fromtimestamp(at, UTC))
+    return any(not one.weekly and one.until > at + _DAY_S for one in told)
 
 
 def _tells_days_before(told: Iterable[ToldTime], link: SuccessionLink) -> bool:
     """Whether one of the told times begins on a day before that on which the newer memory was said."""
-    return any(one.since < link.at // _DAY_S * _DAY_S for one in told)
+    return any(not one.weekly and one.since < link.at // _DAY_S * _DAY_S for one in told)
 
 
 def _is_the_news(older: MemoryView, newer: MemoryView, link: SuccessionLink) -> bool:

@@ -184,8 +184,8 @@ def _confidence(link: SuccessionLink) -> float:
 def _outdated(by: Outdated, now: float, may_name: Callable[[int], bool]) -> str:
     """What a memory is taken as replaced by, and from when on where the newer one tells that: as its mark says."""
     link, ahead = by.link, by.until > now
-    from_day = f" from {day_of(by.until)} on" if ahead or day_of(by.until) != day_of(link.at) else ""
-    from_day = f"{from_day}, or earlier," if from_day and by.or_earlier else from_day
+    tells_day = ahead or by.or_earlier or day_of(by.until) != day_of(link.at)
+    from_day = f" from {day_of(by.until)} on{', or earlier,' if by.or_earlier else ''}" if tells_day else ""
     taken, later = ("marked as", "") if link.by == "hand" else ("taken as", ", said later about the same thing")
     if not may_name(link.key):
         return f"{taken} replaced{from_day}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.memory.succession.decide import judge
-from orion_recall.memory.succession.reasons import other_values, plain, seen_in
+from orion_recall.memory.succession.reasons import other_values, phrases_said, plain, seen_in
 from tests.samples.successions import DAY, reading
 
 
@@ -66,3 +66,9 @@ def test_another_time_is_told_by_the_phrase_of_the_clause_that_tells_it(new: str
     assert judged is not None
     assert f'"{cue}"' in plain(judged.reason)
     assert '"move"' not in plain(judged.reason)
+
+
+def test_a_kept_reason_tells_the_phrases_that_were_seen():
+    reason = seen_in(["end", "present"], ["sold", "now"], [("boat", "boat")], ["name"])
+    assert phrases_said(reason) == ("sold", "now")
+    assert phrases_said('value: both say "boat"') == ()

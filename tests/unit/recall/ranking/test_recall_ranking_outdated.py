@@ -107,13 +107,15 @@ def test_a_successor_that_is_not_there_outdates_nothing():
     assert mark(item("old", FERRY, day(5, 4), link("new", day(12, 1)))) == [None]
 
 
-def told_by(newer: str, said: float, *, older: str = FERRY, now: float = NOW) -> tuple[str, bool] | None:
+def told_by(
+    newer: str, said: float, *, older: str = FERRY, now: float = NOW, reason: str = RAISED
+) -> tuple[str, bool] | None:
     """The day of the mark, and whether it was then or earlier."""
     new = item("new", newer, said)
     mentions = told_times(newer, datetime.fromtimestamp(said, UTC))
     told = tuple(ToldTime(one.since, one.until, one.weekly) for one in mentions)
     new = replace(new, memory=new.memory._replace(told=told))
-    first = mark(item("old", older, day(5, 4), link("new", said)), new, now=now)[0]
+    first = mark(item("old", older, day(5, 4), link("new", said, reason=reason)), new, now=now)[0]
     return (
         None if first is None else (datetime.fromtimestamp(first.until, UTC).date().isoformat(), first.or_earlier)
     )
@@ -132,6 +134,39 @@ def told_by(newer: str, said: float, *, older: str = FERRY, now: float = NOW) ->
     ],
 )
 def test_a_mark_says_no_day_that_the_newer_memory_does_not_tell(newer: str, ends: tuple[str, bool] | None):
+    assert told_by(newer, day(12, 1)) == ends
+
+
+SOLD = 'end: it says "sold"; both say "boat"'
+
+
+@pytest.mark.parametrize(
+    ("newer", "reason", "ends"),
+    [
+        ("We sold the boat to the Lunds. The kayak comes on 10 December.", SOLD, ("2026-12-01", False)),
+        ("We sold the boat. From 10 December we have a kayak.", SOLD, ("2026-12-01", False)),
+        ("The kayak came on Saturday. We sold the boat.", SOLD, ("2026-12-01", True)),
+        ("We sold the boat two weeks ago. The kayak comes on 10 December.", SOLD, ("2026-12-01", True)),
+        ("I've quit the rowing. The money comes on 10 December.", 'end: it says "quit"', ("2026-12-01", False)),
+        ("I've quit the rowing, my last day is 10 December.", 'end: it says "quit"', ("2026-12-10", True)),
+        ("The boat is sold on 10 December.", SOLD, ("2026-12-10", True)),
+        ("They gave the boat back, the kayak comes on 10 December.", 'change: it says "gave the boat back"',
+         ("2026-12-01", False)),
+    ],
+)  # fmt: skip
+def test_what_is_over_when_it_is_told_ends_then(newer: str, reason: str, ends: tuple[str, bool]):
+    assert told_by(newer, day(12, 1), older="The boat leaks.", reason=reason) == ends
+
+
+@pytest.mark.parametrize(
+    ("newer", "ends"),
+    [
+        ("From now on the ferry is the Skarven, same price, four days a week.", ("2026-12-01", False)),
+        ("From now on we take the Skarven, it was late yesterday.", ("2026-12-01", False)),
+        ("We take the Skarven, it goes four days a week.", ("2026-12-01", True)),
+    ],
+)
+def test_from_now_on_is_from_that_day_on(newer: str, ends: tuple[str, bool]):
     assert told_by(newer, day(12, 1)) == ends
 
 

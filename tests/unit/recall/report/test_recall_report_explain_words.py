@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -114,7 +115,7 @@ def test_a_likeness_that_changed_no_score_is_not_told():
     assert "newer" not in first, "which of the two did it is not known"
 
 
-def outdated(until: float, by: str = "m5") -> str:
+def outdated(until: float, by: str = "m5", *, or_earlier: bool = False) -> str:
     """What is said of a memory with two successors, which one of them outdates."""
     links = [
         SuccessionLink(key=5, id="m5", confidence=0.85, at=NOW - 9e5, reason='value: both say "kiln"'),
@@ -122,7 +123,8 @@ def outdated(until: float, by: str = "m5") -> str:
     ]
     (link,) = [one for one in links if one.id == by]
     marked = replace(
-        item("m1", {"fusion": 0.5}, succeeded_by=tuple(links)), outdated=Outdated(until, link, scored("m5").memory)
+        item("m1", {"fusion": 0.5}, succeeded_by=tuple(links)),
+        outdated=Outdated(until, link, scored("m5").memory, or_earlier),
     )
     return why(marked)[0]
 
@@ -148,6 +150,11 @@ def test_what_is_newer_is_named_where_nothing_is_marked():
         assert "m5" not in why(item("m1", {"fusion": 0.5}, succeeded_by=(unsaid,)))[0]
     hidden = why(item("m1", {"fusion": 0.5}, succeeded_by=(link,)), may_name=lambda key: key != 5)[0]
     assert "m5" not in hidden
+
+
+def test_the_sentence_says_or_earlier_where_the_mark_does():
+    day = datetime.fromtimestamp(NOW - 9e5, UTC).date().isoformat()
+    assert f"taken as replaced from {day} on, or earlier, by m5" in outdated(NOW - 9e5, or_earlier=True)
 
 
 def test_a_beginning_that_was_told_is_said():
