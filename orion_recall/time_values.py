@@ -6,6 +6,7 @@ Times are epoch seconds (UTC); intervals are half-open.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 from typing import Literal, NamedTuple
 
 TimeKind = Literal["date", "period", "relative", "open"]
@@ -13,6 +14,18 @@ TimeOf = Literal["said", "told", "both"]
 
 TimeRange = tuple[float | None, float | None]
 """A half-open interval of epoch seconds; None is without end on that side."""
+
+
+_DAY_S = 86_400
+
+
+def clock_in(zone: tzinfo, moment: float) -> datetime:
+    """The moment (epoch seconds) by the clocks of a zone.
+
+    Midnight in UTC to the second is a date without a time of day, as dates alone are stored: it is that date in
+    every zone. OverflowError, ValueError or OSError beyond the calendar.
+    """
+    return datetime.fromtimestamp(moment, zone if moment % _DAY_S else UTC)
 
 
 class Interval(NamedTuple):

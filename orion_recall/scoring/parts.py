@@ -132,7 +132,7 @@ PARTS: tuple[ScorePart, ...] = (
     ScorePart(
         name="tells_name",
         measures="'the query asks for a name, the memory has one that is new'",
-        reason="a name that is new to the question",
+        reason="a name that is neither in the question nor a speaker's",
         maker=answer_parts.name_given,
         needs_weight=True,
     ),

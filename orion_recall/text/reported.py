@@ -59,6 +59,7 @@ _BEFORE: Final = re.compile(
          |(?:said|says|asked|wrote|replied|answered)\s+)\Z""",
     re.VERBOSE | re.IGNORECASE,
 )
+_POSSESSIVE: Final = re.compile(r"['’]s?(?!\w)", re.IGNORECASE)
 _LONGEST_BEFORE: Final = 120
 _BOUNDARY: Final = re.compile(r"\b")
 
@@ -88,12 +89,19 @@ def reports(text: str, names: Collection[str]) -> bool:
     """
     folded = text.casefold()
     for name in names:
-        place = folded.find(name)
-        if place < 0 or _is_other(text, name, names):
+        if name not in folded or _is_other(text, name, names):
             continue
-        if _is_reported(text, name) or _PRONOUN.search(text, place + len(name)):
+        if _is_reported(text, name) or _speaks_later(text, name):
             return True
     return False
+
+
+def _speaks_later(text: str, name: str) -> bool:
+    """Whether a pronoun behind the name says something: not behind "Ana's van", which is no word of Ana."""
+    return any(
+        _POSSESSIVE.match(text, match.end(1)) is None and _PRONOUN.search(text, match.end(1)) is not None
+        for match in _called(name).finditer(text)
+    )
 
 
 def _is_other(text: str, name: str, names: Collection[str]) -> bool:

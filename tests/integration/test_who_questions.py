@@ -89,17 +89,17 @@ async def test_what_somebody_said_is_answered_by_their_words_alone(opened: Opene
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("What did Bram Okafor say about the door seal?", "said anything about it"),
-        ("What did Bram Visser say yesterday?", "said anything in the time asked about"),
-        ("What did Quentin say about the rent?", "said anything about it"),
-        ("What did the optician tell me?", "said anything"),
+        ("What did Bram Okafor say about the door seal?", " about it"),
+        ("What did Bram Visser say yesterday?", " in the time asked about"),
+        ("What did Quentin say about the rent?", " about it"),
+        ("What did the optician tell me?", ""),
     ],
 )  # fmt: skip
 async def test_if_they_said_nothing_of_it_that_is_the_answer(opened: Opened, text: str, reason: str):
     recalled = await ask(opened, text)
     assert (ids(recalled), recalled.outcome) == ([], "empty")
     assert recalled.withheld is not None
-    assert recalled.withheld.reason == f"no memory tells that the one who is named {reason}"
+    assert recalled.withheld.reason == f"nothing that was found is known to be said{reason} by the one who is named"
     assert recalled.selection.dropped["not_said_by"] == recalled.withheld.near_misses > 0
 
 

@@ -159,8 +159,8 @@ def nothing_of(stats: BundleStats) -> str:
         return f"{found}; no answer from {silent}" if silent else found
     if withheld.near_misses:
         hint = " (--any-answer shows what was found)" if (stats.dropped or {}).get("no_answer") else ""
-        found = counted(withheld.near_misses, "memory", "memories")
-        return f"nothing seems to answer this: {found} came near, but {withheld.reason}{hint}"
+        found = counted(withheld.near_misses, "memory was", "memories were")
+        return f"nothing seems to answer this: {found} looked at, but {withheld.reason}{hint}"
     return f"nothing was searched: {withheld.reason}"
 
 

@@ -90,7 +90,7 @@ def _why(out: Console, stats: BundleStats, trace: Json) -> None:
     if stats.no_answer is not None:
         reason, count = stats.no_answer.reason, stats.no_answer.near_misses
         verb = "was" if count == 1 else "were"
-        left_out = f" {counted(count, 'near miss', 'near misses')} {verb} left out." if count else ""
+        left_out = f" {counted(count, 'memory', 'memories')} {verb} looked at." if count else ""
         _lines(out, [f"Nothing is returned: {reason}.{left_out}"])
     elif not trace.get("why"):
         _lines(out, ["Nothing was found that may be shown."])
@@ -157,7 +157,7 @@ def _said_by(said: Json | None) -> Iterator[tuple[str, str]]:
         yield "said by", f"what was said by {by} first; others may answer, too"
         return
     then = ", in the time asked about" if said.get("then") else ""
-    yield "said by", f"only what was said by {by}, or what others report of it{then}"
+    yield "said by", f"only what was said by {by}, or what reads as a report of it{then}"
     if said["speakers"]:
         yield (
             "ranks",
@@ -172,7 +172,7 @@ def _said_by(said: Json | None) -> Iterator[tuple[str, str]]:
     else:
         yield (
             "about",
-            f"{about}: it decides the order; other words may follow, but nothing comes where none are about it",
+            f"{about}: it decides the order; where nothing that {by} said seems to be about it, there is no answer",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.evidence import NO_EVIDENCE, WantedEvidence
@@ -36,6 +37,7 @@ _BETWEEN = 4
 class Shown:
     """What a line shows: the style of its head, the evidence in its window, and the dates of relative times.
 
+    The days of its head are those of `zone`.
     `redaction` is that of its text. `flags_instructions`: a memory that tells its reader what to do is flagged."""
 
     style: RenderStyle = "v1"
@@ -43,6 +45,7 @@ class Shown:
     dates: RelativeDates | None = None
     redaction: Redaction = NO_REDACTION
     flags_instructions: bool = False
+    zone: tzinfo = UTC
 
 
 SHOWN_V1 = Shown()
@@ -99,7 +102,7 @@ class Lines:
         return known
 
     def _made(self, scored: ScoredCandidate) -> _Whole:
-        before = head(scored, self.shown.style)
+        before = head(scored, self.shown.style, self.shown.zone)
         if self.shown.flags_instructions and instructs_reader(f"{scored.memory.title or ''}\n{scored.memory.text}"):
             before += FLAG
         statements, opening, text = parts_of(scored)

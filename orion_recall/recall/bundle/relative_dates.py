@@ -23,6 +23,7 @@ from orion_recall.recall.bundle.unambiguous_times import (
     tells_weekday_after,
     weekday_way,
 )
+from orion_recall.time_values import clock_in
 from orion_recall.values import Interval, ToldTime
 from orion_recall.when.calendar import shifted
 from orion_recall.when.times import times
@@ -85,7 +86,7 @@ class RelativeDates:
         if said is None or not any(map((folded := _folded(text)).__contains__, _HINTS)):
             return text
         try:
-            clock = datetime.fromtimestamp(said, self.zone).replace(tzinfo=None)
+            clock = clock_in(self.zone, said).replace(tzinfo=None)
             year = datetime.fromtimestamp(self.now, self.zone).year
         except (OverflowError, ValueError, OSError):
             return text  # beyond the calendar

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
 
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.inert import inert
 from orion_recall.text.normal import one_line
+from orion_recall.time_values import clock_in
 from orion_recall.values import MemoryView, RenderStyle
 
 _LONGEST_REFERENCE = 80
@@ -22,17 +23,17 @@ def source_ref(scored: ScoredCandidate) -> str:
     return candidate.source_ref or scored.memory.source_ref or _SOURCE_REFS[candidate.best_source]
 
 
-def head(scored: ScoredCandidate, style: RenderStyle = "v1") -> str:
+def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC) -> str:
     """`- [2026-03-01 vector mem-17]`, `notes:17` for a memory of the mapped store `notes`.
 
     With `scores` the score follows: `- [2026-03-01 vector mem-17 0.83]`; `short` is `- 2026-03-01` alone;
     `source` is `- [vector:index] 2026-03-01`, with the item's `source_ref`. A memory that a newer one succeeds
     has `(until 2026-11-02)` after it, or `(until 2026-11-02 or earlier)`. Text cannot imitate a head: it stays on
-    one line, and brackets in it are shown round. Of a very long id both ends are shown.
+    one line, and brackets in it are shown round. Of a very long id both ends are shown. Days are those of the zone.
     """
-    day, source = day_of(scored.memory.ts), scored.candidate.best_source
+    day, source = day_of(scored.memory.ts, zone), scored.candidate.best_source
     by = scored.outdated
-    until = "" if by is None else f" (until {day_of(by.until)}{' or earlier' if by.or_earlier else ''})"
+    until = "" if by is None else f" (until {day_of(by.until, zone)}{' or earlier' if by.or_earlier else ''})"
     if style == "short":
         return f"- {day}{until}"
     if style == "source":
@@ -96,11 +97,11 @@ def _best_passage(memory: MemoryView) -> str:
     return f"{before}{inert(memory.text[start:end])}{after}"
 
 
-def day_of(ts: float | None) -> str:
-    """The day in UTC, as 2026-03-01; "undated" without a time, or beyond the calendar."""
+def day_of(ts: float | None, zone: tzinfo = UTC) -> str:
+    """The day in the zone, as 2026-03-01; "undated" without a time, or beyond the calendar."""
     if ts is None:
         return "undated"
     try:
-        return datetime.fromtimestamp(ts, UTC).date().isoformat()
+        return clock_in(zone, ts).date().isoformat()
     except (OverflowError, ValueError, OSError):
         return "undated"

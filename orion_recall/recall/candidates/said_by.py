@@ -121,7 +121,7 @@ def _reason(said: SaidBy) -> str:
     """The reason, without a word of the query: it stands in the decision log, where its text may not be kept."""
     about = " about it" if said.topic else ""
     then = " in the time asked about" if said.intervals else ""
-    return f"no memory tells that the one who is named said anything{about}{then}"
+    return f"nothing that was found is known to be said{about}{then} by the one who is named"
 
 
 def _with_title(memory: MemoryView) -> str:

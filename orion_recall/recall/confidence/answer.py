@@ -65,12 +65,12 @@ def gate(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) ->
         return selection, None
     what, value, minimum = below
     count = len(selection.items)
-    keys = [item.scored.candidate.key for item in selection.items]
+    keys = [*selection.left_out, *(item.scored.candidate.key for item in selection.items)]
     return Selection(
         items=(),
         tokens=0,
-        dropped={**selection.dropped, "no_answer": count},
-        left_out={**selection.left_out, **dict.fromkeys(keys, "no_answer")},
+        dropped={"no_answer": count + sum(selection.dropped.values())},
+        left_out=dict.fromkeys(keys, "no_answer"),
     ), Withheld(
         reason=f"the {what} of {value:.3f} is under the profile's minimum of {minimum:g}", near_misses=count
     )

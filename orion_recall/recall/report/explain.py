@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
 from orion_recall.recall.bundle.selection import DropReason
@@ -22,6 +23,7 @@ from orion_recall.recall.search.said_search import asks_of_others
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.text.zones import time_zone
 from orion_recall.values import MemoryView, Scope
 
 MOST_RANKED, MOST_OTHERS = 40, 20
@@ -150,6 +152,7 @@ def _why(recalled: Recalled) -> list[str]:
         asker=me,
         names_time=known is not None and bool(known.question.time.intervals),
         searched_of=known.said_by.speakers if known is not None and asks_of_others(known.said_by) else (),
+        zone=time_zone(known.zone) if known is not None else UTC,
     )
 
 

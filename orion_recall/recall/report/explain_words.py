@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, tzinfo
 from typing import Protocol
 
 from orion_recall.memory.succession.decide import SUCCEEDS
@@ -39,6 +40,7 @@ _NEWER: dict[str, str] = {
     "amount": "shares rare words with it and names another amount",
     "number": "shares rare words with it and names another number",
 }
+_NEWER_OF_TWO = {how: what.replace("with it", "with the other") for how, what in _NEWER.items()}
 _HOUR, _DAY = 3600.0, 86_400.0
 # Scores are equal to 1e-6.
 _SAME = 5e-7
@@ -70,12 +72,14 @@ def why_first(
     asker: str | None = None,
     names_time: bool = True,
     searched_of: Collection[str] = (),
+    zone: tzinfo = UTC,
 ) -> list[str]:
     """One sentence or two for each of the first items; `layers` are those of a cascade, by the memory's key.
 
     `may_name` says of a memory's key whether the query may learn of it. `asker` is the speaker who asks, where the
     question does not name them. `names_time`: the question names a time; else a told time counts for being ahead.
-    `searched_of`: the speakers whose words alone the index was searched for, in a search of their own.
+    `searched_of`: the speakers whose words alone the index was searched for, in a search of their own. Days are
+    those of the zone.
 
     Ids, names and statements of memories are in them, on one line: they are data.
     """
@@ -87,7 +91,9 @@ def why_first(
         reasons = "; ".join(
             [
                 _found(item, layer, searched_of),
-                *_reasons(item, score_shares, now, may_name=may_name, asker=asker, names_time=names_time),
+                *_reasons(
+                    item, score_shares, now, may_name=may_name, asker=asker, names_time=names_time, zone=zone
+                ),
             ]
         )
         ahead = _ahead(item, items[place], score_shares) if place < len(items) else ""
@@ -132,12 +138,13 @@ def _reasons(
     may_name: Callable[[int], bool],
     asker: str | None,
     names_time: bool,
+    zone: tzinfo,
 ) -> list[str]:
     values = {part.name: part.value for part in score_shares(item) if part.share > 0}
     # Of a path all steps are told: the first alone may have nothing to do with the memory at its end.
     steps = item.candidate.statements[: 5 if item.candidate.path > 0 else 1]
     said = [f"read in texts for the graph: {', then '.join(map(one_line, steps))}"] if steps else []
-    succession = _succession(item, now, may_name, has_moved=values.get("succession", 0.0) > 0)
+    succession = _succession(item, now, may_name, zone, has_moved=values.get("succession", 0.0) > 0)
     return [
         *_named(item, values, asker, names_time=names_time),
         *said,
@@ -147,7 +154,7 @@ def _reasons(
 
 
 def _succession(
-    item: ScoredCandidate, now: float, may_name: Callable[[int], bool], *, has_moved: bool
+    item: ScoredCandidate, now: float, may_name: Callable[[int], bool], zone: tzinfo, *, has_moved: bool
 ) -> list[str]:
     """What it is taken as replaced by, and what it is taken as replacing, the surest; a likeness alone where it
     `has_moved` the memory.
@@ -157,7 +164,7 @@ def _succession(
     later = [one for one in item.memory.succeeded_by if one.at <= now and _is_sure(one) and may_name(one.key)]
     told: list[str] = []
     if item.outdated is not None:
-        told.append(_outdated(item.outdated, now, may_name))
+        told.append(_outdated(item.outdated, now, may_name, zone))
     elif (newer := max(later, key=_confidence, default=None)) is not None:
         taken = "marked as replacing it" if newer.by == "hand" else "taken as newer about the same thing"
         told.append(f"{one_line(newer.id)} is {taken} ({_why(newer)})")
@@ -168,8 +175,10 @@ def _succession(
     if (older := max((one for one in links if _is_sure(one)), key=_confidence, default=None)) is not None:
         taken = "marked as replacing" if older.by == "hand" else "taken as newer about the same thing as"
         told.append(f"{taken} {one_line(older.id)} ({_why(older)})")
-    elif has_moved and len(links) == 1 and than is None:  # of several likenesses it is not known which one it was
-        told.append(f"moved up, as it is newer than {one_line(links[0].id)} and may replace it ({_why(links[0])})")
+    elif has_moved and links and than is None:
+        why = f" ({_why(links[0])})" if len(links) == 1 else ""  # of several it is not known which one it was
+        each = " or ".join([one_line(one.id) for one in links])
+        told.append(f"moved up, as it is newer than {each} and may replace it{why}")
     return told
 
 
@@ -181,11 +190,12 @@ def _confidence(link: SuccessionLink) -> float:
     return link.confidence
 
 
-def _outdated(by: Outdated, now: float, may_name: Callable[[int], bool]) -> str:
+def _outdated(by: Outdated, now: float, may_name: Callable[[int], bool], zone: tzinfo) -> str:
     """What a memory is taken as replaced by, and from when on where the newer one tells that: as its mark says."""
     link, ahead = by.link, by.until > now
-    tells_day = ahead or by.or_earlier or day_of(by.until) != day_of(link.at)
-    from_day = f" from {day_of(by.until)} on{', or earlier,' if by.or_earlier else ''}" if tells_day else ""
+    day = day_of(by.until, zone)
+    tells_day = ahead or by.or_earlier or day != day_of(link.at, zone)
+    from_day = f" from {day} on{', or earlier,' if by.or_earlier else ''}" if tells_day else ""
     taken, later = ("marked as", "") if link.by == "hand" else ("taken as", ", said later about the same thing")
     if not may_name(link.key):
         return f"{taken} replaced{from_day}"
@@ -244,7 +254,9 @@ def _named(item: ScoredCandidate, values: dict[str, float], asker: str | None, *
     if values.get("tells_time") == 1.0:
         told.append("it names a time, and the question asks when")
     if values.get("tells_name") == 1.0:
-        told.append("what may be a name in it is new to the question, which seems to ask for one")
+        told.append(
+            "what may be a name in it is neither in the question, which seems to ask for one, nor a speaker's"
+        )
     if values.get("tells_number") == 1.0:
         is_ordinal = gives_ordinals_alone(item.memory.best_text[:READ_CHARS])
         what, wanted = ("only an ordinal", "a number") if is_ordinal else ("a number", "one")
@@ -283,10 +295,8 @@ def _ahead(item: ScoredCandidate, following: ScoredCandidate, score_shares: Scor
     if lead < _SAME:
         return " The next scores the same; the newer one comes first, then the smaller id."
     if lead < _SHOWN:
-        if _are_linked(item, following):
-            return (
-                " The next was put right behind it: of the two, one is newer and taken to be about the same thing."
-            )
+        if (taken := _linked(item, following)) is not None:
+            return f" The next was put right behind it: of the two, one is newer and {taken}."
         return " The next has nearly the same score: less than 0.001 lies between them."
     theirs = {part.name: part.share for part in score_shares(following)}
     gains = {part.name: part.share - theirs.get(part.name, 0.0) for part in score_shares(item)}
@@ -297,14 +307,19 @@ def _ahead(item: ScoredCandidate, following: ScoredCandidate, score_shares: Scor
     return f" It leads the next by {lead:.3f}, most of all by {reason}."
 
 
-def _are_linked(one: ScoredCandidate, other: ScoredCandidate) -> bool:
-    """Whether one of them is taken as newer than the other about the same thing."""
-    return any(
-        any(link.key == older.candidate.key for link in newer.memory.succeeds)
-        or (newer.newer_than is not None and newer.newer_than.key == older.candidate.key)
-        or any(link.key == newer.candidate.key for link in older.memory.succeeded_by)
-        for newer, older in ((one, other), (other, one))
-    )
+def _linked(one: ScoredCandidate, other: ScoredCandidate) -> str | None:
+    """What is taken of the newer one of the two, where one is newer and has taken the other's place."""
+    found: list[str] = []
+    for newer, older in ((one, other), (other, one)):
+        links = [link for link in older.memory.succeeded_by if link.key == newer.candidate.key]
+        links += [link for link in newer.memory.succeeds if link.key == older.candidate.key]
+        if any(map(_is_sure, links)):
+            return "taken to be about the same thing"
+        if newer.newer_than is not None and newer.newer_than.key == older.candidate.key:
+            found.append(_NEWER_OF_TWO[newer.newer_than.how])
+        elif links:
+            found.append("may replace the other")
+    return found[0] if found else None
 
 
 def ordinal(number: int) -> str:

@@ -102,4 +102,5 @@ def shown_of(question: Question, profile: Profile, zone: tzinfo) -> Shown:
         answer=wanted_evidence(question),
         dates=dates,
         flags_instructions=profile.reader_instructions in ("flag", "down"),
+        zone=zone,
     )

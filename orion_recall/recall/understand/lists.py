@@ -47,7 +47,7 @@ _LISTS: Final = re.compile(
         \ (?:\w+ed|\w{{2,}}t|\w{{2,}}n|made|paid|said|read|had|sung|done|sold|told)\b.*
         \b(?:since|so\ far|up\ to\ now|until\ now|over\ the|in\ the\ last|in\ the\ past|this\ year|already|ever)\b.*
       |what\ (?:things|stuff|items|kinds?\ of\ things|else)\ .+
-      |what\ (?:do|does)\ {_PERSON}\ (?:keep|own|collect|store|subscribe\ to|play|possess)\b.*
+      |what\ (?:do|does)\ {_PERSON}\ (?:keep|own|collect|store|subscribe\ to|possess)\b.*
       |which\ (?:ones\ )?of\ (?:my|our|the|these|those|them|us|his|her|their)\b.*
     )$""",
     re.VERBOSE,

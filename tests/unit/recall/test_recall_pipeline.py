@@ -449,7 +449,7 @@ async def test_the_lines_have_the_profiles_style_and_dates_in_the_askers_zone(to
     asked: dict[str, Any] = {"options": {"timezone": "Pacific/Kiritimati"}}
     assert (await ask(made, profile())).rendered == "- [2026-03-01 vector met] Bo: we met yesterday [28 February]"
     short = await ask(made, profile(render={"style": "short"}), **asked)
-    assert short.rendered == "- 2026-03-01 Bo: we met yesterday [1 March]"
+    assert short.rendered == "- 2026-03-02 Bo: we met yesterday [1 March]"
     plain = await ask(made, profile(render={"relative_dates": False}))
     assert plain.rendered == "- [2026-03-01 vector met] Bo: we met yesterday"
     assert explained(short)["render"] == {"style": "short", "relative_dates": True}

@@ -29,7 +29,7 @@ def test_what_a_person_said_is_reported(text: str):
 @pytest.mark.parametrize(
     "text",
     ["Hana works here.", "I told Hana about it.", "Ben said it to Hana.", "Shana said so.",
-     "I said so before Hana."],
+     "I said so before Hana.", "Took Hana's van to the garage. Back on Monday, they said."],
 )  # fmt: skip
 def test_what_others_said_is_not(text: str):
     assert not reports(text, ["hana"])

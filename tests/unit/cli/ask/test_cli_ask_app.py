@@ -18,7 +18,8 @@ from orion_recall.contracts import BundleStats, NoAnswerV1, SourceStats
         ),
         (
             NoAnswerV1(reason="the probability of an answer of 0.020 is low", near_misses=3),
-            "nothing seems to answer this: 3 memories came near, but the probability of an answer of 0.020 is low",
+            "nothing seems to answer this: 3 memories were looked at, but the probability of an answer of 0.020 is "
+            "low",
         ),
     ],
 )

@@ -206,7 +206,7 @@ def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
         LEFT, trace={"why": []}, no_answer={"reason": "the confidence of 0.300 is under …", "near_misses": 4}
     )
     out = show(withheld, 120)
-    assert "Nothing is returned: the confidence of 0.300 is under …. 4 near misses were left out." in out
+    assert "Nothing is returned: the confidence of 0.300 is under …. 4 memories were looked at." in out
     assert "What was ranked best" in out
 
 
@@ -306,7 +306,7 @@ def test_a_trace_of_another_version_is_no_crash(show: Show):
     [
         (
             {"speakers": ["Odd Berg"]},
-            "it decides the order; other words may follow, but nothing comes where none are about it",
+            "it decides the order; where nothing that Odd Berg said seems to be about it, there is no answer",
         ),
         (
             {"speakers": ["Odd Berg"]},
@@ -315,7 +315,7 @@ def test_a_trace_of_another_version_is_no_crash(show: Show):
         ({"speakers": ["Odd Berg"], "then": True}, "the kiln: it decides the order and leaves nothing out"),
         ({}, "the kiln: a memory must have a word of it, as nobody of that name speaks"),
         ({"only": False}, "what was said by Odd first; others may answer, too"),
-        ({"about": ""}, "only what was said by Odd, or what others report of it"),
+        ({"about": ""}, "only what was said by Odd, or what reads as a report of it"),
     ],
 )
 def test_what_a_topic_of_somebodys_words_does_is_said(show: Show, changes: dict[str, Any], told: str):

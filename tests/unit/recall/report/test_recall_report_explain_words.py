@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import pytest
@@ -11,7 +11,8 @@ from orion_recall.recall.bundle.selection import SelectedItem, Selection
 from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.recall.report.explain_words import ordinal, why_first
-from orion_recall.scoring.candidates import NewerThan, Outdated, ScoredCandidate
+from orion_recall.scoring.candidates import NewerThan, Outdated, ScoredCandidate, ValueAsked
+from orion_recall.text.zones import time_zone
 from orion_recall.values import SourceName, SuccessionLink
 from tests.samples.recall_fakes import NOW, scored
 
@@ -48,6 +49,7 @@ def why(
     may_name: Callable[[int], bool] = lambda _: True,
     names_time: bool = True,
     searched_of: tuple[str, ...] = (),
+    zone: tzinfo = UTC,
 ) -> list[str]:
     kept = tuple(SelectedItem(scored=one, snippet="", line="", tokens=0) for one in items)
     selection = Selection(items=kept, tokens=0, dropped={})
@@ -60,6 +62,7 @@ def why(
         asker=asker,
         names_time=names_time,
         searched_of=searched_of,
+        zone=zone,
     )
 
 
@@ -112,7 +115,38 @@ def test_a_likeness_that_changed_no_score_is_not_told():
     assert "newer" not in first
     other = link._replace(key=8, id="m9", confidence=0.4)
     (first, *_) = why(item("m2", {"fusion": 0.5, "succession": 0.5}, succeeds=(link, other)))
-    assert "newer" not in first, "which of the two did it is not known"
+    assert "moved up, as it is newer than m1 or m9 and may replace it;" in first, (
+        "which of them did it is not known"
+    )
+
+
+@pytest.mark.parametrize(
+    ("confidence", "newer_than", "taken"),
+    [
+        (0.9, None, "taken to be about the same thing"),
+        (0.4, None, "may replace the other"),
+        (0.4, "alike", "has words, or kinds of words, in common with the other"),
+        (0.0, "time", "shares rare words with the other and names another time"),
+    ],
+)
+def test_of_two_that_stand_together_it_says_what_is_taken_of_the_newer_one(
+    confidence: float, newer_than: ValueAsked | None, taken: str
+):
+    new = item("m1", {"fusion": 0.5003})
+    link = SuccessionLink(key=new.candidate.key, id="m1", confidence=confidence, at=NOW, by="rule", reason="")
+    old = item("m2", {"fusion": 0.5}, succeeded_by=(link,) if confidence else ())
+    if newer_than is not None:
+        new = replace(new, newer_than=NewerThan(old.candidate.key, "m2", newer_than))
+    (first, _) = why(new, old)
+    assert first.endswith(f"The next was put right behind it: of the two, one is newer and {taken}.")
+
+
+def test_the_day_of_a_change_is_the_askers_as_in_its_mark():
+    link = SuccessionLink(key=7, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
+    old = replace(item("m2", {"fusion": 0.5}), outdated=Outdated(NOW - 12 * 3600, link, item("m1", {}).memory))
+    (here, *_), (east, *_) = why(old), why(old, zone=time_zone("+14:00"))
+    assert ("replaced by m1" in here, "replaced by m1" in east) == (True, False)
+    assert "replaced from 2026-03-01 on by m1" in east
 
 
 def outdated(until: float, by: str = "m5", *, or_earlier: bool = False) -> str:
@@ -252,7 +286,7 @@ def test_a_part_that_has_no_words_has_its_name():
         (
             {"fusion": 1.0, "tells_name": 1.0},
             {},
-            "what may be a name in it is new to the question, which seems to ask for one",
+            "what may be a name in it is neither in the question, which seems to ask for one, nor a speaker's",
         ),
         ({"fusion": 1.0, "tells_number": 1.0}, {}, "a number is in it, and the question seems to ask for one"),
         (
