@@ -35,6 +35,11 @@ _GIVING = frozenset("give given gave make made".split())
 # "the man from the garage" is a man.
 _AFTER_HEAD = frozenset("from of at in for on with who whom".split())
 _OF_SAYING = frozenset("yesterday today ago last this recently".split())
+# Whom people call by what they are to them, as by a name: no speaker is called so, as a rule.
+_CALLED_BY_ROLE = frozenset(
+    """mom mum mam mama mamma mommy mummy mother dad daddy papa father grandma grandpa granny gran nan nana grandad
+    granddad grandmother grandfather""".split()
+)
 _MOST_ROLE_WORDS, _MOST_NAME_WORDS = 4, 4
 # What ends a name, and what ends a role.
 _NO_NAME = SAYING | _ADVERBS
@@ -48,8 +53,8 @@ class SaidBy:
     `name` is as the question has it ("Ana", "I", "the plumber"), `speakers` are the speakers of that name as
     written. `names` are the folded names by which a text may report what that person said. `topic` are the words of
     what it was about, "" where the question names none. `intervals` are the times of which it must have been said.
-    `by_role`: a role ("my boss") is named instead of a person. `is_strict`: nothing but the words of that person
-    answers ("What did Ana say about the roof?"); else they are likelier to ("Which roof did Ana mention?").
+    `by_role`: a role ("my boss", "Mum") is named instead of a person. `is_strict`: nothing but the words of that
+    person answers ("What did Ana say about the roof?"); else they are likelier to ("Which roof did Ana mention?").
     """
 
     name: str
@@ -195,7 +200,8 @@ class _Reader:
         names = {" ".join(without_title(said)), *(" ".join(without_title(words(speaker))) for speaker in found)}
         if len(found) <= 1:  # of several with one first name, a text that tells it alone may mean another
             names |= {without_title(words(speaker))[0] for speaker in found if self._is_only(speaker)}
-        return _Subject(name, found, tuple(sorted(names)), end)
+        by_role = not found and len(said) == 1 and said[0] in _CALLED_BY_ROLE
+        return _Subject(name, found, tuple(sorted(names)), end, by_role=by_role)
 
     def _is_only(self, speaker: str) -> bool:
         return len(by_first_name(self.speakers)[without_title(words(speaker))[0]]) == 1
