@@ -52,7 +52,7 @@ class QuestionTime:
     `told` it, or of both. `alone`: it names the time, or the session, and nothing else to search for. `session_id`:
     the session that `session` names, once that has been looked up. `widened`: the intervals are a day wider on both
     sides than the words say, because nothing was found in them. `ahead`: it asks for what is still to come, which a
-    told time that is over does not answer.
+    told time that is over does not answer. `zone`: that of whoever asks.
     """
 
     intervals: tuple[Interval, ...] = ()
@@ -63,6 +63,7 @@ class QuestionTime:
     session_id: str | None = None
     widened: bool = False
     ahead: bool = False
+    zone: tzinfo = UTC
 
     def is_past(self, now: float) -> bool:
         """Whether it names times, and each has a beginning and is over at `now` (epoch seconds)."""

@@ -170,7 +170,8 @@ def _selection(
         caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(result.ranked)))
     choose: Callable[..., Selection] = select_recap if is_of_period(understood) else select
     if understood.of_changes:
-        places = order_of_changes(result.ranked, understood.question.time.intervals)
+        question, least = understood.question, profile.succession.min_confidence
+        places = order_of_changes(result.ranked, question.time.intervals, now=question.now, least=least)
         choose = partial(select_recap, places=places)
     shown = replace(shown_of(understood.question, profile, zone_of(query)), redaction=sources.redaction)
     return choose(result.ranked, understood.question.terms, caps, sources.tokens, shown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from orion_recall.values import MemoryView, QuestionTime, TimeRange, ToldTime
@@ -17,7 +18,7 @@ _MEANT: Final = 0.5
 
 
 def told_ranges(time: QuestionTime, now: float) -> tuple[TimeRange, ...]:
-    """The intervals that told times are compared with; none where only the time of saying counts.
+    """The intervals that told times are compared with, as those are; none where only the time of saying counts.
 
     Of a question for what is to come no interval begins before `now` (epoch seconds); one that names no time is
     about all that is to come.
@@ -25,14 +26,35 @@ def told_ranges(time: QuestionTime, now: float) -> tuple[TimeRange, ...]:
     if time.of == "said":
         return ()
     if not time.ahead:
-        return tuple((one.start, one.end) for one in time.intervals)
+        return as_told([(one.start, one.end) for one in time.intervals], time.zone)
     if not time.intervals:
-        return ((now, None),)
-    return tuple(
+        return as_told([(now, None)], time.zone)
+    ahead: list[TimeRange] = [
         (now if one.start is None else max(one.start, now), one.end)
         for one in time.intervals
         if one.end is None or one.end > now
-    )
+    ]
+    return as_told(ahead, time.zone)
+
+
+def as_told(ranges: Iterable[TimeRange], zone: tzinfo) -> tuple[TimeRange, ...]:
+    """The intervals with their days and clock times of the zone in UTC, as told times have them.
+
+    A text names no zone: "this week", said in Lima, ends with Lima's Sunday and not five hours before.
+    """
+    if zone is UTC:
+        return tuple(ranges)
+    return tuple((_at_same_clock(since, zone), _at_same_clock(until, zone)) for since, until in ranges)
+
+
+def _at_same_clock(moment: float | None, zone: tzinfo) -> float | None:
+    """The moment of UTC at which clocks there show what those of the zone show at the given one."""
+    if moment is None:
+        return None
+    try:
+        return datetime.fromtimestamp(moment, zone).replace(tzinfo=UTC).timestamp()
+    except (OverflowError, ValueError, OSError):  # beyond the calendar
+        return moment
 
 
 def tells_of(told: Iterable[ToldTime], ranges: Sequence[TimeRange]) -> bool:

@@ -52,7 +52,11 @@ _TELLS: Final = re.compile(
         (?:night|week|month|year|weekend|morning|summer|winter|spring|fall|autumn|mon|tue|wed|thu|fri|sat|sun)
       |(?:mon|tues|wednes|thurs|fri|satur|sun)day
       |january|february|april|june|july|august|september|october|november|december
-      |(?:in|on|last|since|until)\s+(?:may|march)
+      |(?=ma(?:y|rch)\b)(?:
+        \w+\s\d
+        |(?:(?<=\b[io]n\s)|(?<=\d\s)|(?<=\d(?:st|nd|rd|th)\s)|(?<=\d(?:st|nd|rd|th)\sof\s)|(?<=\bmid[\s-])
+          |(?<=\b(?:last|next|till|late)\s)|(?<=\b(?:since|until|early)\s))\w+\b(?!\s(?:be|have|not)\b)
+        |(?:(?<=\b(?:of|by)\s)|(?<=\bfrom\s))march)
       |(?:1[5-9]|20)\d\d\b)""",
     re.VERBOSE,
 )

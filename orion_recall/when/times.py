@@ -65,11 +65,11 @@ def times(
     `names` are folded words that are people's names here: "April" is then no month unless a number says so.
     `south` moves the seasons by half a year; `day_first` reads 3/5/2023 as the third of May.
     """
-    asks_when = _ASKS_WHEN.search(text) is not None
+    asks_when, zone = _ASKS_WHEN.search(text) is not None, now.tzinfo or UTC
     read = reading(text, now, names=names, south=south, day_first=day_first)
     if read is None:
         ahead = asks_ahead(text, names=names, asks_when=asks_when)
-        return QuestionTime(asks_when=asks_when, ahead=ahead) if asks_when or ahead else NO_TIME
+        return QuestionTime(asks_when=asks_when, ahead=ahead, zone=zone) if asks_when or ahead else NO_TIME
     session = session_named(text)
     named = _all(read)
     found = (_interval(read, one) for one in named)
@@ -83,6 +83,7 @@ def times(
         session=None if session is None else session[0],
         of=time_of(text, read.words, places, ahead=read.future, all_ahead=all_ahead) if intervals else "both",
         ahead=read.future if intervals else asks_ahead(text, names=names, asks_when=asks_when),
+        zone=zone,
     )
 
 

@@ -54,11 +54,12 @@ def tells_change(memory: MemoryView) -> bool:
 
 
 def order_of_changes(
-    items: Sequence[ScoredCandidate], intervals: Sequence[Interval]
+    items: Sequence[ScoredCandidate], intervals: Sequence[Interval], *, now: float, least: float
 ) -> Mapping[int, tuple[float, float, str]]:
     """The place of each item, by key: when the change to which it belongs was said, when it was said, and its id.
 
-    What is of another time than the intervals belongs to the first of those that succeed it.
+    What is of another time than the intervals belongs to the first of those that succeed it, with the confidence
+    `least` or more.
     """
     newest_first = sorted(items, key=lambda one: (one.memory.ts or 0.0, one.memory.id), reverse=True)
     begun: dict[int, float] = {}
@@ -67,7 +68,7 @@ def order_of_changes(
         key, own = item.candidate.key, item.memory.ts or 0.0
         is_of_time = overlap(intervals, item.memory.ts, item.memory.until, exactly=True)
         begun[key] = own if is_of_time else min(successors.get(key, [own]))
-        for link in item.memory.succeeds:
+        for link in links_in_force(item.memory.succeeds, now=now, least=least):
             successors.setdefault(link.key, []).append(begun[key])
     return {
         key: (begun[key], item.memory.ts or 0.0, item.memory.id)

@@ -23,7 +23,7 @@ from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.part_values import READ_CHARS
 from orion_recall.scoring.time_overlap import overlap, widened
-from orion_recall.scoring.told_overlap import told_share
+from orion_recall.scoring.told_overlap import as_told, told_share
 from orion_recall.text.normal import without_possessive, words
 from orion_recall.time_values import TimedKey
 from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName
@@ -221,7 +221,7 @@ def _tells_later(memory: MemoryView, time: QuestionTime) -> bool:
     if memory.ts is None or not told:
         return False
     begun = [(one.start, one.end) for one in time.intervals if one.start is None or one.start <= memory.ts]
-    return bool(begun) and told_share(told, begun) >= _TELLS
+    return bool(begun) and told_share(told, as_told(begun, time.zone)) >= _TELLS
 
 
 async def session_at(

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta, timezone
+
 import pytest
 
 from orion_recall.scoring.told_overlap import is_told_of, tells_of, told_ranges, told_share
@@ -30,6 +33,16 @@ def test_what_is_to_come_begins_now():
     time = QuestionTime(intervals=(interval(-3, 4), interval(-3, -1)), of="told", ahead=True)
     assert told_ranges(time, NOW) == ((NOW, TODAY + 4 * DAY),)
     assert told_ranges(QuestionTime(asks_when=True, ahead=True), NOW) == ((NOW, None),)
+
+
+@pytest.mark.parametrize("hours", [-5.0, 9.5])
+def test_a_day_is_that_of_the_zone_and_a_told_one_has_its_date(hours: float):
+    zone = timezone(timedelta(hours=hours))
+    theirs = Interval(start=TODAY - hours * 3600, end=TODAY + DAY - hours * 3600, kind="date", words="today")
+    of_past, ahead = (QuestionTime(intervals=(theirs,), zone=zone, ahead=ahead) for ahead in (False, True))
+    assert told_ranges(of_past, NOW) == (asked(0, 1),)
+    assert told_ranges(ahead, TODAY - hours * 3600 + 60) == ((TODAY + 60, TODAY + DAY),)
+    assert told_ranges(replace(ahead, intervals=()), NOW) == ((NOW + hours * 3600, None),)
 
 
 def test_a_question_about_the_past_is_not_cut():

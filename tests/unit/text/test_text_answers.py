@@ -89,6 +89,12 @@ def test_other_words_are_none(text: str):
         "it was in May",
         "since 1998",
         "The past few months were hard",
+        "it is March 24th now",
+        "the exam is May 12, at noon",
+        "bumped to the 3rd of May",
+        "moved to 9 March",
+        "the 21st March suits us",
+        "by March it is done",
     ],
 )
 def test_a_text_with_words_for_a_time_tells_one(text: str):
@@ -96,7 +102,19 @@ def test_a_text_with_words_for_a_time_tells_one(text: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["May I come?", "we march on", "the last crane", "a good day", "number 20", "", "Chicago", "2500 euros"]
+    "text",
+    [
+        "May I come?",
+        "we march on",
+        "the other 5 may not fit",
+        "a friend of May",
+        "the last crane",
+        "a good day",
+        "number 20",
+        "",
+        "Chicago",
+        "2500 euros",
+    ],
 )
 def test_a_text_without_does_not(text: str):
     assert not tells_time(text)

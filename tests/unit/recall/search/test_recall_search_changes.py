@@ -83,8 +83,21 @@ def test_of_a_chain_what_was_before_stands_before_the_first_change_of_the_time()
         scored("c", ts=NOW - 20 * DAY, succeeds=(link("b", 20), link("a", 20))),
         scored("d", ts=NOW - 40 * DAY),
     ]
-    places = order_of_changes(chain, [MAY])
+    places = order_of_changes(chain, [MAY], now=NOW, least=0.5)
     assert sorted(places, key=places.__getitem__) == [key(name) for name in ("d", "a", "b", "c")]
+
+
+def test_a_likeness_decides_no_place_among_changes():
+    chain = [
+        scored("price", ts=NOW - 90 * DAY),
+        scored("trip", ts=NOW - 70 * DAY),
+        scored("called-off", ts=NOW - 40 * DAY, succeeds=(link("trip", 40), link("price", 40, sure=0.36))),
+        scored("garden", ts=NOW - 30 * DAY),
+        scored("raised", ts=NOW - 20 * DAY, succeeds=(link("price", 20),)),
+    ]
+    places = order_of_changes(chain, [MAY], now=NOW, least=0.5)
+    expected = [key(name) for name in ("trip", "called-off", "garden", "price", "raised")]
+    assert sorted(places, key=places.__getitem__) == expected
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,18 @@ async def test_nobody_is_a_day_off_with_a_month(tokens: TokenCounter):
     assert ids(await ask(tokens, "What did I do in June?", june)) == ["june"]
 
 
+@pytest.mark.parametrize("zone", ["America/Lima", "UTC", "Asia/Tokyo"])
+async def test_what_was_told_of_this_week_is_not_of_the_last(tokens: TokenCounter, zone: str):
+    monday = datetime(2026, 6, 15, tzinfo=UTC).timestamp()
+    memories = (
+        view("week", "I rowed three times this week.", ts=NOW - 60, told=(ToldTime(monday, monday + 7 * DAY),)),
+        view("then", "I rowed to the mill.", ts=monday - 2 * DAY),
+        view("later", "Last week I rowed to the mill.", ts=NOW - 90, told=(ToldTime(monday - 7 * DAY, monday),)),
+    )
+    recalled = await ask(tokens, "What happened last week?", *memories, options={"timezone": zone})
+    assert ids(recalled) == ["then", "later"]
+
+
 async def test_what_was_told_of_the_time_later_belongs_to_what_happened_then(tokens: TokenCounter):
     midnight = NOW - NOW % DAY
     of_yesterday = ToldTime(midnight - DAY, midnight)
