@@ -22,14 +22,18 @@ def calendar_order(
 ) -> Sequence[ScoredCandidate]:
     """The ranked items, for a calendar's question those with the part `told` first, and few of the others.
 
-    Best first within both. Where nothing is told of the time, they stay as they are.
+    Best first within both. What moves or cancels one of them is of the time, too, whatever time it tells. Where
+    nothing is told of the time, they stay as they are.
     """
     if not understood.of_calendar:
         return ranked
-    inside = [item for item in ranked if item.parts.get("told", 0.0) >= _TELLS]
-    if not inside:
+    telling = [item for item in ranked if item.parts.get("told", 0.0) >= _TELLS]
+    if not telling:
         return ranked
-    others = [item for item in ranked if item.parts.get("told", 0.0) < _TELLS]
+    keys = {item.candidate.key for item in telling}
+    keys |= {item.outdated.link.key for item in telling if item.outdated is not None}
+    inside = [item for item in ranked if item.candidate.key in keys]
+    others = [item for item in ranked if item.candidate.key not in keys]
     most = _OTHERS if understood.question.time.alone else _OTHERS_OF_A_SUBJECT
     kept = max(_FEWEST - len(inside), min(most, _LONG - len(inside)), 0)
     for item in others[kept:]:

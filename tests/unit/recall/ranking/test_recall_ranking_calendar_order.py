@@ -5,8 +5,8 @@ from dataclasses import replace
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.recall.ranking.calendar_order import calendar_order
 from orion_recall.recall.understand.question import Understanding, understand
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.values import MemoryView
+from orion_recall.scoring.candidates import Candidate, Outdated, ScoredCandidate
+from orion_recall.values import MemoryView, SuccessionLink
 from tests.samples.recall_fakes import NOW, profile, query
 
 
@@ -26,6 +26,15 @@ def order(text: str, *told: float) -> list[int]:
 
 def test_what_tells_of_the_time_comes_first_and_few_others_follow():
     assert order("What is on tomorrow?", 0.0, 1.0, 0.1, 0.8, *[0.0] * 20) == [2, 4, 1, 3, 5, 6]
+
+
+def test_what_cancels_a_plan_of_the_time_stands_with_it():
+    trip, others = item(12, 1.0), [item(place, 1.0) for place in range(1, 11)]
+    cancelled = item(11, 0.0)
+    link = SuccessionLink(key=11, id="11", confidence=0.9, at=NOW, by="rule", reason="end: ")
+    ranked = [*others, cancelled, replace(trip, outdated=Outdated(NOW, link, cancelled.memory)), item(13, 0.0)]
+    kept = calendar_order(ranked, understood("What is on tomorrow?"), Dropped())
+    assert [one.candidate.key for one in kept] == list(range(1, 13))
 
 
 def test_a_long_answer_has_no_others():
