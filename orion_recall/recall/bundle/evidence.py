@@ -28,11 +28,18 @@ _NUMBER_WORD: Final = re.compile(
 )
 _CAPITAL: Final = re.compile(r"[A-ZÀ-Þ][\w'’-]+")
 _BEFORE_NAME: Final = frozenset(",;:'’\"(“")
+_MONTH: Final = (
+    "january|february|march|april|may|june|july|august|september|october|november|december"
+    "|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+)
+# A day and its month are one piece: cut between them, neither tells a date.
 _TIME: Final = re.compile(
-    r"""\b(?=[adefijlmnoswty\d])(?:yesterday|today|tonight|tomorrow|ago|noon|midnight|(?:mon|tues|wednes|thurs|fri|satur
-      |sun)days?|weekends?|january|february|march|april|june|july|august|september|october|november|december|spring
+    rf"""\b(?=[abdefijlmnostuwy\d])(?:yesterday|today|tonight|tomorrow|ago|noon|midnight|(?:mon|tues|wednes|thurs|fri|satur
+      |sun)days?|weekends?|(?:{_MONTH})\.?\s(?:the\s)?\d{{1,2}}(?:st|nd|rd|th)?
+      |\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTH})|(?:on|by|until|from)\sthe\s\d{{1,2}}(?:st|nd|rd|th)(?!\s(?:of\s)?(?:{_MONTH}))
+      |january|february|march|april|june|july|august|september|october|november|december|spring
       |summer|autumn|winter|(?:last|next|this|in|every)\s(?:\w+\s)?(?:week|month|year|night|morning|days|weeks|months
-      |years)|\d{1,2}[:h.]\d\d|\d{1,2}\s?(?:am|pm)|(?:19|20)\d\d)\b""",
+      |years)|\d{{1,2}}[:h.]\d\d|\d{{1,2}}\s?(?:am|pm)|(?:19|20)\d\d)\b""",
     re.VERBOSE,
 )
 
@@ -120,8 +127,9 @@ NO_EVIDENCE = WantedEvidence(answer=AnswerType())
 
 
 def wanted_evidence(question: Question) -> WantedEvidence:
-    """What an answer to the question is expected to have."""
-    return WantedEvidence(answer=question.answer_type, asks_when=question.time.asks_when)
+    """What an answer to the question is expected to have: of what is to come, when it is."""
+    time = question.time
+    return WantedEvidence(answer=question.answer_type, asks_when=time.asks_when or time.ahead)
 
 
 def sentences(text: str) -> Sequence[tuple[int, int]]:

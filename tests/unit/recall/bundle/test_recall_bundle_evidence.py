@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from orion_recall.recall.bundle.evidence import NO_EVIDENCE, Place, WantedEvidence, sentences, worth
-from orion_recall.values import AnswerType
+from orion_recall.recall.bundle.evidence import (
+    NO_EVIDENCE,
+    Place,
+    WantedEvidence,
+    sentences,
+    wanted_evidence,
+    worth,
+)
+from orion_recall.values import NO_TIME, AnswerType, Question
 
 
 @pytest.mark.parametrize(
@@ -33,3 +42,23 @@ def test_what_an_answer_is_expected_to_have_is_evidence():
     told = sorted((place.what.strip(), text[place.start : place.end]) for place in found.places(text))
     assert told == [("name", "Friday"), ("number", "9:30,"), ("time", "9:30"), ("time", "Friday")]
     assert NO_EVIDENCE.places(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("the new date is April 11th for all", ["april 11th"]),
+        ("leave on the 3rd of May at 8:15", ["3rd of may", "8:15"]),
+        ("movers come on the 11th", ["on the 11th"]),
+        ("by 6 Nov. or in March", ["6 nov", "march"]),
+    ],
+)
+def test_a_day_and_its_month_are_one_piece(text: str, dates: list[str]):
+    wanted = WantedEvidence(answer=AnswerType(), asks_when=True)
+    assert [text[place.start : place.end].lower() for place in wanted.places(text)] == dates
+
+
+def test_of_what_is_to_come_its_times_are_wanted():
+    asked = Question(text="", dense_text="", keyword_text="", terms=frozenset(), now=0.0, text_hash="")
+    for ahead in (True, False):
+        assert wanted_evidence(replace(asked, time=replace(NO_TIME, ahead=ahead))).asks_when == ahead
