@@ -70,6 +70,11 @@ pet pets dog cat hamster rabbit parrot
 dog puppy dogs
 cat kitten cats
 school class teacher pupil grade
+teacher teach teaches taught tutor coach instructor lesson lessons learn learns learning
+tutor teacher teaches taught lesson lessons
+taught teach teaches teacher tutor coach lesson lessons learn learns learning
+coach coaches coached trainer trains trained training
+trainer coach coaches trains trained training
 university college degree study studies studied studying major
 study studies studied studying learn learning course degree
 language speak speaks speaking

@@ -43,6 +43,18 @@ _RECAP: Final = re.compile(
        |catch\s+(?:me|us)\s+up|bring\s+(?:me|us)\s+up\s+to\s+(?:date|speed)|wrap[\s-]?up)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
+# Whatever is still to come, where no time is named.
+_COMING: Final = re.compile(
+    r"""^\W*(?:(?:and|so|but|ok|okay|well)\W+)?
+        (?:what(?:['’]s|\ is|\ else\ is|\ lies)|anything
+          |(?:is|do\ (?:i|we)\ have|have\ (?:i|we)\ got)\ (?:there\ )?anything
+          |what(?:\ else)?\ (?:do\ (?:i|we)\ have|have\ (?:i|we)(?:\ got)?))
+        \ (?:still\ )?
+        (?P<coming>coming\ up|upcoming|ahead(?:\ of\ (?:me|us))?|lined\ up|in\ store|on\ the\ horizon
+          |in\ the\ pipeline)
+        (?:\ for\ (?:me|us))?(?:\ (?:soon|then|please|next))?\W*$""",
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 def looks_ahead(words: Sequence[str], *, names: frozenset[str] = frozenset(), will_is_a_verb: bool) -> bool:
@@ -72,6 +84,12 @@ def looks_ahead(words: Sequence[str], *, names: frozenset[str] = frozenset(), wi
 def asks_for_plans(words: Sequence[str]) -> bool:
     """Whether appointments and the like are asked for by name: "what is coming up", "which deadlines"."""
     return not PLAN_NOUNS.isdisjoint(words) or _is_on(words)
+
+
+def coming_in(text: str) -> str | None:
+    """The words by which a question asks for all that is still to come, and for nothing else; None without any."""
+    found = _COMING.match(" ".join(text.split()))
+    return None if found is None else found["coming"]
 
 
 def _is_arranged(words: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from orion_recall.when.calendar import DAY, day_of
 from orion_recall.when.phrases import period
 from orion_recall.when.reading import Period, Reading, asks_ahead, reading
 from orion_recall.when.sessions import session_named
-from orion_recall.when.tense import time_of
+from orion_recall.when.tense import coming_in, time_of
 
 _ASKS_WHEN: Final = re.compile(
     r"""^\W*(?:(?:and|so|but|also|ok(?:ay)?|then)\W+)*(?:(?:on|in|at|by|since|from|around|about|until)\s+)?
@@ -66,6 +66,9 @@ def times(
     `south` moves the seasons by half a year; `day_first` reads 3/5/2023 as the third of May.
     """
     asks_when, zone = _ASKS_WHEN.search(text) is not None, now.tzinfo or UTC
+    if (coming := coming_in(text)) is not None:
+        ahead_of_now = Interval(start=now.timestamp(), end=None, kind="open", words=coming)
+        return QuestionTime(intervals=(ahead_of_now,), of="told", ahead=True, zone=zone)
     read = reading(text, now, names=names, south=south, day_first=day_first)
     if read is None:
         ahead = asks_ahead(text, names=names, asks_when=asks_when)

@@ -121,6 +121,15 @@ async def test_what_is_over_is_not_coming_up(opened: Opened):
     assert {item.memory.id for item in recalled.ranked[: len(expected)]} == expected
 
 
+@pytest.mark.parametrize("question", ["What is coming up?", "What's ahead of us?", "Do I have anything coming up?"])
+async def test_what_is_still_to_come_answers_a_question_that_names_no_time(opened: Opened, question: str):
+    recalled = await ask(opened, question)
+    ahead = {one.id for one in ENTRIES if one.weekdays or max(one.days, default=date.min) >= AS_OF.date()}
+    assert {item.memory.id for item in recalled.ranked[:12]} <= ahead
+    assert len(recalled.selection.items) >= 12
+    assert recalled.withheld is None
+
+
 async def test_when_something_is_finds_what_is_still_to_come(opened: Opened):
     for question, answer in {
         "When is the wedding?": "wedding",

@@ -6,6 +6,7 @@ from orion_recall.text.word_groups import VALUES, WORD_GROUPS
 def test_words_of_a_question_and_words_that_tell_the_same():
     assert {"born", "turned"} <= WORD_GROUPS["birthday"]
     assert {"husband", "married"} <= WORD_GROUPS["wife"]
+    assert {"teaches", "lessons", "learns"} <= WORD_GROUPS["teacher"]
     assert "piano" not in WORD_GROUPS
 
 

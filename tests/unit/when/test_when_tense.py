@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from orion_recall.time_values import TimeOf
+from orion_recall.when.tense import coming_in
 from orion_recall.when.times import times
 
 NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)  # a Wednesday
@@ -117,3 +118,35 @@ def test_what_is_for_a_holiday_or_a_season_is_for_the_next_one(text: str, year: 
     (found,) = times(text, datetime(2026, 11, 23, 9, tzinfo=UTC)).intervals
     assert found.start is not None
     assert datetime.fromtimestamp(found.start, UTC).year == year
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is coming up?",
+        "what's coming up",
+        "And what is ahead of me?",
+        "Is there anything coming up?",
+        "What have I got lined up?",
+    ],
+)
+def test_whatever_is_still_to_come_is_asked_for_from_now_on(question: str) -> None:
+    time = times(question, NOW)
+    assert [(one.start, one.end) for one in time.intervals] == [(NOW.timestamp(), None)]
+    assert time.of == "told"
+    assert time.ahead
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is coming up in October?",
+        "Who is coming up to the cabin?",
+        "What is ahead of schedule?",
+        "What came up?",
+        "Is the exam coming up?",
+        "What is coming up the stairs?",
+    ],
+)
+def test_a_question_for_something_else_as_well_is_none_for_all_that_comes(question: str) -> None:
+    assert coming_in(question) is None
