@@ -159,8 +159,8 @@ def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:
         return any(_is_same(new.handed.thing, one) for one in old.headed)
     if "handover" in cues and any(_is_same(one, other) for one in new.taken for other in old.headed):
         return new.actors != old.actors
-    is_now = "present" in cues and bool(new.headed & old.headed) and not new.comes_again
-    return is_now and bool(new.actors) and bool(old.actors) and new.actors.isdisjoint(old.actors)
+    is_now = "present" in cues and bool(new.headed & old.headed) and not (new.comes_again or new.adds)
+    return is_now and bool(new.actors) and bool(old.actors) and old.actors.isdisjoint(new.actors | new.named)
 
 
 def _is_other_habit(new: Span, old: Span) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from orion_recall.memory.succession.terms import stem
-from orion_recall.memory.succession.word_lists import Heard
+from orion_recall.memory.succession.word_lists import GENERAL_WORDS, Heard
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 
 _DAYS: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -70,6 +71,7 @@ _IS_OVER: Final = re.compile(
     r"\b(?:any ?more|any longer|no longer|no more|stop(?:ped)?|quit|gave up|given up|giving up|dropped)\b"
 )
 _NEWS: Final[frozenset[Heard]] = frozenset(("present", "change", "switch"))
+_BEFORE_OBJECTS: Final = frozenset("the a an my our his her their some".split())
 # Words beside a change that say nothing of what changes.
 _BESIDE: Final = frozenset(
     "now finally sadly altogether completely entirely only instead nowadays days these".split()
@@ -79,12 +81,14 @@ _BESIDE: Final = frozenset(
 class Habit(NamedTuple):
     """What a sentence tells of what comes again: how often ("1 week", "2 times a month"), and the stems of what.
 
-    `often` is "" where it is said to be over; `is_news`: the sentence says that it is so from now on.
+    `often` is "" where it is said to be over; `is_news`: the sentence says that it is so from now on. `objects` are
+    pairs of stems, the second of which stands right behind the first: walk and dog of "I walk the dog".
     """
 
     often: str
     stems: frozenset[str]
     is_news: bool
+    objects: frozenset[tuple[str, str]] = frozenset()
 
 
 def habits_in(stated: Iterable[Sequence[str]], phrases: Iterable[Mapping[Heard, str]]) -> tuple[Habit, ...]:
@@ -96,9 +100,12 @@ def habits_in(stated: Iterable[Sequence[str]], phrases: Iterable[Mapping[Heard, 
 def is_other_habit(new: Habit, old: Habit) -> bool:
     """Whether the newer one says that the older one's habit is over, or comes at another pace now.
 
-    It must tell of nothing else: "the paper is emptied every other week now" says nothing of the bins.
+    It must tell of nothing else: "the paper is emptied every other week now" says nothing of the bins, and "I don't
+    walk any more" nothing of the dog.
     """
     if not old.often or not new.is_news or new.often == old.often:
+        return False
+    if any(first in new.stems and second not in new.stems for first, second in old.objects):
         return False
     return bool(new.stems) and new.stems <= old.stems
 
@@ -120,7 +127,13 @@ def _habit(said: Sequence[str], heard: Mapping[Heard, str]) -> Habit | None:
         if len(word) > 1 and word not in STOP_WORDS and word not in _BESIDE and word not in phrase_words
     )
     is_news = is_over or not _NEWS.isdisjoint(heard)
-    return Habit("" if is_over else paces.pop(), about, is_news)
+    objects = _objects([word for word in rest if word not in _BEFORE_OBJECTS and word not in GENERAL_WORDS], about)
+    return Habit("" if is_over else paces.pop(), about, is_news, objects)
+
+
+def _objects(said: Sequence[str], about: frozenset[str]) -> frozenset[tuple[str, str]]:
+    stems = [stem(without_possessive(word)) for word in said]
+    return frozenset(pair for pair in pairwise(stems) if about.issuperset(pair))
 
 
 def _pace(told: re.Match[str]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from orion_recall.memory.extraction.role_lists import PERSONS
 from orion_recall.memory.succession.terms import stem
 from orion_recall.memory.succession.values import WEEKDAYS
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS, ROLES
+from orion_recall.memory.succession.word_lists import GENERAL_WORDS, ROLES, Heard
 from orion_recall.text.normal import STOP_WORDS, without_possessive
 
 Thing = tuple[str, ...]
@@ -23,6 +23,9 @@ _HEADS = frozenset(
 _HEAD_OF = frozenset("head director manager owner leader charge".split())
 _TAKES = frozenset("takes took taking take".split())
 _DETERMINERS = frozenset("the our my your his her their this".split())
+# "Helps to run it", "used to run it"; and "runs it with me".
+_NOT_HEADING = frozenset("to help helps helped helping can could would might should".split())
+_WITH_ME = frozenset((("with", "me"), ("with", "us"), ("with", "her"), ("with", "him"), ("with", "them")))
 # "I keep the keys of the allotment", "I look after the garden".
 _KEEPS = frozenset("keep keeps kept have has".split())
 _LOOKS = frozenset("look looks looking".split())
@@ -42,7 +45,6 @@ _TIME_AFTER_FOR = frozenset(
     "the a an one two three four a this next now today tonight tomorrow once some my his her our their".split()
 )
 _THIS = frozenset("week weekend month time evening morning afternoon summer winter spring autumn".split())
-_ONE_TIME_BEFORE = frozenset("this next".split())
 _RUNS = frozenset("runs keeps leads manages has".split())
 _KEY_STEMS = frozenset(map(stem, _KEYS))
 _OF = frozenset("of to for".split())
@@ -101,7 +103,10 @@ def headed_in(said: Sequence[str]) -> frozenset[Thing]:
             at = place + 2
         elif word not in _HEADS and not (word in _KEEPS and _KEYS.intersection(said[place + 2 : place + 3])):
             continue
-        found.add(thing_at(said, at)[1])
+        end, thing = thing_at(said, at)
+        if (place and said[place - 1] in _NOT_HEADING) or tuple(said[end : end + 2]) in _WITH_ME:
+            continue
+        found.add(thing)
     return frozenset(found - {()})
 
 
@@ -178,15 +183,20 @@ def is_for_a_time(said: Sequence[str]) -> bool:
         following = said[place + 1]
         if word == "for" and (following in _TIME_AFTER_FOR or following[:1].isdigit()):
             return True
-        if word in _ONE_TIME_BEFORE and (following in _THIS or following in WEEKDAYS):
+        if word == "this" and (following in _THIS or following in WEEKDAYS):
             return True
     return False
 
 
-def taken_over_in(said: Sequence[str]) -> frozenset[Thing]:
-    """What somebody takes over: mill of "Fern takes over the mill"."""
-    places = (place + 2 for place, word in enumerate(said[:-2]) if word in _TAKES and said[place + 1] == "over")
-    return frozenset(thing_at(said, place)[1] for place in places) - {()}
+def taken_over_in(stated: Iterable[Sequence[str]]) -> frozenset[Thing]:
+    """What somebody takes over for good in the sentences, each as its folded words: "Fern takes over the mill"."""
+    return frozenset(
+        thing_at(said, place + 2)[1]
+        for said in stated
+        if not is_for_a_time(said)
+        for place, word in enumerate(said[:-2])
+        if word in _TAKES and said[place + 1] == "over"
+    ) - {()}
 
 
 def thing_at(said: Sequence[str], place: int, ends: frozenset[str] = frozenset()) -> tuple[int, Thing]:
@@ -216,6 +226,13 @@ def thing_at(said: Sequence[str], place: int, ends: frozenset[str] = frozenset()
             found.append(stem(without_possessive(word)))
         at += 1
     return at, tuple(found)
+
+
+def without_temporary_handovers(phrases: Mapping[Heard, str], said: Sequence[str]) -> Mapping[Heard, str]:
+    """The phrases of change of a sentence without that of a handover for a time: "steps in while I'm away"."""
+    if "handover" not in phrases or not is_for_a_time(said):
+        return phrases
+    return {kind: phrase for kind, phrase in phrases.items() if kind != "handover"}
 
 
 def qualified_in(said: Sequence[str]) -> frozenset[str]:

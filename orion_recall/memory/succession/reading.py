@@ -31,8 +31,9 @@ from orion_recall.memory.succession.posts import (
     holders_before,
     qualified_in,
     taken_over_in,
+    without_temporary_handovers,
 )
-from orion_recall.memory.succession.terms import families_of, stem
+from orion_recall.memory.succession.terms import families_of, stem, written_in
 from orion_recall.memory.succession.thing_places import Placed, placed_in
 from orion_recall.memory.succession.values import TIMED, families_by_form, values_of
 from orion_recall.memory.succession.wishes import is_wish, without_wishes
@@ -63,7 +64,6 @@ _NOBODY: frozenset[str] = frozenset()
 _QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]{40,}"|“[^”\n]{40,}”|«[^»\n]{40,}»|\[[^\]\n]{20,}\]', re.DOTALL)
 _FEW_WORDS = 60
 _MOST_RENEWED = 3
-_WRITTEN = re.compile(r"\w+(?:['’-]\w+)*")
 _KNOWN = frozenset("the that this your his her their its".split())
 _SECOND_PERSON = frozenset("you your yours you're you'll".split())
 _OTHER_SMALL_WORDS = small_words("french") | small_words("german") | small_words("spanish")
@@ -222,7 +222,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
     actors, kin, owned = _actors(sentences, speaker, names)
     as_said = [without_wishes(one.casefold()) for one in sentences if not is_question(one)]
     stated = [words(one) for one in as_said]
-    each = [phrases_in(sentence) for sentence in stated]
+    each = [without_temporary_handovers(phrases_in(sentence), sentence) for sentence in stated]
     phrases: dict[Heard, str] = {}
     for found in each:
         phrases = {**found, **phrases}
@@ -254,9 +254,9 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         aims=aims_of(stated, each),
         wishes=is_wish(folded),
         phrases=phrases,
-        written=_written(text),
+        written=written_in(text),
         headed=headed_in(said),
-        taken=taken_over_in(said),
+        taken=taken_over_in(stated),
         handed=handed_in(stated, speaker, names),
         habits=habits_in(stated, each),
         placed=placed_in(stated, each),
@@ -264,14 +264,6 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),
     )
-
-
-def _written(text: str) -> Mapping[str, str]:
-    """The words of a text by their stems, as they are first written."""
-    found: dict[str, str] = {}
-    for word in _WRITTEN.findall(text):
-        found.setdefault(stem(without_possessive(word.casefold())), without_possessive(word))
-    return found
 
 
 def _called(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from orion_recall.memory.succession.word_families import FAMILIES
 from orion_recall.text.normal import without_possessive
 
+_WRITTEN = re.compile(r"\w+(?:['’-]\w+)*")
 _NOBODY: frozenset[str] = frozenset()
 _SHORTEST_PLURAL = 4
 _FAMILIES_OF: dict[str, frozenset[str]] = {}
@@ -39,3 +42,11 @@ def families_of(word: str, following: str = "") -> frozenset[str]:
     if word in FIRST_OF_TWO:
         families |= _FAMILIES_OF.get(f"{word}_{following}", _NOBODY)
     return families
+
+
+def written_in(text: str) -> Mapping[str, str]:
+    """The words of a text by their stems, as they are first written."""
+    found: dict[str, str] = {}
+    for word in _WRITTEN.findall(text):
+        found.setdefault(stem(without_possessive(word.casefold())), without_possessive(word))
+    return found

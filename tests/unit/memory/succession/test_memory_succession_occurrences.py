@@ -21,6 +21,7 @@ def confidence(old: str, new: str, near: Nearness) -> float:
     [
         ("I swim every day.", "I don't swim any more."),
         ("I swim every morning.", "I stopped swimming."),
+        ("I swim in the lake every morning.", "I stopped swimming."),
         ("I swim every day.", "I swim every other day now."),
         ("We meet monthly with the reading circle.", "The reading circle meets every other week now."),
         ("The reading circle meets once a month.", "The reading circle doesn't meet any more."),
@@ -50,6 +51,8 @@ def test_a_habit_that_ends_or_has_another_pace_is_succeeded(old: str, new: str) 
         ("The bins are emptied every Monday.", "The paper is emptied every other Monday now."),
         ("I call my mother every day.", "I call my brother every week now."),
         ("The audit is yearly.", "The audit took two days."),
+        ("I walk the dog every day.", "I don't walk any more."),
+        ("I paint boats every day.", "I don't paint any more."),
         ("The club meets every fortnight.", "The club meets every other week now."),
         ("The club meets fortnightly.", "The club meets every two weeks now."),
     ],
