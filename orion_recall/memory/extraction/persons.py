@@ -9,13 +9,18 @@ from orion_recall.memory.extraction.units import Unit
 from orion_recall.memory.extraction.word_lists import (
     BEFORE_PLACES,
     CALLS,
+    FIRST_PERSON,
     HE,
     KIN_HE,
     KIN_SHE,
     MOVES,
     ORGANISATION_ENDS,
     SHE,
+    THIRD_PERSON,
+    VERBS,
 )
+from orion_recall.text.normal import STOP_WORDS
+from orion_recall.when.direction import is_past_form
 
 # Stands for whoever is meant when nobody was named yet: the turn before may tell. No name can be so.
 UNKNOWN = "?"
@@ -64,7 +69,7 @@ class Persons:
         for at in range(start, end):
             if units[at].kind != "name":
                 continue
-            if _is_called(units, at):
+            if _is_called(units, at) or _begins_fragment(units, at):
                 continue
             if not _may_be_person(units, at):
                 if units[at].text not in self._things and len(self._things) < _MOST:
@@ -158,6 +163,23 @@ def _may_be_person(units: Sequence[Unit], at: int) -> bool:
     if before == "to":
         return at < 2 or units[at - 2].folded not in MOVES
     return before not in BEFORE_PLACES
+
+
+def _begins_fragment(units: Sequence[Unit], at: int) -> bool:
+    """Whether one word with a capital begins what has no verb: "Dental tech, six years" names nobody."""
+    name, following = units[at], units[at + 1 : at + 2]
+    if at or name.quoted or name.possessive or " " in name.text or not following:
+        return False
+    after = following[0]
+    if after.kind != "word" or not after.text.islower() or after.folded in STOP_WORDS or after.folded[-1] in "sy":
+        return False
+    return not any(
+        unit.folded in VERBS
+        or unit.folded in FIRST_PERSON
+        or unit.folded in THIRD_PERSON
+        or is_past_form(unit.folded)
+        for unit in units[1:]
+    )
 
 
 def _is_called(units: Sequence[Unit], at: int) -> bool:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from orion_recall.memory.extraction.units import Unit
+from orion_recall.memory.extraction.word_lists import AFTER_LIST, SELECTIONS, STREETS
+
 _RELATIONS = """
 works at: work at, works at, working at, work for, works for, working for, got a job at, employed by, got a job
     with, has a job at, has a new job at, have a job at, have a new job at
@@ -147,6 +152,9 @@ IT_IS = frozenset(
 )
 # Those that a thing without a name may be the subject of.
 THING_IS = frozenset(("owned by", "belongs to", "led by", "managed by", "conducted by"))
+# Who owns a house in a street does not own the street.
+_OF_HOUSES = frozenset(("owns", "owned", "bought", "sold"))
+_MOST_BEFORE_SELECTION = 3
 # Verbs with "there" after them.
 THERE = {
     "work": "works at", "works": "works at", "working": "works at", "live": "lives in", "lives": "lives in",
@@ -166,3 +174,27 @@ DOES_MY: dict[tuple[str, str], str] = {
     for verb in verbs.split()
     for noun in nouns.split()
 }
+
+
+def objects_meant(
+    verb: str, relation: str, objects: list[str], units: Sequence[Unit], start: int, end: int
+) -> list[str]:
+    """The names in units[start:end] behind a verb that are its objects, a house with its number.
+
+    Nobody made the Lynx who "made the Lynx team", nor Bo who "made Bo laugh".
+    """
+    if not objects or (verb == "made" and relation == "created" and not _makes(units, start, end)):
+        return []
+    if relation not in _OF_HOUSES or not units[start].folded.isdigit() or units[start + 1].text != objects[0]:
+        return objects
+    is_street = objects[0].split()[-1].casefold() in STREETS
+    return [f"{units[start].text} {objects[0]}", *objects[1:]] if is_street else objects
+
+
+def _makes(units: Sequence[Unit], start: int, end: int) -> bool:
+    following = units[end] if end < len(units) else None
+    is_whole = following is None or following.kind == "mark" or following.folded in AFTER_LIST
+    if units[start].folded != "the":
+        return is_whole
+    after = (unit.folded for unit in units[end : end + _MOST_BEFORE_SELECTION])
+    return not is_whole and SELECTIONS.isdisjoint(after)

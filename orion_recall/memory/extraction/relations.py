@@ -21,6 +21,7 @@ from orion_recall.memory.extraction.relation_phrases import (
     RELATIONS,
     THERE,
     THING_IS,
+    objects_meant,
 )
 from orion_recall.memory.extraction.role_notes import RoleNotes
 from orion_recall.memory.extraction.role_sentences import RoleSentences
@@ -139,8 +140,9 @@ class _Reader:
             self.subject = None
 
     def _begins_clause(self) -> bool:
-        before = self._unit(self.at - 1)
-        return before is None or before.kind == "mark" or before.folded in ("and", "but", "because", "so", "that")
+        if (before := self._unit(self.at - 1)) is None or before.kind == "mark":
+            return True
+        return before.folded in ("and", "but", "because", "so", "that")
 
     @property
     def _is_unnamed(self) -> bool:
@@ -163,12 +165,10 @@ class _Reader:
         return self.units[at] if 0 <= at < len(self.units) else None
 
     def _is(self, at: int, words: frozenset[str]) -> bool:
-        unit = self._unit(at)
-        return unit is not None and unit.folded in words
+        return (unit := self._unit(at)) is not None and unit.folded in words
 
     def _name(self, at: int) -> str | None:
-        unit = self._unit(at)
-        return unit.text if unit is not None and unit.kind == "name" else None
+        return unit.text if (unit := self._unit(at)) is not None and unit.kind == "name" else None
 
     # -- Ana works at Fjord Labs
 
@@ -193,6 +193,7 @@ class _Reader:
             objects, end = self._objects(start)
             if not objects and relation in OF_THINGS and (thing := self._thing(start)):
                 objects, end = [thing[0]], thing[1]
+            objects = objects_meant(here, relation, objects, self.units, start, end)
             if objects and (relation != "left" or self._ends(end)):
                 return self._stated(relation, objects), end
         return None
@@ -277,8 +278,7 @@ class _Reader:
 
     def _ends(self, at: int) -> bool:
         """Whether what stands before is complete: nothing follows that could go on with it."""
-        unit = self._unit(at)
-        return unit is None or unit.kind == "mark" or unit.folded in AFTER_LIST
+        return (unit := self._unit(at)) is None or unit.kind == "mark" or unit.folded in AFTER_LIST
 
     def _thing(self, at: int) -> tuple[str, int] | None:
         """ "the billing service": a thing without a name of its own, in two or three words."""

@@ -163,6 +163,11 @@ ORGANISATION_ENDS = _words(
 )
 
 BE = _words("am is are was were i'm we're he's she's 's")
+VERBS = BE | _words(
+    """has have had will would can could may might must should shall do does did won't can't don't doesn't didn't
+    isn't wasn't couldn't wouldn't says thinks wants likes loves knows works lives comes goes gets makes takes
+    gives"""
+)
 FILLERS = BE | _words(
     """be been being have has had i've we've do does did just recently now currently also really finally already
     still actually always absolutely both once originally then later first even soon eventually subsequently
@@ -171,6 +176,15 @@ FILLERS = BE | _words(
 DETERMINERS = _words("a an the my our his her their its this that new beautiful famous lovely own")
 OWNERS = FIRST_PERSON_OWNER | THIRD_PERSON_OWNER
 TEAMS = _words("team squad crew project committee board council panel")
+# Whoever "made the Lynx team" was taken into it.
+SELECTIONS = TEAMS | _words(
+    """teams list shortlist longlist roster cut final finals semifinal semifinals semi semis playoffs podium lineup
+    line-up eleven choir orchestra band cast news papers headlines train bus ferry flight deadline"""
+)
+STREETS = _words(
+    """street st road rd lane avenue ave square quay terrace close drive court gardens boulevard row
+    wharf way hill"""
+)
 ROLE_PREPOSITIONS = _words("of at for by in from")
 NAMED = _words("named called")
 AFTER_LIST = _words("and in at on with last yesterday today to for this who when while after before again too")

@@ -24,6 +24,12 @@ def stated(found: Extraction) -> list[Edge]:
         ("Mira is kind. I met her yesterday.", ("Tom", "met", "Mira")),
         ("Mira is kind. Her brother Bo called.", ("Bo", "brother of", "Mira")),
         ("Mira called. It rained. He's the CEO of Fjord Labs.", ("Mira", "ceo of", "Fjord Labs")),
+        (
+            "Mira Holt came about the room. Solar engineer, ten years, no cats. I like her.",
+            ("Tom", "likes", "Mira Holt"),
+        ),
+        ("Mira next door has a cat. I like her.", ("Tom", "likes", "Mira")),
+        ("We have a new neighbour. Mira. I like her.", ("Tom", "likes", "Mira")),
     ],
 )
 def test_a_pronoun_is_the_one_person_that_it_can_mean(text: str, expected: Edge) -> None:
@@ -44,6 +50,7 @@ def test_a_pronoun_is_the_one_person_that_it_can_mean(text: str, expected: Edge)
         'I read "Emma". She works at Fjord Labs.',
         "If Mira called, she works at Fjord Labs.",
         "Mira called. Does she work at Fjord Labs?",
+        "Solar engineer, ten years. She works at Fjord Labs.",
     ],
 )
 def test_of_several_or_of_nobody_nothing_is_stated(text: str) -> None:

@@ -51,6 +51,40 @@ def test_a_plain_sentence_states_one_thing(text: str, expected: Edge) -> None:
     assert stated(text) == [expected]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Bo made the Lynx squad.",
+        "Bo made the Lynx under-fifteen squad.",
+        "Mira made the Olympics!",
+        "Mira made friends with Bo.",
+        "Mira made Bo laugh.",
+        "Mira made it to Oslo, and made sense.",
+    ],
+)
+def test_whoever_gets_into_something_has_not_made_it(text: str) -> None:
+    assert [edge for edge in stated(text) if edge[1] == "created"] == []
+
+
+@pytest.mark.parametrize("text", ["Mira made Skerry.", "Mira made the Skerry app.", "Mira built Skerry in May."])
+def test_whoever_makes_something_has_made_it(text: str) -> None:
+    assert stated(text) == [("Mira", "created", "Skerry")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Mira owns 9 Quay Street now.", ("Mira", "owns", "9 Quay Street")),
+        ("Mira bought 12 Elm Lane.", ("Mira", "bought", "12 Elm Lane")),
+        ("Mira owns Quay Street.", ("Mira", "owns", "Quay Street")),
+        ("Mira sold 3 Skerry boats.", ("Mira", "sold", "Skerry")),
+        ("Mira lives in 9 Quay Street.", ("Mira", "lives in", "Quay Street")),
+    ],
+)
+def test_a_house_that_is_owned_has_its_number(text: str, expected: Edge) -> None:
+    assert stated(text) == [expected]
+
+
 def test_a_named_pet_is_had_and_is_what_it_is() -> None:
     assert stated("I have a small dog named Rex") == [("Ana", "has", "Rex"), ("Rex", "dog of", "Ana")]
 
