@@ -75,7 +75,7 @@ COMMON_ALONE = _words(
     doubt dreams drive driving eager education embrace emails emotions empathy empty energy entire epidemics
     everywhere exact exams exercise expensive experience extra families family fans fantasy fast favorite favourite
     felt fewer final fingers flat focus former fresh friendship fruit gentle gifts gives goals gorgeous
-    gosh gratitude groups growth guidance guilty guys habits hah healthy heart heavy helps hiccups high
+    gosh gratitude groups growth guidance guilty guys habits hah heads healthy heart heavy helps hiccups high
     historic historical holidays homework honest honesty hot hours hungry hurry ideas incredible individual
     inhabitants initial innovation insane inspiration interest international jazz journaling kindness kudos
     laughter leaders lemme lesson lessons light limited locations lots luck lunch main marriage massive meal meals

@@ -131,7 +131,7 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     """
     telling = seen.cues & TELLING
     hands_no_post_over = telling == _HANDOVER and not (other.whole.role or other.whole.headed)
-    if seen.cites or (seen.concerned and not hands_no_post_over):
+    if seen.cites or seen.corrects or (seen.concerned and not hands_no_post_over):
         return True
     if hands_no_post_over:
         return False
@@ -244,7 +244,7 @@ def _change_weight(new: Span, old: Span, seen: Evidence, near: Nearness) -> floa
         z -= 0.5
     if new.adds and not seen.cues & {"change", "switch", "end", "handover"}:
         z -= 1.2
-    return z + 1.3 * seen.cites + 0.9 * seen.concerned + 1.2 * (seen.concerned and old.role)
+    return z + 1.3 * (seen.cites or seen.corrects) + 0.9 * seen.concerned + 1.2 * (seen.concerned and old.role)
 
 
 def _restated(new: Span, old: Span, seen: Evidence) -> bool:
@@ -273,7 +273,7 @@ def _speaker_weight(new: Span, old: Span, one: Reading, other: Reading, seen: Ev
     if new.kin != old.kin:
         is_same = new.kin & old.kin or (not new.kin and (seen.concerned or new.names & old.names))
         z -= 0.3 if is_same else 1.2
-    return z + _actor_fit(new, old, one, other, seen.cues)
+    return z if seen.corrects else z + _actor_fit(new, old, one, other, seen.cues)
 
 
 def _strongest(cues: frozenset[CueKind] | set[CueKind]) -> CueKind | None:

@@ -75,7 +75,8 @@ class Evidence:
     and no relatives; `told` those of these that are no names. `functional` are shared families of one value at a
     time, `clash` the types of values that differ. `cites`: the newer one names the older one's date. `concerned`:
     whom the older one names leaves or hands over. `other_state`: what comes again is over, or at another pace,
-    or a thing is in another place.
+    or a thing is in another place, or another time stands for the older one's, which the newer one names as such
+    (`corrects`).
     """
 
     cues: frozenset[CueKind]
@@ -90,6 +91,7 @@ class Evidence:
     cites: bool
     concerned: bool
     other_state: bool
+    corrects: bool
 
     @property
     def timed_clash(self) -> bool:
@@ -118,6 +120,8 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
     tells_amount = "amount" in new.cues or "price" in new.families
     if "money" in old.values and not clash and "number" in new.values and tells_amount:
         clash.append("money")
+    corrected = _corrected(new, old, one, strong) if new.corrected else []
+    clash += [kind for kind in corrected if kind not in clash]
     cues = set(new.cues)
     if not any(kind in old.values for kind in TIMED):
         cues.discard("shift")
@@ -144,7 +148,8 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         clash=tuple(clash),
         cites=_cites(new, old, cues, clash),
         concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name})) or passes_on,
-        other_state=_is_other_habit(new, old) or _is_elsewhere(new, old),
+        other_state=bool(corrected) or _is_other_habit(new, old) or _is_elsewhere(new, old),
+        corrects=bool(corrected),
     )
 
 
@@ -161,6 +166,23 @@ def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:
         return new.actors != old.actors
     is_now = "present" in cues and bool(new.headed & old.headed) and not (new.comes_again or new.adds)
     return is_now and bool(new.actors) and bool(old.actors) and old.actors.isdisjoint(new.actors | new.named)
+
+
+def _corrected(new: Span, old: Span, one: Reading, strong: Sequence[str]) -> list[str]:
+    """The types of times that the newer one tells in place of the older one's, of the same thing.
+
+    "We rehearse on Wednesdays, not Tuesdays" is of the speaker's own Tuesdays; naming the choir, it is of others'.
+    """
+    if old.comes_again and not new.comes_again:
+        return []
+    things = set(strong)
+    if new.actors and old.actors and new.actors.isdisjoint(old.actors):
+        said = list(new.written)
+        if "i" in said or "we" not in said or not new.actors <= {one.first_name}:
+            return []
+        things -= {*said[said.index("we") + 1 :][:1]}  # "we swim": others swim as well
+    kept = [kind for kind, had in new.corrected.items() if had & old.values.get(kind, _NOTHING)]
+    return [kind for kind in kept if things and not (new.values[kind] - new.corrected[kind]) & old.values[kind]]
 
 
 def _is_other_habit(new: Span, old: Span) -> bool:

@@ -35,7 +35,7 @@ from orion_recall.memory.succession.posts import (
 )
 from orion_recall.memory.succession.terms import families_of, stem, written_in
 from orion_recall.memory.succession.thing_places import Placed, placed_in
-from orion_recall.memory.succession.values import TIMED, families_by_form, values_of
+from orion_recall.memory.succession.values import TIMED, corrected_in, families_by_form, values_of
 from orion_recall.memory.succession.wishes import is_wish, without_wishes
 from orion_recall.memory.succession.word_families import FAMILIES, ONE_VALUED
 from orion_recall.memory.succession.word_lists import (
@@ -75,13 +75,13 @@ _HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
 class Span:
     """A part of a text: its subject words with their weights, families, values by type, and cues of change.
 
-    `changed` are the stems of what the sentences say a change of (`changed_in`); `replaced` the values
-    that are named as those before ("0.86 instead of 0.79"). `wishes`: it tells a wish, too. `phrases` are those
-    of the cues, and `written` the words by their stems, both as they are written. `headed` and `taken` are the
-    stems of what somebody heads, and of what somebody takes over; `handed` is what somebody hands on to another,
-    `habits` what comes again, with its pace, and `placed` things with their places.
-    `qualified` are the stems of whose post or rent is meant (`qualified_in`).
-    `comes_again`: it tells of what is every week or so; `one_time`: of one time of something.
+    `changed` are the stems of what the sentences say a change of (`changed_in`); `replaced` the values that are
+    named as those before ("0.86 instead of 0.79"), `corrected` such times by type ("not Mondays"). `wishes`: it
+    tells a wish, too. `phrases` are those of the cues, and `written` the words by their stems, both as they are
+    written. `headed` and `taken` are the stems of what somebody heads, and of what somebody takes over; `handed`
+    is what somebody hands on to another, `habits` what comes again, with its pace, and `placed` things with their
+    places. `qualified` are the stems of whose post or rent is meant (`qualified_in`). `comes_again`: it tells of
+    what is every week or so; `one_time`: of one time of something.
     """
 
     weights: Mapping[str, float]
@@ -101,6 +101,7 @@ class Span:
     role: bool
     changed: frozenset[str]
     replaced: frozenset[str]
+    corrected: Mapping[str, frozenset[str]]
     left: frozenset[str]
     aims: Aims
     wishes: bool
@@ -153,7 +154,7 @@ def may_succeed(new: Reading) -> bool:
     """Whether its text has a cue of change, or tells a value of what usually has one at a time."""
     if new.asks:
         return False
-    return any(span.cues or span.families & ONE_VALUED or span.handed for span in new.spans)
+    return any(span.cues or span.families & ONE_VALUED or span.handed or span.corrected for span in new.spans)
 
 
 def _read(memory: Memory | MemoryView, tenant: str, at: float | None, *, assistant: bool) -> Reading:
@@ -250,6 +251,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         role=not ROLES.isdisjoint(said),
         changed=frozenset(map(stem, changed_in(stated))),
         replaced=frozenset(one["value"].rstrip(".,:") for one in _INSTEAD.finditer(folded)),
+        corrected=corrected_in(as_said) if "not" in said else {},
         left=left_in(folded),
         aims=aims_of(stated, each),
         wishes=is_wish(folded),

@@ -6,9 +6,9 @@ A time of day is one of twelve hours ("at 7", "19:00" and "seven pm" are one), a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from orion_recall.text.normal import without_possessive
+from orion_recall.text.normal import without_possessive, words
 from orion_recall.when.vocabulary import DAY_WORDS
 
 WEEKDAYS: dict[str, str] = {
@@ -69,6 +69,9 @@ _ADDRESS = re.compile(
     rf"\b\d{{1,4}}[a-z]?,? (?:(?:[^\W\d_]+ ){{1,2}}(?:{_STREETS})\b"
     r"|(?:rue|avenue|boulevard|quai|via|calle) \w+(?: \w+)?)"
 )
+_CORRECTED = re.compile(r"(?:[,;(–—]\s*|\band |\bbut )not (?P<old>[^.,;:!?()]{1,30})(?=[.,;:!?)]|$)")
+_MOST_CORRECTED = 4
+_NO_NAMES: frozenset[str] = frozenset()
 _NUMBER = re.compile(r"\b\d[\d.,]*\b")
 _DIGIT = re.compile(r"\d")
 
@@ -91,6 +94,23 @@ def families_by_form(folded: str) -> set[str]:
         found.add("version")
     if _HOME_PRICE.search(folded):
         found.add("rent")
+    return found
+
+
+def corrected_in(sentences: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The times that folded sentences say another stands for, by type: Tuesday of "Wednesdays, not Tuesdays"."""
+    found: dict[str, frozenset[str]] = {}
+    for sentence in sentences:
+        for one in _CORRECTED.finditer(sentence):
+            said, before = words(one["old"]), sentence[: one.start()]
+            if len(said) > _MOST_CORRECTED:
+                continue
+            told, had = values_of(before, words(before), _NO_NAMES), values_of(one["old"], said, _NO_NAMES)
+            found |= {
+                kind: had[kind]
+                for kind in TIMED
+                if kind in told and kind in had and told[kind].isdisjoint(had[kind])
+            }
     return found
 
 

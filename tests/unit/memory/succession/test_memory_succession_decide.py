@@ -311,3 +311,31 @@ def test_a_place_that_both_name_is_no_change_of_what_was_told_there(old: str, ne
 )
 def test_a_place_of_which_both_tell_the_same_attribute_has_another_value(old: str, new: str) -> None:
     assert confidence(old, new) >= SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "speaker"),
+    [
+        ("I play with the Harbour orchestra every Monday.",
+         "Dear orchestra, from next week we practise Thursdays at 6:30, not Mondays.", "Bo"),
+        ("The bee club meets every Monday.", "Note for the bee club: we meet on Thursdays, not on Mondays.", "Bo"),
+        ("The exam is on 3 May.", "The exam is on 5 May, not 3 May.", "Ida"),
+    ],
+)  # fmt: skip
+def test_a_time_that_is_named_as_the_one_before_is_another(old: str, new: str, speaker: str) -> None:
+    assert confidence(old, new, speaker=speaker) >= SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The bins are collected every Monday.", "The bee club meets on Thursdays, not Mondays."),
+        ("The bee club meets every Monday.", "The bee club is on Thursday this week, not Monday."),
+        ("The bee club meets every Friday.", "The bee club meets on Thursdays, not Mondays."),
+        ("I swim every Monday.", "We swim on Thursdays, not Mondays."),
+        ("I have pottery every Monday.", "I have pottery on Thursdays, not Mondays."),
+        ("The bee club meets on Mondays and Thursdays.", "The bee club paints on Thursdays, not Mondays."),
+    ],
+)
+def test_a_time_before_of_something_or_somebody_else_is_not(old: str, new: str) -> None:
+    assert confidence(old, new, speaker="Bo") < SUCCEEDS
