@@ -230,8 +230,11 @@ def _cites(new: Span, old: Span, cues: set[CueKind], clash: Sequence[str]) -> bo
 def _ends_another(new: Span, old: Span, one: Reading) -> bool:
     """Whether what the newer one says is over, or who does not come, is nothing of the older one's.
 
-    "No more bus" ends no bicycle, and "I can't come" no party: it goes on without the speaker.
+    "No more bus" ends no bicycle, and "I can't come" no party: it goes on without the speaker. "That's the end of
+    my evenings at Granite Hall" ends what the speaker does there again and again, and not the hall.
     """
+    if new.phrases.get("end", "").startswith("that's the end of"):
+        return not (old.comes_again and one.first_name in old.actors)
     if new.aims.ended:
         stems = {stem(without_possessive(word)) for word in new.aims.ended}
         if new.phrases.get("end") == "no more" or not stems.isdisjoint(old.weights):

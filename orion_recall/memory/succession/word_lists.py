@@ -79,7 +79,7 @@ CUES: dict[CueKind, str] = {
         | can't come | can't make it | won't come | won't be coming | won't make it | won't
         happen | won't be there | pulled out | pulling out | backed out | can't make the | can't make half
         | let's leave it | give it a miss | written off | to the scrapyard | to the scrappy | to the scrap
-        | for scrap | doctor's orders
+        | for scrap | doctor's orders | that's the end of my | that's the end of our
         | annulé | annulée | quitte | a quitté | terminé |
         abgesagt | fällt aus | gekündigt | verlässt | verlassen | cancelado | cancelada | dejado | deja |
         annullato

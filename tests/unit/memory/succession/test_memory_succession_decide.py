@@ -339,3 +339,17 @@ def test_a_time_that_is_named_as_the_one_before_is_another(old: str, new: str, s
 )
 def test_a_time_before_of_something_or_somebody_else_is_not(old: str, new: str) -> None:
     assert confidence(old, new, speaker="Bo") < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "ends"),
+    [
+        ("I climb at Granite Hall every Monday at seven.", True),
+        ("The bakery at Granite Hall has rye on Fridays.", False),
+        ("I had tea with Bo at Granite Hall.", False),
+    ],
+)
+def test_the_end_of_my_evenings_somewhere_ends_what_i_do_there(old: str, ends: bool) -> None:
+    new = "The knee is torn, says the doctor. So that's the end of my evenings at Granite Hall."
+    judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.45, rank=1, word_rank=1))
+    assert (judged is not None and judged.confidence >= SUCCEEDS) is ends
