@@ -20,6 +20,7 @@ from orion_recall.memory.succession.evidence import (
     confirms,
     evidence_of,
     leaves_another,
+    tells_same_post,
 )
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.reasons import seen_in
@@ -130,7 +131,8 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     sentence that says the change. Of long texts and of one common word alone that is not enough.
     """
     telling = seen.cues & TELLING
-    hands_no_post_over = telling == _HANDOVER and not (other.whole.role or other.whole.headed)
+    is_of_post = other.whole.role and (seen.concerned or tells_same_post(new, other.whole))
+    hands_no_post_over = telling == _HANDOVER and not (other.whole.headed or is_of_post)
     if seen.cites or seen.corrects or (seen.concerned and not hands_no_post_over):
         return True
     if hands_no_post_over:

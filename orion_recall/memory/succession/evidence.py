@@ -15,13 +15,14 @@ from orion_recall.memory.succession.terms import families_of, stem
 from orion_recall.memory.succession.thing_places import is_elsewhere
 from orion_recall.memory.succession.values import TIMED
 from orion_recall.memory.succession.word_families import FAMILIES, FAMILY_VALUES, NEED_A_SUBJECT, ONE_VALUED
-from orion_recall.memory.succession.word_lists import CueKind
+from orion_recall.memory.succession.word_lists import ROLES, CueKind
 from orion_recall.text.normal import without_possessive
 
 TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", "handover", "end"))
 """Cues that say by themselves that something is new."""
 FAMILY_STEMS = {name: frozenset(stem(word) for word in listed.split()) for name, listed in FAMILIES.items()}
 _KIN = frozenset(map(stem, PERSONS))
+_ROLE_STEMS = frozenset(map(stem, ROLES))
 _CHANGES: frozenset[CueKind] = TELLING - {"handover"}
 _CLOSE = 0.33
 _STRONG = 0.7
@@ -127,6 +128,12 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         cues.discard("shift")
     if "end" in cues and _ends_another(new, old, one):
         cues.discard("end")
+    leaving = new.leaving & old.named
+    concerned = bool(leaving and ("handover" in cues or leaving - {one.first_name}))
+    if "handover" in cues and not concerned and _hands_over_another(new, old):
+        cues.discard("handover")
+        if new.phrases.get("change", "").startswith("from then on"):
+            cues.discard("change")  # since when he has it
     if not {"number", "money"}.intersection(clash) or "price" in new.families - old.families:
         cues.discard("amount")  # whoever raises a price changes nothing where none is told
     if new.renewed.intersection(strong):
@@ -135,7 +142,6 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
     if passes_on:
         cues.add("handover")
     subject = sum(shared.values())
-    leaving = new.leaving & old.named
     return Evidence(
         cues=frozenset(cues),
         subject=subject,
@@ -147,10 +153,25 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         functional=families & ONE_VALUED,
         clash=tuple(clash),
         cites=_cites(new, old, cues, clash),
-        concerned=bool(leaving and ("handover" in cues or leaving - {one.first_name})) or passes_on,
+        concerned=concerned or passes_on,
         other_state=bool(corrected) or _is_other_habit(new, old) or _is_elsewhere(new, old),
         corrects=bool(corrected),
     )
+
+
+def tells_same_post(new: Span, old: Span) -> bool:
+    """Whether both name one post, or a role of the same word."""
+    return not _ROLE_STEMS.isdisjoint(new.weights.keys() & old.weights.keys())
+
+
+def _hands_over_another(new: Span, old: Span) -> bool:
+    """Whether what the newer one says that somebody takes over is nothing that the older one tells of.
+
+    That the older one names the new holder is not enough.
+    """
+    if new.taken:
+        return not any(thing[-1] in old.weights for thing in new.taken)
+    return not (old.headed or new.handed or tells_same_post(new, old))
 
 
 def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:

@@ -14,7 +14,6 @@ from orion_recall.memory.extraction.role_lists import PERSONS, PETS
 from orion_recall.memory.succession.clauses import (
     Heard,
     changed_in,
-    heard_in,
     left_in,
     phrases_in,
     sentences_of,
@@ -40,6 +39,7 @@ from orion_recall.memory.succession.wishes import is_wish, without_wishes
 from orion_recall.memory.succession.word_families import FAMILIES, ONE_VALUED
 from orion_recall.memory.succession.word_lists import (
     GENERAL_WORDS,
+    GIVING,
     GREETINGS,
     LEAVE_WORDS,
     NEW,
@@ -281,11 +281,15 @@ def _called(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]:
 
 
 def _leaving(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
-    """Who acts in the sentences in which somebody leaves or takes over; not Esme where "Esme's cold is gone"."""
+    """Who acts in the sentences in which somebody leaves or hands over; not Esme where "Esme's cold is gone".
+
+    Nor who takes over: what else is told of the new holder stays as it is.
+    """
     found: set[str] = set()
     for sentence in sentences:
         said = words(sentence.casefold())
-        if heard_in(words(without_wishes(sentence.casefold()))) & {"leaves", "handover"}:
+        phrases = phrases_in(words(without_wishes(sentence.casefold())))
+        if "leaves" in phrases or phrases.get("handover", "").startswith(GIVING):
             owners = {
                 without_possessive(word)
                 for word, following in pairwise(said)

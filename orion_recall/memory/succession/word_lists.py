@@ -146,6 +146,9 @@ LEAVES = """
 LEAVE_WORDS = frozenset(f"{LEAVES} leaving taking taken now finally also just".replace("|", " ").split())
 """Words after "Graham's" that tell of Graham, and not of what is his."""
 
+GIVING = ("hand", "hands", "handed")
+"""Beginnings of phrases of a handover that are said of who had the post before; the others are of who gets it."""
+
 AMOUNTS_AFTER = frozenset("us me you them him her it only about just".split())
 """Words after "leaves" that what is left over has, as figures: "that leaves us 3,000"."""
 

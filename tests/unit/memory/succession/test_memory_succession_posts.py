@@ -74,3 +74,28 @@ def test_another_speaker_hands_on_nothing_of_hers() -> None:
     old = reading("I lead the choir.", speaker="Finn")
     judged = judge(reading("I'm handing the choir to Thijs.", at=DAY), old, NEAR)
     assert judged is None or judged.confidence < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "Fritz takes over the glazier's shop on 20 May. From then on he plans the windows and you ring him, not me.",
+        "Fritz takes over on 20 May. From then on he plans the windows and you ring him, not me.",
+        "Fritz takes over the windows on 20 May.",
+    ],
+)
+@pytest.mark.parametrize("near", [UNKNOWN, NEAR])
+def test_who_takes_over_changes_nothing_that_only_names_him(new: str, near: Nearness) -> None:
+    old = "I asked the bookkeeper. From 1 March it is 48 euros per window, don't tell Fritz."
+    assert confidence(old, new, near) < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Greta runs the shop.", "Fritz takes over the shop on 20 May. From then on he plans the windows."),
+        ("My contact at Umbra is Lena.", "Fritz takes over from Lena on 20 May."),
+    ],
+)
+def test_who_takes_over_changes_what_tells_who_has_it(old: str, new: str) -> None:
+    assert confidence(old, new, NEAR) >= SUCCEEDS
