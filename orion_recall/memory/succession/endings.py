@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from orion_recall.memory.succession.values import WEEKDAYS
-from orion_recall.memory.succession.word_lists import ABSENCES, ENDS_AFTER, REACHES, Heard
+from orion_recall.memory.succession.word_lists import ABSENCES, DEPARTURES, ENDS_AFTER, REACHES, Heard
 from orion_recall.text.normal import STOP_WORDS
 from orion_recall.when.vocabulary import DAY_WORDS, DAYS, MONTHS, PARTS, UNITS
 
@@ -29,6 +29,7 @@ _DETERMINERS = frozenset(
 )
 _BE = frozenset("is are was were be been being got get gets it's that's".split())
 _CLAUSE = frozenset("and but so because as since when while if".split())
+_SAYING = frozenset("says say said tells told me us that heard hear think thinks".split())
 _MOST = 4
 
 
@@ -87,6 +88,22 @@ def absentees_of(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str] | 
     return found or None
 
 
+def departure_of(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str] | None:
+    """Who leaves, and what, as words, `SPEAKER` for the speaker; None of a phrase that says no such thing.
+
+    Empty where neither is named, as in "she is leaving".
+    """
+    if " ".join(phrase) not in DEPARTURES:
+        return None
+    end = _end_of(said, phrase)
+    before = said[: end - len(phrase)]
+    clause = [*takewhile(lambda word: word not in _CLAUSE and word not in _SAYING, reversed(before))][:_MOST]
+    who = [SPEAKER if word in _SELF else word for word in clause if word in _SELF or word not in STOP_WORDS]
+    if phrase[0] == "i'm":
+        who.append(SPEAKER)
+    return [*who, *takewhile(lambda word: word not in _TIMES, _named_from(said, end))] if who else []
+
+
 def reached_by(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str]:
     """What a phrase of change ends at: "linz" of "we moved to Linz in May" and of "we moved to Linz today"."""
     if " ".join(phrase) not in REACHES:
@@ -121,30 +138,36 @@ class Aims:
     """What the phrases of change in a text are about, as folded words.
 
     `ended` is what is over, where each end has an object; `absent` who does not come, where no other end is told;
-    both are empty where that is not known. `reached` is what is new.
+    both are empty where that is not known. `departing` is who leaves, and what, where no other end is told and
+    each is named. `reached` is what is new.
     """
 
     ended: frozenset[str]
     absent: frozenset[str]
+    departing: frozenset[str]
     reached: frozenset[str]
 
 
 def aims_of(stated: Sequence[Sequence[str]], phrases: Sequence[Mapping[Heard, str]]) -> Aims:
     """The aims of the sentences, each with its phrases of change by kind."""
-    ended, absent, reached = set[str](), set[str](), set[str]()
-    all_end_after = all_absent = True
+    ended, absent, departing, reached = set[str](), set[str](), set[str](), set[str]()
+    all_end_after = all_absent = all_depart = True
     for said, found in zip(stated, phrases, strict=True):
         for kind in ("change", "switch"):
             if phrase := found.get(kind):
                 reached.update(reached_by(said, phrase.split()))
         if phrase := found.get("end"):
             objects, absentees = objects_of(said, phrase.split()), absentees_of(said, phrase.split())
+            departure = departure_of(said, phrase.split())
             ended.update(objects or ())
             absent.update(absentees or ())
+            departing.update(departure or ())
+            all_depart &= bool(departure)
             all_end_after &= objects is not None
             all_absent &= absentees is not None
     return Aims(
         ended=frozenset(ended if all_end_after else ()),
         absent=frozenset(absent if all_absent else ()),
+        departing=frozenset(departing if all_depart else ()),
         reached=frozenset(reached),
     )

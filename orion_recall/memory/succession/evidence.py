@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from orion_recall.memory.extraction.role_lists import PERSONS
 from orion_recall.memory.succession.endings import SPEAKER
 from orion_recall.memory.succession.occurrences import is_other_habit
+from orion_recall.memory.succession.plans import came_true, is_of_another_amount
 from orion_recall.memory.succession.posts import Thing
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.terms import families_of, stem
@@ -23,6 +24,7 @@ TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", 
 FAMILY_STEMS = {name: frozenset(stem(word) for word in listed.split()) for name, listed in FAMILIES.items()}
 _KIN = frozenset(map(stem, PERSONS))
 _ROLE_STEMS = frozenset(map(stem, ROLES))
+_IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
 _CHANGES: frozenset[CueKind] = TELLING - {"handover"}
 _CLOSE = 0.33
 _STRONG = 0.7
@@ -116,6 +118,8 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
     if "handover" in new.cues:
         families -= {"workspace"}  # "her desk" is her work
     clash = [kind for kind in new.values if _tells_another(new, old, kind)]
+    if "name" in clash and all(stem(name) in old.weights for name in new.values["name"]):
+        clash.remove("name")  # a word that only one of them writes as a name
     if "name" in clash and not any("name" in FAMILY_VALUES.get(family, ()) for family in families & ONE_VALUED):
         clash.remove("name")  # two texts mostly name different people
     tells_amount = "amount" in new.cues or "price" in new.families
@@ -251,7 +255,8 @@ def _cites(new: Span, old: Span, cues: set[CueKind], clash: Sequence[str]) -> bo
 def _ends_another(new: Span, old: Span, one: Reading) -> bool:
     """Whether what the newer one says is over, or who does not come, is nothing of the older one's.
 
-    "No more bus" ends no bicycle, and "I can't come" no party: it goes on without the speaker. "That's the end of
+    "No more bus" ends no bicycle, "I can't come" no party: it goes on without the speaker; who leaves ends nothing
+    where neither he nor what he leaves is told. "That's the end of
     my evenings at Granite Hall" ends what the speaker does there again and again, and not the hall.
     """
     if new.phrases.get("end", "").startswith("that's the end of"):
@@ -261,22 +266,28 @@ def _ends_another(new: Span, old: Span, one: Reading) -> bool:
         if new.phrases.get("end") == "no more" or not stems.isdisjoint(old.weights):
             return stems.isdisjoint(old.weights)
         return not any(families_of(without_possessive(word)) & old.families & ONE_VALUED for word in new.aims.ended)
-    if not new.aims.absent:
+    of_whom = new.aims.absent | new.aims.departing
+    if not of_whom:
         return False
-    absent = {one.first_name if word == SPEAKER else without_possessive(word) for word in new.aims.absent}
-    is_told = absent & (old.actors | old.named) or any(stem(word) in old.weights for word in absent if word)
-    return not is_told
+    bare = {one.first_name if word == SPEAKER else without_possessive(word) for word in of_whom}
+    if bare & (old.actors | old.named) or any(stem(word) in old.weights for word in bare if word):
+        return False
+    return not any(families_of(word) & old.families & ONE_VALUED for word in bare - new.aims.absent)
 
 
 def confirms(new: Span, old: Span, seen: Evidence) -> bool:
     """Whether what the newer one calls new is what the older one told: a plan that came true.
 
-    "We moved to Linz!" after "we're moving to Linz in June"; not "we went back to Linz".
+    "We moved to Linz!" after "we're moving to Linz in June"; not "we went back to Linz". An amount of another thing
+    is no other value.
     """
-    reached = {stem(without_possessive(word)) for word in new.aims.reached}
-    if not reached or not reached <= old.weights.keys() or reached & {stem(word) for word in old.left}:
+    others = {"name", "number", "money"} if is_of_another_amount(new.plan, old.plan) else {"name"}
+    if not others.issuperset(seen.clash):
         return False
-    return not any(kind != "name" for kind in seen.clash)
+    if seen.cues <= _IS_SO and came_true(new.plan, old.plan, old.weights):
+        return True
+    reached = {stem(without_possessive(word)) for word in new.aims.reached}
+    return bool(reached) and reached <= old.weights.keys() and reached.isdisjoint(stem(word) for word in old.left)
 
 
 def leaves_another(new: Span, old: Span, seen: Evidence) -> bool:

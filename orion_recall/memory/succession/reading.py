@@ -22,6 +22,7 @@ from orion_recall.memory.succession.clauses import (
 )
 from orion_recall.memory.succession.endings import Aims, aims_of
 from orion_recall.memory.succession.occurrences import Habit, comes_again, habits_in, is_of_one_time
+from orion_recall.memory.succession.plans import Plan, plan_of
 from orion_recall.memory.succession.posts import (
     Handed,
     Thing,
@@ -112,6 +113,7 @@ class Span:
     handed: Handed | None
     habits: tuple[Habit, ...]
     placed: tuple[Placed, ...]
+    plan: Plan
     qualified: frozenset[str]
     comes_again: bool
     one_time: bool
@@ -262,6 +264,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         handed=handed_in(stated, speaker, names),
         habits=habits_in(stated, each),
         placed=placed_in(stated, each),
+        plan=plan_of(stated, each),
         qualified=qualified_in(said),
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),

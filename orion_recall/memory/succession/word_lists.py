@@ -113,7 +113,8 @@ IDIOMS = """
     and then | now and again | every now | right now | until now | till now | by now | just now | for now |
     even now | gone quiet | gone silent | is off sick | is off that
     | is off this | is off next | gone to bed | gone to sleep | gone to school | gone to work | gone on
-    | gone home | gone out
+    | gone home | gone out | after all this | after all these | after all that | after all the | after all of
+    | after all my | after all our | after all your
 """
 """Phrases that say no change, though a phrase in them does."""
 
@@ -180,6 +181,15 @@ ABSENCES = frozenset(
     """.split("|")
 )
 """Phrases that say that somebody does not come: what he would have come to is still on."""
+
+DEPARTURES = frozenset(
+    phrase.strip()
+    for phrase in """
+        leaves | is leaving | are leaving | i'm leaving | has left | have left | left for | had to leave | resigned
+        | resigns | retired | retires
+    """.split("|")
+)
+"""Phrases by which somebody leaves something: nothing of others ends."""
 
 REACHES = frozenset(
     phrase.strip()

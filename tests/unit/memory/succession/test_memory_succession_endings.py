@@ -6,7 +6,7 @@ import pytest
 
 from orion_recall.memory.succession.clauses import phrases_in
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
-from orion_recall.memory.succession.endings import SPEAKER, absentees_of, objects_of
+from orion_recall.memory.succession.endings import SPEAKER, absentees_of, departure_of, objects_of
 from orion_recall.memory.succession.evidence import Nearness
 from orion_recall.text.normal import words
 from tests.samples.successions import DAY, reading
@@ -131,3 +131,31 @@ def test_a_plan_that_comes_true_on_a_day_that_is_told_is_no_change(old: str, sai
 def test_a_date_that_is_not_there_yet_is_no_new_date() -> None:
     assert "shift" not in phrases_in(words("no new date yet"))
     assert "shift" in phrases_in(words("there is a new date"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "The night train to Turin was late, slept on Otto's floor.",
+            "Tea with Hanne, she hardly sleeps. She says Ludo is leaving the Corvina bank for a firm in Turku.",
+            False,
+        ),
+        ("Hanne doesn't own a car.", "Hanne doesn't drive. She says Ludo is leaving the Corvina bank.", False),
+        (
+            "Ludo is the clerk at the Corvina bank who stamps our papers.",
+            "Hanne says Ludo is leaving the bank.",
+            True,
+        ),
+        ("I work at the Corvina bank.", "I'm leaving Corvina in May.", True),
+    ],
+)
+def test_who_leaves_ends_only_what_tells_of_him_or_of_what_he_leaves(old: str, new: str, expected: bool) -> None:
+    assert succeeds(old, new) is expected
+
+
+def test_who_leaves_and_what_are_read_from_around_the_phrase() -> None:
+    assert departure_of(words("she says ludo is leaving the bank in may"), ["is", "leaving"]) == ["ludo", "bank"]
+    assert departure_of(words("i'm leaving tarn at once"), ["i'm", "leaving"]) == [SPEAKER, "tarn"]
+    assert departure_of(words("she is leaving"), ["is", "leaving"]) == []
+    assert departure_of(words("the trip is cancelled"), ["cancelled"]) is None

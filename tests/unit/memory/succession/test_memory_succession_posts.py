@@ -79,8 +79,8 @@ def test_another_speaker_hands_on_nothing_of_hers() -> None:
 @pytest.mark.parametrize(
     "new",
     [
-        "Fritz takes over the glazier's shop on 20 May. From then on he plans the windows and you ring him, not me.",
-        "Fritz takes over on 20 May. From then on he plans the windows and you ring him, not me.",
+        "Fritz takes over the glazier's shop on 20 May. From then on he plans the windows, you ring him, not me.",
+        "Fritz takes over on 20 May. From then on he plans the windows, you ring him, not me.",
         "Fritz takes over the windows on 20 May.",
     ],
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from orion_recall.memory.succession.clauses import phrases_in
 from orion_recall.memory.succession.decide import judge
 from orion_recall.memory.succession.reasons import other_values, phrases_said, plain, seen_in
+from orion_recall.text.normal import words
 from tests.samples.successions import DAY, reading
 
 
@@ -72,3 +74,16 @@ def test_a_kept_reason_tells_the_phrases_that_were_seen():
     reason = seen_in(["end", "present"], ["sold", "now"], [("boat", "boat")], ["name"])
     assert phrases_said(reason) == ("sold", "now")
     assert phrases_said('value: both say "boat"') == ()
+
+
+def test_another_name_is_no_word_that_both_say() -> None:
+    old = reading("Alder Works school is done. Two worn pulleys, told Mr. Bexley we need parts from Turin.")
+    new = reading("Pulleys from Turin came, we go on at Alder Works school from now on. Mr. Bexley paid.", at=DAY)
+    judged = judge(new, old)
+    assert judged is not None
+    assert "another name" not in judged.reason
+
+
+def test_after_all_this_time_says_no_change() -> None:
+    assert "change" not in phrases_in(words("the pulleys came after all this time"))
+    assert "change" in phrases_in(words("we take the tram after all"))
