@@ -32,6 +32,12 @@ _LEFT = re.compile(
     r"\b(?:switch(?:ed|es|ing)|mov(?:ed|es|ing)|chang(?:ed|es|ing)|migrat(?:ed|es|ing)|gone over|went over) from "
     r"(?P<left>.{1,60}?)(?= to\b|[.,;:!?]|$)"
 )
+# "I have pottery on Mondays, ok?" states it all the same.
+_TAG = re.compile(r"(?P<said>[^.!?\n]+),\s*(?:ok|okay|alright|all right|deal|got it)\s*\?", re.IGNORECASE)
+_ASKING = frozenset(
+    "can could will would shall should may do does did is are am was were have has had who whom whose what when "
+    "where why how which if".split()
+)
 _CLAUSE_END = re.compile(r"[,;:.!?–—]+\s+|\s-\s|\b(?:so|but|and|because)\b")
 _SAYS_CHANGE: frozenset[Heard] = frozenset(("change", "switch", "amount", "shift", "handover", "end", "present"))
 _ENDS: frozenset[Heard] = frozenset(("end",))
@@ -69,6 +75,13 @@ for _idiom in IDIOMS.split("|"):
 def sentences_of(text: str) -> list[str]:
     """The sentences of a text."""
     return [one for one in _SENTENCE_END.split(text) if one.strip()]
+
+
+def without_tags(text: str) -> str:
+    """The text with statements where it asks to agree with one: "I have pottery on Mondays." for "…, ok?"."""
+    return _TAG.sub(
+        lambda one: one[0] if _ASKING.intersection(words(one["said"].casefold())[:1]) else f"{one['said']}.", text
+    )
 
 
 def without_causes(folded: str) -> str:

@@ -24,6 +24,7 @@ TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", 
 FAMILY_STEMS = {name: frozenset(stem(word) for word in listed.split()) for name, listed in FAMILIES.items()}
 _KIN = frozenset(map(stem, PERSONS))
 _ROLE_STEMS = frozenset(map(stem, ROLES))
+_OWN_ENDS = frozenset(("gave up", "given up", "giving up"))
 _IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
 _CHANGES: frozenset[CueKind] = TELLING - {"handover"}
 _CLOSE = 0.33
@@ -261,6 +262,8 @@ def _ends_another(new: Span, old: Span, one: Reading) -> bool:
     """
     if new.phrases.get("end", "").startswith("that's the end of"):
         return not (old.comes_again and one.first_name in old.actors)
+    if new.phrases.get("end") in _OWN_ENDS and "i" in new.written and not _is_habit_of(one.first_name, old):
+        return True
     if new.aims.ended:
         stems = {stem(without_possessive(word)) for word in new.aims.ended}
         if new.phrases.get("end") == "no more" or not stems.isdisjoint(old.weights):
@@ -273,6 +276,11 @@ def _ends_another(new: Span, old: Span, one: Reading) -> bool:
     if bare & (old.actors | old.named) or any(stem(word) in old.weights for word in bare if word):
         return False
     return not any(families_of(word) & old.families & ONE_VALUED for word in bare - new.aims.absent)
+
+
+def _is_habit_of(speaker: str, old: Span) -> bool:
+    """Whether the older one may tell what the speaker does: he acts, or nobody in what is his or comes again."""
+    return not old.once and (speaker in old.actors or (not old.actors and (old.owned or old.comes_again)))
 
 
 def confirms(new: Span, old: Span, seen: Evidence) -> bool:

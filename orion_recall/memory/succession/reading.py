@@ -6,11 +6,11 @@ A reading is made once for a memory, in time linear in its length; of a long tex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
-from orion_recall.memory.extraction.role_lists import PERSONS, PETS
+from orion_recall.memory.succession.actors import actors_in, called_in, holders_replaced_in, leaving_in
 from orion_recall.memory.succession.clauses import (
     Heard,
     changed_in,
@@ -19,6 +19,7 @@ from orion_recall.memory.succession.clauses import (
     sentences_of,
     shift_phrase,
     without_causes,
+    without_tags,
 )
 from orion_recall.memory.succession.endings import Aims, aims_of
 from orion_recall.memory.succession.occurrences import Habit, comes_again, habits_in, is_of_one_time
@@ -28,7 +29,6 @@ from orion_recall.memory.succession.posts import (
     Thing,
     handed_in,
     headed_in,
-    holders_before,
     qualified_in,
     taken_over_in,
     without_temporary_handovers,
@@ -40,9 +40,6 @@ from orion_recall.memory.succession.wishes import is_wish, without_wishes
 from orion_recall.memory.succession.word_families import FAMILIES, ONE_VALUED
 from orion_recall.memory.succession.word_lists import (
     GENERAL_WORDS,
-    GIVING,
-    GREETINGS,
-    LEAVE_WORDS,
     NEW,
     ROLES,
     TALK_WORDS,
@@ -56,12 +53,7 @@ from orion_recall.values import Memory, MemoryView
 
 READ_CHARS = 2000
 _INSTEAD = re.compile(r"\b(?:instead of|rather than|up from|down from) (?:[€$£]\s?)?(?P<value>\d[\d.,:]*)")
-_CALLED = re.compile(
-    r"^\W*(?:hey|hi|hello|hiya|thanks|thank you|thx|wow|yeah|yep|yes|no|ok|okay|dear|sorry|congrats|cool|great|sure"
-    r"|well|morning|good morning|aw|oh|haha)\b"
-)
 _TITLES = frozenset("dr mr mrs ms miss madame monsieur prof professor sir frau herr señor señora".split())
-_NOBODY: frozenset[str] = frozenset()
 _QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]{40,}"|“[^”\n]{40,}”|«[^»\n]{40,}»|\[[^\]\n]{20,}\]', re.DOTALL)
 _FEW_WORDS = 60
 _MOST_RENEWED = 3
@@ -161,7 +153,7 @@ def may_succeed(new: Reading) -> bool:
 
 def _read(memory: Memory | MemoryView, tenant: str, at: float | None, *, assistant: bool) -> Reading:
     # What somebody else is quoted with states nothing of the speaker.
-    text = _QUOTED.sub(" ", memory.text[:READ_CHARS].replace("’", "'"))
+    text = without_tags(_QUOTED.sub(" ", memory.text[:READ_CHARS].replace("’", "'")))
     speaker = (memory.speaker or "").casefold()
     names = _name_words(memory.entities, speaker)
     sentences = sentences_of(text)
@@ -202,7 +194,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
     said = words(folded)
     weights: dict[str, float] = {}
     families: set[str] = set()
-    because, called = without_causes(folded), _called(sentences, names)
+    because, called = without_causes(folded), called_in(sentences, names)
     for word, following in pairwise((*words(because), "")):
         bare = without_possessive(word)
         families |= families_of(bare) | families_of(word, following)
@@ -222,7 +214,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         weights[root] = max(weight, weights.get(root, 0.0))
     values = values_of(folded, said, names - called)
     families |= families_by_form(folded)
-    actors, kin, owned = _actors(sentences, speaker, names)
+    actors, kin, owned = actors_in(sentences, speaker, names)
     as_said = [without_wishes(one.casefold()) for one in sentences if not is_question(one)]
     stated = [words(one) for one in as_said]
     each = [without_temporary_handovers(phrases_in(sentence), sentence) for sentence in stated]
@@ -233,7 +225,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         phrases["shift"] = of_new_time
     if "shift" in phrases and not _TIMED.isdisjoint(values) and "moved" in said and _HOMES.isdisjoint(said):
         families.discard("home")  # a class that moved to Thursdays is nobody's flat
-    replaced = _holders_before(sentences, speaker, names)
+    replaced = holders_replaced_in(sentences, speaker, names)
     heard: frozenset[Heard] = frozenset((*phrases, "handover")) if replaced else frozenset(phrases)
     return Span(
         weights=weights,
@@ -242,7 +234,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         cues=frozenset(one for one in heard if one != "adds" and one != "leaves"),
         adds="adds" in heard,
         actors=actors,
-        leaving=(_leaving(sentences, speaker, names) if heard & {"leaves", "handover"} else _NOBODY) | replaced,
+        leaving=leaving_in(sentences, speaker, names) | replaced if heard & {"leaves", "handover"} else replaced,
         renewed=_renewed(said),
         kin=kin,
         owned=owned,
@@ -271,43 +263,6 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
     )
 
 
-def _called(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]:
-    """The names that are only called out, as in "Thanks, Mira!": nothing is said about them."""
-    called: set[str] = set()
-    others: set[str] = set()
-    for sentence in sentences:
-        for word in words(folded := sentence.casefold()):
-            if (bare := without_possessive(word)) in names:
-                is_called = bare == word and _CALLED.search(f"{folded} ") is not None and _is_called(bare, folded)
-                (called if is_called else others).add(bare)
-    return frozenset(called - others)
-
-
-def _leaving(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
-    """Who acts in the sentences in which somebody leaves or hands over; not Esme where "Esme's cold is gone".
-
-    Nor who takes over: what else is told of the new holder stays as it is.
-    """
-    found: set[str] = set()
-    for sentence in sentences:
-        said = words(sentence.casefold())
-        phrases = phrases_in(words(without_wishes(sentence.casefold())))
-        if "leaves" in phrases or phrases.get("handover", "").startswith(GIVING):
-            owners = {
-                without_possessive(word)
-                for word, following in pairwise(said)
-                if word.endswith("'s") and following not in LEAVE_WORDS
-            }
-            found |= _actors([sentence], speaker, names)[0] - owners
-    return frozenset(found)
-
-
-def _holders_before(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
-    """The folded names of those whose post somebody gets, as in "Ravi gets Sheila's chair"."""
-    own = next(iter(speaker.split()), "")
-    return _NOBODY.union(*(holders_before(words(one.casefold()), own, names) for one in sentences))
-
-
 def _renewed(said: Sequence[str]) -> frozenset[str]:
     """The stems of what is called new: "a new mobile number". "The new flat" is known already."""
     found: set[str] = set()
@@ -316,37 +271,3 @@ def _renewed(said: Sequence[str]) -> frozenset[str]:
             named = takewhile(lambda one: one not in STOP_WORDS, said[place + 1 : place + 1 + _MOST_RENEWED])
             found.update(map(stem, named))
     return frozenset(found)
-
-
-def _is_called(name: str, sentence: str) -> bool:
-    """Whether the name is called out, as in "Thanks, Mira!"."""
-    after = sentence.find(name) + len(name)
-    return sentence[after : after + 1] in (",", "!", ".", "?", ":")
-
-
-def _actors(
-    sentences: Sequence[str], speaker: str, names: frozenset[str]
-) -> tuple[frozenset[str], frozenset[str], bool]:
-    """Who acts at the beginnings of the sentences, whose relatives are named, and whether something is "my"."""
-    actors: set[str] = set()
-    kin: set[str] = set()
-    owned = False
-    for sentence in sentences:
-        said = words(sentence.casefold())
-        for place, word in enumerate(said):
-            if word in ("my", "our", "mon", "ma", "mes", "notre", "mein", "meine", "mi", "mis"):
-                owned = True
-                for ahead in said[place + 1 : place + 4]:
-                    bare = without_possessive(ahead)
-                    if bare in PERSONS or bare in PETS:
-                        kin.add(bare)
-                        break
-            elif word in ("me", "us", "mine", "ours"):
-                owned = True
-            elif word in ("i", "we") or word.startswith(("i'", "we'")):
-                actors.update(speaker.split()[:1])
-        for word in said[:2] if said[:1] and said[0] not in GREETINGS else ():
-            if (bare := without_possessive(word)) in names and not _is_called(bare, sentence.casefold()):
-                actors.add(bare)
-                break
-    return frozenset(actors), frozenset(kin), owned

@@ -154,6 +154,20 @@ def test_who_leaves_ends_only_what_tells_of_him_or_of_what_he_leaves(old: str, n
     assert succeeds(old, new) is expected
 
 
+@pytest.mark.parametrize(
+    ("old", "expected"),
+    [
+        ("I have fencing Mondays at six, so you walk the dog on those days, ok?", True),
+        ("Fencing every Monday at six.", True),
+        ("Can you drive me to the fencing on Monday, ok?", False),
+        ("Mira has fencing on Mondays at six.", False),
+        ("The fencing hall in Elm Road has a new roof.", False),
+    ],
+)
+def test_what_i_gave_up_is_what_i_did(old: str, expected: bool) -> None:
+    assert succeeds(old, "I gave up the fencing. The trainer is never on time.") is expected
+
+
 def test_who_leaves_and_what_are_read_from_around_the_phrase() -> None:
     assert departure_of(words("she says ludo is leaving the bank in may"), ["is", "leaving"]) == ["ludo", "bank"]
     assert departure_of(words("i'm leaving tarn at once"), ["i'm", "leaving"]) == [SPEAKER, "tarn"]

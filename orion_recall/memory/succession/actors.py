@@ -1,0 +1,91 @@
+"""Whom sentences speak of: who acts, who leaves or hands over, whose relatives are named, who is called out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from orion_recall.memory.extraction.role_lists import PERSONS, PETS
+from orion_recall.memory.succession.clauses import phrases_in
+from orion_recall.memory.succession.posts import holders_before
+from orion_recall.memory.succession.wishes import without_wishes
+from orion_recall.memory.succession.word_lists import GIVING, GREETINGS, LEAVE_WORDS
+from orion_recall.text.normal import without_possessive, words
+
+_CALLED = re.compile(
+    r"^\W*(?:hey|hi|hello|hiya|thanks|thank you|thx|wow|yeah|yep|yes|no|ok|okay|dear|sorry|congrats|cool|great|sure"
+    r"|well|morning|good morning|aw|oh|haha)\b"
+)
+_NOBODY: frozenset[str] = frozenset()
+
+
+def called_in(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]:
+    """The names that are only called out, as in "Thanks, Mira!": nothing is said about them."""
+    called: set[str] = set()
+    others: set[str] = set()
+    for sentence in sentences:
+        for word in words(folded := sentence.casefold()):
+            if (bare := without_possessive(word)) in names:
+                is_called = bare == word and _CALLED.search(f"{folded} ") is not None and _is_called(bare, folded)
+                (called if is_called else others).add(bare)
+    return frozenset(called - others)
+
+
+def leaving_in(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
+    """Who acts in the sentences in which somebody leaves or hands over; not Esme where "Esme's cold is gone".
+
+    Nor who takes over: what else is told of the new holder stays as it is.
+    """
+    found: set[str] = set()
+    for sentence in sentences:
+        said = words(sentence.casefold())
+        phrases = phrases_in(words(without_wishes(sentence.casefold())))
+        if "leaves" in phrases or phrases.get("handover", "").startswith(GIVING):
+            owners = {
+                without_possessive(word)
+                for word, following in pairwise(said)
+                if word.endswith("'s") and following not in LEAVE_WORDS
+            }
+            found |= actors_in([sentence], speaker, names)[0] - owners
+    return frozenset(found)
+
+
+def holders_replaced_in(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
+    """The folded names of those whose post somebody gets, as in "Ravi gets Sheila's chair"."""
+    own = next(iter(speaker.split()), "")
+    return _NOBODY.union(*(holders_before(words(one.casefold()), own, names) for one in sentences))
+
+
+def actors_in(
+    sentences: Sequence[str], speaker: str, names: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str], bool]:
+    """Who acts at the beginnings of the sentences, whose relatives are named, and whether something is "my"."""
+    actors: set[str] = set()
+    kin: set[str] = set()
+    owned = False
+    for sentence in sentences:
+        said = words(sentence.casefold())
+        for place, word in enumerate(said):
+            if word in ("my", "our", "mon", "ma", "mes", "notre", "mein", "meine", "mi", "mis"):
+                owned = True
+                for ahead in said[place + 1 : place + 4]:
+                    bare = without_possessive(ahead)
+                    if bare in PERSONS or bare in PETS:
+                        kin.add(bare)
+                        break
+            elif word in ("me", "us", "mine", "ours"):
+                owned = True
+            elif word in ("i", "we") or word.startswith(("i'", "we'")):
+                actors.update(speaker.split()[:1])
+        for word in said[:2] if said[:1] and said[0] not in GREETINGS else ():
+            if (bare := without_possessive(word)) in names and not _is_called(bare, sentence.casefold()):
+                actors.add(bare)
+                break
+    return frozenset(actors), frozenset(kin), owned
+
+
+def _is_called(name: str, sentence: str) -> bool:
+    """Whether the name is called out, as in "Thanks, Mira!"."""
+    after = sentence.find(name) + len(name)
+    return sentence[after : after + 1] in (",", "!", ".", "?", ":")
