@@ -146,7 +146,7 @@ def _reasons(
     said = [f"read in texts for the graph: {', then '.join(map(one_line, steps))}"] if steps else []
     succession = _succession(item, now, may_name, zone, has_moved=values.get("succession", 0.0) > 0)
     return [
-        *_named(item, values, asker, names_time=names_time),
+        *_named(item, values, now, asker, names_time=names_time),
         *said,
         *succession,
         _age(item.memory.ts, now),
@@ -227,7 +227,9 @@ def _found(item: ScoredCandidate, layer: str | None, searched_of: Collection[str
     return found if layer is None else f"{found} in the layer {layer}"
 
 
-def _named(item: ScoredCandidate, values: dict[str, float], asker: str | None, *, names_time: bool) -> list[str]:
+def _named(
+    item: ScoredCandidate, values: dict[str, float], now: float, asker: str | None, *, names_time: bool
+) -> list[str]:
     """Further reasons that count in the score."""
     told: list[str] = []
     if (values.get("speaker") == 1.0 or values.get("asker") == 1.0) and (who := item.memory.speaker):
@@ -245,7 +247,8 @@ def _named(item: ScoredCandidate, values: dict[str, float], asker: str | None, *
             if time == 1.0
             else "said near the time asked about, or it names such a time"
         )
-    if values.get("told", 0.0) > 0:
+    is_over = item.outdated is not None and item.outdated.until <= now
+    if values.get("told", 0.0) > 0 and not is_over:  # a time of what was replaced is to come no more
         told.append(
             "a time that it names may be one that the question is about"
             if names_time

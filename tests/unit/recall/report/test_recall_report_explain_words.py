@@ -141,6 +141,14 @@ def test_of_two_that_stand_together_it_says_what_is_taken_of_the_newer_one(
     assert first.endswith(f"The next was put right behind it: of the two, one is newer and {taken}.")
 
 
+def test_what_was_replaced_has_no_time_to_come():
+    link = SuccessionLink(key=7, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
+    old = item("m2", {"fusion": 0.5, "told": 1.0})
+    for until, is_said in ((NOW - 1.0, False), (NOW + 1.0, True)):
+        (first,) = why(replace(old, outdated=Outdated(until, link, old.memory)), names_time=False)
+        assert ("may still be to come" in first) == is_said
+
+
 def test_the_day_of_a_change_is_the_askers_as_in_its_mark():
     link = SuccessionLink(key=7, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
     old = replace(item("m2", {"fusion": 0.5}), outdated=Outdated(NOW - 12 * 3600, link, item("m1", {}).memory))
