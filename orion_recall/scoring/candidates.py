@@ -53,12 +53,13 @@ ValueAsked = Literal["time", "amount", "number"]
 class NewerThan(NamedTuple):
     """The older memory, by key and id, that a memory was put before, or nearer to, though no succession is known.
 
-    `how`: both are alike, or the newer one tells another value of the type that is asked for.
+    `how`: a likeness of the two was noted when they were stored, both are alike in this ranking, or the newer one
+    tells another value of the type that is asked for.
     """
 
     key: int
     id: str
-    how: Literal["alike"] | ValueAsked
+    how: Literal["noted", "alike"] | ValueAsked
 
 
 class PartsInColumns(Mapping[str, float]):

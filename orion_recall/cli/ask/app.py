@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orion_recall.cli.ask.explain import show_explained
+from orion_recall.cli.ask.explain import near_misses, show_explained
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started
 from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, prose, table, visible
@@ -157,10 +157,9 @@ def nothing_of(stats: BundleStats) -> str:
         silent = ", ".join(name for name, one in (stats.sources or {}).items() if one.status in ("failed", "late"))
         found = f"nothing was found that may be shown; left out: {left_out}" if left_out else "nothing was found"
         return f"{found}; no answer from {silent}" if silent else found
-    if withheld.near_misses:
+    if (found := near_misses(stats)) is not None:
         hint = " (--any-answer shows what was found)" if (stats.dropped or {}).get("no_answer") else ""
-        found = counted(withheld.near_misses, "memory was", "memories were")
-        return f"nothing seems to answer this: {found} looked at, but {withheld.reason}{hint}"
+        return f"nothing seems to answer this: {found}, but {withheld.reason}{hint}"
     return f"nothing was searched: {withheld.reason}"
 
 

@@ -88,10 +88,8 @@ def _lines(out: Console, lines: Iterable[str]) -> None:
 def _why(out: Console, stats: BundleStats, trace: Json) -> None:
     _head(out, "Why these came first")
     if stats.no_answer is not None:
-        reason, count = stats.no_answer.reason, stats.no_answer.near_misses
-        verb = "was" if count == 1 else "were"
-        left_out = f" {counted(count, 'memory', 'memories')} {verb} looked at." if count else ""
-        _lines(out, [f"Nothing is returned: {reason}.{left_out}"])
+        looked_at = near_misses(stats)
+        _lines(out, [f"Nothing is returned: {stats.no_answer.reason}.{f' {looked_at}.' if looked_at else ''}"])
     elif not trace.get("why"):
         _lines(out, ["Nothing was found that may be shown."])
     _lines(out, trace.get("why", ()))
@@ -99,6 +97,15 @@ def _why(out: Console, stats: BundleStats, trace: Json) -> None:
         _lines(out, [_sure(stats.confidence, trace)])
     if stats.answer_probability is not None:
         _lines(out, [f"The probability that anything found answers it: {stats.answer_probability:.2f}."])
+
+
+def near_misses(stats: BundleStats) -> str | None:
+    """What was found and is not handed over, as a sentence without its end; None where nothing was searched."""
+    if stats.no_answer is None or not (count := stats.no_answer.near_misses):
+        return None
+    if (stats.dropped or {}).get("no_answer"):
+        return f"{counted(count, 'memory', 'memories')} would have been handed over"
+    return f"{counted(count, 'memory was', 'memories were')} looked at"
 
 
 def _sure(overall: float, trace: Json) -> str:

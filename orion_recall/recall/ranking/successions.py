@@ -9,7 +9,7 @@ the older one told for a time to come. In all of them the older one is marked.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
@@ -101,7 +101,10 @@ def with_successions(
     changed = {*lifted, *(taking.run(linked) if is_now or not wants_all else ())}
     # Only then those of another time, so that what tells none of its own has taken the place of what it moved.
     by_key |= {
-        key: moved(by_key[key], taking.scores[key], _reason(taking.scores[key], lifts.get(key))) for key in changed
+        key: moved(
+            by_key[key], taking.scores[key], _reason(taking.scores[key], lifts.get(key)) or taking.noted.get(key)
+        )
+        for key in changed
     }
     by_key |= {key: item for key, item in halved.items() if key not in changed}
     return marked(in_order(by_key.values()), by_key, settings, now, asking)
@@ -113,7 +116,8 @@ class _TakingOver:
 
     A memory is moved by many links: only its score in `scores` is followed, once it has changed. What is in
     `timed` gives nothing to a memory that tells a time of its own. With `only_plans` none but what was moved or
-    cancelled before it was to be gives its score.
+    cancelled before it was to be gives its score. `noted`: the older ones whose scores were taken for a likeness
+    alone, by the newer one's key.
     """
 
     by_key: Mapping[int, ScoredCandidate]
@@ -123,6 +127,7 @@ class _TakingOver:
     asking: AskedChanges
     timed: Collection[int]
     only_plans: bool
+    noted: dict[int, NewerThan] = field(default_factory=dict[int, NewerThan])
 
     def _score(self, key: int) -> float:
         """The memory's score as it is by now."""
@@ -144,7 +149,14 @@ class _TakingOver:
                     changed.add(each)
                     if each == link.key:
                         taken_from[each] = older
+                        self._note(older, link)
         return changed
+
+    def _note(self, older: ScoredCandidate, link: SuccessionLink) -> None:
+        if link.confidence < self.settings.min_confidence:
+            self.noted[link.key] = NewerThan(older.candidate.key, older.memory.id, "noted")
+        else:
+            self.noted.pop(link.key, None)
 
     def _newer(self, older: ScoredCandidate, link: SuccessionLink) -> ScoredCandidate | None:
         """The newer memory of the link, where it may take the older one's place."""

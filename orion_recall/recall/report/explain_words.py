@@ -35,6 +35,7 @@ LED_BY: dict[LedBy, str] = {
 }
 """How a memory that no search found has come among the candidates."""
 _NEWER: dict[str, str] = {
+    "noted": "may replace it",
     "alike": "has words, or kinds of words, in common with it",
     "time": "shares rare words with it and names another time",
     "amount": "shares rare words with it and names another amount",
@@ -171,14 +172,11 @@ def _succession(
     links = [one for one in item.memory.succeeds if may_name(one.key)]
     than = item.newer_than
     if has_moved and than is not None and may_name(than.key) and not any(_is_sure(one) for one in links):
-        told.append(f"moved up, as it is newer than {one_line(than.id)} and {_NEWER[than.how]}")
+        why = "".join(f" ({_why(link)})" for link in links if link.key == than.key and than.how == "noted")
+        told.append(f"moved up, as it is newer than {one_line(than.id)} and {_NEWER[than.how]}{why}")
     if (older := max((one for one in links if _is_sure(one)), key=_confidence, default=None)) is not None:
         taken = "marked as replacing" if older.by == "hand" else "taken as newer about the same thing as"
         told.append(f"{taken} {one_line(older.id)} ({_why(older)})")
-    elif has_moved and links and than is None:
-        why = f" ({_why(links[0])})" if len(links) == 1 else ""  # of several it is not known which one it was
-        each = " or ".join([one_line(one.id) for one in links])
-        told.append(f"moved up, as it is newer than {each} and may replace it{why}")
     return told
 
 

@@ -9,7 +9,7 @@ import pytest
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.outdated import outdated
 from orion_recall.recall.ranking.successions import missing, with_successions
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.scoring.candidates import Candidate, NewerThan, ScoredCandidate
 from orion_recall.values import SuccessionLink, Tense, ToldTime
 from tests.samples.recall_fakes import NOW, key, view
 
@@ -95,6 +95,9 @@ def test_with_little_confidence_the_newer_comes_nearer_and_does_not_pass() -> No
     assert order(found) == ["old", "new"]
     assert found[1].score == pytest.approx(0.2 + 0.5 * 0.4 * (0.8 - 0.2))
     assert found[0].outdated is None
+    assert found[1].newer_than == NewerThan(found[0].candidate.key, "old", "noted")
+    sure = with_successions([item("old", 0.8, by="new"), pair[1]], "now", MARK, now=NOW)
+    assert [one.newer_than for one in sure] == [None, None]
 
 
 def test_without_a_tense_the_order_stays_and_the_older_is_marked() -> None:
