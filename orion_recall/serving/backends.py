@@ -69,7 +69,8 @@ class Opened:
     """The open backends. `index` or `graph` is None when it is broken; its sources raise the reason.
 
     A copy of another record is in `broken` too; it answers once that is repaired, without a restart.
-    `tenants_of_others` has the tenant of each external store that belongs to one.
+    `tenants_of_others` has the tenant of each external store that belongs to one. `questions` embeds questions for
+    the index, where that is not the `embedder`.
     """
 
     sources: Sources
@@ -78,6 +79,7 @@ class Opened:
     graph: MemoryGraph | None
     broken: Mapping[str, str] = field(default_factory=dict[str, str])
     tenants_of_others: Mapping[str, str] = field(default_factory=dict[str, str])
+    questions: Embedder | None = None
 
 
 @contextlib.asynccontextmanager
@@ -104,9 +106,13 @@ async def open_sources(
         of_index = IndexProcess if serves and has_own_process(settings) else index_of
         index = await _usable(of_index(settings, embedder, sparse), mark, broken, stack)
         graph = await _usable(graph_of(settings), mark, broken, stack)
+        external_stores = load_mappings(settings.mappings)
+        # External stores are searched with the vector of a question, too: it is embedded once for all.
+        is_alone = isinstance(index, IndexProcess) and not external_stores.qdrant
+        questions = index.questions if is_alone else embedder
         likeness = NamesByMeaning(index, embedder) if index else None
         stores: dict[SourceName, dict[str, Source]] = {
-            "vector": {"": VectorSource(index, embedder) if index else Unavailable("vector", broken["index"])},
+            "vector": {"": VectorSource(index, questions) if index else Unavailable("vector", broken["index"])},
             "lexical": {
                 "": LexicalSource(index, sparse, MoreWords(index, sparse))
                 if index
@@ -129,7 +135,6 @@ async def open_sources(
             fallback = FallbackSource(source=record)
             facts = RecordFacts(settings.dsn)
             stack.push_async_callback(facts.close)
-        external_stores = load_mappings(settings.mappings)
         for source_name, store, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
             stores[source_name][store] = source
             has_external = True
@@ -144,8 +149,8 @@ async def open_sources(
                 turn_links=TurnLinks(graph) if graph is not None else None,
                 chronological=index,
                 reranker=reranker,
-                late_interaction=LateInteraction(index, embedder) if index is not None else None,
-                passages=NearestPassages(index, embedder) if index is not None else None,
+                late_interaction=LateInteraction(index, questions) if index is not None else None,
+                passages=NearestPassages(index, questions) if index is not None else None,
                 texts=TextVectors(embedder),
                 has_external=has_external,
                 fallback=fallback,
@@ -158,6 +163,7 @@ async def open_sources(
             graph=graph,
             broken=broken,
             tenants_of_others=external_stores.tenants,
+            questions=questions,
         )
 
 

@@ -29,6 +29,7 @@ from orion_recall.index.passages import OF
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.token_space import TokenVectors
 from orion_recall.serving.garbage import set_aside_what_stays
 from orion_recall.serving.index_process.frames import Frames
 from orion_recall.serving.index_process.messages import (
@@ -42,6 +43,7 @@ from orion_recall.serving.index_process.messages import (
     Opening,
     Target,
 )
+from orion_recall.serving.index_process.questions import EmbeddedQuestion
 from orion_recall.settings import Settings
 
 log = logging.getLogger("orion_recall.sources")
@@ -54,6 +56,13 @@ class _ServedIndex(EdgeIndex):
         folder = settings.data_dir / "index"
         super().__init__(folder, embedder, sparse, room=copy_space("index", folder, settings.min_free_bytes))
         self._views = KeptViews(0)
+        self._questions = embedder
+
+    async def embed_question(self, text: str) -> EmbeddedQuestion:
+        """The vectors of a question, and of its tokens where the embedder gives them."""
+        vector = await self._questions.embed_query(text)
+        gives_tokens = isinstance(self._questions, TokenVectors) and self._questions.token_space
+        return EmbeddedQuestion(vector, await self._questions.query_tokens(text) if gives_tokens else None)
 
     def _new_readers(self) -> InThisThread:
         return InThisThread("the index")

@@ -30,6 +30,7 @@ from orion_recall.models.token_space import Tokens
 from orion_recall.serving.index_process.link import IndexLink
 from orion_recall.serving.index_process.messages import Opening, Target
 from orion_recall.serving.index_process.process import PROGRAM
+from orion_recall.serving.index_process.questions import QuestionEmbedder, WorkersEmbedder
 from orion_recall.settings import Settings
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey
@@ -114,10 +115,14 @@ class IndexProcess(_CopyOfProcess):
         self, settings: Settings, embedder: Embedder, sparse: SparseEncoder, *, program: str = PROGRAM
     ) -> None:
         self.embedder, self.sparse = embedder, sparse
+        self.questions: Embedder = embedder
+        """Embeds questions: in the process, where it gives vectors of tokens as well, which a server does not."""
         self._views, self._speakers = KeptViews(), SpeakerCache()
         self._why_no_tokens: tuple[str | None, str | None] = None, None
         link = IndexLink(lambda: Opening(settings, sparse.weights, self._expected), self._forget, program=program)
         super().__init__(link, "live", settings.data_dir / "index")
+        if isinstance(embedder, WorkersEmbedder):
+            self.questions = QuestionEmbedder(embedder, link.embed_question)
 
     @property
     def pid(self) -> int | None:
@@ -303,6 +308,8 @@ class IndexProcess(_CopyOfProcess):
         """Another index may hold less than was read of the one before."""
         self._views.clear()
         self._speakers.clear()
+        if isinstance(self.questions, QuestionEmbedder):
+            self.questions.forget()
 
     def _check(self) -> None:
         """TransientSourceError while it cannot be asked, AnotherRecordsCopy when it is another database's."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from orion_recall.backoff import Backoff
 from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, SourceError, TransientSourceError
@@ -14,6 +14,7 @@ from orion_recall.foreground import FOREGROUND
 from orion_recall.serving.index_process.calls import CallQueue
 from orion_recall.serving.index_process.messages import Answers, Foreground, IndexState, Logged, Opening, Target
 from orion_recall.serving.index_process.process import PROGRAM, ChildProcess
+from orion_recall.serving.index_process.questions import EmbeddedQuestion
 from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.sources")
@@ -116,6 +117,12 @@ class IndexLink:
             return await self._calls.call(target, method, *arguments)
         finally:
             self._working -= 1
+
+    async def embed_question(self, text: str) -> EmbeddedQuestion:
+        """The question embedded by the process; it may still be behind with its index."""
+        if not self._is_open:
+            raise self._away()
+        return cast("EmbeddedQuestion", await self._calls.call("live", "embed_question", text))
 
     async def _start(self) -> None:
         self._process, self._told_active = await self._new_process(), False

@@ -265,13 +265,13 @@ class Gauges:
             yield int(is_open), {LABEL_SOURCE: name}
 
     def _embedded(self) -> Readings:
-        embedder = self._running.opened.embedder
+        embedder = self._running.opened.questions
         if isinstance(embedder, CountsQueries):
             yield embedder.cache_hits, {LABEL_CACHE: "hit"}
             yield embedder.cache_misses, {LABEL_CACHE: "miss"}
 
     def _batches(self) -> Readings:
-        embedder = self._running.opened.embedder
+        embedder = self._running.opened.questions
         if isinstance(embedder, CountsQueries):
             for size, count in enumerate(embedder.batches, start=1):
                 yield count, {LABEL_SIZE: str(size)}

@@ -1,0 +1,125 @@
+"""Questions embedded in the process of the index: a model would share the event loop's lock in the worker.
+
+With 32 recalls in flight that is worth a fifth more of them a second: a model's thread takes Python's lock and
+gives it back several times for each question, and each time the event loop waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from orion_recall.errors import ModelError
+from orion_recall.models.batching import Vector
+from orion_recall.models.embedder import Embedder, Vectors
+from orion_recall.models.token_space import Tokens, TokenVectors
+from orion_recall.tasks import note_waited
+
+_MOST_KEPT = 2048
+
+
+class EmbeddedQuestion(NamedTuple):
+    """A question's vector, float32, shape (dimension,); and its `query_tokens`, where the model is to give them."""
+
+    vector: Vector
+    tokens: Tokens | None
+
+
+@runtime_checkable
+class WorkersEmbedder(Embedder, TokenVectors, Protocol):
+    """A worker's own embedder, of the same model as that of the index's process."""
+
+
+class QuestionEmbedder:
+    """Embeds questions by `embed`; documents are embedded by the worker's own embedder, which says what it is.
+
+    What was asked last is kept, until `forget`. SourceError while the index's process is away.
+    """
+
+    def __init__(self, own: WorkersEmbedder, embed: Callable[[str], Awaitable[EmbeddedQuestion]]) -> None:
+        self._own, self._embed = own, embed
+        self._kept: OrderedDict[str, asyncio.Future[EmbeddedQuestion]] = OrderedDict()
+        self._answered = 0
+        self.cache_hits = 0
+        """Questions whose text was kept, or asked for already."""
+        self.cache_misses = 0
+        """Questions that were sent to the process."""
+
+    @property
+    def batches(self) -> Sequence[int]:
+        """Each question goes alone."""
+        return [self.cache_misses]
+
+    @property
+    def name(self) -> str:
+        """As `Embedder` says."""
+        return self._own.name
+
+    @property
+    def dimension(self) -> int:
+        """As `Embedder` says."""
+        return self._own.dimension
+
+    @property
+    def weights_sha256(self) -> str:
+        """As `Embedder` says."""
+        return self._own.weights_sha256
+
+    @property
+    def token_space(self) -> str:
+        """As `TokenVectors` says."""
+        return self._own.token_space
+
+    @property
+    def token_width(self) -> int:
+        """As `TokenVectors` says."""
+        return self._own.token_width
+
+    async def embed_query(self, text: str) -> Vector:
+        """A unit vector, float32, shape (dimension,), read-only since it is kept."""
+        return (await self._embedded(text)).vector
+
+    async def query_tokens(self, text: str) -> Tokens:
+        """As `TokenVectors` says. A text is embedded once for its vector and its tokens, in either order."""
+        if (tokens := (await self._embedded(text)).tokens) is None:
+            raise ModelError(f"{self.name} is to give no vectors of tokens: ORION_TOKEN_VECTORS is false")
+        return tokens
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """As `Embedder` says."""
+        return await self._own.embed_documents(texts)
+
+    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
+        """As `TokenVectors` says."""
+        return await self._own.documents_with_tokens(texts)
+
+    def forget(self) -> None:
+        """Keeps nothing of what was asked before: the process is another one, or its model is."""
+        self._kept.clear()
+
+    async def _embedded(self, text: str) -> EmbeddedQuestion:
+        if (asked := self._kept.get(text)) is None:
+            self.cache_misses += 1
+            asked = self._kept[text] = asyncio.ensure_future(self._embed(text))
+            asked.add_done_callback(partial(self._done, text))
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        else:
+            self.cache_hits += 1
+            self._kept.move_to_end(text)
+        before = self._answered
+        try:
+            return await asyncio.shield(asked)  # others may wait for it
+        except asyncio.CancelledError:
+            if self._answered > before and not asked.done():
+                note_waited()
+            raise
+
+    def _done(self, text: str, asked: asyncio.Future[EmbeddedQuestion]) -> None:
+        if not asked.cancelled() and asked.exception() is None:
+            self._answered += 1
+        elif self._kept.get(text) is asked:
+            del self._kept[text]

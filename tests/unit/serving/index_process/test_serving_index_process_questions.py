@@ -1,0 +1,152 @@
+"""Questions that the process of an index embeds."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orion_recall.errors import ModelError, TransientSourceError
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.token_space import TokenVectors
+from orion_recall.serving.index_process.index import IndexProcess
+from orion_recall.serving.index_process.questions import EmbeddedQuestion, QuestionEmbedder
+from orion_recall.settings import Settings
+from orion_recall.tasks import noticed
+from tests.samples.source_samples import HashingEmbedder, TokenEmbedder
+
+PROGRAM = "tests.stand_ins.index_child"
+
+
+class Process:
+    """Answers what it is told to answer, when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answers: dict[str, asyncio.Future[EmbeddedQuestion]] = {}
+
+    async def embed(self, text: str) -> EmbeddedQuestion:
+        self.asked.append(text)
+        self.answers[text] = asyncio.get_running_loop().create_future()
+        return await self.answers[text]
+
+    def answer(self, text: str) -> None:
+        vector = np.array([float(len(text))], dtype=np.float32)
+        self.answers[text].set_result(EmbeddedQuestion(vector, vector[:, None]))
+
+
+@pytest.fixture
+def process() -> Process:
+    return Process()
+
+
+@pytest.fixture
+def questions(process: Process) -> QuestionEmbedder:
+    return QuestionEmbedder(TokenEmbedder(), process.embed)
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_text_is_sent_once_for_its_vector_and_its_tokens(process: Process, questions: QuestionEmbedder):
+    waiting = [asyncio.create_task(questions.embed_query("oak")) for _ in range(2)]
+    tokens = asyncio.create_task(questions.query_tokens("oak"))
+    await turns()
+    process.answer("oak")
+    assert [float(vector[0]) for vector in await asyncio.gather(*waiting)] == [3.0, 3.0]
+    assert (await tokens).tolist() == [[3.0]]
+    assert (process.asked, questions.cache_misses, questions.cache_hits) == (["oak"], 1, 2)
+    questions.forget()
+    again = asyncio.create_task(questions.embed_query("oak"))
+    await turns()
+    process.answer("oak")
+    await again
+    assert process.asked == ["oak", "oak"]
+
+
+async def test_one_who_gives_up_takes_nothing_from_the_others(process: Process, questions: QuestionEmbedder):
+    gone, stays = (asyncio.create_task(questions.embed_query("oak")) for _ in range(2))
+    await turns()
+    gone.cancel()
+    await turns()
+    process.answer("oak")
+    assert float((await stays)[0]) == 3.0
+    assert gone.cancelled()
+
+
+async def test_what_failed_is_asked_again(process: Process, questions: QuestionEmbedder):
+    asked = asyncio.create_task(questions.embed_query("oak"))
+    await turns()
+    process.answers["oak"].set_exception(TransientSourceError("the process has ended"))
+    with pytest.raises(TransientSourceError):
+        await asked
+    again = asyncio.create_task(questions.embed_query("oak"))
+    await turns()
+    process.answer("oak")
+    assert float((await again)[0]) == 3.0
+
+
+@pytest.mark.parametrize("others_are_answered", [True, False])
+async def test_one_that_waited_for_its_turn_has_not_failed(
+    process: Process, questions: QuestionEmbedder, others_are_answered: bool
+):
+    first = asyncio.create_task(questions.embed_query("first"))
+    late, waited = noticed(questions.embed_query("late"))
+    await turns()
+    if others_are_answered:
+        process.answer("first")
+        await first
+    late.cancel()
+    await asyncio.wait([late])
+    assert waited.is_set == others_are_answered
+    first.cancel()
+
+
+async def test_a_model_without_tokens_says_so(questions: QuestionEmbedder, process: Process):
+    asked = asyncio.create_task(questions.query_tokens("oak"))
+    await turns()
+    process.answers["oak"].set_result(EmbeddedQuestion(np.zeros(1, dtype=np.float32), None))
+    with pytest.raises(ModelError, match="ORION_TOKEN_VECTORS is false"):
+        await asked
+
+
+async def test_the_process_embeds_as_the_worker_does(folder: Path, sparse: SparseEncoder):
+    own = TokenEmbedder()
+    index = IndexProcess(Settings.read(data_dir=folder), own, sparse, program=PROGRAM)
+    await index.open()
+    try:
+        questions = index.questions
+        assert isinstance(questions, QuestionEmbedder)
+        assert isinstance(questions, TokenVectors)
+        assert (questions.name, questions.dimension) == (own.name, own.dimension)
+        assert (questions.token_space, questions.token_width) == (own.token_space, own.token_width)
+        text = "the oak by the mill"
+        assert np.array_equal(await questions.embed_query(text), await own.embed_query(text))
+        assert np.array_equal(await questions.query_tokens(text), await own.query_tokens(text))
+        former = index.pid
+        assert former is not None
+        os.kill(former, signal.SIGKILL)
+        async with asyncio.timeout(60):
+            while index.pid == former:
+                await asyncio.sleep(0.01)
+            while True:  # what was kept is forgotten, and the next process is asked
+                try:
+                    await questions.embed_query(text)
+                    break
+                except TransientSourceError:
+                    await asyncio.sleep(0.01)
+        assert questions.cache_misses >= 2
+    finally:
+        await index.close()
+
+
+async def test_a_server_embeds_questions_itself(folder: Path, sparse: SparseEncoder):
+    own = HashingEmbedder()
+    index = IndexProcess(Settings.read(data_dir=folder, token_vectors=False), own, sparse, program=PROGRAM)
+    assert index.questions is own
