@@ -108,8 +108,9 @@ async def open_sources(
         graph = await _usable(graph_of(settings), mark, broken, stack)
         external_stores = load_mappings(settings.mappings)
         # External stores are searched with the vector of a question, too: it is embedded once for all.
-        is_alone = isinstance(index, IndexProcess) and not external_stores.qdrant
-        questions = index.questions if is_alone else embedder
+        questions = embedder  # for external stores as well: a question is embedded once for all
+        if isinstance(index, IndexProcess) and not external_stores.qdrant:
+            questions = index.questions
         likeness = NamesByMeaning(index, embedder) if index else None
         stores: dict[SourceName, dict[str, Source]] = {
             "vector": {"": VectorSource(index, questions) if index else Unavailable("vector", broken["index"])},

@@ -60,9 +60,11 @@ class _ServedIndex(EdgeIndex):
 
     async def embed_question(self, text: str) -> EmbeddedQuestion:
         """The vectors of a question, and of its tokens where the embedder gives them."""
-        vector = await self._questions.embed_query(text)
-        gives_tokens = isinstance(self._questions, TokenVectors) and self._questions.token_space
-        return EmbeddedQuestion(vector, await self._questions.query_tokens(text) if gives_tokens else None)
+        embedder = self._questions
+        vector = await embedder.embed_query(text)
+        if isinstance(embedder, TokenVectors) and embedder.token_space:
+            return EmbeddedQuestion(vector, await embedder.query_tokens(text))
+        return EmbeddedQuestion(vector, None)
 
     def _new_readers(self) -> InThisThread:
         return InThisThread("the index")
