@@ -204,7 +204,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
             weight = 0.1
         elif bare in names:
             weight = 1.2
-        elif bare in GENERAL_WORDS or bare in TALK_WORDS:
+        elif bare in GENERAL_WORDS or bare in TALK_WORDS or bare.endswith("n't"):
             weight = 0.15
         elif bare.isdigit() or bare[0].isdigit():
             weight = 0.3

@@ -87,3 +87,10 @@ def test_another_name_is_no_word_that_both_say() -> None:
 def test_after_all_this_time_says_no_change() -> None:
     assert "change" not in phrases_in(words("the pulleys came after all this time"))
     assert "change" in phrases_in(words("we take the tram after all"))
+
+
+def test_a_negation_is_no_word_that_both_say() -> None:
+    old = reading("Hanne doesn't own the mill.")
+    judged = judge(reading("Hanne doesn't rent the mill now, she sold it.", at=DAY), old)
+    assert judged is not None
+    assert "doesn't" not in judged.reason
