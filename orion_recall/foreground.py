@@ -1,8 +1,9 @@
 """Priority of recalls (foreground) over background work in one process.
 
-Python runs one thread at a time and asks a computing thread to let go only every five milliseconds: beside one, a
-recall of forty thread switches would take two hundred milliseconds. So background work runs in pieces of some
-milliseconds and yields to the foreground between two of them, for a limited time, so that it always goes on.
+Python runs one thread at a time and asks a computing thread to let go only after a while: after half a
+millisecond in a worker, by default after five. Beside one, each of a recall's forty switches between threads
+would take that long. So background work runs in pieces of some milliseconds and yields to the foreground between
+two of them, for a limited time, so that it always goes on.
 """
 
 from __future__ import annotations

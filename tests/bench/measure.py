@@ -75,9 +75,17 @@ def cost(taken_s: Sequence[float], *, cpu_s: float, per_call: int = 1) -> Cost:
     )
 
 
+def process_tree(pid: int) -> list[psutil.Process]:
+    """A process and all below it, as a worker and the process of its index; empty when it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        top = psutil.Process(pid)
+        return [top, *top.children(recursive=True)]
+    return []
+
+
 def tree_cpu_s(pid: int) -> float:
     """CPU seconds of a process, of all below it, and of those below it that have ended and been waited for."""
-    return sum(_cpu_s(process) for process in _tree(pid))
+    return sum(_cpu_s(process) for process in process_tree(pid))
 
 
 def thread_cpu_s(pid: int) -> float:
@@ -97,7 +105,7 @@ def peak_memory_mib(pid: int) -> float:
 def tree_peak_memory_mib(pid: int) -> float:
     """The sum of `peak_memory_mib` of a process and of all below it: of a worker and the process of its index."""
     total = 0.0
-    for process in _tree(pid):
+    for process in process_tree(pid):
         with suppress(psutil.Error):
             total += peak_memory_mib(process.pid)
     return total
@@ -106,7 +114,7 @@ def tree_peak_memory_mib(pid: int) -> float:
 def tree_memory_mib(pid: int) -> float:
     """What is resident now of a process and all below it; what they share counts once where the kernel says so."""
     total = 0
-    for process in _tree(pid):
+    for process in process_tree(pid):
         with suppress(psutil.Error):
             memory = process.memory_full_info()
             total += getattr(memory, "pss", memory.rss)
@@ -137,13 +145,6 @@ def _machine_s() -> tuple[float, float]:
     # guest and guest_nice are in user and nice already
     busy = sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
     return busy + times.idle + waiting, times.idle + waiting
-
-
-def _tree(pid: int) -> list[psutil.Process]:
-    with suppress(psutil.NoSuchProcess):
-        top = psutil.Process(pid)
-        return [top, *top.children(recursive=True)]
-    return []
 
 
 def _cpu_s(process: psutil.Process) -> float:

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
-import psutil
 from redis.asyncio import Redis
 from rich.console import Console
 from rich.table import Table
@@ -39,7 +38,7 @@ from orion_recall.errors import ClientError
 from orion_recall.tasks import cancel
 from tests.bench.command import engines_folder, finish, parser_of, say
 from tests.bench.corpus import corpus, questions
-from tests.bench.measure import percentile, tree_cpu_s
+from tests.bench.measure import percentile, process_tree, tree_cpu_s, tree_memory_mib
 from tests.bench.running_worker import worker_process
 
 _FLOOD, _QUIET, _STORER = "flood", "quiet", "storer"
@@ -69,7 +68,8 @@ class Asked:
 class Phase:
     """One phase: the load in times of the capacity, and what became of it. `receipt_ms` are those of stores.
 
-    `memory_mib` is what was resident of the worker before, and at the most while it lasted.
+    `memory_mib` is what was resident of the worker and the process of its index before, and at the most while it
+    lasted.
     """
 
     name: str
@@ -202,11 +202,10 @@ class Bench:
         return time.perf_counter() - began
 
     async def _watch_memory(self, found: list[float]) -> None:
-        """What is resident of the worker, every quarter of a second, until cancelled."""
-        process = psutil.Process(self._pid)
+        """What is resident of the worker and its index's process, every second, until cancelled."""
         while True:
-            found.append(process.memory_info().rss / (1 << 20))
-            await asyncio.sleep(0.25)
+            found.append(tree_memory_mib(self._pid))
+            await asyncio.sleep(1)
 
     async def phase(self, name: str, times: float, *, with_quiet: bool = False) -> Phase:
         """Measure the capacity, then that many times as much."""
@@ -278,10 +277,14 @@ async def measure(
 
 @contextlib.contextmanager
 def pinned(worker: int, others: Iterable[int]) -> Generator[bool]:
-    """The worker has the last core for itself, this process and the others have the rest; whether there are two."""
+    """The worker has the last core for itself, this process and the others have the rest; whether there are two.
+
+    The processes that a worker has started, as that of its index, are a part of it.
+    """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) > 1:
-        _pin(worker, {cores[-1]})
+        for process in process_tree(worker):
+            _pin(process.pid, {cores[-1]})
         for pid in (os.getpid(), *others):
             _pin(pid, set(cores[:-1]))
     try:

@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import psutil
-
 from orion_recall.bus.connect import connect
-from tests.bench.measure import peak_memory_mib
+from tests.bench.measure import process_tree, tree_peak_memory_mib
 from tests.chaos.caller import Caller, Sent
 from tests.chaos.place import open_place
 from tests.chaos.trial import Promise, at_most
@@ -153,8 +151,10 @@ async def run(count: int, rng: random.Random, until: float) -> Giants:
             plain = callers["recall.query.v1"]
             await _answered(plain, await plain.send({"fragment": "Who feeds the gulls?"}))  # warm
             _forget_longest(file)
-            before, mapped = psutil.Process(pid).memory_info().rss / _MIB, _mapped_mib(pid)
-            Path(f"/proc/{pid}/clear_refs").write_text("5")  # what was resident at the most counts from now on
+            before, mapped = _resident_mib(pid), _mapped_mib(pid)
+            for process in process_tree(pid):
+                # What was resident at the most counts from now on.
+                Path(f"/proc/{process.pid}/clear_refs").write_text("5")
             while sent < count and time.monotonic() < until:
                 kind, envelope = crafted(rng, crafts[sent % len(crafts)], beyond=rng.random() < 0.15)
                 name, caller = uuid4().hex, callers[kind]
@@ -169,7 +169,7 @@ async def run(count: int, rng: random.Random, until: float) -> Giants:
         ended = worker.running.process.poll() is not None
         # What the giants stored is in mapped files of the index, and grows with their number.
         stored = 0.0 if ended else _mapped_mib(pid) - mapped
-        grown = 0.0 if ended else peak_memory_mib(pid) - before - stored
+        grown = 0.0 if ended else tree_peak_memory_mib(pid) - before - stored
         longest: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
         unexpected = place.logged('"Traceback') + place.logged("cannot be read:")
     blocked_ms = longest.get("cpu_ms", 0.0)
@@ -181,7 +181,11 @@ async def run(count: int, rng: random.Random, until: float) -> Giants:
             at_most("queries unanswered afterwards", int(again is None), 0),
             at_most("errors that giants cause in the worker's log", unexpected, 0),
             at_most("ms of the longest step of its event loop (processor)", round(blocked_ms, 1), _LONGEST_MS),
-            at_most("MiB by which the worker's own memory grew at the most", round(grown), _MOST_MIB),
+            at_most(
+                "MiB by which the own memory of the worker and its index's process grew at the most",
+                round(grown),
+                _MOST_MIB,
+            ),
         ],
         figures={
             "giants by kind": dict(kinds),
@@ -194,9 +198,15 @@ async def run(count: int, rng: random.Random, until: float) -> Giants:
     )
 
 
+def _resident_mib(pid: int) -> float:
+    """What is resident of a worker and the process of its index."""
+    return sum(process.memory_info().rss for process in process_tree(pid)) / _MIB
+
+
 def _mapped_mib(pid: int) -> float:
-    """What is resident of a process's mapped files."""
-    return psutil.Process(pid).memory_info().shared / _MIB  # pyright: ignore[reportAttributeAccessIssue]
+    """What is resident of their mapped files."""
+    shared = (process.memory_info().shared for process in process_tree(pid))  # pyright: ignore[reportAttributeAccessIssue]
+    return sum(shared) / _MIB
 
 
 def _forget_longest(file: Path) -> None:

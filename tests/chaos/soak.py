@@ -1,8 +1,8 @@
 """Half of what a worker can answer, for long: nothing grows after the first minutes.
 
-Memory, descriptors and threads of the worker, connections to the bus and to Postgres, lengths of streams and sizes
-of tables are read every few seconds, from outside. What is logged of each recall grows by design, until its
-retention removes it: it is told for each recall.
+Memory, descriptors and threads of the worker and the process of its index, connections to the bus and to
+Postgres, lengths of streams and sizes of tables are read every few seconds, from outside. What is logged of each
+recall grows by design, until its retention removes it: it is told for each recall.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-import psutil
 from redis.asyncio import Redis
 
 from orion_recall.bus.connect import connect
 from tests.bench.command import say
 from tests.bench.corpus import corpus, questions
+from tests.bench.measure import process_tree, tree_memory_mib
 from tests.chaos.caller import Caller, caller_on
 from tests.chaos.place import Place, open_place
 from tests.chaos.trial import Promise, Trial, at_most
@@ -110,11 +110,11 @@ async def _load(asked: Caller, stored: Caller, per_s: float) -> None:
 
 
 async def _sample(place: Place, redis: Redis, pid: int) -> Sample:
-    process = psutil.Process(pid)
+    processes = process_tree(pid)
     found: dict[str, float] = {
-        "memory MiB": process.memory_info().rss / (1 << 20),
-        "descriptors": process.num_fds(),
-        "threads": process.num_threads(),
+        "memory MiB": tree_memory_mib(pid),
+        "descriptors": sum(process.num_fds() for process in processes),
+        "threads": sum(process.num_threads() for process in processes),
         "connections to the bus": len(cast("list[Any]", await cast("Any", redis).client_list())),
     }
     rows = await place.rows("SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database()")

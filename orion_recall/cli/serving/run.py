@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from orion_recall.cli.output import console, say
-from orion_recall.serving.garbage import set_aside_what_stays
+from orion_recall.serving.interpreter import tune_for_serving
 from orion_recall.serving.service import Service
 from orion_recall.tasks import cancel
 
@@ -95,7 +95,7 @@ async def serve(service: Service, signals: StopSignals, announce: Callable[[], N
     try:
         await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
         if ready.is_set():
-            set_aside_what_stays()
+            tune_for_serving()
             signals.gently, signals.reload = service.stop, service.reload_profiles
             announce()
         await serving

@@ -30,7 +30,6 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
-from orion_recall.serving.garbage import set_aside_what_stays
 from orion_recall.serving.index_process.frames import Frames
 from orion_recall.serving.index_process.messages import (
     Answer,
@@ -44,6 +43,7 @@ from orion_recall.serving.index_process.messages import (
     Target,
 )
 from orion_recall.serving.index_process.questions import EmbeddedQuestion
+from orion_recall.serving.interpreter import tune_for_serving
 from orion_recall.settings import Settings
 
 log = logging.getLogger("orion_recall.sources")
@@ -161,7 +161,7 @@ class IndexServer:
 
     async def _open(self, live: EdgeIndex) -> None:
         await live.open()
-        set_aside_what_stays()
+        tune_for_serving()
 
     def _target(self, target: Target) -> EdgeIndex:
         index = self._live if target == "live" else self._build

@@ -11,14 +11,12 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psutil
-
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.contracts.memory import MemoryReceiptV1
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import borrow, open_pool
-from tests.bench.measure import percentile, tree_cpu_s
+from tests.bench.measure import percentile, process_tree, tree_cpu_s
 from tests.bench.recall_load import RECORD, WORKER
 from tests.bench.running_worker import Imported, RunningWorker, queries_from, worker_process
 from tests.bench.scale.memories import LARGE, SMALL, memory_id
@@ -129,7 +127,7 @@ def _started(pid: int, seconds: float) -> Started:
 def memory_mib(pid: int) -> dict[str, float]:
     """Resident memory by the kernel's names, of a worker with the process of its index."""
     total: dict[str, float] = defaultdict(float)
-    for process in (own := psutil.Process(pid), *own.children(recursive=True)):
+    for process in process_tree(pid):
         for name, value in _MEMORY.findall(Path(f"/proc/{process.pid}/status").read_text("ascii", "replace")):
             total[name] += int(value) / 1024
     return dict(total)
