@@ -51,6 +51,13 @@ _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
 _NO_NEW = frozenset("no any without".split())
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until before".split())
 _NEGATED = frozenset(("any more", "anymore", "any longer"))
+# What was so long ago is no news: "years ago I changed my diet", "I know them since I moved from home".
+_LONG_AGO = re.compile(
+    r"years? ago\b|\bdecades? ago\b|\bback then\b|\bin those days\b|\bas a (?:child|kid|boy|girl|student)\b"
+    r"|\bwhen (?:i|we) (?:was|were) (?:young|little|small|a)\b"
+)
+_SINCE = re.compile(r"\bsince (?:i|we|he|she|they) .*?(?=[,.;:!?\n]|$)")
+_USED_TO = ["used", "to"]
 _NO = frozenset("not no never nobody nothing none without cannot can't hardly".split())
 
 
@@ -87,6 +94,23 @@ def without_tags(text: str) -> str:
 def without_causes(folded: str) -> str:
     """The folded text without what is named as a cause alone."""
     return _CAUSE.sub(" ", folded)
+
+
+def without_long_ago(sentences: Iterable[str]) -> list[str]:
+    """The folded sentences, empty where they tell what happened years ago, as does one that goes on with it."""
+    found: list[str] = []
+    is_past = False
+    for sentence in sentences:
+        now = _SINCE.sub(" ", sentence)
+        is_past = _LONG_AGO.search(now) is not None or (is_past and _begins_with_change(now))
+        found.append("" if is_past else now)
+    return found
+
+
+def _begins_with_change(sentence: str) -> bool:
+    """Whether it says a change at once, of nobody who is named: "Changed my diet, lost ten kilos"."""
+    said = words(sentence)
+    return any([*said[: len(phrase.split())]] == phrase.split() for phrase in phrases_in(said).values())
 
 
 def left_in(folded: str) -> frozenset[str]:
@@ -198,6 +222,8 @@ def changed_in(stated: Sequence[Sequence[str]]) -> set[str]:
             continue
         after = {kind: _end_of(phrase, said) for kind, phrase in phrases.items()}
         near, goes_back = said, not any(said[end : end + 1] and said[end] in _OBJECTS for end in after.values())
+        if all(phrase == _USED_TO for phrase in phrases.values()):
+            goes_back = said[0] in _OF_BEFORE  # "I used to" is followed by what is no longer so
         if phrases.keys() == _ENDS and " ".join(phrases["end"]) in ENDS_BEFORE:
             near = said[: after["end"] - len(phrases["end"])]
             goes_back = not near or near[0] in _OF_BEFORE

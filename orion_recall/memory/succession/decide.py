@@ -27,7 +27,7 @@ from orion_recall.memory.succession.reasons import seen_in
 from orion_recall.memory.succession.terms import stem
 from orion_recall.memory.succession.values import clock_value
 from orion_recall.memory.succession.word_families import EVENTS, NEED_A_SUBJECT, ONE_VALUED
-from orion_recall.memory.succession.word_lists import CueKind
+from orion_recall.memory.succession.word_lists import STATES, CueKind
 
 SUCCEEDS = 0.5
 """From this confidence a candidate counts as a succession; below it is a likeness alone."""
@@ -108,7 +108,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     confidence = round(1 / (1 + math.exp(-1.6 * z)), 3)
     if not seen.cues & TELLING and not seen.concerned and not _tells_otherwise(new, old, seen, near):
         confidence = min(confidence, UNTOLD)  # however near: nothing says that something is new
-    elif _shares_a_name_alone(new, old, seen):
+    elif _shares_a_name_alone(new, old, seen) or _tells_the_same(new, seen):
         confidence = min(confidence, UNTOLD)
     elif _is_of_one_time(new, old, seen) or not (replaces or _is_anchored(new, old, one, other, seen, near)):
         confidence = min(confidence, UNTOLD)  # something is new, but not what the older one tells
@@ -190,6 +190,15 @@ def _shares_a_name_alone(new: Span, old: Span, seen: Evidence) -> bool:
         if family not in by_name or all(FAMILY_STEMS[family] & one.weights.keys() - shared for one in (new, old))
     }
     return not attributes and set(seen.clash) <= {"name"}
+
+
+def _tells_the_same(new: Span, seen: Evidence) -> bool:
+    """Whether the newer one only says what is so now, and the older one told nothing else.
+
+    "I'm now in the choir" after "I've joined the choir".
+    """
+    says_state = new.phrases.get("change") in STATES and seen.cues <= {"change", *_IS_SO}
+    return says_state and not (seen.clash or seen.other_state or seen.concerned or seen.restates)
 
 
 def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:

@@ -16,7 +16,7 @@ from orion_recall.memory.succession.terms import families_of, stem
 from orion_recall.memory.succession.thing_places import is_elsewhere
 from orion_recall.memory.succession.values import TIMED
 from orion_recall.memory.succession.word_families import FAMILIES, FAMILY_VALUES, NEED_A_SUBJECT, ONE_VALUED
-from orion_recall.memory.succession.word_lists import ROLES, CueKind
+from orion_recall.memory.succession.word_lists import NEW_OF_ONES_OWN, ROLES, CueKind
 from orion_recall.text.normal import without_possessive
 
 TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", "handover", "end"))
@@ -131,6 +131,8 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
     cues = set(new.cues)
     if not any(kind in old.values for kind in TIMED):
         cues.discard("shift")
+    if new.phrases.get("change") in NEW_OF_ONES_OWN and not _has_one(old, new.renewed):
+        cues.discard("change")
     if "end" in cues and _ends_another(new, old, one):
         cues.discard("end")
     leaving = new.leaving & old.named
@@ -162,6 +164,12 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         other_state=bool(corrected) or _is_other_habit(new, old) or _is_elsewhere(new, old),
         corrects=bool(corrected),
     )
+
+
+def _has_one(old: Span, stems: frozenset[str]) -> bool:
+    """Whether the older one tells of a thing of these stems, or of one of its family."""
+    of_families = (FAMILY_STEMS[family] for family in old.families)
+    return not stems.isdisjoint(old.weights) or any(not stems.isdisjoint(one) for one in of_families)
 
 
 def tells_same_post(new: Span, old: Span) -> bool:

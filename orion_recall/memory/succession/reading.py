@@ -19,6 +19,7 @@ from orion_recall.memory.succession.clauses import (
     sentences_of,
     shift_phrase,
     without_causes,
+    without_long_ago,
     without_tags,
 )
 from orion_recall.memory.succession.endings import Aims, aims_of
@@ -36,7 +37,7 @@ from orion_recall.memory.succession.posts import (
 from orion_recall.memory.succession.terms import families_of, stem, written_in
 from orion_recall.memory.succession.thing_places import Placed, placed_in
 from orion_recall.memory.succession.values import TIMED, corrected_in, families_by_form, values_of
-from orion_recall.memory.succession.wishes import is_wish, without_wishes
+from orion_recall.memory.succession.wishes import is_advice, is_wish, without_wishes
 from orion_recall.memory.succession.word_families import FAMILIES, ONE_VALUED
 from orion_recall.memory.succession.word_lists import (
     GENERAL_WORDS,
@@ -215,7 +216,8 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
     values = values_of(folded, said, names - called)
     families |= families_by_form(folded)
     actors, kin, owned = actors_in(sentences, speaker, names)
-    as_said = [without_wishes(one.casefold()) for one in sentences if not is_question(one)]
+    told = (one.casefold() for one in sentences if not is_question(one))
+    as_said = without_long_ago("" if is_advice(one) else without_wishes(one) for one in told)
     stated = [words(one) for one in as_said]
     each = [without_temporary_handovers(phrases_in(sentence), sentence) for sentence in stated]
     phrases: dict[Heard, str] = {}

@@ -1,4 +1,4 @@
-"""Wishes and considerations, which state nothing: "I'd like to sell the van", "maybe we should move".
+"""Wishes, considerations and advice, which state nothing: "I'd like to sell the van", "you could move".
 
 English, as data. What is wished is cut out of a text up to the end of its clause, before changes are looked for.
 """
@@ -36,6 +36,16 @@ _WISH = re.compile(
     r"(?<![\w'])(?<!n't )(?<!not )(?<!never )(?:" + "|".join(map(re.escape, _LISTED)) + r")(?![\w'])"
     r".*?(?=[.;:!?\n]|,? (?:but|so|and) (?:i|we|he|she|they|it|now)\b|$)"
 )
+
+_ADVICE = re.compile(
+    r"^(?:(?:and|or|but|so|then|maybe|perhaps|just),? )*(?:try (?!to\b)|why (?:not|don't you|don't we)\b)"
+    r"|\byou (?:could|might)\b|\bhave you (?:considered|tried|thought)\b|\bhow about you\b"
+)
+
+
+def is_advice(folded: str) -> bool:
+    """Whether a folded sentence tells somebody what he could do, which nobody has done."""
+    return _ADVICE.search(folded) is not None
 
 
 def without_wishes(folded: str) -> str:

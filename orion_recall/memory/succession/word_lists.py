@@ -115,6 +115,10 @@ IDIOMS = """
     | is off this | is off next | gone to bed | gone to sleep | gone to school | gone to work | gone on
     | gone home | gone out | after all this | after all these | after all that | after all the | after all of
     | after all my | after all our | after all your
+    | keep going | keeps going | kept going | keep on going | keep you going | instead of giving up
+    | instead of quitting | instead of stopping | not giving up | can't stop | couldn't stop | don't stop
+    | won't stop | to stop and | changed the game | changes the game | our extended | my extended
+    | extended family | extended fam
 """
 """Phrases that say no change, though a phrase in them does."""
 
@@ -129,6 +133,8 @@ TALK_WORDS = frozenset(
         motivation motivate motivating encourage encouragement inspire inspired push pushing life lives world
         show shows someone everyone somebody anyone person share shares shared sharing experience experiences
         learn learned learning image photo picture check plan plans idea ideas ok okay solid data quote
+        hear hears heard hearing myself yourself himself herself itself ourselves yourselves themselves others enjoy
+        enjoys enjoyed enjoying must making winning
     """.split()
 )
 """Words that everybody says of everything: two texts that share them are not about the same."""
@@ -235,6 +241,12 @@ GENERAL_WORDS = frozenset(
     """.split()
 )
 """Words that say little about the subject: they count a little where two texts share them, and never alone."""
+
+NEW_OF_ONES_OWN = ("my new", "our new")
+"""Phrases of change that are of what they name alone: "my new phone" changes nothing of a car."""
+
+STATES = ("is now", "are now", "am now", "it's now", "i'm now", "we're now")
+"""Phrases of change that say what is so: where nothing differs, nothing has changed."""
 
 TRANSACTIONS = frozenset("invoice invoices bought paid ordered order receipt bill bills sold booked signed".split())
 """Words of what happens once: such a text restates nothing, whatever number it tells."""

@@ -353,3 +353,41 @@ def test_the_end_of_my_evenings_somewhere_ends_what_i_do_there(old: str, ends: b
     new = "The knee is torn, says the doctor. So that's the end of my evenings at Granite Hall."
     judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.45, rank=1, word_rank=1))
     assert (judged is not None and judged.confidence >= SUCCEEDS) is ends
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # What everybody says in talk, or of himself, is no subject; what is advised, or was years ago, is no news.
+        ("Winning a match must have been thrilling!",
+         "You must have been glad! Winning makes us keep going with it."),
+        ("I run on Mondays and eat more greens, my diet is better.",
+         "I was ill two years ago. Changed my diet and lost weight."),
+        ("I want a loving home for the children.",
+         "They are kind. I've known them since I moved from my home country."),
+        ("I drink soda with flavored seltzer.", "It's hard at first. Try flavored seltzer instead of soda."),
+        ("I drink soda with flavored seltzer.", "You could drink seltzer instead of soda."),
+        ("My exams are hard, I'm studying all day.",
+         "I failed my exams, but instead of giving up I studied more."),
+        ("We took a road trip to Jasper.", "My new toaster broke before our road trip."),
+        ("I've joined the fire brigade in town.", "I'm now in the fire brigade!"),
+        ("Painting is how I express my joy at home.",
+         "Painting lets me express my joy. I used to be afraid of spiders."),
+        ("My partner is pregnant!", "My partner and I told our extended family about the wedding."),
+    ],
+)  # fmt: skip
+def test_talk_that_changes_nothing_is_no_succession(old: str, new: str) -> None:
+    assert confidence(old, new) < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("I ride the tram to the office on Mondays.",
+         "I used to ride the tram on Mondays. Now I cycle to the office."),
+        ("My phone number is 0171 2345.", "My new phone number is 0171 9876."),
+        ("I drink soda with every meal.", "No more soda: I drink water with every meal instead."),
+    ],
+)  # fmt: skip
+def test_the_same_words_still_say_a_change(old: str, new: str) -> None:
+    assert confidence(old, new) >= SUCCEEDS

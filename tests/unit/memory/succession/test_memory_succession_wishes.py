@@ -6,7 +6,7 @@ import pytest
 
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
 from orion_recall.memory.succession.evidence import Nearness
-from orion_recall.memory.succession.wishes import asks_for_wishes, is_wish, without_wishes
+from orion_recall.memory.succession.wishes import asks_for_wishes, is_advice, is_wish, without_wishes
 from tests.samples.successions import DAY, reading
 
 NEAREST = Nearness(cosine=0.6, rank=1, word_rank=1)
@@ -52,3 +52,24 @@ def test_a_wish_ends_with_its_clause() -> None:
 def test_a_question_may_ask_for_wishes() -> None:
     assert asks_for_wishes("What would I like to own some day?")
     assert not asks_for_wishes("What do I drive?")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try the seltzer instead",
+        "and then try it",
+        "you could move to linz",
+        "have you considered walking",
+        "why not sell it",
+    ],
+)
+def test_advice_is_what_nobody_has_done(text: str) -> None:
+    assert is_advice(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["i try to walk", "we try the new hall on monday", "the gym closes", "you moved to linz"]
+)
+def test_what_somebody_does_is_no_advice(text: str) -> None:
+    assert not is_advice(text)
