@@ -94,7 +94,15 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
         _contradicts(new, old)
         or leaves_another(new, old, seen)
         or confirms(new, old, seen)
-        or not (seen.strong or seen.functional or seen.cites or seen.concerned or is_alike or replaces)
+        or not (
+            seen.strong
+            or seen.functional
+            or seen.cites
+            or seen.concerned
+            or seen.other_state
+            or is_alike
+            or replaces
+        )
     ):
         return None
     z = -2.6 + _CUE[_strongest(seen.cues)] + (0.3 if len(seen.cues - {"weak", "present"}) > 1 else 0.0)
@@ -132,7 +140,7 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     """
     telling = seen.cues & TELLING
     is_of_post = other.whole.role and (seen.concerned or tells_same_post(new, other.whole))
-    hands_no_post_over = telling == _HANDOVER and not (other.whole.headed or is_of_post)
+    hands_no_post_over = telling == _HANDOVER and not (other.whole.headed or is_of_post or seen.other_state)
     if seen.cites or seen.corrects or (seen.concerned and not hands_no_post_over):
         return True
     if hands_no_post_over:

@@ -12,6 +12,7 @@ from orion_recall.memory.succession.occurrences import is_other_habit
 from orion_recall.memory.succession.plans import came_true, is_of_another_amount
 from orion_recall.memory.succession.posts import Thing
 from orion_recall.memory.succession.reading import Reading, Span
+from orion_recall.memory.succession.statements import Statement, is_restated
 from orion_recall.memory.succession.terms import families_of, stem
 from orion_recall.memory.succession.thing_places import is_elsewhere
 from orion_recall.memory.succession.values import TIMED
@@ -161,7 +162,7 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         clash=tuple(clash),
         cites=_cites(new, old, cues, clash),
         concerned=concerned or passes_on,
-        other_state=bool(corrected) or _is_other_habit(new, old) or _is_elsewhere(new, old),
+        other_state=bool(corrected) or _is_in_another_state(new, old),
         corrects=bool(corrected),
     )
 
@@ -192,6 +193,8 @@ def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:
 
     Or that one hands it on ("I'm handing the mill to Fern"), or it has another head now ("Fern runs the mill now").
     """
+    if any(one.is_post and other.is_post for one, other in _restatements(new, old)):
+        return True
     if not old.headed:
         return False
     if new.handed is not None and new.handed.giver in old.actors:
@@ -217,6 +220,15 @@ def _corrected(new: Span, old: Span, one: Reading, strong: Sequence[str]) -> lis
         things -= {*said[said.index("we") + 1 :][:1]}  # "we swim": others swim as well
     kept = [kind for kind, had in new.corrected.items() if had & old.values.get(kind, _NOTHING)]
     return [kind for kind in kept if things and not (new.values[kind] - new.corrected[kind]) & old.values[kind]]
+
+
+def _restatements(new: Span, old: Span) -> list[tuple[Statement, Statement]]:
+    return [(one, other) for one in new.statements for other in old.statements if is_restated(one, other)]
+
+
+def _is_in_another_state(new: Span, old: Span) -> bool:
+    """Whether the newer one tells that what the older one tells is otherwise: a habit, a place, a value."""
+    return bool(_restatements(new, old)) or _is_other_habit(new, old) or _is_elsewhere(new, old)
 
 
 def _is_other_habit(new: Span, old: Span) -> bool:

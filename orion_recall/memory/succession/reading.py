@@ -34,6 +34,7 @@ from orion_recall.memory.succession.posts import (
     taken_over_in,
     without_temporary_handovers,
 )
+from orion_recall.memory.succession.statements import Statement, statements_in
 from orion_recall.memory.succession.terms import families_of, stem, written_in
 from orion_recall.memory.succession.thing_places import Placed, placed_in
 from orion_recall.memory.succession.values import TIMED, corrected_in, families_by_form, values_of
@@ -62,6 +63,8 @@ _KNOWN = frozenset("the that this your his her their its".split())
 _SECOND_PERSON = frozenset("you your yours you're you'll".split())
 _OTHER_SMALL_WORDS = small_words("french") | small_words("german") | small_words("spanish")
 _TIMED = frozenset(TIMED)
+# With whom somebody lives changes nothing of where.
+_LIVES_WITH = re.compile(r"\bliv(?:e|es|ing) (?:together )?with\b(?!.*\b(?:in|at)\b)")
 _HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
 
 
@@ -106,6 +109,7 @@ class Span:
     handed: Handed | None
     habits: tuple[Habit, ...]
     placed: tuple[Placed, ...]
+    statements: tuple[Statement, ...]
     plan: Plan
     qualified: frozenset[str]
     comes_again: bool
@@ -149,7 +153,10 @@ def may_succeed(new: Reading) -> bool:
     """Whether its text has a cue of change, or tells a value of what usually has one at a time."""
     if new.asks:
         return False
-    return any(span.cues or span.families & ONE_VALUED or span.handed or span.corrected for span in new.spans)
+    return any(
+        span.cues or span.families & ONE_VALUED or span.handed or span.corrected or span.statements
+        for span in new.spans
+    )
 
 
 def _read(memory: Memory | MemoryView, tenant: str, at: float | None, *, assistant: bool) -> Reading:
@@ -227,6 +234,8 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         phrases["shift"] = of_new_time
     if "shift" in phrases and not _TIMED.isdisjoint(values) and "moved" in said and _HOMES.isdisjoint(said):
         families.discard("home")  # a class that moved to Thursdays is nobody's flat
+    if _LIVES_WITH.search(folded):
+        families.discard("home")
     replaced = holders_replaced_in(sentences, speaker, names)
     heard: frozenset[Heard] = frozenset((*phrases, "handover")) if replaced else frozenset(phrases)
     return Span(
@@ -258,6 +267,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         handed=handed_in(stated, speaker, names),
         habits=habits_in(stated, each),
         placed=placed_in(stated, each),
+        statements=statements_in(sentences, speaker),
         plan=plan_of(stated, each),
         qualified=qualified_in(said),
         comes_again=comes_again(folded),
