@@ -47,6 +47,8 @@ _OF_BEFORE = frozenset("it it's its this that that's these those they they're bo
 _OBJECTS = frozenset("the my our your his her their this these those all".split())
 _HAPPENED: frozenset[Heard] = frozenset(("end", "shift", "amount"))
 _BEGINNINGS = (*WEEKDAYS, *MONTHS, "today", "tomorrow")
+# "From April the rent is 700", and not "from April to June" or "the invoice from April".
+_SUBJECTS = "the my our your his her their i we you he she it they it's i'm we're you're he's she's there's".split()
 _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
 _NO_NEW = frozenset("no any without".split())
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until before".split())
@@ -57,6 +59,7 @@ _LONG_AGO = re.compile(
     r"|\bwhen (?:i|we) (?:was|were) (?:young|little|small|a)\b"
 )
 _SINCE = re.compile(r"\bsince (?:i|we|he|she|they) .*?(?=[,.;:!?\n]|$)")
+_IMPERATIVES = frozenset("please use take call write send pay ask bring try".split())
 _USED_TO = ["used", "to"]
 _NO = frozenset("not no never nobody nothing none without cannot can't hardly".split())
 
@@ -64,7 +67,9 @@ _NO = frozenset("not no never nobody nothing none without cannot can't hardly".s
 def _read_phrases() -> Phrases:
     found: dict[str, list[tuple[Heard, tuple[str, ...]]]] = {}
     from_then_on = "|".join(f"from {one} on|from {one} onwards" for one in _BEGINNINGS)
-    others: list[tuple[Heard, str]] = [("change", from_then_on), ("adds", ADDITIONS), ("leaves", LEAVES)]
+    from_month = "|".join(f"from {month} {subject}" for month in MONTHS for subject in _SUBJECTS)
+    changes = f"{from_then_on}|{from_month}"
+    others: list[tuple[Heard, str]] = [("change", changes), ("adds", ADDITIONS), ("leaves", LEAVES)]
     for kind, text in (*CUES.items(), *others):
         for phrase in text.split("|"):
             first, *rest = phrase.replace("-", " ").split()
@@ -222,6 +227,8 @@ def changed_in(stated: Sequence[Sequence[str]]) -> set[str]:
             continue
         after = {kind: _end_of(phrase, said) for kind, phrase in phrases.items()}
         near, goes_back = said, not any(said[end : end + 1] and said[end] in _OBJECTS for end in after.values())
+        if said[0] in _IMPERATIVES:
+            goes_back = False  # "Please use the stairs from now on" says itself of what
         if all(phrase == _USED_TO for phrase in phrases.values()):
             goes_back = said[0] in _OF_BEFORE  # "I used to" is followed by what is no longer so
         if phrases.keys() == _ENDS and " ".join(phrases["end"]) in ENDS_BEFORE:

@@ -15,7 +15,7 @@ SPEAKER = ""
 """Whoever says "I" or "we"."""
 _SELF = frozenset("i we i'm we're i've we've i'll we'll".split())
 _MOVES = frozenset("move moves moved moving".split())
-_SLIPS = frozenset("slip slips slipped".split())
+_SLIPS = frozenset("slip slips slipped slid slides".split())
 _UNDER = frozenset("on off down out over in into under away from my his her the a".split())
 _OWNERS = frozenset("the our my your his her their this house".split())
 _MOVERS = _SELF | frozenset("he she they he's she's they've they're just finally both all and".split())

@@ -18,7 +18,7 @@ from orion_recall.memory.succession.thing_places import is_elsewhere
 from orion_recall.memory.succession.values import TIMED
 from orion_recall.memory.succession.word_families import FAMILIES, FAMILY_VALUES, NEED_A_SUBJECT, ONE_VALUED
 from orion_recall.memory.succession.word_lists import NEW_OF_ONES_OWN, ROLES, CueKind
-from orion_recall.text.normal import without_possessive
+from orion_recall.text.normal import STOP_WORDS, without_possessive
 
 TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", "handover", "end"))
 """Cues that say by themselves that something is new."""
@@ -134,6 +134,8 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         cues.discard("shift")
     if new.phrases.get("change") in NEW_OF_ONES_OWN and not _has_one(old, new.renewed):
         cues.discard("change")
+    if _gives_back_another(new, old):
+        cues.discard("change")
     if "end" in cues and _ends_another(new, old, one):
         cues.discard("end")
     leaving = new.leaving & old.named
@@ -165,6 +167,13 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         other_state=bool(corrected) or _is_in_another_state(new, old),
         corrects=bool(corrected),
     )
+
+
+def _gives_back_another(new: Span, old: Span) -> bool:
+    """Whether what the newer one says to be given back or taken away is nothing that the older one tells of."""
+    first, *between = new.phrases.get("change", "").split() or ("",)
+    told = [word for word in between[:-1] if word not in STOP_WORDS and first in ("gave", "took", "taken")]
+    return bool(told) and not _has_one(old, frozenset(map(stem, told)))
 
 
 def _has_one(old: Span, stems: frozenset[str]) -> bool:

@@ -15,7 +15,8 @@ Thing = tuple[str, ...]
 """A thing by the stems of its name, in their order."""
 SEATS = frozenset("desk chair job role place post position office seat".split())
 _GETS = frozenset("gets get got has takes took given inherits inherited fills filled".split())
-_BEGINS = frozenset("starts begins started sits".split())
+_BEGINS = frozenset("starts begins started sits sit sitting".split())
+_SITS = frozenset("sits sit sitting".split())
 _BEFORE_NAME = (("takes", "over", "from"), ("took", "over", "from"), ("taking", "over", "from"))
 _HEADS = frozenset(
     "run runs ran lead leads led head heads headed manage manages managed direct directs owns".split()
@@ -83,7 +84,7 @@ def _seats(said: Sequence[str]) -> Iterator[tuple[str, int]]:
         if said[place + 1] not in SEATS:
             continue
         bare = without_possessive(word)
-        if bare != word and not _GETS.isdisjoint(said[max(0, place - _NEAR) : place]):
+        if bare != word and not (_GETS | _SITS).isdisjoint(said[max(0, place - _NEAR) : place]):
             yield bare, place
         elif word == "my" and not (_GETS | _BEGINS).isdisjoint(said[max(0, place - _NEAR_OWN) : place]):
             yield word, place

@@ -16,7 +16,8 @@ Heard = CueKind | Literal["adds", "leaves"]
 
 CUES: dict[CueKind, str] = {
     "change": """
-        no _ for me | from # on | from then on | from then onwards | as from | no longer | not any more
+        no _ for me | from here on | going forward | henceforth
+        | from # on | from then on | from then onwards | as from | no longer | not any more
         | not anymore | any
         more | anymore | any longer | instead | from now on | from today | from today on | from tomorrow |
         from tomorrow on | from this week | from this month | as of today | as of now | as of | with effect
@@ -59,14 +60,17 @@ CUES: dict[CueKind, str] = {
         week later | a day later | a day earlier | one day later | one day earlier | a week earlier | one
         week earlier | days later | weeks later | days earlier | weeks earlier | an hour later | an hour
         earlier | hour later | hour earlier | month later | later than planned | earlier than planned |
-        slips | slipped | slip | shifted | shifts | shift it | make it | another week | by a week | by a day
+        slips | slipped | slip | slid | slides
+        | shifted | shifts | shift it | make it | another week | by a week | by a day
         | by two weeks | by a month | same time | same hour | same place | new date | new time | new
         deadline | extended | changed the time | reporté | repoussé | décalé | avancé | verschoben |
         vorverlegt | verlegt | verschieben | aplazado | aplazada | pospuesto | adelantado | rimandato |
         spostato
     """,
     "end": """
-        cancelled | canceled | cancel | called off | call it off | is off | are off | was off | fell through
+        cancelled | canceled | cancel | called off | call it off | cannot take place | can't take place
+        | won't take place | will not take place | is not taking place | isn't taking place | so no | it's over
+        | is off | are off | was off | fell through
         | falls through | fallen through | not happening | not going | no more | stopped | stop | quit |
         quits | gave up | given up | giving up | dropped | got rid of | sold | sell it | lost my | lost the
         | died | is dead | gone | gone for good | stolen | closed | closes | has shut | shut down | shut |
@@ -173,7 +177,8 @@ ENDS_BEFORE = frozenset(
 ENDS_AFTER = frozenset(
     phrase.strip()
     for phrase in """
-        no more | stopped | stop | quit | quits | gave up | given up | giving up | dropped | got rid of | sold
+        no more | so no | stopped | stop | quit | quits | gave up | given up | giving up | dropped | got rid of
+        | sold
         | cancelled | canceled | cancel | deleted | discontinued | cancelled my | unsubscribed | lost my | lost the
     """.split("|")
 )

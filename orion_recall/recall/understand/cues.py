@@ -29,6 +29,7 @@ ROLES = frozenset(_ROLES.split())
 _ENGLISH = """
 meta 3: what do _ know about | what do _ remember about | what do _ have on | what can you tell me about
 meta 3: tell me everything | tell me all | everything _ know about | everything that _ know | all that _ know
+meta 3: what became of | what has become of | what's new with | what is new with | any news of | any news from
 meta 3: on record | on file | in the notes | in our notes | in memory | how much do _ know | how sure are
 meta 3: how certain are | what is known about | what's known about | what is known of | what topics | which topics
 meta 3: what have _ told you | what have i told | what have they told | have i told you | have i mentioned

@@ -12,7 +12,10 @@ from orion_recall.text.people.roles import names_assistant
 # "We" and "our" are more than the one who asks: what others say of themselves may be of them, too.
 FIRST_PERSON = frozenset("i i'm i'd i'll i've me my mine myself".split())
 # Without the name, questions for somebody's work are near to any talk of work.
-_NOTHING_TOLD = frozenset("living job jobs profession occupation work works working worked".split())
+_NOTHING_TOLD = frozenset(
+    "living job jobs profession occupation work works working worked became become becomes happened happen news "
+    "latest".split()
+)
 _EDGES = '.,;:!?"“”()'
 # Said before a name, with what each is short for: nobody is called by one alone.
 _SHORT_TITLES = {"dr": "doctor", "prof": "professor", "mister": "mr"}

@@ -374,6 +374,11 @@ def test_the_end_of_my_evenings_somewhere_ends_what_i_do_there(old: str, ends: b
         ("Painting is how I express my joy at home.",
          "Painting lets me express my joy. I used to be afraid of spiders."),
         ("My partner is pregnant!", "My partner and I told our extended family about the wedding."),
+        ("My loft in Kirk Street is empty, bring your wooden heads.",
+         "Carried the wooden heads to the loft. Gave Givi his key back."),
+        ("Red wrists again. It's the spirit gum, I think.",
+         "You are allergic to spirit gum. Please use a silicone from now on."),
+        ("We had fireworks at the quay.", "My recorder slid off the quay during the fireworks."),
     ],
 )  # fmt: skip
 def test_talk_that_changes_nothing_is_no_succession(old: str, new: str) -> None:
@@ -387,6 +392,10 @@ def test_talk_that_changes_nothing_is_no_succession(old: str, new: str) -> None:
          "I used to ride the tram on Mondays. Now I cycle to the office."),
         ("My phone number is 0171 2345.", "My new phone number is 0171 9876."),
         ("I drink soda with every meal.", "No more soda: I drink water with every meal instead."),
+        ("Rent for the cellar: 600 lari, to Nino.", "Nino here, the pipe is mended. From April the rent is 700."),
+        ("All my wool comes from Bo in Ulm, 38 euros a kilo.", "Told Bo off. From here on my wool is from Ada."),
+        ("The premiere of Tosca is on 14 March.", "The premiere has slid, we open Tosca on 27 March."),
+        ("I've put myself down for the course with Ms Holub.", "The course with Ms Holub cannot take place."),
     ],
 )  # fmt: skip
 def test_the_same_words_still_say_a_change(old: str, new: str) -> None:
