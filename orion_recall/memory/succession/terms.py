@@ -35,9 +35,9 @@ def stem(word: str) -> str:
 
 
 def families_of(word: str, following: str = "") -> frozenset[str]:
-    """The families that a folded word is of, alone or with the word after it."""
+    """The families that a folded word is of, alone or with the word after it. Several heads lead nothing."""
     families = _FAMILIES_OF.get(word, _NOBODY)
-    if not families and len(word) > _SHORTEST_PLURAL and word[-1] == "s":
+    if not families and len(word) > _SHORTEST_PLURAL and word[-1] == "s" and word != "heads":
         families = _FAMILIES_OF.get(word[:-1], _NOBODY)
     if word in FIRST_OF_TWO:
         families |= _FAMILIES_OF.get(f"{word}_{following}", _NOBODY)
