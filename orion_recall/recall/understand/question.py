@@ -29,6 +29,7 @@ from orion_recall.recall.understand.people import (
 from orion_recall.recall.understand.said_by import SaidBy, said_by
 from orion_recall.recall.understand.tenses import asks_about, without_use_to
 from orion_recall.recall.understand.time_alone import is_alone, keyword_text_of, without_times
+from orion_recall.recall.understand.topics import topic_of
 from orion_recall.recall.understand.walks import walks
 from orion_recall.text.normal import content_words, text_hash, words
 from orion_recall.text.people.introductions import asks_who
@@ -97,7 +98,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     time = _time(text, query, profile, now, speakers)
     asker = asking_speaker(query.options.user if query.options else None, speakers, profile.callers)
     told = said_by(text, time, speakers=speakers, asker=asker)
-    plain = without_use_to(text)
+    plain = topic_of(text) or without_use_to(text)
     searched = without_times(plain, time)
     if is_alone(searched, time, names=named_words, intent=intent):
         time = replace(time, alone=True)

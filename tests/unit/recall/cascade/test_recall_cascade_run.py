@@ -240,7 +240,7 @@ async def test_the_question_is_embedded_once_for_all_layers(tokens: TokenCounter
     recalled = await recall(query(), cascading(threshold=BETWEEN), made, now=NOW)
     assert len(path(recalled)) == 4
     assert index.searches == 3, "the graph layer has no vectors"
-    assert embedder.texts == ["what about the crane?"]
+    assert embedder.texts == ["the crane"]
     await recall(query(), cascading(threshold=BETWEEN), made, now=NOW)
     assert len(embedder.texts) == 2, "it is the recall that keeps it"
 
