@@ -18,10 +18,11 @@ from orion_recall.memory.succession.word_lists import ROLES
 from orion_recall.text.normal import STOP_WORDS, is_question, without_possessive
 from orion_recall.when.vocabulary import MONTHS
 
-Kind = Literal["name", "number", "code", "time", "other"]
+Kind = Literal["name", "number", "version", "code", "time", "state", "other"]
 
 _WORD = re.compile(r"[€$£]?\w[\w'’.:,@%+/-]*")
-_CLAUSE = re.compile(r"[,;(–—]|\s-\s|\b(?:but|because|so|which|who|since|as)\b")
+_CLAUSE = re.compile(r"[,;(–—]|\s-\s|\b(?:but|because|so|which|who|since)\b")
+_CLOCK = re.compile(r"\d{1,2}:\d\d")
 # Who begins to work somewhere works there.
 _BEGINS = re.compile(
     r"(?:\b| |['’])(?:(?:have|has|ve|s) )?(?:just )?(?:start(?:s|ed|ing)? working|beg(?:in|ins|an) working|"
@@ -29,13 +30,10 @@ _BEGINS = re.compile(
 )
 _LABEL = re.compile(r"^(?:\w+ ){0,2}\w+: ")
 _IS = frozenset("is are".split())
+_REGULAR = "live work report run cost start open close meet take drive use ride earn weigh listen study"
 _VERBS = {
     **dict.fromkeys(_IS, "is"),
-    **{
-        form: verb
-        for verb in "live work report run cost start open close meet take drive use ride earn weigh study".split()
-        for form in (verb, f"{verb}s")
-    },
+    **{form: verb for verb in _REGULAR.split() for form in (verb, f"{verb}s")},
     "studies": "study",
     "has": "have",
     "have": "have",
@@ -44,20 +42,35 @@ _VERBS = {
 _OF_MANY = frozenset("drive use ride meet take study".split())
 _AFTER = {
     "live": ("in",),
-    "work": ("at", "for"),
+    "work": ("at", "for", "as"),
+    "listen": ("on",),
     "report": ("to",),
     "meet": ("in", "at"),
     "study": ("at", "in"),
     "run": ("on",),
 }
 """What must follow these verbs: a place, a firm, a person."""
-# What such a thing is may be said by any word.
+# Such a thing has one value at a time, which may be any word.
 _ATTRIBUTES = frozenset(
-    map(stem, "favourite favorite preferred colour color status size theme language plan".split())
+    map(
+        stem,
+        """
+        favourite favorite preferred colour color status size theme language plan timezone name nickname surname
+        birthday birthdate email phone username login nationality state branch endpoint url host port limit budget
+        retention timeout quota threshold capacity rate salary wage income fee target minimum maximum hobby currency
+        backend database provider model region version
+        """.split(),
+    )
 )
-_OF_AMOUNTS = frozenset("is cost have earn weigh".split())
+_MEASURES = frozenset(
+    map(stem, "limit budget retention timeout quota threshold capacity port minimum maximum salary".split())
+)
+# These have one value each, of whatever they are said.
+_OWN_AMOUNTS = frozenset("weigh earn listen".split())
+_STATES = frozenset(("diet", "partner"))
+_OF_AMOUNTS = frozenset("is cost have".split()) | _OWN_AMOUNTS
 _PLACES = frozenset("in at on under near behind beside above below inside for with by".split())
-_PREPOSITIONS = _PLACES | {"to", "from", "until", "till", "of"}
+_PREPOSITIONS = _PLACES | {"to", "from", "until", "till", "of", "as"}
 _NOW = frozenset("now nowadays".split())
 _FROM = frozenset("from starting effective".split())
 _DETERMINERS = frozenset("the a an our my".split())
@@ -145,11 +158,11 @@ def _of_thing(
     kind, unit, value = told
     how = "@" if preposition in _PLACES else preposition
     is_owned = is_self or subject[0] in ("my", "our")
-    if kind == "name" and verb == "is" and not (is_owned or subject[0] == "the"):
+    if kind == "name" and verb == "is" and not (is_owned or subject[0] == "the" or len(named) > 1):
         return None  # where somebody is
     if kind == "name" and verb == "is" and not how and named[-1] in _SEVERAL:
         return None  # one of his sisters
-    if kind == "other" and (how or _ATTRIBUTES.isdisjoint(named)):
+    if kind == "other" and how != "as" and (how or _ATTRIBUTES.isdisjoint(named)):
         return None
     return Statement(
         owner=speaker if is_owned else "",
@@ -159,7 +172,7 @@ def _of_thing(
         unit=unit,
         value=value,
         is_now=is_now or is_new or is_from,
-        is_single=verb not in _OF_MANY and _is_single(kind, verb, subject, is_specific=is_owned or len(named) > 1),
+        is_single=_is_single(kind, verb, subject, unit, is_specific=is_owned or len(named) > 1),
         is_post=verb == "is" and kind == "name" and not how and _is_post(named),
     )
 
@@ -173,11 +186,27 @@ def _is_when(folded: Sequence[str], place: int) -> bool:
     )
 
 
-def _is_single(kind: Kind, verb: str, subject: Sequence[str], *, is_specific: bool) -> bool:
+def _is_single(kind: Kind, verb: str, subject: Sequence[str], unit: Sequence[str], *, is_specific: bool) -> bool:
     """Whether what the subject names has one such value at a time, and is not any of its kind."""
-    if kind == "name":
-        return verb in ("live", "work", "report") or (is_specific and _has_one(subject))
-    return is_specific and (kind == "code" or (kind == "number" and verb in _OF_AMOUNTS))
+    named, _ = _named(subject)
+    if verb == "is" and is_specific and not _ATTRIBUTES.isdisjoint(named):
+        return True
+    match kind:
+        case "name":
+            return verb in ("live", "work", "report") or (
+                is_specific and verb not in _OF_MANY and _has_one(subject)
+            )
+        case "version" | "state":
+            return True
+        case "other":
+            return verb == "work"
+        case "code":
+            return is_specific
+        case "number":
+            known = is_specific or verb in _OWN_AMOUNTS or "old" in unit or not _MEASURES.isdisjoint(named)
+            return known and verb in _OF_AMOUNTS
+        case "time":
+            return False
 
 
 def _of_post(
@@ -212,17 +241,20 @@ def _value(said: Sequence[str], folded: Sequence[str]) -> tuple[Kind, tuple[str,
     told = [(one, word) for one, word in zip(said, folded, strict=True) if word not in _DETERMINERS]
     if not 0 < len(told) <= _MOST_OF_VALUE:
         return None
+    if any(word in _TIMES or _CLOCK.match(word) for _, word in told):
+        return "time", (), frozenset((" ".join(word for _, word in told),))
     numbers = frozenset(word for _, word in told if word[:1].isdigit() or word[:1] in "€$£" or word in _NUMBERS)
-    if any(word in _TIMES or ":" in word for _, word in told):
-        return "time", (), frozenset(word for _, word in told)
+    rest = [(one, word) for one, word in told if word not in numbers]
     if numbers:
-        unit = tuple(stem(word) for _, word in told if word not in numbers)
-        return "number", unit, frozenset(_as_number(one) for one in numbers)
-    coded = [word for _, word in told if any(map(str.isdigit, word)) or "@" in word]
-    if coded and len(told) == 1:
-        return "code", (), frozenset(coded)
+        unit, values = tuple(stem(word) for _, word in rest), frozenset(_as_number(one) for one in numbers)
+        return ("version" if rest and all(_is_name(one) for one, _ in rest) else "number"), unit, values
     if all((_is_name(one) and word not in NATIONALITIES) or word in HONORIFICS for one, word in told):
         return "name", (), frozenset(word for _, word in told if word not in HONORIFICS)
+    first = told[0][1]
+    if len(told) == 1 and (any(map(str.isdigit, first)) or "@" in first or "://" in first):
+        return "code", (), frozenset((first,))
+    if families := families_of(first) & _STATES:
+        return "state", tuple(families), frozenset((first,))
     return "other", (), frozenset(stem(word) for _, word in told if word not in STOP_WORDS) or frozenset(("",))
 
 
@@ -236,4 +268,4 @@ def _has_one(subject: Sequence[str]) -> bool:
 
 
 def _is_name(word: str) -> bool:
-    return word[:1].isupper()
+    return any(map(str.isupper, word))
