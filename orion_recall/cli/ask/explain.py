@@ -198,7 +198,7 @@ def _named(known: dict[str, Any], strategy: object) -> Iterator[tuple[str, str]]
     people, entities = known.pop("people", None) or (), known.pop("entities", None) or ()
     if told is not None:
         telling = ", ".join(f'"{word}"' for word in why)
-        by = " (by the profile's strategy for it)" if strategy is not None else ""
+        by = f' (the profile has a strategy for it, "{strategy}")' if strategy is not None else ""
         yield "class", f"{told}{f': {telling}' if telling else ''}{by}"
     if people:
         yield "people", ", ".join(map(str, people))

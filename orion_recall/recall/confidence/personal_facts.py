@@ -15,10 +15,15 @@ from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.normal import words
 
 _BIRTHDAY: Final = re.compile(r"\b(?:birthday|birthdate|b-?day|born|birth|turn(?:s|ed|ing)?)\b", re.IGNORECASE)
+_NUMBER: Final = (
+    r"(?:\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen"
+    r"|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[ -]\w+)?)"
+)
+# Not any number: "four kittens" and "56 cm" are no age, "Milo (4)", "she's nine" and "two years" may be.
 _AGE: Final = re.compile(
     _BIRTHDAY.pattern
-    + r"|\d|\b(?:age[ds]?|old|years?|months?|one|two|three|four|five|six|seven|eight|nine|ten|eleven"
-    r"|twelve|\w+teen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)\b",
+    + rf"|\b(?:age[ds]?|old|years?|months?)\b|[,(]\s*{_NUMBER}\b\s*[,).]"
+    + rf"|\b(?:is|am|are|was|were|be|than|at|\w+['’](?:s|m|re))\s+(?:\w+\s+)?{_NUMBER}\b(?!\s+\w+(?:s|m|kg)\b)",
     re.IGNORECASE,
 )
 _DIGITS: Final = re.compile(r"\d(?:[ ()/.-]*\d){2,}")

@@ -21,8 +21,12 @@ event festival film game hospital hotel instrument island lake language magazine
 organisation organization park person place play podcast restaurant river school series shop show singer song state
 store street team town university village website writer
 """.split()
+# What has none, but a day or a figure: "which day", "which code".
+_TIMES: Final = "day weekday date month year time hour week weekend season".split()
+_FIGURES: Final = "code number pin size amount price page channel floor port version".split()
 _ASKS_NAME: Final = re.compile(
-    rf"""\b(?:who|whom|whose|where|which|names?|named|called|titled?)\b
+    rf"""\b(?:who|whom|whose|where|names?|named|called|titled?)\b
+       | \bwhich\b(?!\s+(?:{"|".join((*_TIMES, *_FIGURES))})s?\b)
        | \bwhat\s+(?:\w+\s+)?(?:(?:kind|type|sort)s?\s+of\s+(?:\w+\s+)?)?(?:{"|".join(_NAMED)})s?\b""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -33,7 +37,10 @@ _ASKS_HOME: Final = re.compile(
     r"|\bwhat\b.*(?:\b(?:my|our|his|her|their|new|home|postal)|\w['’]s)\s+address\b",
     re.IGNORECASE,
 )
-_ASKS_NUMBER: Final = re.compile(r"\bhow\s+(?:many|much|long|old|often|far|big|tall|high|heavy)\b", re.IGNORECASE)
+_ASKS_NUMBER: Final = re.compile(
+    rf"\bhow\s+(?:many|much|long|old|often|far|big|tall|high|heavy)\b|\bwhich\s+(?:{'|'.join(_FIGURES)})s?\b",
+    re.IGNORECASE,
+)
 
 
 def answer_type(text: str, words: Sequence[str], *, language: Language, known: Set[str]) -> AnswerType:

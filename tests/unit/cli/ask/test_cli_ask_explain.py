@@ -255,10 +255,10 @@ def test_class_people_and_entities_are_told_in_words(show: Show):
         "entities": [{"name": "Fjord Labs", "kind": "capitalised"}, {"name": "Bo", "kind": "known"}],
     }
     out = show(reply(candidate("m1"), trace={"understood": understood, "strategy": "planning"}), 120)
-    assert 'planning: "how should" (by the profile\'s strategy for it)' in out
+    assert 'planning: "how should" (the profile has a strategy for it, "planning")' in out
     assert "Fjord Labs (capitalised), Bo (known)" in out
     assert re.search(r"people +Bo *\n", out)
-    assert "strategy for it" not in show(reply(candidate("m1"), trace={"understood": understood}), 120)
+    assert "has a strategy" not in show(reply(candidate("m1"), trace={"understood": understood}), 120)
 
 
 def test_names_that_are_not_searched_by_meaning_are_said(show: Show):

@@ -20,6 +20,8 @@ def asked(text: str) -> AnswerType:
         ("Who repaired the crane?", True, False),
         ("Where does Ana's sister live?", True, False),
         ("Which harbour is the oldest?", True, False),
+        ("On which days does Bo come?", False, False),
+        ("Which code opens the door?", False, True),
         ("What is the name of Bo's dog?", True, False),
         ("What book did Ana finish?", True, False),
         ("What kind of dog breeds does Bo like?", True, False),
