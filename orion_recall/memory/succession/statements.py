@@ -254,7 +254,7 @@ def _value(said: Sequence[str], folded: Sequence[str]) -> tuple[Kind, tuple[str,
     if len(told) == 1 and (any(map(str.isdigit, first)) or "@" in first or "://" in first):
         return "code", (), frozenset((first,))
     if families := families_of(first) & _STATES:
-        return "state", tuple(families), frozenset((first,))
+        return "state", tuple(sorted(families)), frozenset((first,))
     return "other", (), frozenset(stem(word) for _, word in told if word not in STOP_WORDS) or frozenset(("",))
 
 
