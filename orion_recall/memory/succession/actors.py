@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from orion_recall.memory.extraction.role_lists import PERSONS, PETS
@@ -89,3 +89,17 @@ def _is_called(name: str, sentence: str) -> bool:
     """Whether the name is called out, as in "Thanks, Mira!"."""
     after = sentence.find(name) + len(name)
     return sentence[after : after + 1] in (",", "!", ".", "?", ":")
+
+
+def surnames_in(said: Sequence[str], names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+    """The names that follow on a name, folded: nilsen after felix."""
+    found: dict[str, set[str]] = {}
+    for first, word in pairwise(said):
+        if first in names and (last := without_possessive(word)) in names:
+            found.setdefault(first, set()).add(last)
+    return {first: frozenset(last) for first, last in found.items()}
+
+
+def are_namesakes(new: Mapping[str, frozenset[str]], old: Mapping[str, frozenset[str]]) -> bool:
+    """Whether one name has other names after it: Felix Nilsen and Felix Castro."""
+    return any(last.isdisjoint(old.get(first, last)) for first, last in new.items())

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from orion_recall.memory.succession.actors import are_namesakes
 from orion_recall.memory.succession.evidence import (
     FAMILY_STEMS,
     TELLING,
@@ -19,14 +20,16 @@ from orion_recall.memory.succession.evidence import (
     Nearness,
     confirms,
     evidence_of,
+    is_same,
     leaves_another,
     tells_same_post,
 )
+from orion_recall.memory.succession.occurrences import KINDS_OF_NAMES
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.reasons import seen_in
 from orion_recall.memory.succession.terms import stem
 from orion_recall.memory.succession.values import clock_value
-from orion_recall.memory.succession.word_families import EVENTS, NEED_A_SUBJECT, ONE_VALUED
+from orion_recall.memory.succession.word_families import EVENTS, NEED_A_SUBJECT, ONE_VALUED, PERSONAL
 from orion_recall.memory.succession.word_lists import STATES, CueKind
 
 SUCCEEDS = 0.5
@@ -92,6 +95,8 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     replaces = "switch" in seen.cues and of_kind and is_nearest and not other_day
     if (
         _contradicts(new, old)
+        or _is_of_others(new, old)
+        or _is_of_another_person(new, old, one, other, seen)
         or leaves_another(new, old, seen)
         or confirms(new, old, seen)
         or not (
@@ -130,6 +135,31 @@ def _contradicts(new: Span, old: Span) -> bool:
     told = _NOTHING.union(*(old.values.get(kind, _NOTHING) for kind in ("money", "number", "date")))
     clocks = {clock_value(*one.split(":")) for one in new.replaced if _CLOCK.fullmatch(one)}
     return bool(new.replaced) and new.replaced.isdisjoint(told) and clocks.isdisjoint(old.values.get("clock", ()))
+
+
+def _is_of_others(new: Span, old: Span) -> bool:
+    """Whether both tell of such a thing, but each of another's: the meeting with Acme, and that with Bolt."""
+    if new.names & old.names - KINDS_OF_NAMES:
+        return False
+    if new.headed and old.headed and not any(is_same(one, head) for one in new.headed for head in old.headed):
+        return True
+    return any(whose.isdisjoint(old.named_after.get(thing, whose)) for thing, whose in new.named_after.items())
+
+
+def _is_of_another_person(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> bool:
+    """Whether each tells of one person where he lives or works: "Idris moved to Kaunas", "Lars moved to Ghent"."""
+    if are_namesakes(new.surnames, old.surnames):
+        return True
+    if (
+        seen.concerned
+        or "handover" in seen.cues
+        or PERSONAL.isdisjoint(seen.functional)
+        or "owner" in seen.functional
+    ):
+        return False
+    if not new.actors or not old.actors or new.actors & (old.actors | old.named) or old.actors & new.named:
+        return False
+    return new.actors <= new.named | {one.first_name} and old.actors <= old.named | {other.first_name}
 
 
 def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence, near: Nearness) -> bool:
@@ -186,7 +216,7 @@ def _shares_a_name_alone(new: Span, old: Span, seen: Evidence) -> bool:
     but by words of the name, and the name is not the subject of both.
     """
     shared = frozenset(seen.strong)
-    if not shared or not seen.cues <= _IS_SO or not shared <= new.names & old.names or seen.cites:
+    if not shared or not _says_what_is_so(new, seen) or not shared <= new.names & old.names or seen.cites:
         return False
     places = [place for place, root in enumerate(new.written) if root in shared]
     if places[-1] - places[0] >= len(places) or frozenset(map(stem, new.actors & old.actors)) & shared:
@@ -205,8 +235,13 @@ def _tells_the_same(new: Span, seen: Evidence) -> bool:
 
     "I'm now in the choir" after "I've joined the choir".
     """
-    says_state = new.phrases.get("change") in STATES and seen.cues <= {"change", *_IS_SO}
+    says_state = "change" in seen.cues and _says_what_is_so(new, seen)
     return says_state and not (seen.clash or seen.other_state or seen.concerned or seen.restates)
+
+
+def _says_what_is_so(new: Span, seen: Evidence) -> bool:
+    """Whether nothing but "now" and the like tells a change."""
+    return seen.cues - _IS_SO <= {"change"} and ("change" not in seen.cues or new.phrases.get("change") in STATES)
 
 
 def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:

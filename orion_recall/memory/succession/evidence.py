@@ -207,8 +207,8 @@ def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:
     if not old.headed:
         return False
     if new.handed is not None and new.handed.giver in old.actors:
-        return any(_is_same(new.handed.thing, one) for one in old.headed)
-    if "handover" in cues and any(_is_same(one, other) for one in new.taken for other in old.headed):
+        return any(is_same(new.handed.thing, one) for one in old.headed)
+    if "handover" in cues and any(is_same(one, other) for one in new.taken for other in old.headed):
         return new.actors != old.actors
     is_now = "present" in cues and bool(new.headed & old.headed) and not (new.comes_again or new.adds)
     return is_now and bool(new.actors) and bool(old.actors) and old.actors.isdisjoint(new.actors | new.named)
@@ -252,7 +252,7 @@ def _is_elsewhere(new: Span, old: Span) -> bool:
     return any(is_elsewhere(one, other) for one in new.placed for other in old.placed)
 
 
-def _is_same(one: Thing, other: Thing) -> bool:
+def is_same(one: Thing, other: Thing) -> bool:
     """Whether two names of things may be of one: "the club" and "the book club", not "the book"."""
     least = min(len(one), len(other))
     return one[-least:] == other[-least:]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
-from orion_recall.memory.succession.terms import stem
+from orion_recall.memory.succession.terms import families_of, stem
 from orion_recall.memory.succession.word_lists import GENERAL_WORDS, Heard
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 
@@ -21,7 +21,27 @@ _ONE_TIME: Final = re.compile(
     rf"\b(?:(?:this|next|last) (?:week|month|time|{_DAYS}|evening|morning|afternoon)|(?:the|this) {_MONTHS}(?! \d)"
     rf"|tonight|today's|tomorrow|on the \d+(?:st|nd|rd|th)|on \d+ {_MONTHS})\b"
 )
+_OF_WHAT: Final = frozenset("for about of".split())
+_MET: Final = frozenset(("meeting", "training"))
+KINDS_OF_NAMES: Final = frozenset("project team doctor dr mr mrs ms miss professor".split())
+_MOST_OF_NAME: Final = 4
 _FOR_GOOD: Final = re.compile(rf"\b(?:for good|any ?more|now|from (?:now|next|this|tomorrow|{_DAYS}|\d+))\b")
+
+
+def named_after(said: Sequence[str], names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+    """What things are of, by their stems: meeting and acme of "the meeting with Acme" and "Acme's meeting"."""
+    found: dict[str, set[str]] = {}
+    for place, word in enumerate(said):
+        if word in STOP_WORDS or word in names:
+            continue
+        before, following = said[place - 1] if place else "", said[place + 1] if place + 1 < len(said) else ""
+        whose = {without_possessive(before)} if before != without_possessive(before) else set[str]()
+        if following in _OF_WHAT or (following == "with" and families_of(word) & _MET):
+            after = [without_possessive(one) for one in said[place + 2 : place + 2 + _MOST_OF_NAME] if one != "the"]
+            whose.update(takewhile(names.__contains__, after))
+        if whose := (whose & names) - KINDS_OF_NAMES:
+            found.setdefault(stem(word), set()).update(whose)
+    return {thing: frozenset(whose) for thing, whose in found.items()}
 
 
 def comes_again(folded: str) -> bool:

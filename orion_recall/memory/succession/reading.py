@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
-from orion_recall.memory.succession.actors import actors_in, called_in, holders_replaced_in, leaving_in
+from orion_recall.memory.succession.actors import actors_in, called_in, holders_replaced_in, leaving_in, surnames_in
 from orion_recall.memory.succession.clauses import (
     Heard,
     changed_in,
@@ -23,7 +23,7 @@ from orion_recall.memory.succession.clauses import (
     without_tags,
 )
 from orion_recall.memory.succession.endings import Aims, aims_of
-from orion_recall.memory.succession.occurrences import Habit, comes_again, habits_in, is_of_one_time
+from orion_recall.memory.succession.occurrences import Habit, comes_again, habits_in, is_of_one_time, named_after
 from orion_recall.memory.succession.plans import Plan, plan_of
 from orion_recall.memory.succession.posts import (
     Handed,
@@ -77,7 +77,8 @@ class Span:
     tells a wish, too. `phrases` are those of the cues, and `written` the words by their stems, both as they are
     written. `headed` and `taken` are the stems of what somebody heads, and of what somebody takes over; `handed`
     is what somebody hands on to another, `habits` what comes again, with its pace, and `placed` things with their
-    places. `qualified` are the stems of whose post or rent is meant (`qualified_in`). `comes_again`: it tells of
+    places. `qualified` are the stems of whose post or rent is meant (`qualified_in`), `named_after` the
+    names of what things are of, `surnames` the names after a name. `comes_again`: it tells of
     what is every week or so; `one_time`: of one time of something.
     """
 
@@ -114,6 +115,8 @@ class Span:
     qualified: frozenset[str]
     comes_again: bool
     one_time: bool
+    named_after: Mapping[str, frozenset[str]]
+    surnames: Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +275,8 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         qualified=qualified_in(said),
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),
+        named_after=named_after(said, names) if names else {},
+        surnames=surnames_in(said, names),
     )
 
 

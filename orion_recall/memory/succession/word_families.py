@@ -134,5 +134,8 @@ NEED_A_SUBJECT = frozenset(
 )
 """Families of what many things have: two texts must share the thing as well."""
 
+PERSONAL = frozenset("home work school partner landlord".split())
+"""The families that tell of one person: what one does changes nothing of another."""
+
 EVENTS = frozenset("training meeting concert deadline trip parcel opening visit".split())
 """Families of what is arranged: whoever says that it is moved, it is the same."""

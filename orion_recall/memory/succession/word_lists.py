@@ -250,7 +250,7 @@ GENERAL_WORDS = frozenset(
 NEW_OF_ONES_OWN = ("my new", "our new")
 """Phrases of change that are of what they name alone: "my new phone" changes nothing of a car."""
 
-STATES = ("is now", "are now", "am now", "it's now", "i'm now", "we're now")
+STATES = ("is now", "are now", "am now", "it's now", "i'm now", "we're now", "these days", "nowadays")
 """Phrases of change that say what is so: where nothing differs, nothing has changed."""
 
 TRANSACTIONS = frozenset("invoice invoices bought paid ordered order receipt bill bills sold booked signed".split())

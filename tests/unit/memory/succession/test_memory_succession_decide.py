@@ -379,6 +379,14 @@ def test_the_end_of_my_evenings_somewhere_ends_what_i_do_there(old: str, ends: b
         ("Red wrists again. It's the spirit gum, I think.",
          "You are allergic to spirit gum. Please use a silicone from now on."),
         ("We had fireworks at the quay.", "My recorder slid off the quay during the fireworks."),
+        # Of another's.
+        ("The meeting with Acme is on Sunday.", "The meeting with Bolt was moved to Tuesday."),
+        ("The report for Project Thistle is due on Friday.",
+         "The report for Project Bluebell is due on Monday instead."),
+        ("Idris Sato moved to Kaunas last spring.", "Lars Dubois moved to Ghent this spring."),
+        ("Felix Nilsen works at Harbour Works these days.", "Felix Castro works at Heron Labs these days."),
+        ("Priya leads the Atlas team since the summer.", "Omar leads the Orion team now."),
+        ("Felix Nilsen bought a kayak from Chloe.", "Felix Nilsen works at Harbour Works these days."),
     ],
 )  # fmt: skip
 def test_talk_that_changes_nothing_is_no_succession(old: str, new: str) -> None:
@@ -396,6 +404,8 @@ def test_talk_that_changes_nothing_is_no_succession(old: str, new: str) -> None:
         ("All my wool comes from Bo in Ulm, 38 euros a kilo.", "Told Bo off. From here on my wool is from Ada."),
         ("The premiere of Tosca is on 14 March.", "The premiere has slid, we open Tosca on 27 March."),
         ("I've put myself down for the course with Ms Holub.", "The course with Ms Holub cannot take place."),
+        ("The meeting with Acme is on Sunday.", "The meeting with Acme was moved to Tuesday."),
+        ("Idris Sato lives in Riga.", "Idris Sato moved to Kaunas last week."),
     ],
 )  # fmt: skip
 def test_the_same_words_still_say_a_change(old: str, new: str) -> None:
