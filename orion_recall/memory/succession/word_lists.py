@@ -122,7 +122,7 @@ IDIOMS = """
     | keep going | keeps going | kept going | keep on going | keep you going | instead of giving up
     | instead of quitting | instead of stopping | not giving up | can't stop | couldn't stop | don't stop
     | won't stop | to stop and | changed the game | changes the game | our extended | my extended
-    | extended family | extended fam | is off island | is off work | is off duty | is off school
+    | extended family | extended fam | is off work | is off duty | is off school
 """
 """Phrases that say no change, though a phrase in them does."""
 

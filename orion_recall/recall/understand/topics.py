@@ -28,11 +28,13 @@ _FRAMES = (
     rf"summari[sz]e (?:what {_WHO} know about|everything about)",
 )
 _FRAME = re.compile(
-    rf"^\W*(?:(?:so|and|ok|okay|please|hey|well|now),? )*(?:{'|'.join(_FRAMES)}) (?P<topic>.+?)\W*$", re.IGNORECASE
+    rf"^\W*(?:(?:so|and|ok|okay|please|hey|well|now),? )*(?:{'|'.join(_FRAMES)}) (?P<topic>.+)$", re.IGNORECASE
 )
+_EDGES = " \t\n.,;:!?\"'“”‘’()"
 
 
 def topic_of(text: str) -> str | None:
     """What the question asks for everything about, as it is written; None where it asks for something of it."""
     found = _FRAME.match(text)
-    return found["topic"] if found is not None and content_words(found["topic"]) else None
+    topic = "" if found is None else found["topic"].strip(_EDGES)
+    return topic if content_words(topic) else None

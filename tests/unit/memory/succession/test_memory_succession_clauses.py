@@ -36,6 +36,7 @@ def test_a_phrase_of_change_is_heard(text: str, kind: str) -> None:
     ("text", "kind"),
     [
         ("my back hurts from lying on sofas", "change"),
+        ("the vet is off work with a cold", "end"),
         ("Greta takes over from Farid on Monday", "change"),
         ("he handed in his notice", "handover"),
         ("she handed me the bread", "handover"),
