@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from orion_recall.text.normal import storable
 from orion_recall.text.zones import time_zone
+
+
+_CLOCK_TIME = timedelta(milliseconds=1)
 
 
 def _moment(value: object, *, naive_is_utc: bool) -> datetime:
@@ -41,6 +44,17 @@ def _moment(value: object, *, naive_is_utc: bool) -> datetime:
 def zoned_moment(value: object) -> datetime:
     """A time with a zone, as UTC. Epoch numbers from 1e11 on are read as milliseconds."""
     return _moment(value, naive_is_utc=False)
+
+
+def moment_of_memory(value: object) -> datetime:
+    """A time with a zone, as UTC, that keeps whether it has a time of day.
+
+    Midnight in UTC is stored for a date alone. So what a clock away from Greenwich showed at that moment (21:00-03:00)
+    is stored a millisecond later, and shown on the day of that clock.
+    """
+    moment = zoned_moment(value)
+    is_midnight = not (moment.hour or moment.minute or moment.second or moment.microsecond)
+    return moment + _CLOCK_TIME if is_midnight and moment_as_told(value).utcoffset() else moment
 
 
 def moment_as_told(value: object) -> datetime:
@@ -117,6 +131,7 @@ MomentAsTold = Annotated[datetime, BeforeValidator(moment_as_told, json_schema_i
 WholeMs = Annotated[int, Field(ge=0), BeforeValidator(_whole_ms)]
 ZoneName = Annotated[str, Field(min_length=1, max_length=64), BeforeValidator(_zone_name)]
 Moment = Annotated[datetime, BeforeValidator(zoned_moment, json_schema_input_type=_ZonedTime)]
+MemoryMoment = Annotated[datetime, BeforeValidator(moment_of_memory, json_schema_input_type=_ZonedTime)]
 EnvelopeMoment = Annotated[datetime, BeforeValidator(envelope_moment, json_schema_input_type=_EnvelopeTime)]
 Identifier = Annotated[
     str,

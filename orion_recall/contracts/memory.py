@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue
 
 from orion_recall.contracts.envelope import ErrorInfo
-from orion_recall.contracts.fields import Identifier, MemoryKind, Message, Moment, Strings, at_most
+from orion_recall.contracts.fields import Identifier, MemoryKind, MemoryMoment, Message, Strings, at_most
 
 STORE_KIND = "memory.store.v1"
 RECEIPT_KIND = "memory.receipt.v1"
@@ -39,9 +39,9 @@ class MemoryV1(Message):
     )
     speaker: Annotated[str, Field(max_length=256)] | None = None
     title: Annotated[str, Field(max_length=2048)] | None = None
-    occurred_at: Moment | None = None
-    occurred_until: Moment | None = None
-    mentioned_at: Moment | None = None
+    occurred_at: MemoryMoment | None = None
+    occurred_until: MemoryMoment | None = None
+    mentioned_at: MemoryMoment | None = None
     tags: Strings = ()
     entities: Strings = ()
     source: Annotated[str, Field(max_length=512)] | None = None

@@ -104,6 +104,25 @@ def test_a_time_may_be_iso_or_epoch_seconds_or_milliseconds(value: object):
     assert zoned_moment(value).tzinfo is UTC
 
 
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("2026-04-06T00:00:00Z", "2026-04-06T00:00:00+00:00"),
+        ("2026-04-06T00:00:00+00:00", "2026-04-06T00:00:00+00:00"),
+        (1775433600, "2026-04-06T00:00:00+00:00"),
+        ("2026-04-05T21:00-03:00", "2026-04-06T00:00:00.001000+00:00"),
+        ("2026-04-06T05:45:00+05:45", "2026-04-06T00:00:00.001000+00:00"),
+        ("2026-04-05T21:01-03:00", "2026-04-06T00:01:00+00:00"),
+        ("2026-04-06T00:00-03:00", "2026-04-06T03:00:00+00:00"),
+    ],
+)
+def test_what_a_clock_showed_at_midnight_in_utc_is_no_date_alone(given: object, stored: str):
+    memory = read_message(MemoryV1, {"id": "a", "text": "b", "occurred_at": given}, "memory")
+    assert memory.occurred_at is not None
+    assert memory.occurred_at.isoformat() == stored
+    assert read_message(MemoryV1, {"id": "a", "text": "b", "occurred_at": stored}, "memory") == memory
+
+
 def test_a_time_without_a_zone_is_utc_in_envelopes_and_refused_elsewhere():
     assert envelope_moment("2026-03-01T09:30:00") == NINE_THIRTY
     with pytest.raises(ValueError, match="no zone"):
