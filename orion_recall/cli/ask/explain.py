@@ -36,7 +36,7 @@ _REASONS: dict[str, str] = {
     "other_time": "not of the time asked about",
     "not_said_by": "not taken as said by the one who is named, or not then, or not about it",
     "other_people": "none of the people whom the question names is found in it",
-    "no_change": "of the time, but taken as telling no change",
+    "no_change": "of the time, but no word of a change was found in it",
     "instructs_reader": "it reads as an instruction to its reader",
     "over_fetch": "beyond the maximum of its layer",
     "no_answer": "withheld: not sure enough",
@@ -137,7 +137,7 @@ def _understood(out: Console, stats: BundleStats, trace: Json) -> None:
     zone = str(trace.get("zone") or "UTC")
     rows += [("time", visible(interval_words(one, zone))) for one in intervals]
     if has_searched and not intervals:
-        rows.append(("time", "none named"))
+        rows.append(("time", "no date or period is read in it"))
     asks_for = [*(["time"] if time.get("asks_when") else []), *(known.pop("asks_for", None) or ())]
     if asks_for:
         rows.append(("asks for", " and ".join(f"a {kind}" for kind in asks_for)))

@@ -28,6 +28,12 @@ _CAUSE = re.compile(
     r"\b(?:because of|due to|owing to|thanks to|on account of|wegen|à cause de|a causa de)\b.{0,60}?"
     r"(?=[,.;:!?]|\b(?:i|we|he|she|they|it)\b|$)"
 )
+# "Off island", "off work", "off sick": somebody is away, and nothing is called off.
+_AWAY = re.compile(
+    r"\b(?P<be>is|are|was|were|'s|'m|'re|be|been) off (?=[a-z])(?!(?:because|since|as|until|till|for|now|again|then|today|tomorrow"
+    r"|tonight|this|that|next|so|and|but|or|to|on|in|at|by|due|after|before|if|when|unless|altogether|completely|entirely"
+    r"|too|also|anyway|(?:i|we|he|she|they|it|you)(?:'\w+)?|my|our|his|her|their|your|the|an?|there)\b)"
+)
 _LEFT = re.compile(
     r"\b(?:switch(?:ed|es|ing)|mov(?:ed|es|ing)|chang(?:ed|es|ing)|migrat(?:ed|es|ing)|gone over|went over) from "
     r"(?P<left>.{1,60}?)(?= to\b|[.,;:!?]|$)"
@@ -99,6 +105,11 @@ def without_tags(text: str) -> str:
 def without_causes(folded: str) -> str:
     """The folded text without what is named as a cause alone."""
     return _CAUSE.sub(" ", folded)
+
+
+def without_absences(folded: str) -> str:
+    """The folded text, in which somebody who is off work, duty or island is away: that ends nothing."""
+    return _AWAY.sub(r"\g<be> away ", folded)
 
 
 def without_long_ago(sentences: Iterable[str]) -> list[str]:

@@ -18,6 +18,7 @@ from orion_recall.memory.succession.clauses import (
     phrases_in,
     sentences_of,
     shift_phrase,
+    without_absences,
     without_causes,
     without_long_ago,
     without_tags,
@@ -228,7 +229,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
     actors, kin, owned = actors_in(sentences, speaker, names)
     told = (one.casefold() for one in sentences if not is_question(one))
     as_said = without_long_ago("" if is_advice(one) else without_wishes(one) for one in told)
-    stated = [words(one) for one in as_said]
+    stated = [words(without_absences(one)) for one in as_said]
     each = [without_temporary_handovers(phrases_in(sentence), sentence) for sentence in stated]
     phrases: dict[Heard, str] = {}
     for found in each:

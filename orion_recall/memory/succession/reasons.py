@@ -29,6 +29,7 @@ _TYPES: Mapping[str, str] = {
     "number": "number",
 }
 _QUOTED = re.compile(r'"([^"]+)"')
+_SAME_HOUR = frozenset(("same time", "same hour"))
 _FAMILIES = "both are about: "
 _MOST = 4
 
@@ -78,6 +79,8 @@ def plain(reason: str) -> str:
     if not colon or not all(kind in _PLAIN or kind == "weak" for kind in kinds):
         return reason
     told = [text for kind, text in _PLAIN.items() if kind in kinds and kind != _VALUE]
+    if not _SAME_HOUR.isdisjoint(phrases_said(reason)):
+        told = ["another day" if text == _PLAIN["shift"] else text for text in told]
     # Reasons that were kept before have names of word families, too, which say little to people.
     parts = [part for part in seen.strip().split("; ") if part and not part.startswith(_FAMILIES)]
     if told:

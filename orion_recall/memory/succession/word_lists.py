@@ -115,14 +115,14 @@ IDIOMS = """
     changed them | changed me | gave up on | won't give up | never give up | stop there | now that | now
     let's | now we can | is used to | are used to | be used to | was used to | up to you | up to me | now
     and then | now and again | every now | right now | until now | till now | by now | just now | for now |
-    even now | gone quiet | gone silent | is off sick | is off that
+    even now | gone quiet | gone silent | is off that
     | is off this | is off next | gone to bed | gone to sleep | gone to school | gone to work | gone on
     | gone home | gone out | after all this | after all these | after all that | after all the | after all of
     | after all my | after all our | after all your
     | keep going | keeps going | kept going | keep on going | keep you going | instead of giving up
     | instead of quitting | instead of stopping | not giving up | can't stop | couldn't stop | don't stop
     | won't stop | to stop and | changed the game | changes the game | our extended | my extended
-    | extended family | extended fam | is off work | is off duty | is off school
+    | extended family | extended fam
 """
 """Phrases that say no change, though a phrase in them does."""
 

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from orion_recall.memory.succession.clauses import Heard, heard_in
+from orion_recall.memory.succession.clauses import Heard, heard_in, without_absences
 from orion_recall.memory.succession.posts import hands_a_post_over
 from orion_recall.memory.succession.terms import FIRST_OF_TWO, families_of, stem
 from orion_recall.memory.succession.values import TIMED, values_of
@@ -117,7 +117,7 @@ class Said:
 
     @cached_property
     def _heard(self) -> frozenset[Heard]:
-        return heard_in(words(without_wishes(self._folded)))
+        return heard_in(words(without_absences(without_wishes(self._folded))))
 
     def __len__(self) -> int:
         """How many words it has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from orion_recall.memory.succession.clauses import heard_in, sentences_of
+from orion_recall.memory.succession.clauses import heard_in, sentences_of, without_absences
 from orion_recall.memory.succession.wishes import without_wishes
 from orion_recall.memory.succession.word_lists import CueKind
 from orion_recall.recall.ranking.outdated import links_in_force
@@ -50,7 +50,7 @@ def tells_change(memory: MemoryView) -> bool:
     stated = [one for one in sentences_of(text) if not is_question(one)]
     if memory.told and memory.ts is not None and stated and told_start(text, memory.ts) is not None:
         return True
-    return any(not _TELLS.isdisjoint(heard_in(words(without_wishes(one.casefold())))) for one in stated)
+    return any(not _TELLS.isdisjoint(heard_in(words(without_absences(without_wishes(one.casefold()))))) for one in stated)
 
 
 def order_of_changes(

@@ -22,7 +22,7 @@ organisation organization park person place play podcast restaurant river school
 store street team town university village website writer
 """.split()
 # What has none, but a day or a figure: "which day", "which code".
-_TIMES: Final = "day weekday date month year time hour week weekend season".split()
+_TIMES: Final = "day weekday date month year time hour week weekend season morning afternoon evening night".split()
 _FIGURES: Final = "code number pin size amount price page channel floor port version".split()
 _ASKS_NAME: Final = re.compile(
     rf"""\b(?:who|whom|whose|where|names?|named|called|titled?)\b

@@ -64,6 +64,10 @@ _WHAT_ARE: Final = re.compile(
     rf"^(?:what|who|which) (?:are|were) (?:{_OWNERS})(?: [\w'’-]+)?? ([\w-]+)(?: (?!of\b).*| of .*)?$"
 )
 _HOW_MANY: Final = re.compile(r"\bhow many (?:[\w-]+ ){0,2}?([\w-]+)(?: |$)")
+# One amount is meant: "How many tablets does the dog get?"
+_AMOUNT: Final = re.compile(
+    r"\bhow many .* (?:do|does) .* (?:get|take|need|eat|drink|smoke|use|pay|earn|charge|weigh|last|hold|fit)\b"
+)
 _PLURAL: Final = re.compile(rf"(?:{_IRREGULAR}|\w{{2,}}[^s\W\d]s)")
 _WHOLE: Final = frozenset("time day night week way year month morning evening right things well over along".split())
 
@@ -76,7 +80,7 @@ def asks_for_list(words: Sequence[str]) -> bool:
     if _LISTS.match(said):
         return True
     if words[0] == "how" or " how many " in said:
-        return any(_is_plural(match[1]) for match in _HOW_MANY.finditer(said))
+        return _AMOUNT.search(said) is None and any(_is_plural(match[1]) for match in _HOW_MANY.finditer(said))
     if (match := _WHAT_ARE.match(said)) is not None:
         return _is_plural(match[1])
     if (match := _OF_A_KIND.search(said)) is not None and _is_plural(match[1]):

@@ -94,7 +94,7 @@ class _Reader:
         for place, word in enumerate(self.folded):
             if word in _AUXILIARIES and (asked is not None or place == 0):
                 found = self._verb_after(place + 1, BASE_FORMS if word in ("did", "does", "do") else SAID)
-                if found is not None and not (asked is not None and self._asks_superior(asked, found[1])):
+                if found is not None and not (asked is not None and self._asks_whom(asked, found[1])):
                     subject, end = found
                     before = [] if asked is None else self.folded[asked:place]
                     return self._made(subject, end, before)
@@ -110,10 +110,11 @@ class _Reader:
                 asked = place
         return None
 
-    def _asks_superior(self, asked: int, end: int) -> bool:
-        """Whether it is "Who does Ana report to?", which is nobody's words."""
-        is_to = self.folded[end - 1] in ("report", "answer") and self.folded[end : end + 1] == ["to"]
-        return is_to and self.folded[asked] in ("who", "whom")
+    def _asks_whom(self, asked: int, end: int) -> bool:
+        """Whether it is "Who does Ana report to?" or "Who do I write to?", which is nobody's words."""
+        if self.folded[asked] not in ("who", "whom") or self.folded[end : end + 1] != ["to"]:
+            return False
+        return self.folded[end - 1] in ("report", "answer") or not {"do", "does"}.isdisjoint(self.folded[asked:end])
 
     def _ends_or_goes_on(self, subject: _Subject) -> bool:
         """Whether nothing, a time or a topic follows: "everything from Ana here?" need not be words of hers."""

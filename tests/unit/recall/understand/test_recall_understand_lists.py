@@ -53,6 +53,8 @@ def test_a_question_for_all_of_a_kind_asks_for_a_list(question: str):
         "When is the concert?",
         "How do I reset the router?",
         "How many days are left?",
+        "How many tablets does the dog get?",
+        "How many eggs do I need for the cake?",
         "How long is the bridge?",
         "What are the steps to publish?",
         "What are the ingredients of the soup?",
