@@ -11,7 +11,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from orion_recall.text.normal import storable
 from orion_recall.text.zones import time_zone
 
-
 _CLOCK_TIME = timedelta(milliseconds=1)
 
 
@@ -49,8 +48,8 @@ def zoned_moment(value: object) -> datetime:
 def moment_of_memory(value: object) -> datetime:
     """A time with a zone, as UTC, that keeps whether it has a time of day.
 
-    Midnight in UTC is stored for a date alone. So what a clock away from Greenwich showed at that moment (21:00-03:00)
-    is stored a millisecond later, and shown on the day of that clock.
+    Midnight in UTC is stored for a date alone. So what a clock away from Greenwich showed at that moment
+    (21:00-03:00) is stored a millisecond later, and shown on the day of that clock.
     """
     moment = zoned_moment(value)
     is_midnight = not (moment.hour or moment.minute or moment.second or moment.microsecond)

@@ -60,8 +60,9 @@ _PHRASES: Final[Mapping[SmallTalk, str]] = {
         you are (so/very/the) great/amazing/awesome/best/wonderful/helpful""",
     "small talk": """
         how are you (doing) (today/now/tonight) | how are things | how is it going | how do you do
-        (is) everything/all all right/alright/okay/ok/good/well/fine (with you/there/today)
-        all good/well | what is up | sup | are you there | anybody/anyone there | can you hear me | do you hear me
+        (is) everything/all alright/okay/ok/good/well/fine (with you/there/today)
+        (is) everything all right (with you/there/today)
+        what is up | sup | are you there | anybody/anyone there | can you hear me | do you hear me
         i am fine/good/great/well | and you | how about you | just testing/chatting | test | testing
         this is a test | i love you | i am bored""",
 }

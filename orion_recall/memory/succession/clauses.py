@@ -30,9 +30,10 @@ _CAUSE = re.compile(
 )
 # "Off island", "off work", "off sick": somebody is away, and nothing is called off.
 _AWAY = re.compile(
-    r"\b(?P<be>is|are|was|were|'s|'m|'re|be|been) off (?=[a-z])(?!(?:because|since|as|until|till|for|now|again|then|today|tomorrow"
-    r"|tonight|this|that|next|so|and|but|or|to|on|in|at|by|due|after|before|if|when|unless|altogether|completely|entirely"
-    r"|too|also|anyway|(?:i|we|he|she|they|it|you)(?:'\w+)?|my|our|his|her|their|your|the|an?|there)\b)"
+    r"\b(?P<be>is|are|was|were|'s|'m|'re|be|been) off (?=[a-z])(?!(?:because|since|as|until|till|for|now|again|then"
+    r"|today|tomorrow|tonight|this|that|next|so|and|but|or|to|on|in|at|by|due|after|before|if|when|unless|altogether"
+    r"|completely|entirely|too|also|anyway|(?:i|we|he|she|they|it|you)(?:'\w+)?|my|our|his|her|their|your|the|an?"
+    r"|there)\b)"
 )
 _LEFT = re.compile(
     r"\b(?:switch(?:ed|es|ing)|mov(?:ed|es|ing)|chang(?:ed|es|ing)|migrat(?:ed|es|ing)|gone over|went over) from "
@@ -55,6 +56,8 @@ _HAPPENED: frozenset[Heard] = frozenset(("end", "shift", "amount"))
 _BEGINNINGS = (*WEEKDAYS, *MONTHS, "today", "tomorrow")
 # "From April the rent is 700", and not "from April to June" or "the invoice from April".
 _SUBJECTS = "the my our your his her their i we you he she it they it's i'm we're you're he's she's there's".split()
+_CANCELS = frozenset("cancelled canceled called cancel".split())
+_OF_PLACES = frozenset(("shut", "closed", "closes", "has shut", "shut down", "gone"))
 _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
 _NO_NEW = frozenset("no any without".split())
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until before".split())
@@ -151,7 +154,9 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
             continue
         following = said[place + 1] if place + 1 < len(said) else ""
         for kind, rest in _PHRASES[word]:
-            if kind in found or (rest and rest[0] != following and rest[0] not in "_#"):
+            if (kind in found and not _is_clearer(found[kind], word)) or (
+                rest and rest[0] != following and rest[0] not in "_#"
+            ):
                 continue
             end = place + 1 + len(rest)
             if not _goes_on(said, place + 1, rest) or (kind == "shift" and shifts_nothing(said, place, end)):
@@ -170,6 +175,21 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
             if " ".join((word, *rest)) not in _NEGATED or _is_over(said, place, end):
                 found[kind] = " ".join(said[place:end])
     return found
+
+
+def first_phrases(sentences: Iterable[Mapping[Heard, str]]) -> dict[Heard, str]:
+    """Of each kind the first phrase that the sentences have, or the one that says better what is over."""
+    found: dict[Heard, str] = {}
+    for phrases in sentences:
+        for kind, phrase in phrases.items():
+            if kind not in found or _is_clearer(found[kind], phrase.split()[0]):
+                found[kind] = phrase
+    return found
+
+
+def _is_clearer(found: str, word: str) -> bool:
+    """Whether a phrase that begins so says better what is over: a road is shut, and so the trip is cancelled."""
+    return word in _CANCELS and found in _OF_PLACES
 
 
 def shift_phrase(stated: Iterable[str]) -> str | None:

@@ -195,7 +195,8 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
         return False  # the wedding of others
     if seen.restates and (things or nearest or not seen.functional <= NEED_A_SUBJECT):
         return True
-    if "shift" in telling and seen.timed_clash and nearest and (things or seen.functional):
+    again = about and new.comes_again and old.comes_again  # the choir's Wednesdays
+    if "shift" in telling and seen.timed_clash and nearest and (things or seen.functional or again):
         return True
     if _renews(new, old, seen, near):
         return True

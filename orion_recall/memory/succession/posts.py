@@ -17,7 +17,9 @@ SEATS = frozenset("desk chair job role place post position office seat".split())
 _GETS = frozenset("gets get got has takes took given inherits inherited fills filled".split())
 _BEGINS = frozenset("starts begins started sits sit sitting".split())
 _SITS = frozenset("sits sit sitting".split())
-_BEFORE_NAME = (("takes", "over", "from"), ("took", "over", "from"), ("taking", "over", "from"))
+_TAKEN = frozenset("takes took taking taken".split())
+_NEAR_OVER = 6
+"""Words before a name in which "over" stands: "took over the collections from Orla"."""
 _HEADS = frozenset(
     "run runs ran lead leads led head heads headed manage manages managed direct directs owns".split()
 )
@@ -74,7 +76,10 @@ def hands_a_post_over(said: Sequence[str]) -> bool:
 
 def _taken_from(said: Sequence[str]) -> Iterator[str]:
     for place in range(3, len(said)):
-        if tuple(said[place - 3 : place]) in _BEFORE_NAME:
+        if said[place - 1] == "from" and any(
+            said[over] == "over" and said[over - 1] in _TAKEN
+            for over in range(max(1, place - _NEAR_OVER), place - 1)
+        ):
             yield without_possessive(said[place])
 
 

@@ -14,6 +14,7 @@ from orion_recall.memory.succession.actors import actors_in, called_in, holders_
 from orion_recall.memory.succession.clauses import (
     Heard,
     changed_in,
+    first_phrases,
     left_in,
     phrases_in,
     sentences_of,
@@ -59,6 +60,7 @@ _INSTEAD = re.compile(r"\b(?:instead of|rather than|up from|down from) (?:[€$�
 _TITLES = frozenset("dr mr mrs ms miss madame monsieur prof professor sir frau herr señor señora".split())
 _QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]{40,}"|“[^”\n]{40,}”|«[^»\n]{40,}»|\[[^\]\n]{20,}\]', re.DOTALL)
 _FEW_WORDS = 60
+_ARRIVES = frozenset("came comes arrived arrives starts started works runs went goes got gets".split())
 _MOST_RENEWED = 3
 _KNOWN = frozenset("the that this your his her their its".split())
 _SECOND_PERSON = frozenset("you your yours you're you'll".split())
@@ -231,9 +233,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
     as_said = without_long_ago("" if is_advice(one) else without_wishes(one) for one in told)
     stated = [words(without_absences(one)) for one in as_said]
     each = [without_temporary_handovers(phrases_in(sentence), sentence) for sentence in stated]
-    phrases: dict[Heard, str] = {}
-    for found in each:
-        phrases = {**found, **phrases}
+    phrases = first_phrases(each)
     if "shift" in phrases and (of_new_time := shift_phrase(as_said)) is not None:
         phrases["shift"] = of_new_time
     if "shift" in phrases and not _TIMED.isdisjoint(values) and "moved" in said and _HOMES.isdisjoint(said):
@@ -286,6 +286,9 @@ def _renewed(said: Sequence[str]) -> frozenset[str]:
     found: set[str] = set()
     for before, (place, word) in zip(("", *said), enumerate(said), strict=False):
         if word in NEW and before not in _KNOWN:
-            named = takewhile(lambda one: one not in STOP_WORDS, said[place + 1 : place + 1 + _MOST_RENEWED])
+            named = takewhile(
+                lambda one: one not in STOP_WORDS and one not in _ARRIVES,
+                said[place + 1 : place + 1 + _MOST_RENEWED],
+            )
             found.update(map(stem, named))
     return frozenset(found)

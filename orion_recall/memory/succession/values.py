@@ -74,6 +74,8 @@ _MOST_CORRECTED = 4
 _NO_NAMES: frozenset[str] = frozenset()
 _NUMBER = re.compile(r"\b\d[\d.,]*\b")
 _DIGIT = re.compile(r"\d")
+# A dose is told in words as often as in figures.
+_DOSE = re.compile(rf"\b(?P<number>{'|'.join(_NUMBER_WORDS)}) (?:tablet|pill|capsule|drop|puff|spoonful|dose)s?\b")
 
 
 def values_of(folded: str, said: Sequence[str], names: frozenset[str]) -> dict[str, frozenset[str]]:
@@ -81,6 +83,8 @@ def values_of(folded: str, said: Sequence[str], names: frozenset[str]) -> dict[s
     found = (
         _numbers_of(folded) if _DIGIT.search(folded) else {"clock": _clock_of(folded), "date": _dates_of(folded)}
     )
+    if doses := {_NUMBER_WORDS[one["number"]] for one in _DOSE.finditer(folded)}:
+        found["number"] = found.get("number", set()) | doses
     found["month"] = _months_of(folded)
     found["weekday"] = {WEEKDAYS[word] for word in said if word in WEEKDAYS}
     found["name"] = set(names.intersection(map(without_possessive, said))) if names else set()

@@ -50,7 +50,9 @@ def tells_change(memory: MemoryView) -> bool:
     stated = [one for one in sentences_of(text) if not is_question(one)]
     if memory.told and memory.ts is not None and stated and told_start(text, memory.ts) is not None:
         return True
-    return any(not _TELLS.isdisjoint(heard_in(words(without_absences(without_wishes(one.casefold()))))) for one in stated)
+    return any(
+        not _TELLS.isdisjoint(heard_in(words(without_absences(without_wishes(one.casefold()))))) for one in stated
+    )
 
 
 def order_of_changes(

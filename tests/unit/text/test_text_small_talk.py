@@ -15,6 +15,8 @@ Hi Tamsin
 Hello again, Oskar.
 Morning all!
 Howdy, how are you today?
+Morning! Everything all right?
+Hi, is everything ok?
 What's up?
 Happy New Year!
 Guten Morgen!

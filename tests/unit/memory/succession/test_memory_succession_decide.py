@@ -406,7 +406,25 @@ def test_talk_that_changes_nothing_is_no_succession(old: str, new: str) -> None:
         ("I've put myself down for the course with Ms Holub.", "The course with Ms Holub cannot take place."),
         ("The meeting with Acme is on Sunday.", "The meeting with Acme was moved to Tuesday."),
         ("Idris Sato lives in Riga.", "Idris Sato moved to Kaunas last week."),
+        ("Lumi's bloods are low, go up to two tablets.", "All normal, drop Lumi back to one tablet."),
+        ("Orla Finn is the curator of the harbour museum and signs for the seal.",
+         "I've taken over the collections from Orla as of this week. Can the seal wait until May?"),
     ],
 )  # fmt: skip
 def test_the_same_words_still_say_a_change(old: str, new: str) -> None:
     assert confidence(old, new) >= SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Choir practice at St. Anne's is on Wednesdays at half past five, I play for them.",
+         "Sister Ada says the choir moves to Fridays at six from next week."),
+        ("The chest freezer died in the night. Using Bo's for the time being.",
+         "New chest freezer came off the boat, 640 euros. Bo got his back."),
+    ],
+)  # fmt: skip
+def test_the_nearest_memory_of_the_same_is_succeeded(old: str, new: str) -> None:
+    judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.6, rank=1, word_rank=1))
+    assert judged is not None
+    assert judged.confidence >= SUCCEEDS

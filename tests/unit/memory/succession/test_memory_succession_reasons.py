@@ -34,6 +34,18 @@ def test_values_are_named_by_their_kind() -> None:
     assert told.endswith("another amount of money; read as: something is different from now on, it is so now")
 
 
+def test_another_day_at_the_same_time_is_not_called_another_time() -> None:
+    kept = 'shift: it says "same time"; both say "class"; another weekday'
+    assert plain(kept) == 'it says "same time"; both say "class"; another weekday; read as: another day'
+
+
+def test_what_is_cancelled_is_told_before_what_is_shut() -> None:
+    new = reading("A landslide, so the road is shut. I cancelled the trip to Tunis with Bo.", at=DAY)
+    judged = judge(new, reading("I booked the trip to Tunis with Bo."))
+    assert judged is not None
+    assert plain(judged.reason).startswith('it says "cancelled"')
+
+
 def test_names_of_word_families_are_not_told() -> None:
     kept = 'present: it says "now"; both are about: editor, secret, training; another number'
     assert plain(kept) == 'it says "now"; another number; read as: it is so now'

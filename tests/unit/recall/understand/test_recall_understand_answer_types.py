@@ -22,6 +22,7 @@ def asked(text: str) -> AnswerType:
         ("Which harbour is the oldest?", True, False),
         ("On which days does Bo come?", False, False),
         ("Which code opens the door?", False, True),
+        ("Which evening is the drawing class?", False, False),
         ("What is the name of Bo's dog?", True, False),
         ("What book did Ana finish?", True, False),
         ("What kind of dog breeds does Bo like?", True, False),

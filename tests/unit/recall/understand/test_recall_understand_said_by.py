@@ -127,7 +127,9 @@ def test_hostile_texts_take_no_time():
     assert clock.process_time() - began < 10
 
 
-@pytest.mark.parametrize("text", ["Who do I report to?", "Whom does Hana answer to now?", "Who do I write to at the museum?"])
+@pytest.mark.parametrize(
+    "text", ["Who do I report to?", "Whom does Hana answer to now?", "Who do I write to at the museum?"]
+)
 def test_who_somebody_reports_to_is_nobodys_words(text: str):
     assert read(text) is None
 
