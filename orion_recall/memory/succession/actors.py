@@ -10,7 +10,7 @@ from orion_recall.memory.extraction.role_lists import PERSONS, PETS
 from orion_recall.memory.succession.clauses import phrases_in
 from orion_recall.memory.succession.posts import holders_before
 from orion_recall.memory.succession.wishes import without_wishes
-from orion_recall.memory.succession.word_lists import GIVING, GREETINGS, LEAVE_WORDS
+from orion_recall.memory.succession.word_lists import GIVING, GREETINGS, LAST_DAYS, LEAVE_WORDS
 from orion_recall.text.normal import without_possessive, words
 
 _CALLED = re.compile(
@@ -48,6 +48,8 @@ def leaving_in(sentences: Sequence[str], speaker: str, names: frozenset[str]) ->
                 if word.endswith("'s") and following not in LEAVE_WORDS
             }
             found |= actors_in([sentence], speaker, names)[0] - owners
+            if phrases.get("leaves") in LAST_DAYS and (said[0] == "last" or "my" in said):
+                found.update(speaker.split()[:1])
     return frozenset(found)
 
 

@@ -58,6 +58,7 @@ _BEGINNINGS = (*WEEKDAYS, *MONTHS, "today", "tomorrow")
 _SUBJECTS = "the my our your his her their i we you he she it they it's i'm we're you're he's she's there's".split()
 _CANCELS = frozenset("cancelled canceled called cancel".split())
 _OF_PLACES = frozenset(("shut", "closed", "closes", "has shut", "shut down", "gone"))
+_OF_THINGS = "the my our your his her their it it's".split()
 _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
 _NO_NEW = frozenset("no any without".split())
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until before".split())
@@ -77,8 +78,15 @@ def _read_phrases() -> Phrases:
     found: dict[str, list[tuple[Heard, tuple[str, ...]]]] = {}
     from_then_on = "|".join(f"from {one} on|from {one} onwards" for one in _BEGINNINGS)
     from_month = "|".join(f"from {month} {subject}" for month in MONTHS for subject in _SUBJECTS)
-    changes = f"{from_then_on}|{from_month}"
-    others: list[tuple[Heard, str]] = [("change", changes), ("adds", ADDITIONS), ("leaves", LEAVES)]
+    from_date = "|".join(f"from # {month} {subject}" for month in MONTHS for subject in _OF_THINGS)
+    changes = f"{from_then_on}|{from_month}|{from_date}"
+    since = "|".join(f"from {month}" for month in MONTHS)  # at the end of a sentence: "14 an hour from June"
+    others: list[tuple[Heard, str]] = [
+        ("change", changes),
+        ("present", since),
+        ("adds", ADDITIONS),
+        ("leaves", LEAVES),
+    ]
     for kind, text in (*CUES.items(), *others):
         for phrase in text.split("|"):
             first, *rest = phrase.replace("-", " ").split()
@@ -163,6 +171,8 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
                 continue
             if word == "new" and place and said[place - 1] in _NO_NEW:
                 continue  # "no new date yet"
+            if word == "from" and kind == "present" and end < len(said):
+                continue  # "from April to June"
             if kind == "change" and moves_a_time(said, place, end):
                 continue  # a change of its time, and of nothing else
             if kind in _HAPPENED and not _NOT_YET.isdisjoint(said[max(0, place - 3) : place]):

@@ -20,11 +20,11 @@ from orion_recall.memory.succession.evidence import (
     Nearness,
     confirms,
     evidence_of,
-    is_same,
     leaves_another,
     tells_same_post,
 )
 from orion_recall.memory.succession.occurrences import KINDS_OF_NAMES
+from orion_recall.memory.succession.posts import is_same
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.reasons import seen_in
 from orion_recall.memory.succession.terms import stem

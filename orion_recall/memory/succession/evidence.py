@@ -10,7 +10,7 @@ from orion_recall.memory.extraction.role_lists import PERSONS
 from orion_recall.memory.succession.endings import SPEAKER
 from orion_recall.memory.succession.occurrences import is_other_habit
 from orion_recall.memory.succession.plans import came_true, is_of_another_amount
-from orion_recall.memory.succession.posts import Thing
+from orion_recall.memory.succession.posts import is_same
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.statements import Statement, is_restated
 from orion_recall.memory.succession.terms import families_of, stem
@@ -25,6 +25,7 @@ TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", 
 FAMILY_STEMS = {name: frozenset(stem(word) for word in listed.split()) for name, listed in FAMILIES.items()}
 _KIN = frozenset(map(stem, PERSONS))
 _ROLE_STEMS = frozenset(map(stem, ROLES))
+_WITHOUT = frozenset(map(stem, "non without quit stopped".split()))
 _OWN_ENDS = frozenset(("gave up", "given up", "giving up"))
 _IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
 _CHANGES: frozenset[CueKind] = TELLING - {"handover"}
@@ -116,16 +117,18 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         if term in old.weights
     }
     strong = tuple(term for term, weight in shared.items() if weight >= _STRONG)
-    families = new.families & old.families
-    if "handover" in new.cues:
-        families -= {"workspace"}  # "her desk" is her work
+    if len(strong) > 1 and (new.names ^ old.names).issuperset(strong):
+        strong = ()  # Sea Lion Island, and who snores like a sea lion
+    # "Her desk" is her work.
+    families = (new.families & old.families) - ({"workspace"} if "handover" in new.cues else _NOTHING)
     clash = [kind for kind in new.values if _tells_another(new, old, kind)]
     if "name" in clash and all(stem(name) in old.weights for name in new.values["name"]):
         clash.remove("name")  # a word that only one of them writes as a name
     if "name" in clash and not any("name" in FAMILY_VALUES.get(family, ()) for family in families & ONE_VALUED):
         clash.remove("name")  # two texts mostly name different people
     tells_amount = "amount" in new.cues or "price" in new.families
-    if "money" in old.values and not clash and "number" in new.values and tells_amount:
+    is_amount = ("number" in new.values and tells_amount) or (new.may_tell_price and "clock" not in old.values)
+    if "money" in old.values and not clash and is_amount:
         clash.append("money")
     corrected = _corrected(new, old, one, strong) if new.corrected else []
     clash += [kind for kind in corrected if kind not in clash]
@@ -138,8 +141,11 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         cues.discard("change")
     if "end" in cues and _ends_another(new, old, one):
         cues.discard("end")
-    leaving = new.leaving & old.named
-    concerned = bool(leaving and ("handover" in cues or leaving - {one.first_name}))
+    # Who comes every Monday is meant by his own "I", too; what somebody leaves himself is his role, not all of his.
+    leaving = new.leaving & (old.named | (old.actors if old.comes_again else _NOTHING))
+    concerned = bool(
+        leaving and ("handover" in cues or leaving - {one.first_name} or (old.role and leaving & old.named))
+    )
     if "handover" in cues and not concerned and _hands_over_another(new, old):
         cues.discard("handover")
         if new.phrases.get("change", "").startswith("from then on"):
@@ -252,12 +258,6 @@ def _is_elsewhere(new: Span, old: Span) -> bool:
     return any(is_elsewhere(one, other) for one in new.placed for other in old.placed)
 
 
-def is_same(one: Thing, other: Thing) -> bool:
-    """Whether two names of things may be of one: "the club" and "the book club", not "the book"."""
-    least = min(len(one), len(other))
-    return one[-least:] == other[-least:]
-
-
 def _tells_another(new: Span, old: Span, kind: str) -> bool:
     """Whether both tell values of the type, and the newer one another.
 
@@ -291,6 +291,8 @@ def _ends_another(new: Span, old: Span, one: Reading) -> bool:
     """
     if new.phrases.get("end", "").startswith("that's the end of"):
         return not (old.comes_again and one.first_name in old.actors)
+    if new.phrases.get("end", "").endswith(" without") and not _WITHOUT.isdisjoint(old.weights):
+        return True  # it was over then already
     if new.phrases.get("end") in _OWN_ENDS and "i" in new.written and not _is_habit_of(one.first_name, old):
         return True
     if new.aims.ended:

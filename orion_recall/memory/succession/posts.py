@@ -116,6 +116,12 @@ def headed_in(said: Sequence[str]) -> frozenset[Thing]:
     return frozenset(found - {()})
 
 
+def is_same(one: Thing, other: Thing) -> bool:
+    """Whether two names of things may be of one: "the club" and "the book club", not "the book"."""
+    least = min(len(one), len(other))
+    return one[-least:] == other[-least:]
+
+
 class Handed(NamedTuple):
     """What somebody hands on to another for good, and who had it, as a folded name."""
 

@@ -39,7 +39,7 @@ from orion_recall.memory.succession.posts import (
 from orion_recall.memory.succession.statements import Statement, statements_in
 from orion_recall.memory.succession.terms import families_of, stem, written_in
 from orion_recall.memory.succession.thing_places import Placed, placed_in
-from orion_recall.memory.succession.values import TIMED, corrected_in, families_by_form, values_of
+from orion_recall.memory.succession.values import TIMED, corrected_in, families_by_form, may_tell_price, values_of
 from orion_recall.memory.succession.wishes import is_advice, is_wish, without_wishes
 from orion_recall.memory.succession.word_families import FAMILIES, ONE_VALUED
 from orion_recall.memory.succession.word_lists import (
@@ -61,6 +61,7 @@ _TITLES = frozenset("dr mr mrs ms miss madame monsieur prof professor sir frau h
 _QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]{40,}"|“[^”\n]{40,}”|«[^»\n]{40,}»|\[[^\]\n]{20,}\]', re.DOTALL)
 _FEW_WORDS = 60
 _ARRIVES = frozenset("came comes arrived arrives starts started works runs went goes got gets".split())
+_NAMELESS: frozenset[str] = frozenset()
 _MOST_RENEWED = 3
 _KNOWN = frozenset("the that this your his her their its".split())
 _SECOND_PERSON = frozenset("you your yours you're you'll".split())
@@ -116,6 +117,7 @@ class Span:
     statements: tuple[Statement, ...]
     plan: Plan
     qualified: frozenset[str]
+    may_tell_price: bool
     comes_again: bool
     one_time: bool
     named_after: Mapping[str, frozenset[str]]
@@ -254,7 +256,8 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         kin=kin,
         owned=owned,
         names=frozenset(stem(name) for name in names),
-        named=names,
+        # Who presents himself is named as well, "Bo, accounts", and not who only signs at the end.
+        named=names | _NAMELESS.union(speaker.split()[:1]).intersection(said[:-1]),
         addresses=not _SECOND_PERSON.isdisjoint(said),
         once=not TRANSACTIONS.isdisjoint(said),
         role=not ROLES.isdisjoint(said),
@@ -274,6 +277,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         statements=statements_in(sentences, speaker),
         plan=plan_of(stated, each),
         qualified=qualified_in(said),
+        may_tell_price=may_tell_price(folded),
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),
         named_after=named_after(said, names) if names else {},

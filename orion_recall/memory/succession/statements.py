@@ -29,6 +29,12 @@ _BEGINS = re.compile(
     r"(?:got|start(?:s|ed)?) a (?:new )?job)(?= (?:at|for) )"
 )
 _LABEL = re.compile(r"^(?:\w+ ){0,2}\w+: ")
+# "Gwil's number for the list: 51904", "New number, the old phone is gone: 52286"
+_GIVEN = re.compile(
+    r"^(?:(?P<owner>my|our|[^\W\d_]+['’]s) )?(?P<new>new )?(?P<what>(?:\w+ ){0,2}"
+    r"(?:number|code|password|pin|address|e-?mail))\b[^:.!?]{0,40}: (?P<value>[^\s,;]*\d[^\s,;]*|\S+@\S+)",
+    re.IGNORECASE,
+)
 _IS = frozenset("is are".split())
 _REGULAR = "live work report run cost start open close meet take drive use ride earn weigh listen study"
 _VERBS = {
@@ -115,7 +121,8 @@ def statements_in(sentences: Iterable[str], speaker: str) -> tuple[Statement, ..
 
 def is_restated(new: Statement, old: Statement) -> bool:
     """Whether the newer one tells another value of the very same, which has one at a time."""
-    if (new.owner, new.subject, new.says) != (old.owner, old.subject, old.says):
+    whose = new.owner.split()[:1] == old.owner.split()[:1]
+    if not whose or (new.subject, new.says) != (old.subject, old.says):
         return False
     if not (new.is_now or (new.is_single and old.is_single)) or new.unit != old.unit:
         return False
@@ -123,6 +130,8 @@ def is_restated(new: Statement, old: Statement) -> bool:
 
 
 def _statement(sentence: str, speaker: str) -> Statement | None:
+    if (given := _GIVEN.match(sentence)) is not None:
+        return _of_label(given, speaker)
     clause = _CLAUSE.split(_BEGINS.sub(" work now", _LABEL.sub("", sentence)), maxsplit=1)[0]
     said = [word.rstrip(".,:'’") for word in _WORD.findall(clause)]
     folded = [word.casefold().replace("’", "'") for word in said]
@@ -135,6 +144,18 @@ def _statement(sentence: str, speaker: str) -> Statement | None:
     if not 0 < at <= _MOST_OF_SUBJECT:
         return None
     return _of_post(said, folded, at, speaker, is_now=is_now) or _of_thing(said, folded, at, speaker, is_now=is_now)
+
+
+def _of_label(given: re.Match[str], speaker: str) -> Statement:
+    """The statement of a number, a code or an address that is named and given after a colon."""
+    owner, is_new = (given["owner"] or "").casefold(), given["new"] is not None
+    if owner in ("my", "our") or (is_new and not owner):
+        owner = speaker
+    named, _ = _named(given["what"].casefold().split())
+    value = frozenset((given["value"].casefold().rstrip("."),))
+    return Statement(
+        without_possessive(owner), named, "is", "code", (), value, is_new, is_single=True, is_post=False
+    )
 
 
 def _of_thing(

@@ -38,9 +38,11 @@ _CLOCK = re.compile(
     + "|".join(_NUMBER_WORDS)
     + r"|noon)\b(?! (?:euro|pound|dollar))"
 )
-_MONEY = re.compile(
-    r"(?:[€$£]\s?(?P<first>\d[\d.,]*))|(?P<last>\d[\d.,]*)\s?(?:€|\$|£|euros?\b|eur\b|dollars?\b|usd\b|pounds?\b|francs?\b|quid\b)"
+_CURRENCIES = (
+    r"euros?|eur|dollars?|usd|pounds?|quid|francs?|chf|rupees?|lari|kron(?:er|or|ur|e|a)|crowns?|yen|pesos?|reais|zlot(?:y|ys)"
+    r"|rands?|shekels?|dirhams?|liras?|roubles?|rubles?|shillings?|won|yuan|baht|forints?|hryvnias?"
 )
+_MONEY = re.compile(rf"(?:[€$£¥₹]\s?(?P<first>\d[\d.,]*))|(?P<last>\d[\d.,]*)\s?(?:[€$£¥₹]|(?:{_CURRENCIES})\b)")
 # What somebody pays for where he lives is his rent, whatever it is called.
 _HOME_PRICE = re.compile(
     r"\b(?:pay|pays|paying|costs?|give) (?:\w+ ){0,2}?[€$£]?\s?\d[\d.,]*\s?(?:\S+ ){0,4}?for (?:the|our|my|this) "
@@ -74,6 +76,8 @@ _MOST_CORRECTED = 4
 _NO_NAMES: frozenset[str] = frozenset()
 _NUMBER = re.compile(r"\b\d[\d.,]*\b")
 _DIGIT = re.compile(r"\d")
+# "17.50" may be a time of day, and a price.
+_DECIMAL = re.compile(r"(?<![\d.,:])\d{1,4}\.\d\d(?![\d.,:]|\s?(?:am|pm|h\b|uhr|o'clock))")
 # A dose is told in words as often as in figures.
 _DOSE = re.compile(rf"\b(?P<number>{'|'.join(_NUMBER_WORDS)}) (?:tablet|pill|capsule|drop|puff|spoonful|dose)s?\b")
 
@@ -89,6 +93,11 @@ def values_of(folded: str, said: Sequence[str], names: frozenset[str]) -> dict[s
     found["weekday"] = {WEEKDAYS[word] for word in said if word in WEEKDAYS}
     found["name"] = set(names.intersection(map(without_possessive, said))) if names else set()
     return {kind: frozenset(values) for kind, values in found.items() if values}
+
+
+def may_tell_price(folded: str) -> bool:
+    """Whether a number with two decimals, which says no currency, may be a price."""
+    return _DECIMAL.search(folded) is not None
 
 
 def families_by_form(folded: str) -> set[str]:
@@ -125,11 +134,12 @@ def clock_value(hour: str, minute: str = "00") -> str:
 
 def _numbers_of(folded: str) -> dict[str, set[str]]:
     """The values that are told in figures."""
-    rest = _MONEY.sub(" ", _DATE.sub(" ", _CLOCK.sub(" ", _ADDRESS.sub(" ", folded))))
+    unpriced = _MONEY.sub(" ", folded)  # "£8.50" is no time of day
+    rest = _DATE.sub(" ", _CLOCK.sub(" ", _ADDRESS.sub(" ", unpriced)))
     return {
         "address": set(_ADDRESS.findall(folded)),
         "money": {(one["first"] or one["last"]).rstrip(".,") for one in _MONEY.finditer(folded)},
-        "clock": _clock_of(folded),
+        "clock": _clock_of(unpriced),
         "date": _dates_of(folded),
         "number": {one.rstrip(".,") for one in _NUMBER.findall(rest)},
     }

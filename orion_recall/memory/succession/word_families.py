@@ -22,7 +22,7 @@ FAMILIES: dict[str, str] = {
         vegetarian vegan pescatarian meat fish seafood shellfish eat eats eating diet dairy gluten lactose
         milk sugar allergic keto
     """,
-    "drink": "drink drinks drinking alcohol wine beer coffee tea caffeine decaf juice soda",
+    "drink": "drink drinks drinking alcohol wine beer coffee coffees tea caffeine decaf juice soda",
     "price": """
         price prices cost costs fee fees rate rent pay pays paid salary wage wages charge charges fare
         membership budget euro euros dollar dollars pound pounds € $ £ daily monthly quote estimate an_hour
@@ -74,7 +74,7 @@ FAMILIES: dict[str, str] = {
     "thesis": "thesis adviser advisor supervisor",
     "teacher": "teacher teaches teach tutor coach",
     "commission": "editor producer commission commissions produce produces producing features broadcast",
-    "smoke": "smoke smokes smoking cigarettes pack",
+    "smoke": "smoke smokes smoking cigarette cigarettes pack",
     "study": "study studies studying learn learning learns major",
     "database": "database db",
     "cleaning": "cleaner cleans cleaning",

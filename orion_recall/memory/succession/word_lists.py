@@ -49,7 +49,8 @@ CUES: dict[CueKind, str] = {
         yesterday | since the | since this | since today | maintenant | jetzt | seit | desde
     """,
     "amount": """
-        raised | raises | raise | gone up | gone down | put up to | puts up | puts _ _ up | went up | goes up
+        go up to | back up to | back down to | drop back to | drops back to
+        | raised | raises | raise | gone up | gone down | put up to | puts up | puts _ _ up | went up | goes up
         | cut to | was cut | been cut | lowered | reduced | increased | dropped to | down to | is up to | now up
         to | augmenté | erhöht | gesenkt | subió | bajó
     """,
@@ -68,7 +69,8 @@ CUES: dict[CueKind, str] = {
         spostato
     """,
     "end": """
-        cancelled | canceled | cancel | called off | call it off | cannot take place | can't take place
+        cancelled | canceled | cancel | called off | call it off | called it off | calling it off
+        | cannot take place | can't take place
         | won't take place | will not take place | is not taking place | isn't taking place | so no | it's over
         | is off | are off | was off | fell through
         | falls through | fallen through | not happening | not going | no more | stopped | stop | quit |
@@ -77,14 +79,17 @@ CUES: dict[CueKind, str] = {
         retired | retires | bankrupt | bust | ended | is over | are over | split up | broke up | divorced |
         separated | withdrew | withdrawn | expired | cancelled my | resigned | resigns | handed in _ notice
         | handed _ notice in
-        | given notice | gave notice | fired | laid off | on leave | on sabbatical | parental leave | has
+        | given notice | gave notice | fired | laid off | on leave | on sabbatical | parental leave
+        | maternity leave | has
         left | have left | left for | had to leave | leaves | is leaving | are leaving | i'm leaving | moved
         away | moved out | moved on | unsubscribed | deleted | discontinued | passed away
         | can't come | can't make it | won't come | won't be coming | won't make it | won't
         happen | won't be there | pulled out | pulling out | backed out | can't make the | can't make half
         | let's leave it | give it a miss | written off | to the scrapyard | to the scrappy | to the scrap
         | for scrap | doctor's orders | that's the end of my | that's the end of our
-        | annulé | annulée | quitte | a quitté | terminé |
+        | last day | last shift | days without | weeks without | months without | finish there
+        | finish at the | finishing at the | finished at the | annulé
+        | annulée | quitte | a quitté | terminé |
         abgesagt | fällt aus | gekündigt | verlässt | verlassen | cancelado | cancelada | dejado | deja |
         annullato
     """,
@@ -122,7 +127,9 @@ IDIOMS = """
     | keep going | keeps going | kept going | keep on going | keep you going | instead of giving up
     | instead of quitting | instead of stopping | not giving up | can't stop | couldn't stop | don't stop
     | won't stop | to stop and | changed the game | changes the game | our extended | my extended
-    | extended family | extended fam
+    | extended family | extended fam | the last day | last day of | every last day | last day to
+    | the last shift
+    | finish at the end | finishing at the end | finished at the end
 """
 """Phrases that say no change, though a phrase in them does."""
 
@@ -144,15 +151,21 @@ TALK_WORDS = frozenset(
 """Words that everybody says of everything: two texts that share them are not about the same."""
 
 LEAVES = """
-    has left | have left | left | leaves | is leaving | i'm leaving | i am leaving | retired | retires | is retiring
+    has left | have left | left | leaves | is leaving | i'm leaving | i am leaving | retired | retires
+    | is retiring
     | i'm retiring | resigned | resigns
-    | gone | has gone | moved away | moved out | on leave | parental leave | on sabbatical | died
+    | gone | has gone | moved away | moved out | on leave | parental leave | maternity leave | on sabbatical
+    | died
     | passed away | fired | laid off | quit | quits | cancelled | canceled | called off | handed in _ notice
     | handed _ notice in
-    | is off | was off | bankrupt | has shut | shut | quitte | a quitté | verlässt | verlassen | gekündigt
+    | last day | last shift | is off | was off | bankrupt | has shut | shut | quitte | a quitté | verlässt
+    | verlassen | gekündigt
     | cancelado | deja
 """
 """Phrases by which the one who is named ends: whoever he was before, he is not any more."""
+
+LAST_DAYS = frozenset(("last day", "last shift"))
+"""Phrases of leaving that are said of whose day it is."""
 
 LEAVE_WORDS = frozenset(f"{LEAVES} leaving taking taken now finally also just".replace("|", " ").split())
 """Words after "Graham's" that tell of Graham, and not of what is his."""
@@ -179,7 +192,8 @@ ENDS_AFTER = frozenset(
     for phrase in """
         no more | so no | stopped | stop | quit | quits | gave up | given up | giving up | dropped | got rid of
         | sold
-        | cancelled | canceled | cancel | deleted | discontinued | cancelled my | unsubscribed | lost my | lost the
+        | cancelled | canceled | cancel | deleted | discontinued | cancelled my | unsubscribed | lost my
+        | lost the
     """.split("|")
 )
 """Phrases whose object stands after them: nothing else is over."""
@@ -187,7 +201,8 @@ ENDS_AFTER = frozenset(
 ABSENCES = frozenset(
     phrase.strip()
     for phrase in """
-        can't come | can't make it | won't come | won't be coming | won't make it | won't be there | can't make the
+        can't come | can't make it | won't come | won't be coming | won't make it | won't be there
+        | can't make the
         | can't make half
     """.split("|")
 )
@@ -196,7 +211,8 @@ ABSENCES = frozenset(
 DEPARTURES = frozenset(
     phrase.strip()
     for phrase in """
-        leaves | is leaving | are leaving | i'm leaving | has left | have left | left for | had to leave | resigned
+        leaves | is leaving | are leaving | i'm leaving | has left | have left | left for | had to leave
+        | resigned
         | resigns | retired | retires
     """.split("|")
 )
@@ -205,7 +221,8 @@ DEPARTURES = frozenset(
 REACHES = frozenset(
     phrase.strip()
     for phrase in """
-        moved to | moved into | moving to | moving into | moved over | switched to | switching to | switched over
+        moved to | moved into | moving to | moving into | moved over | switched to | switching to
+        | switched over
         | changed to | migrated to | gone over to | went over to | upgraded to | updated to | turned into
     """.split("|")
 )
