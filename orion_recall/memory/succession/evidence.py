@@ -17,7 +17,7 @@ from orion_recall.memory.succession.terms import families_of, stem
 from orion_recall.memory.succession.thing_places import is_elsewhere
 from orion_recall.memory.succession.values import TIMED
 from orion_recall.memory.succession.word_families import FAMILIES, FAMILY_VALUES, NEED_A_SUBJECT, ONE_VALUED
-from orion_recall.memory.succession.word_lists import NEW_OF_ONES_OWN, ROLES, CueKind
+from orion_recall.memory.succession.word_lists import LAST_DAYS, NEW_OF_ONES_OWN, ROLES, CueKind
 from orion_recall.text.normal import STOP_WORDS, without_possessive
 
 TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", "handover", "end"))
@@ -141,11 +141,10 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         cues.discard("change")
     if "end" in cues and _ends_another(new, old, one):
         cues.discard("end")
-    # Who comes every Monday is meant by his own "I", too; what somebody leaves himself is his role, not all of his.
+    # Who comes every Monday is meant by his own "I", too. Whose last day it is leaves his role, not all of his.
     leaving = new.leaving & (old.named | (old.actors if old.comes_again else _NOTHING))
-    concerned = bool(
-        leaving and ("handover" in cues or leaving - {one.first_name} or (old.role and leaving & old.named))
-    )
+    of_role = old.role and new.phrases.get("leaves") in LAST_DAYS and not leaving.isdisjoint(old.named)
+    concerned = bool(leaving and ("handover" in cues or leaving - {one.first_name} or of_role))
     if "handover" in cues and not concerned and _hands_over_another(new, old):
         cues.discard("handover")
         if new.phrases.get("change", "").startswith("from then on"):

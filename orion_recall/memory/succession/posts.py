@@ -71,7 +71,7 @@ def holders_before(said: Sequence[str], speaker: str, names: frozenset[str]) -> 
 
 def hands_a_post_over(said: Sequence[str]) -> bool:
     """Whether the folded words may say that somebody gets another's post; no names are known."""
-    return next(_seats(said), None) is not None
+    return next(_seats(said), None) is not None or next(_taken_from(said), None) is not None
 
 
 def _taken_from(said: Sequence[str]) -> Iterator[str]:

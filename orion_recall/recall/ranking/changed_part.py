@@ -166,7 +166,11 @@ class AskedChanges:
             return 1.0 if not self._elements.each and old.tells_one_thing else _UNKNOWN
         there = newer.found | self._elements.of_stems(teller)
         missing = [self._elements.each[place] for place in found - there]
-        share = 1.0 - _untouched(missing, old, new) / self._elements.weight(found) if missing else 1.0
+        share = (
+            1.0 - _untouched(missing, old, new, of_person=self.asks_person) / self._elements.weight(found)
+            if missing
+            else 1.0
+        )
         return max(0.0, min(1.0, (share - _LEAST) / (_ENOUGH - _LEAST)))
 
 
@@ -198,7 +202,7 @@ def shows_changed(older: MemoryView, newer: MemoryView, shown: str) -> bool:
     most words, or a word that the newer memory has as well, and no clause that stays.
     """
     old, new = reading_of(older), reading_of(newer)
-    changed, sure = _changed(old, new)
+    changed, sure = _changed(old, new, of_person=True)
     if sure < 1.0:
         return True
     there = Said(shown)
@@ -225,21 +229,28 @@ def _shows(shown: Said, clause: Said, new: Said, elsewhere: frozenset[str]) -> b
     return bool(found & new.stems - elsewhere)
 
 
-def _untouched(missing: Sequence[Element], old: MemoryReading, new: MemoryReading) -> float:
+def _untouched(missing: Sequence[Element], old: MemoryReading, new: MemoryReading, *, of_person: bool) -> float:
     """The weight of those elements, which the newer memory has not, that are in no clause that it changes.
 
     A clause that has nothing in common with it but general words may be one that it changes: that is half of one.
     """
-    changed, share = _changed(old, new)
+    changed, share = _changed(old, new, of_person=of_person)
     return sum([one.weight * (1.0 - share * any(one.is_in(part) for part in changed)) for one in missing])
 
 
-def _changed(old: MemoryReading, new: MemoryReading) -> tuple[Sequence[Said], float]:
-    """The clauses of the older memory that the newer one changes, and how sure that is."""
+def _changed(old: MemoryReading, new: MemoryReading, *, of_person: bool) -> tuple[Sequence[Said], float]:
+    """The clauses of the older memory that the newer one changes, and how sure that is.
+
+    `of_person`: those that tell of whoever leaves count, whatever he was before.
+    """
     if new.whole.hands_over:
         names = new.names - new.greeted
         changed = [one for one in old.clauses if one.stems & names]
         return ([old.whole] if not changed or not names.isdisjoint(old.speaker) else changed), 1.0
+    if of_person and new.whole.leaves:
+        gone = new.entities & old.entities - new.speaker
+        if changed := [one for one in old.clauses if one.stems & gone]:
+            return changed, 1.0
     return _nearest(old.clauses, new.whole, old.names)
 
 

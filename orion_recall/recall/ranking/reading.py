@@ -105,6 +105,11 @@ class Said:
         by_phrase = "handover" in self._heard and "change" not in self._heard
         return by_phrase or hands_a_post_over(self._words)
 
+    @property
+    def leaves(self) -> bool:
+        """Whether it says that somebody leaves."""
+        return "leaves" in self._heard
+
     @cached_property
     def is_wish(self) -> bool:
         """Whether it tells a wish, and no change beside it."""

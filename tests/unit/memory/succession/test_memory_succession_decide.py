@@ -434,7 +434,7 @@ def test_the_same_words_still_say_a_change(old: str, new: str) -> None:
          "Ewan here, I finish at the station in April and start at the wind farm."),
         ("Gwil's number for the list on the fridge: 51904.", "Gwil's new number, the old phone is gone: 52286"),
         ("Same as before, 1,800 rupees for each tuning.", "From 1 September it is 2,200 per tuning."),
-        ("Runa's new class teacher is Miss Odd.", "Miss Odd went on maternity leave. Runa's class has Mr. Per now."),
+        ("Runa's new class teacher is Miss Odd.", "Miss Odd went on maternity leave. The class has Mr. Per now."),
         ("Still five cigarettes a day, on the stairs.", "Ten days without a cigarette. I shout at people."),
         ("The chest freezer died in the night. Using Bo's for the time being.",
          "New chest freezer came off the boat, 640 euros. Bo got his back."),

@@ -30,6 +30,7 @@ DRUMS = said("Lena is done with Mr Novak, it is drums instead. Thursdays at 16:0
 KIT = said("I film everything on the old Arri camera and I cut in Vegas.")
 EDITOR = said("I have gone over to Resolve for the editing.")
 TEAM = said("I live near the mill. Oda Berg is the producer of our series.", "Oda Berg")
+LEAVING = said("Oda Berg went on maternity leave. It's Per Lund now.", "Oda Berg", "Per Lund")
 HANDOVER = said("Oda Berg has left, Per Lund takes over her desk.", "Oda Berg", "Per Lund")
 
 
@@ -40,6 +41,7 @@ HANDOVER = said("Oda Berg has left, Per Lund takes over her desk.", "Oda Berg", 
         ("Who teaches Lena the violin?", LESSONS, DRUMS),
         ("Which program do I edit in?", KIT, EDITOR),
         ("Who is the producer of our series?", TEAM, HANDOVER),
+        ("Who is the producer of our series?", TEAM, LEAVING),
         ("", LESSONS, DRUMS),
     ],
 )
@@ -54,6 +56,7 @@ def test_what_is_changed_is_asked_for(question: str, older: MemoryView, newer: M
         ("Which camera do I film on?", KIT, EDITOR),
         ("Where do I live?", TEAM, HANDOVER),
         ("What is our series about?", TEAM, HANDOVER),
+        ("Who lives near the mill?", TEAM, LEAVING),
     ],
 )
 def test_something_else_is_asked_for(question: str, older: MemoryView, newer: MemoryView) -> None:
