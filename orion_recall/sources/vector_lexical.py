@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.errors import SourceError
 from orion_recall.index.metadata import NO_TOKENS
-from orion_recall.interfaces import PassageIndex, TokenIndex, VectorIndex
+from orion_recall.interfaces import EmbeddingIndex, PassageIndex, TokenIndex, VectorIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import TokenVectors
@@ -35,11 +35,17 @@ class VectorSource:
 
     def __init__(self, index: VectorIndex, embedder: Embedder) -> None:
         self._index, self._embedder = index, embedder
+        self._embedding = index if isinstance(index, EmbeddingIndex) and index.questions is embedder else None
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Memories at or above the threshold, best first."""
-        vector = await vector_of(request.question, self._embedder)
-        found = await self._index.search_dense(vector, request.scope, request.limit, request.min_score)
+        found = None
+        if self._embedding is not None:
+            text = request.question.dense_text
+            found = await self._embedding.search_text(text, request.scope, request.limit, request.min_score)
+        if found is None:
+            vector = await vector_of(request.question, self._embedder)
+            found = await self._index.search_dense(vector, request.scope, request.limit, request.min_score)
         return whole(_hits(found), self._index)
 
 

@@ -42,7 +42,7 @@ from orion_recall.serving.index_process.messages import (
     Opening,
     Target,
 )
-from orion_recall.serving.index_process.questions import EmbeddedQuestion
+from orion_recall.serving.index_process.questions import DenseSearch, EmbeddedQuestion, SearchedQuestion
 from orion_recall.serving.interpreter import tune_for_serving
 from orion_recall.settings import Settings
 
@@ -65,6 +65,15 @@ class _ServedIndex(EdgeIndex):
         if isinstance(embedder, TokenVectors) and embedder.token_space:
             return EmbeddedQuestion(vector, await embedder.query_tokens(text))
         return EmbeddedQuestion(vector, None)
+
+    async def search_question(self, text: str, search: DenseSearch) -> SearchedQuestion:
+        """The vectors of a question, and what is nearest to it; None of what cannot be searched."""
+        embedded = await self.embed_question(text)
+        try:
+            found = await self.search_dense(embedded.vector.tolist(), *search)
+        except OrionError:  # whoever then searches by the vector hears why
+            found = None
+        return SearchedQuestion(embedded, found)
 
     def _new_readers(self) -> InThisThread:
         return InThisThread("the index")

@@ -30,13 +30,11 @@ from orion_recall.models.token_space import Tokens
 from orion_recall.serving.index_process.link import IndexLink
 from orion_recall.serving.index_process.messages import Opening, Target
 from orion_recall.serving.index_process.process import PROGRAM
-from orion_recall.serving.index_process.questions import QuestionEmbedder, WorkersEmbedder
+from orion_recall.serving.index_process.questions import DenseSearch, QuestionEmbedder, Scored, WorkersEmbedder
 from orion_recall.settings import Settings
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey
 from orion_recall.values import Change, Memory, MemoryView, Scope
-
-Scored = list[tuple[int, float]]
 
 
 class _CopyOfProcess:
@@ -74,7 +72,8 @@ class _CopyOfProcess:
         self._refuse_another()
 
     def _refuse_another(self) -> None:
-        refuse_another(f"the index in {self.folder}", self.database_identity, self._expected, advice=ADVICE)
+        if (found := self.database_identity) != self._expected:
+            refuse_another(f"the index in {self.folder}", found, self._expected, advice=ADVICE)
 
 
 class BuildOfProcess(_CopyOfProcess):
@@ -122,7 +121,7 @@ class IndexProcess(_CopyOfProcess):
         link = IndexLink(lambda: Opening(settings, sparse.weights, self._expected), self._forget, program=program)
         super().__init__(link, "live", settings.data_dir / "index")
         if isinstance(embedder, WorkersEmbedder):
-            self.questions = QuestionEmbedder(embedder, link.embed_question)
+            self.questions = QuestionEmbedder(embedder, link.embed_question, link.search_question)
 
     @property
     def pid(self) -> int | None:
@@ -163,6 +162,18 @@ class IndexProcess(_CopyOfProcess):
     ) -> list[tuple[int, float]]:
         """Nearest by cosine, best first; scores below `min_score` are left out."""
         return cast("Scored", await self._read("search_dense", vector, scope, limit, min_score))
+
+    async def search_text(
+        self, text: str, scope: Scope, limit: int, min_score: float
+    ) -> list[tuple[int, float]] | None:
+        """As `search_dense` by the vector of a question's text, in the call that embeds it.
+
+        None where nothing was searched: by another embedder, or of a text that was embedded before.
+        """
+        if not isinstance(self.questions, QuestionEmbedder):
+            return None
+        self._check()
+        return await self.questions.searched(text, DenseSearch(scope, limit, min_score))
 
     async def search_sparse(
         self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")

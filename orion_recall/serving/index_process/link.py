@@ -14,7 +14,7 @@ from orion_recall.foreground import FOREGROUND
 from orion_recall.serving.index_process.calls import CallQueue
 from orion_recall.serving.index_process.messages import Answers, Foreground, IndexState, Logged, Opening, Target
 from orion_recall.serving.index_process.process import PROGRAM, ChildProcess
-from orion_recall.serving.index_process.questions import EmbeddedQuestion
+from orion_recall.serving.index_process.questions import DenseSearch, EmbeddedQuestion, SearchedQuestion
 from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.sources")
@@ -123,6 +123,11 @@ class IndexLink:
         if not self._is_open:
             raise self._away()
         return cast("EmbeddedQuestion", await self._calls.call("live", "embed_question", text))
+
+    async def search_question(self, text: str, search: DenseSearch) -> SearchedQuestion:
+        """As `embed_question`, with what a search by its vector finds."""
+        self.check()
+        return cast("SearchedQuestion", await self._calls.call("live", "search_question", text, search))
 
     async def _start(self) -> None:
         self._process, self._told_active = await self._new_process(), False

@@ -17,8 +17,10 @@ from orion_recall.models.batching import Vector
 from orion_recall.models.embedder import Embedder, Vectors
 from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.tasks import note_waited
+from orion_recall.values import Scope
 
 _MOST_KEPT = 2048
+Scored = list[tuple[int, float]]
 
 
 class EmbeddedQuestion(NamedTuple):
@@ -26,6 +28,21 @@ class EmbeddedQuestion(NamedTuple):
 
     vector: Vector
     tokens: Tokens | None
+
+
+class DenseSearch(NamedTuple):
+    """A search for the memories that are nearest to a question: `search_dense` without the vector."""
+
+    scope: Scope
+    limit: int
+    min_score: float
+
+
+class SearchedQuestion(NamedTuple):
+    """A question's vectors, and what a search by them found; None where it could not be made."""
+
+    embedded: EmbeddedQuestion
+    found: Scored | None
 
 
 @runtime_checkable
@@ -36,11 +53,17 @@ class WorkersEmbedder(Embedder, TokenVectors, Protocol):
 class QuestionEmbedder:
     """Embeds questions by `embed`; documents are embedded by the worker's own embedder, which says what it is.
 
-    What was asked last is kept, until `forget`. SourceError while the index's process is away.
+    What was asked last is kept, until `forget`. SourceError while the index's process is away. `search` embeds a
+    question and searches for it in the same call.
     """
 
-    def __init__(self, own: WorkersEmbedder, embed: Callable[[str], Awaitable[EmbeddedQuestion]]) -> None:
-        self._own, self._embed = own, embed
+    def __init__(
+        self,
+        own: WorkersEmbedder,
+        embed: Callable[[str], Awaitable[EmbeddedQuestion]],
+        search: Callable[[str, DenseSearch], Awaitable[SearchedQuestion]],
+    ) -> None:
+        self._own, self._embed, self._search = own, embed, search
         self._kept: OrderedDict[str, asyncio.Future[EmbeddedQuestion]] = OrderedDict()
         self._answered = 0
         self.cache_hits = 0
@@ -82,6 +105,23 @@ class QuestionEmbedder:
         """A unit vector, float32, shape (dimension,), read-only since it is kept."""
         return (await self._embedded(text)).vector
 
+    async def searched(self, text: str, search: DenseSearch) -> Scored | None:
+        """What is found for a text that nobody has asked to embed before: embedded and searched in one call.
+
+        None for any other text, or where the search could not be made: it is to be searched for by its vector.
+        """
+        if text in self._kept:
+            return None
+        found: list[Scored | None] = []
+
+        async def embedded() -> EmbeddedQuestion:
+            answer = await self._search(text, search)
+            found.append(answer.found)
+            return answer.embedded
+
+        await self._embedded(text, embedded)
+        return found[0]
+
     async def query_tokens(self, text: str) -> Tokens:
         """As `TokenVectors` says. A text is embedded once for its vector and its tokens, in either order."""
         if (tokens := (await self._embedded(text)).tokens) is None:
@@ -100,10 +140,12 @@ class QuestionEmbedder:
         """Keeps nothing of what was asked before: the process is another one, or its model is."""
         self._kept.clear()
 
-    async def _embedded(self, text: str) -> EmbeddedQuestion:
+    async def _embedded(
+        self, text: str, embed: Callable[[], Awaitable[EmbeddedQuestion]] | None = None
+    ) -> EmbeddedQuestion:
         if (asked := self._kept.get(text)) is None:
             self.cache_misses += 1
-            asked = self._kept[text] = asyncio.ensure_future(self._embed(text))
+            asked = self._kept[text] = asyncio.ensure_future(embed() if embed else self._embed(text))
             asked.add_done_callback(partial(self._done, text))
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)

@@ -14,10 +14,17 @@ from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.serving.index_process.index import IndexProcess
-from orion_recall.serving.index_process.questions import EmbeddedQuestion, QuestionEmbedder
+from orion_recall.serving.index_process.questions import (
+    DenseSearch,
+    EmbeddedQuestion,
+    QuestionEmbedder,
+    Scored,
+    SearchedQuestion,
+)
 from orion_recall.settings import Settings
 from orion_recall.tasks import noticed
-from tests.samples.source_samples import HashingEmbedder, TokenEmbedder
+from orion_recall.values import Scope
+from tests.samples.source_samples import ALL, TENANT, HashingEmbedder, TokenEmbedder, changes
 
 PROGRAM = "tests.stand_ins.index_child"
 
@@ -27,12 +34,18 @@ class Process:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.searched: list[DenseSearch] = []
+        self.found: Scored | None = [(7, 0.5)]
         self.answers: dict[str, asyncio.Future[EmbeddedQuestion]] = {}
 
     async def embed(self, text: str) -> EmbeddedQuestion:
         self.asked.append(text)
         self.answers[text] = asyncio.get_running_loop().create_future()
         return await self.answers[text]
+
+    async def search(self, text: str, search: DenseSearch) -> SearchedQuestion:
+        self.searched.append(search)
+        return SearchedQuestion(await self.embed(text), self.found)
 
     def answer(self, text: str) -> None:
         vector = np.array([float(len(text))], dtype=np.float32)
@@ -46,7 +59,7 @@ def process() -> Process:
 
 @pytest.fixture
 def questions(process: Process) -> QuestionEmbedder:
-    return QuestionEmbedder(TokenEmbedder(), process.embed)
+    return QuestionEmbedder(TokenEmbedder(), process.embed, process.search)
 
 
 async def turns() -> None:
@@ -68,6 +81,32 @@ async def test_a_text_is_sent_once_for_its_vector_and_its_tokens(process: Proces
     process.answer("oak")
     await again
     assert process.asked == ["oak", "oak"]
+
+
+SEARCH = DenseSearch(Scope(tenant="here"), 10, 0.2)
+
+
+async def test_a_text_is_embedded_and_searched_in_one_call(process: Process, questions: QuestionEmbedder):
+    searching = asyncio.create_task(questions.searched("oak", SEARCH))
+    await turns()
+    beside = asyncio.create_task(questions.embed_query("oak"))
+    other = asyncio.create_task(questions.searched("oak", SEARCH._replace(limit=3)))
+    await turns()
+    process.answer("oak")
+    assert await searching == [(7, 0.5)]
+    assert float((await beside)[0]) == 3.0, "its vector is there for whoever needs it"
+    assert await other is None, "another search of a text that is asked for already is made by its vector"
+    assert await questions.searched("oak", SEARCH) is None, "what was found before may have changed"
+    assert (process.asked, process.searched) == (["oak"], [SEARCH])
+
+
+async def test_a_search_that_could_not_be_made_leaves_the_vector(process: Process, questions: QuestionEmbedder):
+    process.found = None
+    searching = asyncio.create_task(questions.searched("oak", SEARCH))
+    await turns()
+    process.answer("oak")
+    assert await searching is None
+    assert float((await questions.embed_query("oak"))[0]) == 3.0
 
 
 async def test_one_who_gives_up_takes_nothing_from_the_others(process: Process, questions: QuestionEmbedder):
@@ -146,7 +185,23 @@ async def test_the_process_embeds_as_the_worker_does(folder: Path, sparse: Spars
         await index.close()
 
 
+async def test_a_question_that_is_searched_as_it_is_embedded_finds_the_same(folder: Path, sparse: SparseEncoder):
+    index = IndexProcess(Settings.read(data_dir=folder), TokenEmbedder(), sparse, program=PROGRAM)
+    await index.open()
+    try:
+        await index.apply(changes(*ALL))
+        text, scope = "the oak by the mill", Scope(tenant=TENANT)
+        found = await index.search_text(text, scope, 5, -1.0)
+        vector = (await index.questions.embed_query(text)).tolist()
+        assert found == await index.search_dense(vector, scope, 5, -1.0)
+        assert found
+        assert await index.search_text(text, scope, 5, -1.0) is None
+    finally:
+        await index.close()
+
+
 async def test_a_server_embeds_questions_itself(folder: Path, sparse: SparseEncoder):
     own = HashingEmbedder()
     index = IndexProcess(Settings.read(data_dir=folder, token_vectors=False), own, sparse, program=PROGRAM)
     assert index.questions is own
+    assert await index.search_text("oak", Scope(tenant=TENANT), 5, -1.0) is None
