@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
 from orion_recall.recall.pass_result import Dropped
+from orion_recall.recall.ranking.outdated import cues_of
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.values import Interval, ToldTime
 
 # A memory tells of the time if it tells of little else: not if it says "this year".
 _TELLS: Final = 0.25
@@ -15,6 +18,12 @@ _TELLS: Final = 0.25
 # where more than the time was asked for, as long as the answer is not long.
 _FEWEST, _LONG = 6, 10
 _OTHERS, _OTHERS_OF_A_SUBJECT = 2, 4
+# What is told of more than two days ("in April") is no entry of one day.
+_LONGEST_ENTRY_S: Final = 2 * 86_400.0
+# In a longer time than this what comes every week is told last.
+_WEEK_S: Final = 7 * 86_400.0
+_SHORT_S: Final = 8 * 86_400.0
+_ENTRY, _WEEKLY, _PERIOD, _AGAIN = 0, 1, 2, 3
 
 
 def calendar_order(
@@ -22,20 +31,65 @@ def calendar_order(
 ) -> Sequence[ScoredCandidate]:
     """The ranked items, for a calendar's question those with the part `told` first, and few of the others.
 
-    Best first within both. What moves or cancels one of them is of the time, too, whatever time it tells. Where
-    nothing is told of the time, they stay as they are.
+    First what is told of a day, in the order of time, then what comes every week, then what is told of a longer
+    time; of one day what comes every week is among the first, of more than a week it is last. The others are best
+    first. What moves or cancels one of them is of the time, too, whatever time it tells. What came again and has
+    ended is not of it. Where nothing is told of the time, they stay as they are.
     """
     if not understood.of_calendar:
         return ranked
     telling = [item for item in ranked if item.parts.get("told", 0.0) >= _TELLS]
     if not telling:
         return ranked
-    keys = {item.candidate.key for item in telling}
-    keys |= {item.outdated.link.key for item in telling if item.outdated is not None}
-    inside = [item for item in ranked if item.candidate.key in keys]
-    others = [item for item in ranked if item.candidate.key not in keys]
+    now, intervals = understood.question.now, understood.question.time.intervals
+    places: dict[int, tuple[int, float]] = {}
+    moved: dict[int, tuple[int, float]] = {}
+    ended: dict[int, int] = {}
+    for item in telling:
+        place, by = _place(item, intervals, now), item.outdated
+        if (
+            by is not None
+            and by.until <= now
+            and not any(not one.weekly and one.until > now for one in item.memory.told)
+        ):
+            ended[item.candidate.key] = by.link.key
+            if "end" not in cues_of(by.link):
+                moved.setdefault(by.link.key, place)
+            continue
+        places[item.candidate.key] = place
+        if by is not None:
+            moved.setdefault(by.link.key, place)
+    places = moved | places
+    inside = [item for item in ranked if item.candidate.key in places]
+    inside.sort(key=lambda item: places[item.candidate.key])
+    others = [item for item in ranked if item.candidate.key not in places and item.candidate.key not in ended]
     most = _OTHERS if understood.question.time.alone else _OTHERS_OF_A_SUBJECT
     kept = max(_FEWEST - len(inside), min(most, _LONG - len(inside)), 0)
+    for key, by_key in ended.items():
+        dropped.note("outdated", key, for_key=by_key)
     for item in others[kept:]:
         dropped.note("other_time", item.candidate.key)
     return [*inside, *others[:kept]]
+
+
+def _place(item: ScoredCandidate, intervals: Sequence[Interval], now: float) -> tuple[int, float]:
+    """What kind of entry the item is, and when the first one is to come that it tells of the intervals."""
+    found = [(_AGAIN, 0.0)]
+    for asked in intervals:
+        start = max(now, now if asked.start is None else asked.start)
+        end = math.inf if asked.end is None else asked.end
+        for told in item.memory.told:
+            since, until = _next(told, start) if told.weekly else (told.since, told.until)
+            if until <= start or since >= end or (told.weekly and end - start > _SHORT_S):
+                continue
+            kind = _ENTRY if until - since <= _LONGEST_ENTRY_S else _PERIOD
+            if told.weekly and end - start > _LONGEST_ENTRY_S:
+                kind = _WEEKLY
+            found.append((kind, max(since, start)))
+    return min(found)
+
+
+def _next(told: ToldTime, start: float) -> tuple[float, float]:
+    """The first time of what comes every week that is not over at the start."""
+    weeks = max(0, math.floor((start - told.until) / _WEEK_S) + 1)
+    return told.since + weeks * _WEEK_S, told.until + weeks * _WEEK_S
