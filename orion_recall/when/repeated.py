@@ -21,6 +21,7 @@ _LEADS: Final = frozenset(("at", "on"))
 _NOT_BEFORE: Final = NUMBERS.keys() | VAGUE.keys() | MODIFIERS | {"all", "many"}
 # "Mondays should be forbidden" is about Mondays, and happens on none.
 _SAYS_NO_TIME: Final = frozenset("are is were was should would could can must will feel never suck".split())
+_MOVED: Final = frozenset("gone moved switched changed shifted swapped".split())
 _JOINED: Final = frozenset(("and", "or", "&", ",", "the"))
 
 
@@ -42,7 +43,10 @@ def repeated_weekdays(read: Reading, place: int) -> Repeated | None:
     if found is None:
         return None
     after = found.after
-    over = direction(read.words, place, after) == "past" or is_over(read.words, place, after)
+    # "Has gone to Mondays", "switched to Thursdays": they are what is new.
+    is_moved = read.word(place - 1) == "to" and not _MOVED.isdisjoint(read.words[max(0, place - 4) : place])
+    is_past = not is_moved and direction(read.words, place, after) == "past"
+    over = is_past or is_over(read.words, place, after)
     return found._replace(is_over=over)
 
 

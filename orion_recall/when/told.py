@@ -26,6 +26,8 @@ from orion_recall.when.vocabulary import PARTS, WEEKDAYS
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])(?<!\d\.)[\"'”’)]*\s+(?=[\"'“‘(]*[^\W\da-z_])|\n")
 _LONGEST: Final = 1500
 _ISO_CLOCK: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}[Tt](\d{1,2}):(\d\d)")
+_DATE_NEAR: Final = 2
+"""Words between a weekday and its date, at most."""
 _WITH_CONTEXT: Final = ("day", "month", "weekend")
 
 
@@ -41,7 +43,7 @@ def told_times(text: str, now: datetime | None, *, most: int = 12) -> list[TimeM
         sentence_reading = reading(sentence, anchor, translate=True)
         if sentence_reading is None:
             continue
-        for one in in_sentence(sentence_reading, context):
+        for one in _once(sentence_reading, [*in_sentence(sentence_reading, context)]):
             if now is None and not one.absolute:
                 continue
             if one.grain in _WITH_CONTEXT:
@@ -51,6 +53,19 @@ def told_times(text: str, now: datetime | None, *, most: int = 12) -> list[TimeM
                 if len(found) == most:
                     return list(found.values())
     return list(found.values())
+
+
+def _once(read: Reading, found: list[Found]) -> Iterator[Found]:
+    """The times without weekdays whose date follows: "the Saturday flight, 6 June"."""
+    for place, one in enumerate(found):
+        named = read.word(one.first + (read.word(one.first) == "the"))
+        is_weekday = named in WEEKDAYS and one.grain == "day" and not one.weekly
+        if is_weekday and place + 1 < len(found):
+            date = found[place + 1]
+            same_day = date.grain == "day" and not date.weekly and date.start.weekday() == one.start.weekday()
+            if same_day and date.start != one.start and 0 < date.first - one.after <= _DATE_NEAR:
+                continue
+        yield one
 
 
 def _sentences(text: str) -> Iterator[str]:
