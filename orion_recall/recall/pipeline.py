@@ -168,6 +168,8 @@ def _selection(
     caps = caps_of(profile, query.options or NO_OPTIONS)
     if is_of_layers:
         caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(result.ranked)))
+    if understood.shape is not None:
+        caps = replace(caps, full_windows=0)  # a list's items are alike
     choose: Callable[..., Selection] = select_recap if is_of_period(understood) else select
     if understood.of_changes:
         question, least = understood.question, profile.succession.min_confidence

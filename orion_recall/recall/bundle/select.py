@@ -18,8 +18,6 @@ from orion_recall.values import SourceName
 # No line takes fewer tokens: dash, date and a word.
 _SHORTEST_LINE = 4
 
-# The answer is most often there, and is shown with more of what is around it.
-_FIRST = 2
 # After so many in turn that do not fit, hardly any does: each costs its tokens' count.
 _MOST_MISSES = 8
 # Fewer tokens say hardly anything more.
@@ -28,7 +26,10 @@ _LEAST_WIDER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """The limits of a bundle. `later_snippet_tokens` is the window of the items after the first two."""
+    """The limits of a bundle. `later_snippet_tokens` is the window of the items after the first `full_windows` ones.
+
+    The answer is most often among these, and is shown with more of what is around it.
+    """
 
     source_top_k: Mapping[SourceName, int]
     max_per_source: int
@@ -38,10 +39,15 @@ class Caps:
     over_budget: Literal["skip", "stop"]
     max_repetition: float = 1.0
     later_snippet_tokens: int = 512
+    full_windows: int = 2
 
     def window_of(self, taken: int) -> int:
         """The longest window of the next item, in tokens, after so many."""
-        return self.snippet_tokens if taken < _FIRST else min(self.snippet_tokens, self.later_snippet_tokens)
+        return (
+            self.snippet_tokens
+            if taken < self.full_windows
+            else min(self.snippet_tokens, self.later_snippet_tokens)
+        )
 
 
 def select(
@@ -116,7 +122,7 @@ def _widened(items: list[SelectedItem], left: int, caps: Caps, lines: Lines) -> 
     """The items; later ones get windows as long as those of the first as far as tokens are left, best first."""
     widened: list[SelectedItem] = []
     for place, item in enumerate(items):
-        if place >= _FIRST and item.is_cut and left >= _LEAST_WIDER:
+        if place >= caps.full_windows and item.is_cut and left >= _LEAST_WIDER:
             wider = lines.fitted(item.scored, item.tokens + left, window=caps.snippet_tokens)
             if wider is not None and 0 < wider.tokens - item.tokens <= left:
                 left -= wider.tokens - item.tokens

@@ -334,6 +334,17 @@ def test_tokens_that_are_left_go_to_what_was_cut_and_to_nobody_else(tokens: Toke
     assert tight.tokens < partly.tokens <= room
 
 
+def test_where_no_item_has_a_full_window_at_once_more_of_them_fit(tokens: TokenCounter):
+    long = "The boat has a new sail, and it is blue and very light, and the price was 400 euros in all, said Per."
+    ranked = [scored(f"m{place}", f"{place}: {long}", ts=NOW) for place in range(8)]
+    caps = replace(WIDE, snippet_tokens=64, later_snippet_tokens=14, max_total_items=8, budget_tokens=230)
+    first = select(ranked, frozenset({"sail"}), caps, tokens)
+    none = select(ranked, frozenset({"sail"}), replace(caps, full_windows=0), tokens)
+    assert len(none.items) > len(first.items)
+    few = select(ranked[:3], frozenset({"sail"}), replace(caps, full_windows=0), tokens)
+    assert not any(one.is_cut for one in few.items)
+
+
 def outdated_item(text: str, newer: str, *, day: float = 0.0) -> ScoredCandidate:
     by = view("new", newer, ts=NOW)
     link = SuccessionLink(key=1, id="new", confidence=0.9, at=NOW + day * 86_400)
