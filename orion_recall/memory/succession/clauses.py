@@ -56,7 +56,8 @@ _HAPPENED: frozenset[Heard] = frozenset(("end", "shift", "amount"))
 _BEGINNINGS = (*WEEKDAYS, *MONTHS, "today", "tomorrow")
 # "From April the rent is 700", and not "from April to June" or "the invoice from April".
 _SUBJECTS = "the my our your his her their i we you he she it they it's i'm we're you're he's she's there's".split()
-_CANCELS = frozenset("cancelled canceled called cancel".split())
+CANCELS = frozenset("cancelled canceled called cancel".split())
+"""First words of phrases that cancel something."""
 _OF_PLACES = frozenset(("shut", "closed", "closes", "has shut", "shut down", "gone"))
 _OF_THINGS = "the my our your his her their it it's".split()
 _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
@@ -199,7 +200,7 @@ def first_phrases(sentences: Iterable[Mapping[Heard, str]]) -> dict[Heard, str]:
 
 def _is_clearer(found: str, word: str) -> bool:
     """Whether a phrase that begins so says better what is over: a road is shut, and so the trip is cancelled."""
-    return word in _CANCELS and found in _OF_PLACES
+    return word in CANCELS and found in _OF_PLACES
 
 
 def shift_phrase(stated: Iterable[str]) -> str | None:

@@ -183,7 +183,7 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     things = about.intersection(seen.things)
     if len(one.spans) > 1 or len(other.spans) > 1:
         return bool(things) and (seen.restates or seen.timed_clash)
-    if _by_others(new, old, one, other, seen):
+    if not (new.cancels and len(seen.things) > 1) and _by_others(new, old, one, other, seen):
         return False
     if seen.other_state:
         return True

@@ -12,6 +12,7 @@ from itertools import pairwise, takewhile
 
 from orion_recall.memory.succession.actors import actors_in, called_in, holders_replaced_in, leaving_in, surnames_in
 from orion_recall.memory.succession.clauses import (
+    CANCELS,
     Heard,
     changed_in,
     first_phrases,
@@ -122,6 +123,11 @@ class Span:
     one_time: bool
     named_after: Mapping[str, frozenset[str]]
     surnames: Mapping[str, frozenset[str]]
+
+    @property
+    def cancels(self) -> bool:
+        """Whether it says that something is cancelled."""
+        return self.phrases.get("end", "").partition(" ")[0] in CANCELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

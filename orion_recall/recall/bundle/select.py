@@ -26,9 +26,9 @@ _LEAST_WIDER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """The limits of a bundle. `later_snippet_tokens` is the window of the items after the first `full_windows` ones.
+    """The limits of a bundle. `later_snippet_tokens` is the window of the items after `full_windows` first ones.
 
-    The answer is most often among these, and is shown with more of what is around it.
+    The answer is most often among the first, and is shown with more of what is around it.
     """
 
     source_top_k: Mapping[SourceName, int]

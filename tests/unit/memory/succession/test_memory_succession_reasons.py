@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.memory.succession.clauses import phrases_in
-from orion_recall.memory.succession.decide import judge
+from orion_recall.memory.succession.decide import SUCCEEDS, judge
 from orion_recall.memory.succession.reasons import other_values, phrases_said, plain, seen_in
 from orion_recall.text.normal import words
 from tests.samples.successions import DAY, reading
@@ -44,6 +44,14 @@ def test_what_is_cancelled_is_told_before_what_is_shut() -> None:
     judged = judge(new, reading("I booked the trip to Tunis with Bo."))
     assert judged is not None
     assert plain(judged.reason).startswith('it says "cancelled"')
+
+
+def test_who_cancels_what_another_has_booked_ends_it() -> None:
+    old = reading("Booked it: we leave for Tunis with Bo on 2 October, two rooms in Pema Lodge.", speaker="Per")
+    new = reading("The road is shut. I cancelled the Tunis trip, Pema Lodge gives half back.", at=DAY)
+    judged = judge(new, old)
+    assert judged is not None
+    assert judged.confidence >= SUCCEEDS
 
 
 def test_names_of_word_families_are_not_told() -> None:
