@@ -233,20 +233,6 @@ class VectorIndex(Protocol):
     ) -> list[list[tuple[int, float]]]: ...
 
 
-@runtime_checkable
-class EmbeddingIndex(Protocol):
-    """An index that embeds questions itself, by the embedder `questions`."""
-
-    @property
-    def questions(self) -> object: ...
-
-    async def search_text(
-        self, text: str, scope: Scope, limit: int, min_score: float
-    ) -> list[tuple[int, float]] | None:
-        """As `search_dense` by a text's vector, in the call that embeds it; None where nothing was searched."""
-        ...
-
-
 class StoredVectors(Protocol):
     """Gives the vectors that memories were written with."""
 

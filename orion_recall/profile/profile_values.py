@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from orion_recall.profile.canary import Canary
 from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
 from orion_recall.profile.graph_section import GraphWalk
+from orion_recall.profile.section_values import section_values
 from orion_recall.profile.sections import (
     CONFIG,
     FOUND_BY,
@@ -300,7 +301,7 @@ class ProfileValues(BaseModel):
         Where one is wanted and has not, recency weighs no more than leaves relevance its share.
         `time_decides`: the part `time` weighs `time.past_factor` times as much.
         """
-        weights: dict[str, float] = self.ranking_of(with_assistant=with_assistant).model_dump()
+        weights: dict[str, float] = {**section_values(self.ranking_of(with_assistant=with_assistant))}
         if time_decides:
             weights["time"] *= self.time.past_factor
         if not self.rerank.enabled:

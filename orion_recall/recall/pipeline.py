@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -175,7 +174,7 @@ def _selection(
         question, least = understood.question, profile.succession.min_confidence
         places = order_of_changes(result.ranked, question.time.intervals, now=question.now, least=least)
         choose = partial(select_recap, places=places)
-    shown = replace(shown_of(understood.question, profile, zone_of(query)), redaction=sources.redaction)
+    shown = shown_of(understood.question, profile, zone_of(query), redaction=sources.redaction)
     return choose(result.ranked, understood.question.terms, caps, sources.tokens, shown)
 
 
@@ -196,9 +195,10 @@ def _confidence(
 
 def _with_dropped(selection: Selection, result: PassResult) -> Selection:
     """The selection, with the counts of what was dropped before it."""
-    dropped = Counter(result.dropped)
-    dropped.update(selection.dropped)
-    return replace(selection, dropped=dict(+dropped))
+    dropped = dict(result.dropped)
+    for reason, count in selection.dropped.items():
+        dropped[reason] = dropped.get(reason, 0) + count
+    return replace(selection, dropped={reason: count for reason, count in dropped.items() if count > 0})
 
 
 async def _metadata(

@@ -9,10 +9,11 @@ Late interaction, the comparison, the follow-up search and reranking are done wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.profile import Profile
+from orion_recall.profile.section_values import section_values
 from orion_recall.recall.candidates.decay import Decay, fused_limit, newest_favoured, with_decay
 from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch
 from orion_recall.recall.candidates.filters import Exclusions, visible, without_deleted
@@ -147,8 +148,8 @@ class SearchPass:
         ):
             kept = keep(kept, dropped=self.dropped)
 
-        facts = replace(
-            facts_of(self.understood),
+        facts = facts_of(
+            self.understood,
             similarities=similarities,
             late=scaled(closeness),
             followed=followed.parts,
@@ -181,7 +182,7 @@ class SearchPass:
             closeness=closeness,
             fusing=fusing,
         )
-        self.dropped["rank_pool"] += len(result.keys.difference(candidate.key for candidate in result.pool))
+        self.dropped["rank_pool"] += len(result.keys.difference([candidate.key for candidate in result.pool]))
         return result
 
     async def _search(
@@ -213,7 +214,7 @@ class SearchPass:
     @property
     def _fusing(self) -> Fusing:
         fusion, is_past = self.profile.fusion, self.question.time.is_past(self.question.now)
-        weights: dict[SourceName, float] = fusion.weights.model_dump()  # pyright: ignore[reportAssignmentType]
+        weights: Mapping[SourceName, float] = section_values(fusion.weights)  # pyright: ignore[reportAssignmentType]
         return {
             "method": fusion.method,
             "k": fusion.k,

@@ -105,8 +105,7 @@ class Answers:
             raise delivery.refused
         if overloaded is not None:
             raise overloaded
-        answer = await self._recall(request, query, timeout_s)
-        return replace(answer, shadow=shadow_for(request.facts, request.profiles))
+        return await self._recall(request, query, timeout_s)
 
     def refusal(self, request: QueryRequest, error: MessageError) -> QueryAnswer:
         """The answer for a query that cannot be served; what is invalid becomes a dead letter."""
@@ -236,4 +235,5 @@ class Answers:
             searched=query,
             recalled=recalled,
             recall_began_ns=began_ns,
+            shadow=shadow_for(facts, request.profiles),
         )

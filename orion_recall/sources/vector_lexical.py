@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from orion_recall.errors import SourceError
 from orion_recall.index.metadata import NO_TOKENS
-from orion_recall.interfaces import EmbeddingIndex, PassageIndex, TokenIndex, VectorIndex
+from orion_recall.interfaces import PassageIndex, TokenIndex, VectorIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.sources.damage import whole
 from orion_recall.sources.keyword_expansion import MoreWords
 from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import Hit, Question, SearchRequest, SourceName
+from orion_recall.values import Hit, Question, Scope, SearchRequest, SourceName
 
 _CONTEXT_WEIGHT = 0.5
 _FOR_TIES = 32
@@ -26,6 +27,20 @@ async def vector_of(question: Question, embedder: Embedder) -> list[float]:
     if (vector := question.vectors.get(id(embedder))) is None:
         vector = question.vectors[id(embedder)] = (await embedder.embed_query(question.dense_text)).tolist()
     return vector
+
+
+@runtime_checkable
+class EmbeddingIndex(Protocol):
+    """An index that embeds questions itself, by the embedder `questions`."""
+
+    @property
+    def questions(self) -> object: ...
+
+    async def search_text(
+        self, text: str, scope: Scope, limit: int, min_score: float
+    ) -> list[tuple[int, float]] | None:
+        """As `search_dense` by a text's vector, in the call that embeds it; None where nothing was searched."""
+        ...
 
 
 class VectorSource:

@@ -39,7 +39,7 @@ class RowCache:
 
     def keep(self, query: str, rows: Sequence[Row], writes: int) -> None:
         """Cache rows that were read at this number of writes, unless a write came since or they are many."""
-        if len(rows) > _MOST_ROWS or sum(len(value) for row in rows for value in row.values()) > _MOST_CHARACTERS:
+        if len(rows) > _MOST_ROWS or sum([sum(map(len, row.values())) for row in rows]) > _MOST_CHARACTERS:
             return
         with self._lock:
             if writes != self._writes:

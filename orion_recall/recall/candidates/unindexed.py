@@ -73,7 +73,8 @@ def limited(
 
 def has_unindexed(kept: Kept, memories: Mapping[int, MemoryView], reports: Sequence[SourceReport]) -> bool:
     """Whether there are unindexed candidates to compare; while the index is away, all are on one scale."""
-    return any(candidate.key not in memories for candidate, _ in kept) and not index_is_away(reports)
+    unindexed = [True for candidate, _ in kept if candidate.key not in memories]  # any() would be a call for each
+    return bool(unindexed) and not index_is_away(reports)
 
 
 async def compared(

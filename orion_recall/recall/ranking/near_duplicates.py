@@ -34,8 +34,9 @@ def near_duplicates(scored: Sequence[ScoredCandidate], similarity: float) -> dic
         if (other := split.get(later)) is None:
             other = split[later] = word_set(scored[later].memory.text)
         # No more words can be common than the shorter text has.
-        fewer, more = (len(one), len(other)) if len(one) < len(other) else (len(other), len(one))
-        if fewer / (more or 1) >= similarity and jaccard(one, other) >= similarity:
+        count, further = len(one), len(other)
+        fewer, more = (count, further) if count < further else (further, count)
+        if fewer / (more or 1) >= similarity and _shared(one, other) >= similarity:
             repeated[later] = earlier
     return {place: _kept(place, repeated) for place in repeated}
 
@@ -49,7 +50,10 @@ def _kept(place: int, repeated: Mapping[int, int]) -> int:
 
 def jaccard(a: Collection[Hashable], b: Collection[Hashable]) -> float:
     """The share of words that two texts have in common; 0 for two texts without words."""
-    one, other = frozenset(a), frozenset(b)  # the very same where they are sets already
+    return _shared(frozenset(a), frozenset(b))
+
+
+def _shared(one: frozenset[Hashable], other: frozenset[Hashable]) -> float:
     common = len(one & other)
     return common / (len(one) + len(other) - common) if one or other else 0.0
 

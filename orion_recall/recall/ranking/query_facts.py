@@ -1,13 +1,24 @@
-"""The facts of a question for its score parts, before anything is searched."""
+"""The facts of a question and of its searches for the score parts."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.part_values import QueryFacts
 
 
-def facts_of(understood: Understanding) -> QueryFacts:
-    """The facts that the question itself gives; those of its searches are still missing."""
+def facts_of(
+    understood: Understanding,
+    *,
+    similarities: Mapping[int, float],
+    late: Mapping[int, float],
+    followed: Mapping[str, Mapping[int, float]],
+    unindexed: frozenset[int],
+    told_unknown: frozenset[int],
+    evidence: Mapping[int, float],
+) -> QueryFacts:
+    """The facts that the question itself gives, and those of its searches: see `QueryFacts`."""
     question = understood.question
     return QueryFacts(
         now=question.now,
@@ -20,5 +31,11 @@ def facts_of(understood: Understanding) -> QueryFacts:
         asks_assistant=understood.asks_assistant,
         session_id=question.session_id,
         wants_chatter=understood.wants_chatter,
-        entities=tuple(entity.name for entity in understood.entities),
+        entities=tuple([entity.name for entity in understood.entities]),
+        similarities=similarities,
+        late=late,
+        followed=followed,
+        unindexed=unindexed,
+        told_unknown=told_unknown,
+        evidence=evidence,
     )

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orion_recall.profile import Profile
+from orion_recall.profile.section_values import section_values
 from orion_recall.scoring.candidates import Candidate, PartsInColumns, ScoredCandidate
 from orion_recall.scoring.part_values import Column, QueryFacts, is_with_assistant, said_by_assistants
 from orion_recall.scoring.parts import part_columns
@@ -32,7 +33,7 @@ def score_candidates(
     columns = part_columns(
         candidates,
         facts,
-        profile.ranking_of(with_assistant=with_assistant).model_dump(),
+        section_values(profile.ranking_of(with_assistant=with_assistant)),
         half_life_hours=profile.half_life_hours,
         recency_minimum=profile.recency_floor,
         assistants=assistants,
@@ -69,12 +70,13 @@ def _time_decides(columns: Mapping[str, Column], scores: Sequence[float]) -> boo
 
 def in_order(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:
     """Best first: by score, then the newer one, then by id."""
-    return sorted(scored, key=_order)
-
-
-def _order(item: ScoredCandidate) -> tuple[float, float, str]:
-    newest_first = math.inf if item.memory.ts is None else -item.memory.ts
-    return -item.score, newest_first, item.memory.id
+    items = [*scored]
+    ordered = [
+        (-item.score, math.inf if (ts := item.memory.ts) is None else -ts, item.memory.id, place)
+        for place, item in enumerate(items)
+    ]
+    ordered.sort()
+    return [items[place] for *_, place in ordered]
 
 
 def _combined(columns: Mapping[str, Column], weights: Mapping[str, float]) -> list[float]:

@@ -46,7 +46,9 @@ def missing(
     if not [True for _, memory in kept if memory.succeeded_by or memory.succeeds]:  # any() would be a call for each
         return found
     # Those that were fetched for others have no fused score: their chain goes on.
-    best = sorted(kept, key=lambda one: one[0].fused, reverse=True)[:MOST_SUCCEEDED]  # they mostly are in order
+    fused = [candidate.fused for candidate, _ in kept]
+    places = sorted(range(len(kept)), key=fused.__getitem__, reverse=True)  # they mostly are in order
+    best = [kept[place] for place in places[:MOST_SUCCEEDED]]
     linked = [*best, *(one for one in kept[MOST_SUCCEEDED:] if not one[0].fused)]
     known = {candidate.key for candidate, _ in kept}
     for candidate, memory in linked:

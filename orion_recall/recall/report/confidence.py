@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 
 from orion_recall.contracts import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1
 from orion_recall.recall.bundle.selection import Selection
@@ -35,8 +36,9 @@ def cascade_json(run: CascadeRun, confidence: AnswerConfidence, selection: Selec
     )
 
 
+@lru_cache(maxsize=256)
 def confidence_json(confidence: Confidence) -> ConfidenceV1:
-    """One item's confidence and factors, rounded to 1e-6."""
+    """One item's confidence and factors, rounded to 1e-6: the same model for reply and decision."""
     return ConfidenceV1(
         overall=confidence.overall,
         level=confidence.level,

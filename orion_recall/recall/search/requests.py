@@ -13,6 +13,7 @@ from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.select import Caps
 from orion_recall.recall.search.time_limits import TimeLimits
 from orion_recall.recall.understand.expansion import more_words_wanted
+from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
 
 NO_OPTIONS = RecallOptionsV1()
@@ -94,13 +95,14 @@ def caps_of(profile: Profile, options: RecallOptionsV1) -> Caps:
     )
 
 
-def shown_of(question: Question, profile: Profile, zone: tzinfo) -> Shown:
+def shown_of(question: Question, profile: Profile, zone: tzinfo, redaction: Redaction = NO_REDACTION) -> Shown:
     """What the bundle's lines show; dates are those of the asker's zone."""
     dates = RelativeDates(zone=zone, now=question.now) if profile.render.relative_dates else None
     return Shown(
         style=profile.render.style,
         answer=wanted_evidence(question),
         dates=dates,
+        redaction=redaction,
         flags_instructions=profile.reader_instructions in ("flag", "down"),
         zone=zone,
     )

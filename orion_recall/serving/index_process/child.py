@@ -40,6 +40,7 @@ from orion_recall.serving.index_process.messages import (
     IndexState,
     Logged,
     Opening,
+    Packed,
     Target,
 )
 from orion_recall.serving.index_process.questions import DenseSearch, EmbeddedQuestion, SearchedQuestion
@@ -70,7 +71,7 @@ class _ServedIndex(EdgeIndex):
         """The vectors of a question, and what is nearest to it; None of what cannot be searched."""
         embedded = await self.embed_question(text)
         try:
-            found = await self.search_dense(embedded.vector.tolist(), *search)
+            found = Packed.of(await self.search_dense(embedded.vector.tolist(), *search))
         except OrionError:  # whoever then searches by the vector hears why
             found = None
         return SearchedQuestion(embedded, found)
@@ -165,6 +166,11 @@ class IndexServer:
                 return await built.close() if built is not None else None
             case "expect":
                 return self._target(call.target).expect(*call.arguments)
+            case "search_sparse":
+                found = await self._target(call.target).search_sparse(*call.arguments, **call.options)
+                return [*map(Packed.of, found)]
+            case "max_sim":
+                return Packed.of((await self._target(call.target).max_sim(*call.arguments)).items())
             case method:
                 return await getattr(self._target(call.target), method)(*call.arguments, **call.options)
 

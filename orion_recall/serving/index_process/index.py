@@ -28,9 +28,9 @@ from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.serving.index_process.link import IndexLink
-from orion_recall.serving.index_process.messages import Opening, Target
+from orion_recall.serving.index_process.messages import Opening, Packed, Scored, Target
 from orion_recall.serving.index_process.process import PROGRAM
-from orion_recall.serving.index_process.questions import DenseSearch, QuestionEmbedder, Scored, WorkersEmbedder
+from orion_recall.serving.index_process.questions import DenseSearch, QuestionEmbedder, WorkersEmbedder
 from orion_recall.settings import Settings
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey
@@ -181,7 +181,8 @@ class IndexProcess(_CopyOfProcess):
         """BM25 above zero, best first: a list for each of `using`."""
         if not terms.indices:
             return [[] for _ in using]
-        return cast("list[Scored]", await self._read("search_sparse", terms, scope, limit, using=using))
+        found = cast("list[Packed]", await self._read("search_sparse", terms, scope, limit, using=using))
+        return [one.pairs() for one in found]
 
     async def nearest_passages(
         self, vector: Sequence[float], tenant: str, keys: Sequence[int]
@@ -207,7 +208,7 @@ class IndexProcess(_CopyOfProcess):
     ) -> Mapping[int, float]:
         """For each memory of the keys the sum of the tokens' best dot products with its own tokens."""
         of_these = {key: passages[key] for key in keys if key in passages}
-        return cast("Mapping[int, float]", await self._read("max_sim", tokens, keys, of_these))
+        return dict(cast("Packed", await self._read("max_sim", tokens, keys, of_these)).pairs())
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         """Entities whose names share words with the text: (label, score), best first."""

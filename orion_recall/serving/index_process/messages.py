@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -10,8 +11,27 @@ from orion_recall.index.metadata import IndexMetadata
 from orion_recall.settings import Settings
 from orion_recall.text.keyword_weights import KeywordWeights
 
+Scored = list[tuple[int, float]]
 Target = Literal["live", "build"]
 """The index in use, or the complete build that is about to replace it."""
+
+
+class Packed(NamedTuple):
+    """Keys and scores in columns: to pickle and read a list of pairs takes four times as long."""
+
+    keys: bytes
+    scores: bytes
+
+    @classmethod
+    def of(cls, scored: Iterable[tuple[int, float]]) -> Packed:
+        """The pairs, in their order; keys have 63 bits."""
+        pairs = [*scored]
+        keys, scores = [key for key, _ in pairs], [score for _, score in pairs]
+        return cls(array("q", keys).tobytes(), array("d", scores).tobytes())
+
+    def pairs(self) -> Scored:
+        """The pairs again."""
+        return list(zip(array("q", self.keys), array("d", self.scores), strict=True))
 
 
 class Opening(NamedTuple):

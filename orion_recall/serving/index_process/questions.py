@@ -16,11 +16,11 @@ from orion_recall.errors import ModelError
 from orion_recall.models.batching import Vector
 from orion_recall.models.embedder import Embedder, Vectors
 from orion_recall.models.token_space import Tokens, TokenVectors
+from orion_recall.serving.index_process.messages import Packed, Scored
 from orion_recall.tasks import note_waited
 from orion_recall.values import Scope
 
 _MOST_KEPT = 2048
-Scored = list[tuple[int, float]]
 
 
 class EmbeddedQuestion(NamedTuple):
@@ -42,7 +42,7 @@ class SearchedQuestion(NamedTuple):
     """A question's vectors, and what a search by them found; None where it could not be made."""
 
     embedded: EmbeddedQuestion
-    found: Scored | None
+    found: Packed | None
 
 
 @runtime_checkable
@@ -116,7 +116,7 @@ class QuestionEmbedder:
 
         async def embedded() -> EmbeddedQuestion:
             answer = await self._search(text, search)
-            found.append(answer.found)
+            found.append(None if answer.found is None else answer.found.pairs())
             return answer.embedded
 
         await self._embedded(text, embedded)

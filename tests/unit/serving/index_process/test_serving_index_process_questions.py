@@ -14,11 +14,11 @@ from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.serving.index_process.index import IndexProcess
+from orion_recall.serving.index_process.messages import Packed
 from orion_recall.serving.index_process.questions import (
     DenseSearch,
     EmbeddedQuestion,
     QuestionEmbedder,
-    Scored,
     SearchedQuestion,
 )
 from orion_recall.settings import Settings
@@ -35,7 +35,7 @@ class Process:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.searched: list[DenseSearch] = []
-        self.found: Scored | None = [(7, 0.5)]
+        self.found: Packed | None = Packed.of([(7, 0.5)])
         self.answers: dict[str, asyncio.Future[EmbeddedQuestion]] = {}
 
     async def embed(self, text: str) -> EmbeddedQuestion:
