@@ -225,6 +225,8 @@ def log_to_stderr(level: str, file: Path | None = None) -> None:
     cannot be written. Standard output belongs to results. OpenTelemetry's own logs go with ours from warnings on:
     they tell of a collector that is away.
     """
+    # No line tells its thread or process: each record would ask for them.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextLines() if sys.stderr.isatty() else JsonLines())
     handlers: list[logging.Handler] = [handler, *([_log_file(file)] if file is not None else ())]

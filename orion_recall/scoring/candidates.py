@@ -68,11 +68,12 @@ class PartsInColumns(Mapping[str, float]):
     Few candidates are asked for theirs: a dictionary for each would cost as much as to score them.
     """
 
-    __slots__ = ("_columns", "_made", "_place")
+    __slots__ = ("_columns", "_made", "_place", "_rounded")
 
     def __init__(self, columns: Mapping[str, Sequence[float | None]], place: int) -> None:
         self._columns, self._place = columns, place
         self._made: dict[str, float] | None = None
+        self._rounded: dict[str, float] | None = None
 
     def __getitem__(self, name: str) -> float:
         return self._row()[name]
@@ -96,6 +97,13 @@ class PartsInColumns(Mapping[str, float]):
             return default
         return part
 
+    @property
+    def rounded(self) -> dict[str, float]:
+        """The parts, each to 1e-6: reply and decision show the same ones."""
+        if (rounded := self._rounded) is None:
+            rounded = self._rounded = _rounded(self._row())
+        return rounded
+
     def _row(self) -> dict[str, float]:
         if (made := self._made) is None:
             place = self._place
@@ -105,6 +113,15 @@ class PartsInColumns(Mapping[str, float]):
                 if (part := column[place]) is not None and part == part  # NaN is no part
             }
         return made
+
+
+def rounded_parts(parts: Mapping[str, float]) -> dict[str, float]:
+    """The parts by name, each to 1e-6."""
+    return parts.rounded if isinstance(parts, PartsInColumns) else _rounded(parts)
+
+
+def _rounded(parts: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 6) for name, value in parts.items()}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,12 +16,15 @@ from itertools import islice
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypedDict
 
+import numpy as np
+
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.values import Hit, SourceName, SourceReport
 
 Method = Literal["rrf", "min_max", "bm25_decay"]
 
 _KEY, _KEY_AND_SCORE = itemgetter(0), itemgetter(0, 1)  # of a hit: quicker than names, and there are hundreds
+_SECOND = itemgetter(1)
 
 WITH_TEXT = 16
 """So many first hits of each list become candidates if they bring a memory with them, whatever their fused score:
@@ -136,7 +139,8 @@ def _best(fused: Mapping[int, float], limit: int) -> list[int]:
 
 def _in_order(scored: Sequence[tuple[float, int]]) -> list[int]:
     """The keys, best score first; equal ones, to nine decimals, in their own order."""
-    return [key for _, key in sorted([(-round(score, 9), key) for score, key in scored])]
+    worst: list[float] = np.round([-score for score, _ in scored], 9).tolist()  # a fifth of a hundred calls' time
+    return [key for _, key in sorted(zip(worst, map(_SECOND, scored), strict=True))]
 
 
 def rrf_score(candidate: Candidate, fusing: Fusing) -> float:

@@ -15,6 +15,7 @@ from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
 from orion_recall.recall.report.reply import backend_counts, source_stats
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
+from orion_recall.scoring.candidates import rounded_parts
 from orion_recall.values import Outcome
 
 
@@ -132,7 +133,7 @@ def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]
                 id=item.scored.memory.id,
                 source=item.scored.candidate.best_source,
                 score=item.scored.score,
-                parts={name: round(value, 6) for name, value in item.scored.parts.items()},
+                parts=rounded_parts(item.scored.parts),
                 ranks={str(source): rank for source, rank in item.scored.candidate.ranks.items()},
                 confidence=_confidence(recalled, item.scored.candidate.key),
                 layer=cascade.layers[item.scored.candidate.key] if cascade else None,

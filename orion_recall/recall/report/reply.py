@@ -25,6 +25,7 @@ from orion_recall.recall.report.attachments import chunks_of, entities_of
 from orion_recall.recall.report.confidence import confidence_json, no_answer_json
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled
+from orion_recall.scoring.candidates import rounded_parts
 from orion_recall.values import SourceReport
 
 # They are given as they are, to be found again.
@@ -167,7 +168,7 @@ def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mappin
         "kind": memory.guessed_kind or memory.kind,
         "speaker": recalled.redaction.optional(memory.speaker),
         "session_id": memory.session_id,
-        "score_parts": {name: round(value, 6) for name, value in item.scored.parts.items()},
+        "score_parts": rounded_parts(item.scored.parts),
         "ranks": dict(candidate.ranks),
     }
     if (confidence := recalled.confidence.items.get(candidate.key)) is not None:

@@ -47,31 +47,29 @@ def requests_of(
     options: RecallOptionsV1,
     limits: TimeLimits,
 ) -> dict[SourceName, SearchRequest]:
-    """One request for every source that the profile has switched on."""
+    """The request for every source that the profile has switched on: they are asked for the same."""
     limit = CANDIDATES[options.budget or profile.budget]
-    return {
-        name: SearchRequest(
-            question=question,
-            scope=scope,
-            limit=limit,
-            timeout_s=limits.source_s,
-            is_short=limits.is_short,
-            min_score=profile.min_similarity,
-            window_minutes=profile.sql_since_minutes,
-            hops=profile.graph.hops,
-            max_entities=profile.graph.max_entities,
-            max_statements=profile.graph.max_statements,
-            more_words=more_words_wanted(profile),
-            similar_entities=profile.graph.similar_entities,
-            graph_method=profile.graph.arm,
-            graph_damping=profile.graph.damping,
-            graph_rounds=profile.graph.rounds,
-            path_hops=profile.graph.path_hops,
-            path_expansions=profile.graph.path_expansions,
-            path_time=profile.graph.path_time,
-        )
-        for name in profile.sources_on
-    }
+    asked = SearchRequest(
+        question=question,
+        scope=scope,
+        limit=limit,
+        timeout_s=limits.source_s,
+        is_short=limits.is_short,
+        min_score=profile.min_similarity,
+        window_minutes=profile.sql_since_minutes,
+        hops=profile.graph.hops,
+        max_entities=profile.graph.max_entities,
+        max_statements=profile.graph.max_statements,
+        more_words=more_words_wanted(profile),
+        similar_entities=profile.graph.similar_entities,
+        graph_method=profile.graph.arm,
+        graph_damping=profile.graph.damping,
+        graph_rounds=profile.graph.rounds,
+        path_hops=profile.graph.path_hops,
+        path_expansions=profile.graph.path_expansions,
+        path_time=profile.graph.path_time,
+    )
+    return dict.fromkeys(profile.sources_on, asked)
 
 
 def caps_of(profile: Profile, options: RecallOptionsV1) -> Caps:

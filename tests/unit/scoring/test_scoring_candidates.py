@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from orion_recall.scoring.candidates import PartsInColumns
+from orion_recall.scoring.candidates import PartsInColumns, rounded_parts
 
 COLUMNS = {"fusion": [1.0, 0.5], "late": [None, 0.25], "similarity": [0.0, math.nan]}
 
@@ -33,3 +33,13 @@ def test_a_part_of_zero_is_a_part() -> None:
     assert parts.get("similarity", 1.0) == 0.0
     assert parts["similarity"] == 0.0
     assert len(parts) == 2
+
+
+def test_parts_are_rounded_alike_wherever_they_come_from():
+    columns = {"fusion": (1 / 3, 0.5), "time": (None, 2 / 3), "late": (float("nan"), 0.1234567)}
+    assert rounded_parts(PartsInColumns(columns, 0)) == {"fusion": 0.333333}
+    assert rounded_parts({"fusion": 0.5, "time": 2 / 3}) == {"fusion": 0.5, "time": 0.666667}
+    parts = PartsInColumns(columns, 1)
+    assert rounded_parts(parts) == {"fusion": 0.5, "time": 0.666667, "late": 0.123457}
+    assert rounded_parts(parts) is rounded_parts(parts), "reply and decision show the same ones"
+    assert parts["late"] == 0.1234567, "the part itself is as it was"
