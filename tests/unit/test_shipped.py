@@ -86,7 +86,7 @@ def test_recaps_and_lists_alone_have_more_room_than_the_founding_table(name: str
             roomier = profile.for_class(query_class, shape)
             assert roomier.max_total_items > profile.max_total_items
             assert roomier.render_budget_tokens > profile.render_budget_tokens
-            assert roomier.snippet_tokens < profile.snippet_tokens
+            assert roomier.later_snippet_tokens < profile.snippet_tokens  # until all that fit are in
 
 
 def test_the_shipped_profiles_search_the_whole_tenant():

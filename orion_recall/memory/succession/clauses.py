@@ -255,16 +255,17 @@ def _is_over(said: Sequence[str], start: int, end: int) -> bool:
     return is_last and any(word in _NO or word.endswith("n't") for word in said[:start])
 
 
-def changed_in(stated: Sequence[Sequence[str]]) -> set[str]:
+def changed_in(stated: Sequence[Sequence[str]], *, besides: Heard | None = None) -> set[str]:
     """The words of what the sentences, each as its folded words, say a change of.
 
     Of "the temperature is gone, she is an otter again" it is what stands before the phrase. The sentence before
     counts as well ("The hall is full. It is moved"), but where the phrase has an object of its own, as in "I moved
-    the atlases".
+    the atlases". What phrases of the kind `besides` say does not count.
     """
     found: set[str] = set()
     for place, said in enumerate(stated):
-        phrases = {kind: phrase.split() for kind, phrase in phrases_in(said).items() if kind in _SAYS_CHANGE}
+        kinds = _SAYS_CHANGE - {besides}
+        phrases = {kind: phrase.split() for kind, phrase in phrases_in(said).items() if kind in kinds}
         if not phrases:
             continue
         after = {kind: _end_of(phrase, said) for kind, phrase in phrases.items()}

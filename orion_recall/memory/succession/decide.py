@@ -179,7 +179,7 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
         return False  # the landlord of others
     if "end" in telling and telling <= {"end", "handover"} and "end" in other.whole.cues and not seen.timed_clash:
         return False  # both say that it is over
-    about = frozenset(seen.strong) & new.changed
+    about = frozenset(seen.strong) & seen.changed
     things = about.intersection(seen.things)
     if len(one.spans) > 1 or len(other.spans) > 1:
         return bool(things) and (seen.restates or seen.timed_clash)
@@ -200,7 +200,7 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
         return True
     if _renews(new, old, seen, near):
         return True
-    changed = {family for family in seen.families if FAMILY_STEMS[family] & new.changed}
+    changed = {family for family in seen.families if FAMILY_STEMS[family] & seen.changed}
     if telling and changed & seen.functional - NEED_A_SUBJECT:
         return True
     if "shift" in telling and seen.timed_clash and changed & EVENTS:

@@ -8,11 +8,12 @@ from itertools import takewhile
 
 from orion_recall.memory.succession.values import WEEKDAYS
 from orion_recall.memory.succession.word_lists import ABSENCES, DEPARTURES, ENDS_AFTER, REACHES, Heard
-from orion_recall.text.normal import STOP_WORDS
+from orion_recall.text.normal import STOP_WORDS, without_possessive
 from orion_recall.when.vocabulary import DAY_WORDS, DAYS, MONTHS, PARTS, UNITS
 
 SPEAKER = ""
 """Whoever says "I" or "we"."""
+_HAVE, _WHERE_TO = frozenset(("has", "have")), frozenset("to back off home abroad".split())
 _SELF = frozenset("i we i'm we're i've we've i'll we'll".split())
 _MOVES = frozenset("move moves moved moving".split())
 _SLIPS = frozenset("slip slips slipped slid slides".split())
@@ -93,15 +94,26 @@ def departure_of(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str] | 
 
     Empty where neither is named, as in "she is leaving".
     """
+    end = _end_of(said, phrase)
+    if (goes := _goes_somewhere(said, end)) is not None:
+        return goes
     if " ".join(phrase) not in DEPARTURES:
         return None
-    end = _end_of(said, phrase)
     before = said[: end - len(phrase)]
     clause = [*takewhile(lambda word: word not in _CLAUSE and word not in _SAYING, reversed(before))][:_MOST]
     who = [SPEAKER if word in _SELF else word for word in clause if word in _SELF or word not in STOP_WORDS]
     if phrase[0] == "i'm":
         who.append(SPEAKER)
     return [*who, *takewhile(lambda word: word not in _TIMES, _named_from(said, end))] if who else []
+
+
+def _goes_somewhere(said: Sequence[str], end: int) -> Sequence[str] | None:
+    """Who "has gone to" a place, as one word; None where nobody has who is named right before."""
+    if said[end - 1] != "gone" or not _WHERE_TO.intersection(said[end : end + 1]):
+        return None
+    who = said[end - 3 : end - 2] if said[end - 2] in _HAVE else said[end - 2 : end - 1]
+    bare = [without_possessive(word) for word in who if word not in STOP_WORDS]
+    return bare if bare and (said[end - 2] in _HAVE or bare != [*who]) else None
 
 
 def reached_by(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str]:

@@ -82,7 +82,7 @@ class Evidence:
     time, `clash` the types of values that differ. `cites`: the newer one names the older one's date. `concerned`:
     whom the older one names leaves or hands over. `other_state`: what comes again is over, or at another pace,
     or a thing is in another place, or another time stands for the older one's, which the newer one names as such
-    (`corrects`).
+    (`corrects`). `changed` are the stems of what the newer one says a change of.
     """
 
     cues: frozenset[CueKind]
@@ -98,6 +98,7 @@ class Evidence:
     concerned: bool
     other_state: bool
     corrects: bool
+    changed: frozenset[str]
 
     @property
     def timed_clash(self) -> bool:
@@ -128,21 +129,20 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         clash.remove("name")  # two texts mostly name different people
     tells_amount = "amount" in new.cues or "price" in new.families
     is_amount = ("number" in new.values and tells_amount) or (new.may_tell_price and "clock" not in old.values)
-    if "money" in old.values and not clash and is_amount:
-        clash.append("money")
+    clash += ["money"] if "money" in old.values and not clash and is_amount else []
     corrected = _corrected(new, old, one, strong) if new.corrected else []
     clash += [kind for kind in corrected if kind not in clash]
     cues = set(new.cues)
     if not any(kind in old.values for kind in TIMED):
         cues.discard("shift")
-    if new.phrases.get("change") in NEW_OF_ONES_OWN and not _has_one(old, new.renewed):
-        cues.discard("change")
-    if _gives_back_another(new, old):
+    is_own = new.phrases.get("change") in NEW_OF_ONES_OWN and not _has_one(old, new.renewed)
+    if is_own or _gives_back_another(new, old):
         cues.discard("change")
     if "end" in cues and _ends_another(new, old, one):
         cues.discard("end")
     # Who comes every Monday is meant by his own "I", too. Whose last day it is leaves his role, not all of his.
-    leaving = new.leaving & (old.named | (old.actors if old.comes_again else _NOTHING))
+    gone = new.aims.departing if new.phrases.get("end") == "gone" else _NOTHING
+    leaving = (new.leaving | gone) & (old.named | (old.actors if old.comes_again else _NOTHING))
     of_role = old.role and new.phrases.get("leaves") in LAST_DAYS and not leaving.isdisjoint(old.named)
     concerned = bool(leaving and ("handover" in cues or leaving - {one.first_name} or of_role))
     if "handover" in cues and not concerned and _hands_over_another(new, old):
@@ -171,6 +171,7 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         concerned=concerned or passes_on,
         other_state=bool(corrected) or _is_in_another_state(new, old),
         corrects=bool(corrected),
+        changed=new.changed_besides if new.aims.departing and "end" not in cues else new.changed,
     )
 
 

@@ -103,6 +103,7 @@ class Span:
     once: bool
     role: bool
     changed: frozenset[str]
+    changed_besides: frozenset[str]
     replaced: frozenset[str]
     corrected: Mapping[str, frozenset[str]]
     left: frozenset[str]
@@ -268,6 +269,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         once=not TRANSACTIONS.isdisjoint(said),
         role=not ROLES.isdisjoint(said),
         changed=frozenset(map(stem, changed_in(stated))),
+        changed_besides=frozenset(map(stem, changed_in(stated, besides="end"))),
         replaced=frozenset(one["value"].rstrip(".,:") for one in _INSTEAD.finditer(folded)),
         corrected=corrected_in(as_said) if "not" in said else {},
         left=left_in(folded),

@@ -390,6 +390,8 @@ def test_the_end_of_my_evenings_somewhere_ends_what_i_do_there(old: str, ends: b
          "No boats to Sea Lion Rock on Saturday. We've called it off."),
         ("The shop is open on Tuesdays.", "The last day of the fair is a Tuesday."),
         ("The course costs 140 euros from Monday to Friday.", "The film finishes at the end of June."),
+        ("Took the order for the Hotel Brisa sign. 11 letters, red, due 10 July.",
+         "I'm the new person at the Hotel Brisa for the sign, Bruno has gone to Natales. Write to me from now on."),
         ("One drag of a cigarette at the party. Still a non-smoker.", "Seven weeks without a cigarette."),
         ("Felix Nilsen bought a kayak from Chloe.", "Felix Nilsen works at Harbour Works these days."),
     ],
