@@ -34,7 +34,9 @@ class CandidateV1(Message):
     """One candidate of a recall as the decision log keeps it; of a memory that may not be seen there is none."""
 
     id: str
-    source: SourceName = Field(description="the source that ranked it best")
+    source: SourceName = Field(
+        description="the source that ranked it best; of one that none found, that of the memory that led to it"
+    )
     ranks: dict[str, int] = Field(description="its rank in every source that found it, from 1")
     fused: float = Field(description="its score after the fusion")
     place: int | None = Field(default=None, description="its place in the final order, from 1; null: not in it")

@@ -96,7 +96,7 @@ def _why(out: Console, stats: BundleStats, trace: Json) -> None:
     if stats.confidence is not None and stats.no_answer is None:  # of what is not handed over it says nothing
         _lines(out, [_sure(stats.confidence, trace)])
     if stats.answer_probability is not None:
-        _lines(out, [f"The probability that anything found answers it: {stats.answer_probability:.2f}."])
+        _lines(out, [f"The probability that anything found answers it: {stats.answer_probability:.3f}."])
 
 
 def near_misses(stats: BundleStats) -> str | None:
@@ -162,6 +162,12 @@ def _said_by(said: Json | None) -> Iterator[tuple[str, str]]:
     by, about = " or ".join(said["speakers"]) or said["name"], said["about"]
     if not said["only"]:
         yield "said by", f"what was said by {by} first; others may answer, too"
+        return
+    if said.get("role"):
+        yield (
+            "said by",
+            f"{by}, under which name nobody speaks: what reads as a report of it, else all that was found",
+        )
         return
     then = ", in the time asked about" if said.get("then") else ""
     yield "said by", f"only what was said by {by}, or what reads as a report of it{then}"

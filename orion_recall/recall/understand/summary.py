@@ -52,13 +52,17 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
 
 
 def _said_by(said: SaidBy) -> dict[str, Any]:
-    """Whose words are asked for, and about what; `only`: nothing else answers, `then`: of a time as well."""
+    """Whose words are asked for, and about what; `only`: nothing else answers, `then`: of a time as well.
+
+    `role`: a role is named, and nobody speaks under it.
+    """
     return {
         "name": said.name,
         "speakers": list(said.speakers),
         "about": said.topic,
         "only": said.is_strict,
         "then": bool(said.intervals),
+        "role": said.by_role and not said.speakers,
     }
 
 

@@ -315,6 +315,7 @@ def test_a_trace_of_another_version_is_no_crash(show: Show):
         ({"speakers": ["Odd Berg"], "then": True}, "the kiln: it decides the order and leaves nothing out"),
         ({}, "the kiln: a memory must have a word of it, as nobody of that name speaks"),
         ({"only": False}, "what was said by Odd first; others may answer, too"),
+        ({"role": True}, "nobody speaks: what reads as a report of it, else all that was found"),
         ({"about": ""}, "only what was said by Odd, or what reads as a report of it"),
     ],
 )
