@@ -13,6 +13,7 @@ from orion_recall.memory.succession.wishes import without_wishes
 from orion_recall.memory.succession.word_lists import GIVING, GREETINGS, LAST_DAYS, LEAVE_WORDS
 from orion_recall.text.normal import without_possessive, words
 
+_AROUND = ".,;:!?()\"'’“”"
 _CALLED = re.compile(
     r"^\W*(?:hey|hi|hello|hiya|thanks|thank you|thx|wow|yeah|yep|yes|no|ok|okay|dear|sorry|congrats|cool|great|sure"
     r"|well|morning|good morning|aw|oh|haha)\b"
@@ -93,12 +94,15 @@ def _is_called(name: str, sentence: str) -> bool:
     return sentence[after : after + 1] in (",", "!", ".", "?", ":")
 
 
-def surnames_in(said: Sequence[str], names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-    """The names that follow on a name, folded: nilsen after felix."""
+def surnames_in(sentences: Iterable[str], names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+    """The names that follow on a name, folded: nilsen after felix, and nobody after a comma or a full stop."""
     found: dict[str, set[str]] = {}
-    for first, word in pairwise(said):
-        if first in names and (last := without_possessive(word)) in names:
-            found.setdefault(first, set()).add(last)
+    for sentence in sentences:
+        for first, last in pairwise(sentence.casefold().split()):
+            if not first[-1:].isalnum() or first not in names:
+                continue
+            if (bare := without_possessive(last.strip(_AROUND))) in names:
+                found.setdefault(first, set()).add(bare)
     return {first: frozenset(last) for first, last in found.items()}
 
 

@@ -59,6 +59,7 @@ _SUBJECTS = "the my our your his her their i we you he she it they it's i'm we'r
 CANCELS = frozenset("cancelled canceled called cancel".split())
 """First words of phrases that cancel something."""
 _OF_PLACES = frozenset(("shut", "closed", "closes", "has shut", "shut down", "gone"))
+_PERIODS = ("this year", "next week", "next month", "next year")
 _OF_THINGS = "the my our your his her their it it's".split()
 _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
 _NO_NEW = frozenset("no any without".split())
@@ -80,8 +81,11 @@ def _read_phrases() -> Phrases:
     from_then_on = "|".join(f"from {one} on|from {one} onwards" for one in _BEGINNINGS)
     from_month = "|".join(f"from {month} {subject}" for month in MONTHS for subject in _SUBJECTS)
     from_date = "|".join(f"from # {month} {subject}" for month in MONTHS for subject in _OF_THINGS)
-    changes = f"{from_then_on}|{from_month}|{from_date}"
-    since = "|".join(f"from {month}" for month in MONTHS)  # at the end of a sentence: "14 an hour from June"
+    from_period = "|".join(f"from {one}" for one in _PERIODS)  # at the beginning: "From next week lunch is at one"
+    changes = f"{from_then_on}|{from_month}|{from_date}|{from_period}"
+    since = "|".join(
+        f"from {one}" for one in (*MONTHS, *_PERIODS)
+    )  # at the end of a sentence: "14 an hour from June"
     others: list[tuple[Heard, str]] = [
         ("change", changes),
         ("present", since),
@@ -174,6 +178,14 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
                 continue  # "no new date yet"
             if word == "from" and kind == "present" and end < len(said):
                 continue  # "from April to June"
+            if (
+                kind == "amount"
+                and said[end - 1][:1].isdigit()
+                and not MONTHS.keys().isdisjoint(said[end : end + 1])
+            ):
+                continue  # "it goes to 24 July"
+            if word == "from" and kind == "change" and place and " ".join(rest) in _PERIODS:
+                continue  # "the bill from this month"
             if kind == "change" and moves_a_time(said, place, end):
                 continue  # a change of its time, and of nothing else
             if kind in _HAPPENED and not _NOT_YET.isdisjoint(said[max(0, place - 3) : place]):

@@ -49,6 +49,7 @@ _CUE: Mapping[CueKind | None, float] = {
     None: -0.4,
 }
 _HANDOVER: frozenset[CueKind] = frozenset(("handover",))
+_MOVING: frozenset[CueKind] = frozenset(("shift", "change"))
 _LASTING: frozenset[CueKind] = frozenset(("change", "switch", "handover", "amount"))
 _IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
 _ALIKE, _SAME, _LEAST_SHARED = 0.5, 0.6, 0.3
@@ -196,7 +197,12 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     if seen.restates and (things or nearest or not seen.functional <= NEED_A_SUBJECT):
         return True
     again = about and new.comes_again and old.comes_again  # the choir's Wednesdays
-    if "shift" in telling and seen.timed_clash and nearest and (things or seen.functional or again):
+    if (
+        telling & _MOVING
+        and seen.timed_clash
+        and nearest
+        and (again or ("shift" in telling and (things or seen.functional)))
+    ):
         return True
     if _renews(new, old, seen, near):
         return True

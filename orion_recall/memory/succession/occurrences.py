@@ -15,7 +15,7 @@ _DAYS: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _MONTHS: Final = r"(?:january|february|march|april|may|june|july|august|september|october|november|december)"
 _COMES_AGAIN: Final = re.compile(
     rf"\b(?:every|each|weekly|monthly|daily|{_DAYS}s|{_DAYS} (?:mornings|afternoons|evenings|nights)"
-    r"|of the month|(?:once|twice|three times) a)\b"
+    r"|of the month|(?:once|twice|three times) a|as (?:always|usual|ever))\b"
 )
 _ONE_TIME: Final = re.compile(
     rf"\b(?:(?:this|next|last) (?:week|month|time|{_DAYS}|evening|morning|afternoon)|(?:the|this) {_MONTHS}(?! \d)"

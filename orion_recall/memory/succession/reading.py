@@ -289,7 +289,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),
         named_after=named_after(said, names) if names else {},
-        surnames=surnames_in(said, names),
+        surnames=surnames_in(sentences, names),
     )
 
 

@@ -49,13 +49,14 @@ CUES: dict[CueKind, str] = {
         yesterday | since the | since this | since today | maintenant | jetzt | seit | desde
     """,
     "amount": """
-        go up to | back up to | back down to | drop back to | drops back to
+        go up to | went to # | gone to # | goes to # | back up to | back down to | drop back to | drops back to
         | raised | raises | raise | gone up | gone down | put up to | puts up | puts _ _ up | went up | goes up
         | cut to | was cut | been cut | lowered | reduced | increased | dropped to | down to | is up to | now up
         to | augmenté | erhöht | gesenkt | subió | bajó
     """,
     "shift": """
-        moved | move | postpone | moves to | moved to | postponed | pushed back | pushed _ back | pushed _ _
+        moved | move | date goes to | date went to | postpone | moves to | moved to | postponed
+        | pushed back | pushed _ back | pushed _ _
         back | put _ off | put _ back | pushed | put back | put off | brought forward | bring forward |
         rescheduled | reschedule | reschedules | delayed | can't be the | can't be on | a week later | one
         week later | a day later | a day earlier | one day later | one day earlier | a week earlier | one
