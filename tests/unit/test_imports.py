@@ -30,6 +30,7 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
 PARTS: dict[str, tuple[str, ...]] = {
     "memory": (
         "extraction",
+        "told_changes",
         "succession",
         "record",
         "names",

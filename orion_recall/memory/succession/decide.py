@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from orion_recall.memory.succession.actors import are_namesakes
 from orion_recall.memory.succession.evidence import (
     FAMILY_STEMS,
     TELLING,
@@ -23,14 +22,15 @@ from orion_recall.memory.succession.evidence import (
     leaves_another,
     tells_same_post,
 )
-from orion_recall.memory.succession.occurrences import KINDS_OF_NAMES
-from orion_recall.memory.succession.posts import is_same
+from orion_recall.memory.succession.people import by_others, is_of_another_person, speaker_weight
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.reasons import seen_in
-from orion_recall.memory.succession.terms import stem
-from orion_recall.memory.succession.values import clock_value
-from orion_recall.memory.succession.word_families import EVENTS, NEED_A_SUBJECT, ONE_VALUED, PERSONAL
-from orion_recall.memory.succession.word_lists import STATES, CueKind
+from orion_recall.memory.told_changes.occurrences import KINDS_OF_NAMES
+from orion_recall.memory.told_changes.posts import is_same
+from orion_recall.memory.told_changes.terms import stem
+from orion_recall.memory.told_changes.values import clock_value
+from orion_recall.memory.told_changes.word_families import EVENTS, NEED_A_SUBJECT, ONE_VALUED
+from orion_recall.memory.told_changes.word_lists import STATES, CueKind
 
 SUCCEEDS = 0.5
 """From this confidence a candidate counts as a succession; below it is a likeness alone."""
@@ -97,7 +97,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     if (
         _contradicts(new, old)
         or _is_of_others(new, old)
-        or _is_of_another_person(new, old, one, other, seen)
+        or is_of_another_person(new, old, one, other, seen)
         or leaves_another(new, old, seen)
         or confirms(new, old, seen)
         or not (
@@ -114,7 +114,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     z = -2.6 + _CUE[_strongest(seen.cues)] + (0.3 if len(seen.cues - {"weak", "present"}) > 1 else 0.0)
     z += _subject_weight(new, seen, near, replaces=replaces)
     z += _change_weight(new, old, seen, near)
-    z += _speaker_weight(new, old, one, other, seen)
+    z += speaker_weight(new, old, one, other, seen)
     z -= 0.15 * math.log2(len(one.spans) * len(other.spans))  # of many spans two fit by chance
     # What is moved is the same however far its texts are from each other.
     moved = "shift" in seen.cues and seen.told and seen.timed_clash
@@ -147,22 +147,6 @@ def _is_of_others(new: Span, old: Span) -> bool:
     return any(whose.isdisjoint(old.named_after.get(thing, whose)) for thing, whose in new.named_after.items())
 
 
-def _is_of_another_person(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> bool:
-    """Whether each tells of one person where he lives or works: "Idris moved to Kaunas", "Lars moved to Ghent"."""
-    if are_namesakes(new.surnames, old.surnames):
-        return True
-    if (
-        seen.concerned
-        or "handover" in seen.cues
-        or PERSONAL.isdisjoint(seen.functional)
-        or "owner" in seen.functional
-    ):
-        return False
-    if not new.actors or not old.actors or new.actors & (old.actors | old.named) or old.actors & new.named:
-        return False
-    return new.actors <= new.named | {one.first_name} and old.actors <= old.named | {other.first_name}
-
-
 def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence, near: Nearness) -> bool:
     """Whether what the newer one says is new is what the older one tells.
 
@@ -184,7 +168,7 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     things = about.intersection(seen.things)
     if len(one.spans) > 1 or len(other.spans) > 1:
         return bool(things) and (seen.restates or seen.timed_clash)
-    if not (new.cancels and len(seen.things) > 1) and _by_others(new, old, one, other, seen):
+    if not (new.cancels and len(seen.things) > 1) and by_others(new, old, one, other, seen):
         return False
     if seen.other_state:
         return True
@@ -262,18 +246,6 @@ def _renews(new: Span, old: Span, seen: Evidence, near: Nearness) -> bool:
     return is_same and (bool(seen.clash) or len(seen.things) > 1)
 
 
-def _by_others(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> bool:
-    """Whether each of two speakers tells it of himself."""
-    if one.speaker == other.speaker or new.families & old.families & EVENTS or (seen.told and seen.timed_clash):
-        return False
-    return _is_of_self(new, one) and _is_of_self(old, other)
-
-
-def _is_of_self(span: Span, reading: Reading) -> bool:
-    """Whether its speaker tells of himself, or of what is his."""
-    return span.owned or reading.first_name in span.actors
-
-
 def _subject_weight(new: Span, seen: Evidence, near: Nearness, *, replaces: bool) -> float:
     """Whether both are about the same thing."""
     z = 0.8 * min(seen.subject, 2.5) + 0.8 * seen.likeness
@@ -326,31 +298,5 @@ def _tells_otherwise(new: Span, old: Span, seen: Evidence, near: Nearness) -> bo
     return "present" in seen.cues and same and bool(seen.clash) and near.is_first
 
 
-def _speaker_weight(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> float:
-    """Whether it is about the same people."""
-    z = 0.0
-    if one.speaker and other.speaker:
-        z += 0.2 if one.speaker == other.speaker else -0.2
-    if new.kin != old.kin:
-        is_same = new.kin & old.kin or (not new.kin and (seen.concerned or new.names & old.names))
-        z -= 0.3 if is_same else 1.2
-    return z if seen.corrects else z + _actor_fit(new, old, one, other, seen.cues)
-
-
 def _strongest(cues: frozenset[CueKind] | set[CueKind]) -> CueKind | None:
     return max(cues, key=lambda cue: _CUE[cue], default=None)
-
-
-def _actor_fit(
-    new: Span, old: Span, one: Reading, other: Reading, cues: frozenset[CueKind] | set[CueKind]
-) -> float:
-    """What speaks against it: others act, or the same words are said by another person of himself."""
-    if new.actors & old.actors:
-        return 0.2
-    if not new.actors or not old.actors:
-        return 0.0
-    if cues & {"handover", "end", "shift"} or new.families & old.families & EVENTS:
-        return 0.0
-    if one.speaker == other.speaker and _is_of_self(new, one) and _is_of_self(old, other):
-        return 0.0
-    return -0.4 if new.addresses else -1.0

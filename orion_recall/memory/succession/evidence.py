@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orion_recall.memory.extraction.role_lists import PERSONS
-from orion_recall.memory.succession.endings import SPEAKER
-from orion_recall.memory.succession.occurrences import is_other_habit
-from orion_recall.memory.succession.plans import came_true, is_of_another_amount
-from orion_recall.memory.succession.posts import is_same
 from orion_recall.memory.succession.reading import Reading, Span
-from orion_recall.memory.succession.statements import Statement, is_restated
-from orion_recall.memory.succession.terms import families_of, stem
-from orion_recall.memory.succession.thing_places import is_elsewhere
-from orion_recall.memory.succession.values import TIMED
-from orion_recall.memory.succession.word_families import FAMILIES, FAMILY_VALUES, NEED_A_SUBJECT, ONE_VALUED
-from orion_recall.memory.succession.word_lists import LAST_DAYS, NEW_OF_ONES_OWN, ROLES, CueKind
+from orion_recall.memory.told_changes.endings import SPEAKER
+from orion_recall.memory.told_changes.occurrences import is_other_habit
+from orion_recall.memory.told_changes.plans import came_true, is_of_another_amount
+from orion_recall.memory.told_changes.posts import is_same
+from orion_recall.memory.told_changes.statements import Statement, is_restated
+from orion_recall.memory.told_changes.terms import families_of, stem
+from orion_recall.memory.told_changes.thing_places import is_elsewhere
+from orion_recall.memory.told_changes.values import TIMED
+from orion_recall.memory.told_changes.word_families import FAMILIES, FAMILY_VALUES, NEED_A_SUBJECT, ONE_VALUED
+from orion_recall.memory.told_changes.word_lists import LAST_DAYS, NEW_OF_ONES_OWN, ROLES, CueKind
 from orion_recall.text.normal import STOP_WORDS, without_possessive
 
 TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", "handover", "end"))

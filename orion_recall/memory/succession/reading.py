@@ -10,8 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
-from orion_recall.memory.succession.actors import actors_in, called_in, holders_replaced_in, leaving_in, surnames_in
-from orion_recall.memory.succession.clauses import (
+from orion_recall.memory.told_changes.actors import (
+    actors_in,
+    called_in,
+    holders_replaced_in,
+    leaving_in,
+    surnames_in,
+)
+from orion_recall.memory.told_changes.clauses import (
     CANCELS,
     Heard,
     changed_in,
@@ -25,10 +31,16 @@ from orion_recall.memory.succession.clauses import (
     without_long_ago,
     without_tags,
 )
-from orion_recall.memory.succession.endings import Aims, aims_of
-from orion_recall.memory.succession.occurrences import Habit, comes_again, habits_in, is_of_one_time, named_after
-from orion_recall.memory.succession.plans import Plan, plan_of
-from orion_recall.memory.succession.posts import (
+from orion_recall.memory.told_changes.endings import Aims, aims_of
+from orion_recall.memory.told_changes.occurrences import (
+    Habit,
+    comes_again,
+    habits_in,
+    is_of_one_time,
+    named_after,
+)
+from orion_recall.memory.told_changes.plans import Plan, plan_of
+from orion_recall.memory.told_changes.posts import (
     Handed,
     Thing,
     handed_in,
@@ -37,13 +49,19 @@ from orion_recall.memory.succession.posts import (
     taken_over_in,
     without_temporary_handovers,
 )
-from orion_recall.memory.succession.statements import Statement, statements_in
-from orion_recall.memory.succession.terms import families_of, stem, written_in
-from orion_recall.memory.succession.thing_places import Placed, placed_in
-from orion_recall.memory.succession.values import TIMED, corrected_in, families_by_form, may_tell_price, values_of
-from orion_recall.memory.succession.wishes import is_advice, is_wish, without_wishes
-from orion_recall.memory.succession.word_families import FAMILIES, ONE_VALUED
-from orion_recall.memory.succession.word_lists import (
+from orion_recall.memory.told_changes.statements import Statement, statements_in
+from orion_recall.memory.told_changes.terms import families_of, stem, written_in
+from orion_recall.memory.told_changes.thing_places import Placed, placed_in
+from orion_recall.memory.told_changes.values import (
+    TIMED,
+    corrected_in,
+    families_by_form,
+    may_tell_price,
+    values_of,
+)
+from orion_recall.memory.told_changes.wishes import is_advice, is_wish, without_wishes
+from orion_recall.memory.told_changes.word_families import FAMILIES, ONE_VALUED
+from orion_recall.memory.told_changes.word_lists import (
     GENERAL_WORDS,
     NEW,
     ROLES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from orion_recall.memory.succession.word_lists import CueKind
+from orion_recall.memory.told_changes.word_lists import CueKind
 
 _VALUE = "value"
 _PLAIN: Mapping[str, str] = {

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from orion_recall.memory.extraction.role_lists import PERSONS
-from orion_recall.memory.succession.terms import families_of, stem
-from orion_recall.memory.succession.values import TIMED
-from orion_recall.memory.succession.wishes import asks_for_wishes
-from orion_recall.memory.succession.word_families import ONE_VALUED
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS, ROLES
+from orion_recall.memory.told_changes.terms import families_of, stem
+from orion_recall.memory.told_changes.values import TIMED
+from orion_recall.memory.told_changes.wishes import asks_for_wishes
+from orion_recall.memory.told_changes.word_families import ONE_VALUED
+from orion_recall.memory.told_changes.word_lists import GENERAL_WORDS, ROLES
 from orion_recall.recall.ranking.reading import MemoryReading, Said, reading_of
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words

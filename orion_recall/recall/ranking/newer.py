@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from orion_recall.memory.succession.terms import stem
-from orion_recall.memory.succession.values import TIMED
-from orion_recall.memory.succession.wishes import asks_for_wishes
-from orion_recall.memory.succession.word_families import ONE_VALUED
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS
+from orion_recall.memory.told_changes.terms import stem
+from orion_recall.memory.told_changes.values import TIMED
+from orion_recall.memory.told_changes.wishes import asks_for_wishes
+from orion_recall.memory.told_changes.word_families import ONE_VALUED
+from orion_recall.memory.told_changes.word_lists import GENERAL_WORDS
 from orion_recall.recall.ranking.changed_part import AskedChanges
 from orion_recall.recall.ranking.reading import READ_CHARS, Said, reading_of
 from orion_recall.scoring.candidates import ScoredCandidate, ValueAsked

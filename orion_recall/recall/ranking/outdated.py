@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from orion_recall.memory.succession.reasons import other_values, phrases_said
-from orion_recall.memory.succession.values import TIMED
+from orion_recall.memory.told_changes.values import TIMED
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.changed_part import AskedChanges
 from orion_recall.recall.ranking.reading import reading_of

@@ -12,13 +12,13 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from orion_recall.memory.succession.clauses import Heard, heard_in, without_absences
-from orion_recall.memory.succession.posts import hands_a_post_over
-from orion_recall.memory.succession.terms import FIRST_OF_TWO, families_of, stem
-from orion_recall.memory.succession.values import TIMED, values_of
-from orion_recall.memory.succession.wishes import DECISIONS, is_wish, without_wishes
-from orion_recall.memory.succession.word_families import FAMILIES
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS, GREETINGS
+from orion_recall.memory.told_changes.clauses import Heard, heard_in, without_absences
+from orion_recall.memory.told_changes.posts import hands_a_post_over
+from orion_recall.memory.told_changes.terms import FIRST_OF_TWO, families_of, stem
+from orion_recall.memory.told_changes.values import TIMED, values_of
+from orion_recall.memory.told_changes.wishes import DECISIONS, is_wish, without_wishes
+from orion_recall.memory.told_changes.word_families import FAMILIES
+from orion_recall.memory.told_changes.word_lists import GENERAL_WORDS, GREETINGS
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 from orion_recall.values import MemoryView
 

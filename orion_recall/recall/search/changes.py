@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from orion_recall.memory.succession.clauses import heard_in, sentences_of, without_absences
-from orion_recall.memory.succession.wishes import without_wishes
-from orion_recall.memory.succession.word_lists import CueKind
+from orion_recall.memory.told_changes.clauses import heard_in, sentences_of, without_absences
+from orion_recall.memory.told_changes.wishes import without_wishes
+from orion_recall.memory.told_changes.word_lists import CueKind
 from orion_recall.recall.ranking.outdated import links_in_force
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.time_overlap import overlap

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from orion_recall.memory.succession.clauses import heard_in
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
 from orion_recall.memory.succession.evidence import Nearness
+from orion_recall.memory.told_changes.clauses import heard_in
 from orion_recall.text.normal import words
 from tests.samples.successions import DAY, reading
 
@@ -443,7 +443,8 @@ def test_the_same_words_still_say_a_change(old: str, new: str) -> None:
          "Neon went to 118 thousand at Indur. Robbery."),
         ("Sunday lunch at two as always. Your uncle brings the lamb.",
          "From next week lunch is on Saturdays, your aunt has choir on Sundays."),
-        ("The sign for the Brisa is due on 10 July.", "Agreed to turquoise for the Brisa, and the date goes to 24 July."),
+        ("The sign for the Brisa is due on 10 July.",
+         "Agreed to turquoise for the Brisa, and the date goes to 24 July."),
         ("The chest freezer died in the night. Using Bo's for the time being.",
          "New chest freezer came off the boat, 640 euros. Bo got his back."),
     ],

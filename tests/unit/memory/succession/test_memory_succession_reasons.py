@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.memory.succession.clauses import phrases_in
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
 from orion_recall.memory.succession.reasons import other_values, phrases_said, plain, seen_in
+from orion_recall.memory.told_changes.clauses import phrases_in
 from orion_recall.text.normal import words
 from tests.samples.successions import DAY, reading
 

@@ -6,7 +6,7 @@ import pytest
 
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
 from orion_recall.memory.succession.evidence import Nearness
-from orion_recall.memory.succession.wishes import asks_for_wishes, is_advice, is_wish, without_wishes
+from orion_recall.memory.told_changes.wishes import asks_for_wishes, is_advice, is_wish, without_wishes
 from tests.samples.successions import DAY, reading
 
 NEAREST = Nearness(cosine=0.6, rank=1, word_rank=1)

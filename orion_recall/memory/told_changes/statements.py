@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from orion_recall.memory.extraction.role_lists import HONORIFICS, NATIONALITIES, OFFICES, PETS, RELATIVES
-from orion_recall.memory.succession.terms import families_of, stem
-from orion_recall.memory.succession.values import WEEKDAYS
-from orion_recall.memory.succession.word_families import ONE_VALUED
-from orion_recall.memory.succession.word_lists import ROLES
+from orion_recall.memory.told_changes.terms import families_of, stem
+from orion_recall.memory.told_changes.values import WEEKDAYS
+from orion_recall.memory.told_changes.word_families import ONE_VALUED
+from orion_recall.memory.told_changes.word_lists import ROLES
 from orion_recall.text.normal import STOP_WORDS, is_question, without_possessive
 from orion_recall.when.vocabulary import MONTHS
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from orion_recall.memory.extraction.role_lists import PERSONS, PETS
-from orion_recall.memory.succession.clauses import phrases_in
-from orion_recall.memory.succession.posts import holders_before
-from orion_recall.memory.succession.wishes import without_wishes
-from orion_recall.memory.succession.word_lists import GIVING, GREETINGS, LAST_DAYS, LEAVE_WORDS
+from orion_recall.memory.told_changes.clauses import phrases_in
+from orion_recall.memory.told_changes.posts import holders_before
+from orion_recall.memory.told_changes.wishes import without_wishes
+from orion_recall.memory.told_changes.word_lists import GIVING, GREETINGS, LAST_DAYS, LEAVE_WORDS
 from orion_recall.text.normal import without_possessive, words
 
 _AROUND = ".,;:!?()\"'’“”"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from orion_recall.memory.succession.values import WEEKDAYS
-from orion_recall.memory.succession.word_lists import ABSENCES, DEPARTURES, ENDS_AFTER, REACHES, Heard
+from orion_recall.memory.told_changes.values import WEEKDAYS
+from orion_recall.memory.told_changes.word_lists import ABSENCES, DEPARTURES, ENDS_AFTER, REACHES, Heard
 from orion_recall.text.normal import STOP_WORDS, without_possessive
 from orion_recall.when.vocabulary import DAY_WORDS, DAYS, MONTHS, PARTS, UNITS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.memory.succession.clauses import changed_in, heard_in, sentences_of, without_absences
+from orion_recall.memory.told_changes.clauses import changed_in, heard_in, sentences_of, without_absences
 from orion_recall.text.normal import words
 
 

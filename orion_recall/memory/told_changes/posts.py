@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from orion_recall.memory.extraction.role_lists import PERSONS
-from orion_recall.memory.succession.terms import stem
-from orion_recall.memory.succession.values import WEEKDAYS
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS, ROLES, Heard
+from orion_recall.memory.told_changes.terms import stem
+from orion_recall.memory.told_changes.values import WEEKDAYS
+from orion_recall.memory.told_changes.word_lists import GENERAL_WORDS, ROLES, Heard
 from orion_recall.text.normal import STOP_WORDS, without_possessive
 
 Thing = tuple[str, ...]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
-from orion_recall.memory.succession.terms import families_of, stem
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS, Heard
+from orion_recall.memory.told_changes.terms import families_of, stem
+from orion_recall.memory.told_changes.word_lists import GENERAL_WORDS, Heard
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 
 _DAYS: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"

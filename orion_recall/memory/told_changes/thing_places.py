@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from orion_recall.memory.succession.posts import Thing, is_for_a_time, thing_at
-from orion_recall.memory.succession.values import WEEKDAYS
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS, Heard
+from orion_recall.memory.told_changes.posts import Thing, is_for_a_time, thing_at
+from orion_recall.memory.told_changes.values import WEEKDAYS
+from orion_recall.memory.told_changes.word_lists import GENERAL_WORDS, Heard
 from orion_recall.text.normal import STOP_WORDS, without_possessive
 from orion_recall.when.vocabulary import MONTHS
 

@@ -6,7 +6,7 @@ import pytest
 
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
 from orion_recall.memory.succession.evidence import Nearness
-from orion_recall.memory.succession.statements import statements_in
+from orion_recall.memory.told_changes.statements import statements_in
 from tests.samples.successions import DAY, reading
 
 # What is so alike is the nearest of all that is known.

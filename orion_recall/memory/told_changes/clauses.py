@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from orion_recall.memory.succession.endings import moves_a_time, shifts_nothing
-from orion_recall.memory.succession.values import TIMED, WEEKDAYS, values_of
-from orion_recall.memory.succession.word_lists import (
+from orion_recall.memory.told_changes.endings import moves_a_time, shifts_nothing
+from orion_recall.memory.told_changes.values import TIMED, WEEKDAYS, values_of
+from orion_recall.memory.told_changes.word_lists import (
     ADDITIONS,
     AMOUNTS_AFTER,
     CUES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
-from orion_recall.memory.succession.values import values_of
+from orion_recall.memory.told_changes.values import values_of
 from orion_recall.text.normal import words
 from tests.samples.successions import DAY, reading
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from orion_recall.memory.succession.word_families import FAMILIES
+from orion_recall.memory.told_changes.word_families import FAMILIES
 from orion_recall.text.normal import without_possessive
 
 _WRITTEN = re.compile(r"\w+(?:['’-]\w+)*")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from orion_recall.memory.succession.terms import families_of, stem
-from orion_recall.memory.succession.values import WEEKDAYS
-from orion_recall.memory.succession.word_lists import GENERAL_WORDS, Heard
+from orion_recall.memory.told_changes.terms import families_of, stem
+from orion_recall.memory.told_changes.values import WEEKDAYS
+from orion_recall.memory.told_changes.word_lists import GENERAL_WORDS, Heard
 from orion_recall.text.normal import STOP_WORDS, without_possessive
 from orion_recall.when.vocabulary import MONTHS
 

@@ -1,0 +1,63 @@
+"""Whose change it is: whether both memories tell of one person, and of what their speakers say of themselves."""
+
+from __future__ import annotations
+
+from orion_recall.memory.succession.evidence import Evidence
+from orion_recall.memory.succession.reading import Reading, Span
+from orion_recall.memory.told_changes.actors import are_namesakes
+from orion_recall.memory.told_changes.word_families import EVENTS, PERSONAL
+from orion_recall.memory.told_changes.word_lists import CueKind
+
+
+def is_of_another_person(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> bool:
+    """Whether each tells of one person where he lives or works: "Idris moved to Kaunas", "Lars moved to Ghent"."""
+    if are_namesakes(new.surnames, old.surnames):
+        return True
+    if (
+        seen.concerned
+        or "handover" in seen.cues
+        or PERSONAL.isdisjoint(seen.functional)
+        or "owner" in seen.functional
+    ):
+        return False
+    if not new.actors or not old.actors or new.actors & (old.actors | old.named) or old.actors & new.named:
+        return False
+    return new.actors <= new.named | {one.first_name} and old.actors <= old.named | {other.first_name}
+
+
+def by_others(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> bool:
+    """Whether each of two speakers tells it of himself."""
+    if one.speaker == other.speaker or new.families & old.families & EVENTS or (seen.told and seen.timed_clash):
+        return False
+    return _is_of_self(new, one) and _is_of_self(old, other)
+
+
+def _is_of_self(span: Span, reading: Reading) -> bool:
+    """Whether its speaker tells of himself, or of what is his."""
+    return span.owned or reading.first_name in span.actors
+
+
+def speaker_weight(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> float:
+    """Whether it is about the same people."""
+    z = 0.0
+    if one.speaker and other.speaker:
+        z += 0.2 if one.speaker == other.speaker else -0.2
+    if new.kin != old.kin:
+        is_same = new.kin & old.kin or (not new.kin and (seen.concerned or new.names & old.names))
+        z -= 0.3 if is_same else 1.2
+    return z if seen.corrects else z + _actor_fit(new, old, one, other, seen.cues)
+
+
+def _actor_fit(
+    new: Span, old: Span, one: Reading, other: Reading, cues: frozenset[CueKind] | set[CueKind]
+) -> float:
+    """What speaks against it: others act, or the same words are said by another person of himself."""
+    if new.actors & old.actors:
+        return 0.2
+    if not new.actors or not old.actors:
+        return 0.0
+    if cues & {"handover", "end", "shift"} or new.families & old.families & EVENTS:
+        return 0.0
+    if one.speaker == other.speaker and _is_of_self(new, one) and _is_of_self(old, other):
+        return 0.0
+    return -0.4 if new.addresses else -1.0
