@@ -167,6 +167,18 @@ async def test_both_are_under_way_at_once() -> None:
         assert await both(side("first"), side("second")) == ("first", "second")
 
 
+async def test_where_the_second_waits_for_nothing_the_first_needs_no_task() -> None:
+    async def own_task() -> asyncio.Task[object] | None:
+        await asyncio.sleep(0)
+        return asyncio.current_task()
+
+    assert await both(own_task(), _seven()) == (asyncio.current_task(), 7)
+    never = own_task()
+    with pytest.raises(SourceError, match="gone"):
+        await both(never, _fails(SourceError("gone")))
+    assert never.cr_frame is None, "it is closed, and nobody has to wait for it"
+
+
 @pytest.mark.parametrize("failing", ["first", "second"])
 async def test_when_one_of_both_fails_the_other_is_not_left_running(failing: str) -> None:
     async def breaks() -> int:

@@ -59,9 +59,13 @@ class CallQueue:
 
     async def call(self, target: Target, method: str, *arguments: Any, **options: Any) -> Any:
         """As `read`, of what takes long: it is sent at once, and answered beside the reads."""
+        return await self.asked(target, method, *arguments, **options)
+
+    def asked(self, target: Target, method: str, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
+        """As `call`: the future of its answer, which needs no task."""
         waiting = self._waiting(target, method, arguments, options)
         self._send_together([waiting], are_reads=False)
-        return await waiting.future
+        return waiting.future
 
     def answered(self, told: Answers) -> None:
         """Gives the answers of one frame to those who wait for them, and sends the next reads."""

@@ -59,22 +59,20 @@ class _ServedIndex(EdgeIndex):
         self._views = KeptViews(0)
         self._questions = embedder
 
-    async def embed_question(self, text: str) -> EmbeddedQuestion:
-        """The vectors of a question, and of its tokens where the embedder gives them."""
-        embedder = self._questions
+    async def ask_question(self, text: str, search: DenseSearch | None) -> SearchedQuestion:
+        """The vectors of a question, of its tokens where the embedder gives them, and what is nearest to it.
+
+        Nothing is, not even an empty list, where no search is wanted or none can be made.
+        """
+        embedder, tokens = self._questions, None
         vector = await embedder.embed_query(text)
         if isinstance(embedder, TokenVectors) and embedder.token_space:
-            return EmbeddedQuestion(vector, await embedder.query_tokens(text))
-        return EmbeddedQuestion(vector, None)
-
-    async def search_question(self, text: str, search: DenseSearch) -> SearchedQuestion:
-        """The vectors of a question, and what is nearest to it; None of what cannot be searched."""
-        embedded = await self.embed_question(text)
-        try:
-            found = Packed.of(await self.search_dense(embedded.vector.tolist(), *search))
-        except OrionError:  # whoever then searches by the vector hears why
-            found = None
-        return SearchedQuestion(embedded, found)
+            tokens = await embedder.query_tokens(text)
+        found = None
+        if search is not None:
+            with contextlib.suppress(OrionError):  # whoever then searches by the vector hears why
+                found = Packed.of(await self.search_dense(vector.tolist(), *search))
+        return SearchedQuestion(EmbeddedQuestion(vector, tokens), found)
 
     def _new_readers(self) -> InThisThread:
         return InThisThread("the index")

@@ -121,7 +121,7 @@ class IndexProcess(_CopyOfProcess):
         link = IndexLink(lambda: Opening(settings, sparse.weights, self._expected), self._forget, program=program)
         super().__init__(link, "live", settings.data_dir / "index")
         if isinstance(embedder, WorkersEmbedder):
-            self.questions = QuestionEmbedder(embedder, link.embed_question, link.search_question)
+            self.questions = QuestionEmbedder(embedder, link.ask_question)
 
     @property
     def pid(self) -> int | None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from orion_recall.backoff import Backoff
 from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, SourceError, TransientSourceError
@@ -14,7 +14,7 @@ from orion_recall.foreground import FOREGROUND
 from orion_recall.serving.index_process.calls import CallQueue
 from orion_recall.serving.index_process.messages import Answers, Foreground, IndexState, Logged, Opening, Target
 from orion_recall.serving.index_process.process import PROGRAM, ChildProcess
-from orion_recall.serving.index_process.questions import DenseSearch, EmbeddedQuestion, SearchedQuestion
+from orion_recall.serving.index_process.questions import DenseSearch, SearchedQuestion
 from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.sources")
@@ -118,16 +118,16 @@ class IndexLink:
         finally:
             self._working -= 1
 
-    async def embed_question(self, text: str) -> EmbeddedQuestion:
-        """The question embedded by the process; it may still be behind with its index."""
-        if not self._is_open:
-            raise self._away()
-        return cast("EmbeddedQuestion", await self._calls.call("live", "embed_question", text))
+    def ask_question(self, text: str, search: DenseSearch | None) -> asyncio.Future[SearchedQuestion]:
+        """The question embedded by the process, and what a search by its vector finds, where one is wanted.
 
-    async def search_question(self, text: str, search: DenseSearch) -> SearchedQuestion:
-        """As `embed_question`, with what a search by its vector finds."""
-        self.check()
-        return cast("SearchedQuestion", await self._calls.call("live", "search_question", text, search))
+        Without one the process may still be behind with its index.
+        """
+        if search is not None:
+            self.check()
+        elif not self._is_open:
+            raise self._away()
+        return self._calls.asked("live", "ask_question", text, search)
 
     async def _start(self) -> None:
         self._process, self._told_active = await self._new_process(), False

@@ -51,20 +51,17 @@ class WorkersEmbedder(Embedder, TokenVectors, Protocol):
 
 
 class QuestionEmbedder:
-    """Embeds questions by `embed`; documents are embedded by the worker's own embedder, which says what it is.
+    """Embeds questions by `ask`; documents are embedded by the worker's own embedder, which says what it is.
 
-    What was asked last is kept, until `forget`. SourceError while the index's process is away. `search` embeds a
-    question and searches for it in the same call.
+    `ask` is told of a search that is to be made with the question's vector as well. What was asked last is kept,
+    until `forget`. SourceError while the index's process is away.
     """
 
     def __init__(
-        self,
-        own: WorkersEmbedder,
-        embed: Callable[[str], Awaitable[EmbeddedQuestion]],
-        search: Callable[[str, DenseSearch], Awaitable[SearchedQuestion]],
+        self, own: WorkersEmbedder, ask: Callable[[str, DenseSearch | None], Awaitable[SearchedQuestion]]
     ) -> None:
-        self._own, self._embed, self._search = own, embed, search
-        self._kept: OrderedDict[str, asyncio.Future[EmbeddedQuestion]] = OrderedDict()
+        self._own, self._ask = own, ask
+        self._kept: OrderedDict[str, asyncio.Future[SearchedQuestion]] = OrderedDict()
         self._answered = 0
         self.cache_hits = 0
         """Questions whose text was kept, or asked for already."""
@@ -103,7 +100,7 @@ class QuestionEmbedder:
 
     async def embed_query(self, text: str) -> Vector:
         """A unit vector, float32, shape (dimension,), read-only since it is kept."""
-        return (await self._embedded(text)).vector
+        return (await self._asked(text)).embedded.vector
 
     async def searched(self, text: str, search: DenseSearch) -> Scored | None:
         """What is found for a text that nobody has asked to embed before: embedded and searched in one call.
@@ -112,19 +109,12 @@ class QuestionEmbedder:
         """
         if text in self._kept:
             return None
-        found: list[Scored | None] = []
-
-        async def embedded() -> EmbeddedQuestion:
-            answer = await self._search(text, search)
-            found.append(None if answer.found is None else answer.found.pairs())
-            return answer.embedded
-
-        await self._embedded(text, embedded)
-        return found[0]
+        found = (await self._asked(text, search)).found
+        return None if found is None else found.pairs()
 
     async def query_tokens(self, text: str) -> Tokens:
         """As `TokenVectors` says. A text is embedded once for its vector and its tokens, in either order."""
-        if (tokens := (await self._embedded(text)).tokens) is None:
+        if (tokens := (await self._asked(text)).embedded.tokens) is None:
             raise ModelError(f"{self.name} is to give no vectors of tokens: ORION_TOKEN_VECTORS is false")
         return tokens
 
@@ -140,12 +130,10 @@ class QuestionEmbedder:
         """Keeps nothing of what was asked before: the process is another one, or its model is."""
         self._kept.clear()
 
-    async def _embedded(
-        self, text: str, embed: Callable[[], Awaitable[EmbeddedQuestion]] | None = None
-    ) -> EmbeddedQuestion:
+    async def _asked(self, text: str, search: DenseSearch | None = None) -> SearchedQuestion:
         if (asked := self._kept.get(text)) is None:
+            asked = self._kept[text] = asyncio.ensure_future(self._ask(text, search))
             self.cache_misses += 1
-            asked = self._kept[text] = asyncio.ensure_future(embed() if embed else self._embed(text))
             asked.add_done_callback(partial(self._done, text))
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
@@ -160,8 +148,13 @@ class QuestionEmbedder:
                 note_waited()
             raise
 
-    def _done(self, text: str, asked: asyncio.Future[EmbeddedQuestion]) -> None:
-        if not asked.cancelled() and asked.exception() is None:
-            self._answered += 1
-        elif self._kept.get(text) is asked:
-            del self._kept[text]
+    def _done(self, text: str, asked: asyncio.Future[SearchedQuestion]) -> None:
+        is_kept = self._kept.get(text) is asked
+        if asked.cancelled() or asked.exception() is not None:
+            if is_kept:
+                del self._kept[text]
+            return
+        self._answered += 1
+        if is_kept and (answer := asked.result()).found is not None:  # it may be another one next time
+            self._kept[text] = kept = asyncio.get_running_loop().create_future()
+            kept.set_result(answer._replace(found=None))

@@ -36,20 +36,19 @@ class Process:
         self.asked: list[str] = []
         self.searched: list[DenseSearch] = []
         self.found: Packed | None = Packed.of([(7, 0.5)])
-        self.answers: dict[str, asyncio.Future[EmbeddedQuestion]] = {}
+        self.answers: dict[str, asyncio.Future[SearchedQuestion]] = {}
 
-    async def embed(self, text: str) -> EmbeddedQuestion:
+    def ask(self, text: str, search: DenseSearch | None) -> asyncio.Future[SearchedQuestion]:
         self.asked.append(text)
+        if search is not None:
+            self.searched.append(search)
         self.answers[text] = asyncio.get_running_loop().create_future()
-        return await self.answers[text]
-
-    async def search(self, text: str, search: DenseSearch) -> SearchedQuestion:
-        self.searched.append(search)
-        return SearchedQuestion(await self.embed(text), self.found)
+        return self.answers[text]
 
     def answer(self, text: str) -> None:
         vector = np.array([float(len(text))], dtype=np.float32)
-        self.answers[text].set_result(EmbeddedQuestion(vector, vector[:, None]))
+        found = self.found if self.searched else None
+        self.answers[text].set_result(SearchedQuestion(EmbeddedQuestion(vector, vector[:, None]), found))
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def process() -> Process:
 
 @pytest.fixture
 def questions(process: Process) -> QuestionEmbedder:
-    return QuestionEmbedder(TokenEmbedder(), process.embed, process.search)
+    return QuestionEmbedder(TokenEmbedder(), process.ask)
 
 
 async def turns() -> None:
@@ -97,6 +96,7 @@ async def test_a_text_is_embedded_and_searched_in_one_call(process: Process, que
     assert float((await beside)[0]) == 3.0, "its vector is there for whoever needs it"
     assert await other is None, "another search of a text that is asked for already is made by its vector"
     assert await questions.searched("oak", SEARCH) is None, "what was found before may have changed"
+    assert float((await questions.embed_query("oak"))[0]) == 3.0
     assert (process.asked, process.searched) == (["oak"], [SEARCH])
 
 
@@ -150,7 +150,7 @@ async def test_one_that_waited_for_its_turn_has_not_failed(
 async def test_a_model_without_tokens_says_so(questions: QuestionEmbedder, process: Process):
     asked = asyncio.create_task(questions.query_tokens("oak"))
     await turns()
-    process.answers["oak"].set_result(EmbeddedQuestion(np.zeros(1, dtype=np.float32), None))
+    process.answers["oak"].set_result(SearchedQuestion(EmbeddedQuestion(np.zeros(1, dtype=np.float32), None), None))
     with pytest.raises(ModelError, match="ORION_TOKEN_VECTORS is false"):
         await asked
 
