@@ -53,8 +53,10 @@ class Readiness:
         self._checked_at = 0.0
 
     def attach(self, running: ObservedService, redis: Redis) -> None:
-        """Check this service from now on."""
+        """Check this service from now on: what was found of another one, or before it was attached, is no report."""
         self._attached = (running, redis)
+        if self._checking is not None and self._checking.done():
+            self._checking = None
 
     async def check(self) -> ReadinessReport:
         """The report of now, or of less than a second ago."""
