@@ -53,7 +53,7 @@ class Readiness:
         self._checked_at = 0.0
 
     def attach(self, running: ObservedService, redis: Redis) -> None:
-        """Check this service from now on: what was found of another one, or before it was attached, is no report."""
+        """Check this service from now on. What was found before is no report of it."""
         self._attached = (running, redis)
         if self._checking is not None and self._checking.done():
             self._checking = None
