@@ -237,7 +237,11 @@ def _says_what_is_so(new: Span, seen: Evidence) -> bool:
 
 def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:
     """Whether the newer one moves or ends one time of what comes again: "the November meeting is cancelled"."""
-    return old.comes_again and new.one_time and not new.comes_again and not seen.cues & _LASTING
+    if not old.comes_again or new.comes_again:
+        return False
+    # "Too rough for a swim, we ate limpets instead" is of that day.
+    once = seen.cues & TELLING == {"change"} and new.phrases["change"] == "instead" and not seen.timed_clash
+    return once or (new.one_time and not seen.cues & _LASTING)
 
 
 def _renews(new: Span, old: Span, seen: Evidence, near: Nearness) -> bool:

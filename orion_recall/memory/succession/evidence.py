@@ -25,7 +25,7 @@ TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", 
 FAMILY_STEMS = {name: frozenset(stem(word) for word in listed.split()) for name, listed in FAMILIES.items()}
 _KIN = frozenset(map(stem, PERSONS))
 _ROLE_STEMS = frozenset(map(stem, ROLES))
-_WITHOUT = frozenset(map(stem, "non without quit stopped".split()))
+_WITHOUT = frozenset("non without quit stop maker machin pot cup mug tabl shop bean grind".split())
 _OWN_ENDS = frozenset(("gave up", "given up", "giving up"))
 _IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
 _CHANGES: frozenset[CueKind] = TELLING - {"handover"}
@@ -286,13 +286,12 @@ def _ends_another(new: Span, old: Span, one: Reading) -> bool:
     """Whether what the newer one says is over, or who does not come, is nothing of the older one's.
 
     "No more bus" ends no bicycle, "I can't come" no party: it goes on without the speaker; who leaves ends nothing
-    where neither he nor what he leaves is told. "That's the end of
-    my evenings at Granite Hall" ends what the speaker does there again and again, and not the hall.
+    where neither he nor what he leaves is told. "That's the end of my evenings there" ends what the speaker does.
     """
     if new.phrases.get("end", "").startswith("that's the end of"):
         return not (old.comes_again and one.first_name in old.actors)
     if new.phrases.get("end", "").endswith(" without") and not _WITHOUT.isdisjoint(old.weights):
-        return True  # it was over then already
+        return True  # it was over then already, or it is the coffee maker
     if new.phrases.get("end") in _OWN_ENDS and "i" in new.written and not _is_habit_of(one.first_name, old):
         return True
     if new.aims.ended:

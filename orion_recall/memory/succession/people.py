@@ -20,6 +20,8 @@ def is_of_another_person(new: Span, old: Span, one: Reading, other: Reading, see
         or "owner" in seen.functional
     ):
         return False
+    if new.addresses and "money" in seen.clash:
+        return False  # a landlord tells what the rent will be
     if not new.actors or not old.actors or new.actors & (old.actors | old.named) or old.actors & new.named:
         return False
     return new.actors <= new.named | {one.first_name} and old.actors <= old.named | {other.first_name}
@@ -27,7 +29,11 @@ def is_of_another_person(new: Span, old: Span, one: Reading, other: Reading, see
 
 def by_others(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> bool:
     """Whether each of two speakers tells it of himself."""
-    if one.speaker == other.speaker or new.families & old.families & EVENTS or (seen.told and seen.timed_clash):
+    if (
+        one.speaker == other.speaker
+        or new.families & old.families & EVENTS
+        or (seen.told and (seen.timed_clash or "money" in seen.clash))
+    ):
         return False
     return _is_of_self(new, one) and _is_of_self(old, other)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from orion_recall.text.normal import without_possessive, words
 from orion_recall.when.vocabulary import DAY_WORDS
@@ -39,7 +40,7 @@ _CLOCK = re.compile(
     + r"|noon)\b(?! (?:euro|pound|dollar))"
 )
 _CURRENCIES = (
-    r"euros?|eur|dollars?|usd|pounds?|quid|francs?|chf|rupees?|lari|kron(?:er|or|ur|e|a)|crowns?|yen|pesos?|reais|zlot(?:y|ys)"
+    r"euros?|cents?|pence|eur|dollars?|usd|pounds?|quid|francs?|chf|rupees?|lari|kron(?:er|or|ur|e|a)|crowns?|yen|pesos?|reais|zlot(?:y|ys)"
     r"|rands?|shekels?|dirhams?|liras?|roubles?|rubles?|shillings?|won|yuan|baht|forints?|hryvnias?"
 )
 _MONEY = re.compile(rf"(?:[€$£¥₹]\s?(?P<first>\d[\d.,]*))|(?P<last>\d[\d.,]*)\s?(?:[€$£¥₹]|(?:{_CURRENCIES})\b)")
@@ -76,6 +77,7 @@ _MOST_CORRECTED = 4
 _NO_NAMES: frozenset[str] = frozenset()
 _NUMBER = re.compile(r"\b\d[\d.,]*\b")
 _DIGIT = re.compile(r"\d")
+_SITTERS = frozenset("i we he she they you it who and just that".split())
 # "17.50" may be a time of day, and a price.
 _DECIMAL = re.compile(r"(?<![\d.,:])\d{1,4}\.\d\d(?![\d.,:]|\s?(?:am|pm|h\b|uhr|o'clock))")
 # A dose is told in words as often as in figures.
@@ -91,6 +93,8 @@ def values_of(folded: str, said: Sequence[str], names: frozenset[str]) -> dict[s
         found["number"] = found.get("number", set()) | doses
     found["month"] = _months_of(folded)
     found["weekday"] = {WEEKDAYS[word] for word in said if word in WEEKDAYS}
+    if "sat" in said and not _has_saturday(said):
+        found["weekday"].discard("saturday")
     found["name"] = set(names.intersection(map(without_possessive, said))) if names else set()
     return {kind: frozenset(values) for kind, values in found.items() if values}
 
@@ -98,6 +102,13 @@ def values_of(folded: str, said: Sequence[str], names: frozenset[str]) -> dict[s
 def may_tell_price(folded: str) -> bool:
     """Whether a number with two decimals, which says no currency, may be a price."""
     return _DECIMAL.search(folded) is not None
+
+
+def _has_saturday(said: Sequence[str]) -> bool:
+    """Whether Saturday is named, and not only that somebody sat."""
+    if any(WEEKDAYS.get(word) == "saturday" for word in said if word != "sat"):
+        return True
+    return any(word == "sat" and before not in _SITTERS for before, word in pairwise(("", *said)))
 
 
 def families_by_form(folded: str) -> set[str]:

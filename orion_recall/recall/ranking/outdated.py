@@ -125,7 +125,10 @@ def _outdated_by(
     now: float,
     asking: AskedChanges,
 ) -> Outdated | None:
-    """The first change among the surest ones; None where no successor that is there changes what is asked."""
+    """The first change among the surest ones; None where no successor that is there changes what is asked.
+
+    Where one that is less sure told another value of the same type before it, it was then or earlier.
+    """
     found = [
         by
         for link in links_in_force(item.memory.succeeded_by, now=now, least=settings.min_confidence)
@@ -136,10 +139,18 @@ def _outdated_by(
     if not found:
         return None
     least = max(one.link.confidence for one in found) - _AS_SURE
-    return min(
+    first = min(
         (one for one in found if one.link.confidence >= least),
         key=lambda one: (one.until, -one.link.confidence, one.link.id),
     )
+    values = other_values(first.link.reason)
+    is_unsure = values and any(
+        link.at < first.link.at
+        and link.confidence < settings.min_confidence
+        and not values.isdisjoint(other_values(link.reason))
+        for link in item.memory.succeeded_by
+    )
+    return first._replace(or_earlier=True) if is_unsure else first
 
 
 def _ended(older: MemoryView, newer: MemoryView, link: SuccessionLink, now: float) -> Outdated | None:

@@ -52,3 +52,10 @@ def test_a_moved_month_succeeds_the_month_before() -> None:
     assert judged.confidence >= SUCCEEDS
     other = judge(reading("The wedding of Kasper and Jule is put off, it is in September.", at=DAY), old)
     assert other is None or other.confidence < SUCCEEDS
+
+
+def test_whoever_sat_tells_no_saturday() -> None:
+    assert "weekday" not in values("we sat on the rocks, and she just sat there")
+    assert values("sat 5 pm, at the pier")["weekday"] == {"saturday"}
+    assert "clock" not in values("salt is £8.50 a kilo")
+    assert values("90 cents each")["money"] == {"90"}
