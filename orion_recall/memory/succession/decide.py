@@ -49,6 +49,7 @@ _CUE: Mapping[CueKind | None, float] = {
     None: -0.4,
 }
 _HANDOVER: frozenset[CueKind] = frozenset(("handover",))
+_CHANGE: frozenset[CueKind] = frozenset(("change",))
 _MOVING: frozenset[CueKind] = frozenset(("shift", "change"))
 _LASTING: frozenset[CueKind] = frozenset(("change", "switch", "handover", "amount"))
 _IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
@@ -240,7 +241,7 @@ def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:
     if not old.comes_again or new.comes_again:
         return False
     # "Too rough for a swim, we ate limpets instead" is of that day.
-    once = seen.cues & TELLING == {"change"} and new.phrases["change"] == "instead" and not seen.timed_clash
+    once = seen.cues & TELLING == _CHANGE and new.phrases["change"] == "instead" and not seen.timed_clash
     return once or (new.one_time and not seen.cues & _LASTING)
 
 
