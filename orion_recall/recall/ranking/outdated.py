@@ -145,9 +145,7 @@ def _outdated_by(
     )
     values = other_values(first.link.reason)
     is_unsure = values and any(
-        link.at < first.link.at
-        and link.confidence < settings.min_confidence
-        and not values.isdisjoint(other_values(link.reason))
+        link.at < first.link.at and link.confidence < least and not values.isdisjoint(other_values(link.reason))
         for link in item.memory.succeeded_by
     )
     return first._replace(or_earlier=True) if is_unsure else first
