@@ -39,7 +39,7 @@ def steady(kind: type[AbstractConnection]) -> type[AbstractConnection]:
             if isinstance(command, str):
                 command = command.encode()
             parts = [command] if isinstance(command, bytes) else [*command]
-            if self._is_sent_at_once(parts):
+            if self._send_at_once(parts):
                 return
             task = asyncio.current_task()
             asked = task.cancelling() if task else 0
@@ -48,8 +48,8 @@ def steady(kind: type[AbstractConnection]) -> type[AbstractConnection]:
                 await self.disconnect(nowait=True)  # the answer would be the next command's
                 raise asyncio.CancelledError
 
-        def _is_sent_at_once(self, parts: Sequence[bytes]) -> bool:
-            """Whether nobody would have had to wait, and it is sent; else nothing is."""
+        def _send_at_once(self, parts: Sequence[bytes]) -> bool:
+            """Sends the parts if the socket takes them without a wait, else nothing; whether it did."""
             if self._writer is None or self.health_check_interval or sum(map(len, parts)) > _SENT_AT_ONCE:
                 return False
             transport = self._writer.transport

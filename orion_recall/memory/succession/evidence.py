@@ -25,6 +25,7 @@ TELLING: frozenset[CueKind] = frozenset(("change", "switch", "amount", "shift", 
 FAMILY_STEMS = {name: frozenset(stem(word) for word in listed.split()) for name, listed in FAMILIES.items()}
 _KIN = frozenset(map(stem, PERSONS))
 _ROLE_STEMS = frozenset(map(stem, ROLES))
+# Stems beside "days without coffee" that make the older text one of something else: a non-smoker, a coffee maker.
 _WITHOUT = frozenset("non without quit stop maker machin pot cup mug tabl shop bean grind".split())
 _OWN_ENDS = frozenset(("gave up", "given up", "giving up"))
 _IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))

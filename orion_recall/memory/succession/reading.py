@@ -80,7 +80,6 @@ _TITLES = frozenset("dr mr mrs ms miss madame monsieur prof professor sir frau h
 _QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]{40,}"|“[^”\n]{40,}”|«[^»\n]{40,}»|\[[^\]\n]{20,}\]', re.DOTALL)
 _FEW_WORDS = 60
 _ARRIVES = frozenset("came comes arrived arrives starts started works runs went goes got gets".split())
-_NAMELESS: frozenset[str] = frozenset()
 _MOST_RENEWED = 3
 _KNOWN = frozenset("the that this your his her their its".split())
 _SECOND_PERSON = frozenset("you your yours you're you'll".split())
@@ -260,7 +259,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
     as_said = without_long_ago("" if is_advice(one) else without_wishes(one) for one in told)
     stated = [words(without_absences(one)) for one in as_said]
     each = [without_temporary_handovers(phrases_in(sentence), sentence) for sentence in stated]
-    phrases = first_phrases(each)
+    phrases, aims = first_phrases(each), aims_of(stated, each)
     if "shift" in phrases and (of_new_time := shift_phrase(as_said)) is not None:
         phrases["shift"] = of_new_time
     if "shift" in phrases and not _TIMED.isdisjoint(values) and "moved" in said and _HOMES.isdisjoint(said):
@@ -282,16 +281,17 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         owned=owned,
         names=frozenset(stem(name) for name in names),
         # Who presents himself is named as well, "Bo, accounts", and not who only signs at the end.
-        named=names | _NAMELESS.union(speaker.split()[:1]).intersection(said[:-1]),
+        named=names | frozenset(speaker.split()[:1]).intersection(said[:-1]),
         addresses=not _SECOND_PERSON.isdisjoint(said),
         once=not TRANSACTIONS.isdisjoint(said),
         role=not ROLES.isdisjoint(said),
         changed=frozenset(map(stem, changed_in(stated))),
-        changed_besides=frozenset(map(stem, changed_in(stated, besides="end"))),
+        # Read a second time only where somebody leaves: nothing else asks for it.
+        changed_besides=frozenset(map(stem, changed_in(stated, besides="end") if aims.departing else ())),
         replaced=frozenset(one["value"].rstrip(".,:") for one in _INSTEAD.finditer(folded)),
         corrected=corrected_in(as_said) if "not" in said else {},
         left=left_in(folded),
-        aims=aims_of(stated, each),
+        aims=aims,
         wishes=is_wish(folded),
         phrases=phrases,
         written=written_in(text),

@@ -109,7 +109,7 @@ def departure_of(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str] | 
 
 def _goes_somewhere(said: Sequence[str], end: int) -> Sequence[str] | None:
     """Who "has gone to" a place, as one word; None where nobody has who is named right before."""
-    if said[end - 1] != "gone" or not _WHERE_TO.intersection(said[end : end + 1]):
+    if end < 2 or said[end - 1] != "gone" or not _WHERE_TO.intersection(said[end : end + 1]):
         return None
     who = said[end - 3 : end - 2] if said[end - 2] in _HAVE else said[end - 2 : end - 1]
     bare = [without_possessive(word) for word in who if word not in STOP_WORDS]
