@@ -18,8 +18,10 @@ _TELLS: Final = 0.25
 # where more than the time was asked for, as long as the answer is not long.
 _FEWEST, _LONG = 6, 10
 _OTHERS, _OTHERS_OF_A_SUBJECT = 2, 4
-# What is told of more than two days ("in April") is no entry of one day.
-_LONGEST_ENTRY_S: Final = 2 * 86_400.0
+# What is told of more than four days ("this week") is no entry: "15 to 17 May" is.
+_LONGEST_ENTRY_S: Final = 4 * 86_400.0
+# Of so short a time what comes every week is an entry like any other.
+_DAY_ASKED_S: Final = 2 * 86_400.0
 # In a longer time than this what comes every week is told last.
 _WEEK_S: Final = 7 * 86_400.0
 _SHORT_S: Final = 8 * 86_400.0
@@ -31,7 +33,7 @@ def calendar_order(
 ) -> Sequence[ScoredCandidate]:
     """The ranked items, for a calendar's question those with the part `told` first, and few of the others.
 
-    First what is told of a day, in the order of time, then what comes every week, then what is told of a longer
+    First what is told of days, in the order of time, then what comes every week, then what is told of a longer
     time; of one day what comes every week is among the first, of more than a week it is last. The others are best
     first. What moves or cancels one of them is of the time, too, whatever time it tells. What came again and has
     ended is not of it. Where nothing is told of the time, they stay as they are.
@@ -83,7 +85,7 @@ def _place(item: ScoredCandidate, intervals: Sequence[Interval], now: float) -> 
             if until <= start or since >= end or (told.weekly and end - start > _SHORT_S):
                 continue
             kind = _ENTRY if until - since <= _LONGEST_ENTRY_S else _PERIOD
-            if told.weekly and end - start > _LONGEST_ENTRY_S:
+            if told.weekly and end - start > _DAY_ASKED_S:
                 kind = _WEEKLY
             found.append((kind, max(since, start)))
     return min(found)
