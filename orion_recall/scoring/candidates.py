@@ -54,12 +54,12 @@ class NewerThan(NamedTuple):
     """The older memory, by key and id, that a memory was put before, or nearer to, though no succession is known.
 
     `how`: a likeness of the two was noted when they were stored, both are alike in this ranking, or the newer one
-    tells another value of the type that is asked for.
+    tells another value of the type that is asked for, or a change while the question asks about now.
     """
 
     key: int
     id: str
-    how: Literal["noted", "alike"] | ValueAsked
+    how: Literal["noted", "alike", "news"] | ValueAsked
 
 
 class PartsInColumns(Mapping[str, float]):

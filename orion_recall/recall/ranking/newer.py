@@ -73,7 +73,7 @@ def newer_alike(scored: Sequence[ScoredCandidate], changes: AskedChanges, *, now
     A wish is not preferred to what is so; a decision is to the wish before it, unless wishes are asked for.
     """
     best = [
-        item for item in scored[:_MOST_ALIKE] if len(item.memory.text) <= MOST_STATED and _states(item, until=now)
+        item for item in scored[:_MOST_ALIKE] if len(item.memory.text) <= MOST_STATED and states(item, until=now)
     ]
     if len(best) < 2:
         return {}
@@ -116,7 +116,7 @@ def speaks_less_of(older: ScoredCandidate, newer: ScoredCandidate) -> bool:
     return one.get("speaker", 0.0) < other.get("speaker", 0.0) or one.get("role", 0.0) < other.get("role", 0.0)
 
 
-def _states(item: ScoredCandidate, *, until: float, since: float = -math.inf) -> bool:
+def states(item: ScoredCandidate, *, until: float, since: float = -math.inf) -> bool:
     """Whether it states something, and is of that time."""
     memory = item.memory
     if memory.ts is None or not since < memory.ts <= until or memory.chatter:
@@ -164,7 +164,7 @@ def newer_values(ranked: Sequence[ScoredCandidate], question: Question) -> tuple
         return ()
     if (part := _asked_part(first, question.text)) is None or kinds.isdisjoint(part.values):
         return ()
-    later = [item for item in among[1:] if _states(item, since=first.memory.ts, until=question.now)]
+    later = [item for item in among[1:] if states(item, since=first.memory.ts, until=question.now)]
     if not later:
         return ()
     names = reading_of(first.memory).entities

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.newer import kind_asked, newer_values
+from orion_recall.recall.ranking.news import with_news
 from orion_recall.recall.ranking.score import in_order
 from orion_recall.recall.ranking.successions import STEP, moved, with_successions
 from orion_recall.recall.understand.question import Understanding
@@ -18,6 +19,8 @@ def up_to_date(
 ) -> Sequence[ScoredCandidate]:
     """The candidates, best first, in the order that the question's tense asks for."""
     question, wants_all = understood.question, understood.shape is not None
+    if not (wants_all or settings.outdated == "keep"):
+        scored = with_news(scored, question)
     ordered = with_successions(
         scored, question.tense, settings, now=question.now, asked=question.text, wants_all=wants_all
     )

@@ -37,6 +37,7 @@ LED_BY: dict[LedBy, str] = {
 _NEWER: dict[str, str] = {
     "noted": "may replace it",
     "alike": "has words, or kinds of words, in common with it",
+    "news": "says that something has changed, and the question asks about now",
     "time": "shares rare words with it and names another time",
     "amount": "shares rare words with it and names another amount",
     "number": "shares rare words with it and names another number",

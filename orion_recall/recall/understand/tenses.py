@@ -104,6 +104,11 @@ def asks_about(said: Sequence[str], time: QuestionTime, *, now: float) -> Tense 
     return "now" if _PRESENT.search(text) or _THIRD_PERSON.match(text) else None
 
 
+def says_now(said: Sequence[str]) -> bool:
+    """Whether the folded words of a question have one for the present: "nowadays", "still", "current"."""
+    return len(said) <= _MOST_WORDS and _NOW.search(" ".join(said)) is not None
+
+
 def without_use_to(text: str) -> str:
     """The question without the "use to" of "How did Ana use to", which says when, and stands in no memory of then.
 

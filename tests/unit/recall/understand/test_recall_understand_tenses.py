@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.recall.understand.tenses import asks_about, without_use_to
+from orion_recall.recall.understand.tenses import asks_about, says_now, without_use_to
 from orion_recall.text.normal import words
 from orion_recall.values import NO_TIME, Interval, QuestionTime
 
@@ -98,3 +98,15 @@ def test_old_asks_for_what_was_before_where_it_is_somebodys(text: str, tense: st
 )
 def test_use_to_is_taken_out_of_a_question_where_it_says_no_more_than_before(text: str, rest: str) -> None:
     assert without_use_to(text) == rest
+
+
+@pytest.mark.parametrize(
+    "asked", ["who is my boss now?", "what is the current limit", "do we still meet on mondays"]
+)
+def test_some_questions_say_themselves_that_they_are_about_now(asked: str):
+    assert says_now(words(asked))
+
+
+@pytest.mark.parametrize("asked", ["who is my boss?", "when is the recital", "now " * 40])
+def test_others_do_not(asked: str):
+    assert not says_now(words(asked))
