@@ -240,9 +240,12 @@ def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:
     """Whether the newer one moves or ends one time of what comes again: "the November meeting is cancelled"."""
     if not old.comes_again or new.comes_again:
         return False
-    # "Too rough for a swim, we ate limpets instead" is of that day.
-    once = seen.cues & TELLING == _CHANGE and new.phrases["change"] == "instead" and not seen.timed_clash
-    return once or (new.one_time and not seen.cues & _LASTING)
+    if seen.cues & TELLING == _CHANGE and not seen.timed_clash:
+        said = new.phrases["change"]
+        # "Too rough for a swim, we ate limpets instead" and "No quiz for me tonight" are of that day.
+        if said == "instead" or (new.one_time and said.startswith("no ") and said.endswith((" for me", " for us"))):
+            return True
+    return new.one_time and not seen.cues & _LASTING
 
 
 def _renews(new: Span, old: Span, seen: Evidence, near: Nearness) -> bool:

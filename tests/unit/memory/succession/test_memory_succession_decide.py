@@ -394,6 +394,7 @@ def test_the_end_of_my_evenings_somewhere_ends_what_i_do_there(old: str, ends: b
          "I'm the new person at the Hotel Brisa for the sign, Bruno has gone to Natales. Write to me from now on."),
         ("Sunday swim at Ferro Bay with Duarte as always.",
          "Swim at Ferro Bay was too rough, we sat on the rocks and ate limpets instead."),
+        ("Quiz night at the Anchor tonight, as every Tuesday.", "No quiz for me tonight, headache."),
         ("Miguel came for his boxes. I keep the coffee maker.", "Ten days without coffee. My hands are steady."),
         ("One drag of a cigarette at the party. Still a non-smoker.", "Seven weeks without a cigarette."),
         ("Felix Nilsen bought a kayak from Chloe.", "Felix Nilsen works at Harbour Works these days."),
