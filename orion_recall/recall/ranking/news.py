@@ -1,4 +1,4 @@
-"""What tells a change of what is asked about, for a question that says "now" itself.
+"""Newer memories that tell a change come first, for a question that says "now", "these days" or the like.
 
 Who asks "Which recorder do I take these days?" knows that it may have changed, and wants "All interviews go
 through the new one from now on", though a text that tells the older one at length has more of the question's words.
@@ -29,7 +29,7 @@ _LIFT: Final = 0.3
 
 
 def with_news(ranked: Sequence[ScoredCandidate], question: Question) -> Sequence[ScoredCandidate]:
-    """The candidates, best first, those that tell such a change with more for it."""
+    """The candidates, best first; those that tell a change of what is asked about have a higher score."""
     if question.tense != "now" or len(ranked) < 2 or not says_now(words(question.text.casefold())):
         return ranked
     first = ranked[0]

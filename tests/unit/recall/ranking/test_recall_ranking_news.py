@@ -5,37 +5,12 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.recall.ranking.news import with_news
-from orion_recall.scoring.candidates import Candidate, NewerThan, ScoredCandidate
-from orion_recall.values import AnswerType, Question, QuestionTime, Tense
-from tests.samples.recall_fakes import NOW, key, view
+from orion_recall.scoring.candidates import NewerThan, ScoredCandidate
+from orion_recall.values import Question
+from tests.samples.ranked import item, question
 
 KIT = "About my kit: I record every interview on the Zoom H5 and cut in Reaper."
 BOUGHT = "Bought a MixPre second-hand. All interviews go through that one from now on."
-
-
-def question(text: str, tense: Tense | None = "now", *, number: bool = False) -> Question:
-    return Question(
-        text=text,
-        dense_text=text,
-        keyword_text=text,
-        terms=frozenset(),
-        now=NOW,
-        text_hash="",
-        time=QuestionTime(),
-        answer_type=AnswerType(number=number),
-        tense=tense,
-    )
-
-
-def item(name: str, text: str, score: float, *, day: float, chatter: bool = False) -> ScoredCandidate:
-    memory = view(name)._replace(text=text, ts=NOW - 1e7 + day * 86_400, chatter=chatter, speaker="Ruben")
-    return ScoredCandidate(
-        candidate=Candidate(key=key(name)),
-        memory=memory,
-        score=score,
-        parts={"fusion": score},
-        weights={"fusion": 1.0},
-    )
 
 
 def order(asked: Question, *items: ScoredCandidate) -> list[str]:

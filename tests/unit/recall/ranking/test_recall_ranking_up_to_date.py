@@ -7,42 +7,13 @@ import pytest
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.ranking.newer import asked_kinds
 from orion_recall.recall.ranking.up_to_date import with_newer_values
-from orion_recall.scoring.candidates import Candidate, NewerThan, ScoredCandidate
-from orion_recall.values import AnswerType, Question, QuestionTime, Tense
-from tests.samples.recall_fakes import NOW, key, view
+from orion_recall.scoring.candidates import NewerThan, ScoredCandidate
+from orion_recall.values import Question
+from tests.samples.ranked import item, question
 
 MARK = Succession()
 OVEN = "Signed for the oven with Brandsma. Delivery on 2 March."
 LATER = "Brandsma called, it is now the 30th of March."
-
-
-def question(text: str, tense: Tense | None = "now", *, when: bool = False, number: bool = False) -> Question:
-    return Question(
-        text=text,
-        dense_text=text,
-        keyword_text=text,
-        terms=frozenset(),
-        now=NOW,
-        text_hash="",
-        time=QuestionTime(asks_when=when),
-        answer_type=AnswerType(number=number),
-        tense=tense,
-    )
-
-
-def item(
-    name: str, text: str, score: float, *, day: float, chatter: bool = False, names: tuple[str, ...] = ()
-) -> ScoredCandidate:
-    memory = view(name)._replace(
-        text=text, ts=NOW - 1e7 + day * 86_400, chatter=chatter, entities=names, speaker="Ruben"
-    )
-    return ScoredCandidate(
-        candidate=Candidate(key=key(name)),
-        memory=memory,
-        score=score,
-        parts={"fusion": score},
-        weights={"fusion": 1.0},
-    )
 
 
 def order(asked: Question, *items: ScoredCandidate, settings: Succession = MARK) -> list[str]:
