@@ -50,6 +50,7 @@ _CUE: Mapping[CueKind | None, float] = {
 }
 _HANDOVER: frozenset[CueKind] = frozenset(("handover",))
 _CHANGE: frozenset[CueKind] = frozenset(("change",))
+_ENDS: frozenset[CueKind] = frozenset(("end", "change"))
 _MOVING: frozenset[CueKind] = frozenset(("shift", "change"))
 _LASTING: frozenset[CueKind] = frozenset(("change", "switch", "handover", "amount"))
 _IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
@@ -125,7 +126,11 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
         confidence = min(confidence, UNTOLD)  # however near: nothing says that something is new
     elif _shares_a_name_alone(new, old, seen) or _tells_the_same(new, seen):
         confidence = min(confidence, UNTOLD)
-    elif _is_of_one_time(new, old, seen) or not (replaces or _is_anchored(new, old, one, other, seen, near)):
+    elif (
+        _ends_what_happened(old, seen)
+        or _is_of_one_time(new, old, seen)
+        or not (replaces or _is_anchored(new, old, one, other, seen, near))
+    ):
         confidence = min(confidence, UNTOLD)  # something is new, but not what the older one tells
     phrases = [text for kind, text in new.phrases.items() if kind in seen.cues and kind != "weak"]
     shared = [(new.written.get(term, term), old.written.get(term, term)) for term in sorted(seen.strong)]
@@ -246,6 +251,17 @@ def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:
         if said == "instead" or (new.one_time and said.startswith("no ") and said.endswith((" for me", " for us"))):
             return True
     return new.one_time and not seen.cues & _LASTING
+
+
+def _ends_what_happened(old: Span, seen: Evidence) -> bool:
+    """Whether what the newer one says to be over or different is in the older one only as part of an event.
+
+    That the car is gone changes nothing of the day on which paddles were sold off its back.
+    """
+    if not seen.cues & TELLING or seen.cues & TELLING - _ENDS or seen.clash or seen.other_state or seen.cites:
+        return False
+    about = seen.changed.intersection(seen.strong) or frozenset(seen.strong)
+    return bool(about) and about <= old.happened
 
 
 def _renews(new: Span, old: Span, seen: Evidence, near: Nearness) -> bool:

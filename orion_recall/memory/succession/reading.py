@@ -17,6 +17,7 @@ from orion_recall.memory.told_changes.actors import (
     leaving_in,
     surnames_in,
 )
+from orion_recall.memory.told_changes.claims import happened_in
 from orion_recall.memory.told_changes.clauses import (
     CANCELS,
     Heard,
@@ -26,6 +27,7 @@ from orion_recall.memory.told_changes.clauses import (
     phrases_in,
     sentences_of,
     shift_phrase,
+    up_to_change,
     without_absences,
     without_causes,
     without_long_ago,
@@ -100,7 +102,8 @@ class Span:
     written. `headed` and `taken` are the stems of what somebody heads, and of what somebody takes over; `handed`
     is what somebody hands on to another, `habits` what comes again, with its pace, and `placed` things with their
     places. `qualified` are the stems of whose post or rent is meant (`qualified_in`), `named_after` the
-    names of what things are of, `surnames` the names after a name. `comes_again`: it tells of
+    names of what things are of, `surnames` the names after a name. `happened` are the stems of what it tells in no
+    other way than as having happened. `comes_again`: it tells of
     what is every week or so; `one_time`: of one time of something.
     """
 
@@ -140,6 +143,7 @@ class Span:
     comes_again: bool
     one_time: bool
     named_after: Mapping[str, frozenset[str]]
+    happened: frozenset[str]
     surnames: Mapping[str, frozenset[str]]
 
     @property
@@ -285,7 +289,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         addresses=not _SECOND_PERSON.isdisjoint(said),
         once=not TRANSACTIONS.isdisjoint(said),
         role=not ROLES.isdisjoint(said),
-        changed=frozenset(map(stem, changed_in(stated))),
+        changed=frozenset(map(stem, changed_in([words(without_absences(one)) for one in up_to_change(as_said)]))),
         # Read a second time only where somebody leaves: nothing else asks for it.
         changed_besides=frozenset(map(stem, changed_in(stated, besides="end") if aims.departing else ())),
         replaced=frozenset(one["value"].rstrip(".,:") for one in _INSTEAD.finditer(folded)),
@@ -307,6 +311,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),
         named_after=named_after(said, names) if names else {},
+        happened=happened_in([words(one.casefold()) for one in sentences], folded),
         surnames=surnames_in(sentences, names),
     )
 

@@ -62,6 +62,7 @@ _OF_PLACES = frozenset(("shut", "closed", "closes", "has shut", "shut down", "go
 _PERIODS = ("this year", "next week", "next month", "next year")
 _OF_THINGS = "the my our your his her their it it's".split()
 _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
+_SOME = frozenset("one two three four five six seven eight nine ten some a an few several many more lots".split())
 _NO_NEW = frozenset("no any without".split())
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until before".split())
 _NEGATED = frozenset(("any more", "anymore", "any longer"))
@@ -71,6 +72,10 @@ _LONG_AGO = re.compile(
     r"|\bwhen (?:i|we) (?:was|were) (?:young|little|small|a)\b"
 )
 _SINCE = re.compile(r"\bsince (?:i|we|he|she|they) .*?(?=[,.;:!?\n]|$)")
+_AFTER_CHANGE = re.compile(r"(?<=[ ]from now on),\s+|(?<=[ ]from here on),\s+|(?<=[ ]from then on),\s+")
+_SINCE_EVENT = re.compile(
+    r"\bsince (?:the|my|our|your|his|her|their) (?:\w+ ){1,3}?(?:\w+ed|went|came|began|got|left|fell|broke|died)\b"
+)
 _IMPERATIVES = frozenset("please use take call write send pay ask bring try".split())
 _USED_TO = ["used", "to"]
 _NO = frozenset("not no never nobody nothing none without cannot can't hardly".split())
@@ -145,6 +150,16 @@ def _begins_with_change(sentence: str) -> bool:
     return any([*said[: len(phrase.split())]] == phrase.split() for phrase in phrases_in(said).values())
 
 
+def up_to_change(sentences: Iterable[str]) -> list[str]:
+    """The folded sentences, cut behind a phrase that ends the clause of what is new.
+
+    "Paddles in beech from now on, spruce only for oars" changes nothing of the spruce. Of "I haven't swum since the
+    clocks changed" the clocks are only a time.
+    """
+    parts = [part for one in sentences for part in _AFTER_CHANGE.sub("\n", one).split("\n")]
+    return [_SINCE_EVENT.sub(" since ", part) for part in parts]
+
+
 def left_in(folded: str) -> frozenset[str]:
     """The words of what is left in the folded text: gym in "I switched from the gym to climbing"."""
     left = [word for one in _LEFT.finditer(folded) for word in words(one["left"])]
@@ -193,6 +208,8 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
             idle = _idle(said) if idle is None else idle
             if not idle.isdisjoint(range(place, end)) or (kind in _LEAVING and _stays(said, end)):
                 continue
+            if word == "sold" and (following in _SOME or following[:1].isdigit()):
+                continue  # of what is made to be sold
             if kind == "end" and word in _SHUT and place and said[place - 1] in _WAS:
                 continue  # on that day
             if " ".join((word, *rest)) not in _NEGATED or _is_over(said, place, end):

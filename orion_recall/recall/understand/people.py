@@ -16,6 +16,8 @@ _NOTHING_TOLD = frozenset(
     "living job jobs profession occupation work works working worked became become becomes happened happen news "
     "latest".split()
 )
+_PLACE = frozenset("in near around".split())
+_IN_PERSONS = frozenset("interested believe believes trust trusts confide confides see saw faith interest".split())
 _EDGES = '.,;:!?"“”()'
 # Said before a name, with what each is short for: nobody is called by one alone.
 _SHORT_TITLES = {"dr": "doctor", "prof": "professor", "mister": "mr"}
@@ -103,7 +105,7 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
     """The speakers whom the words name, as written, each with the words that name them.
 
     `said` are the folded words of `text`. A full name wins over the first name in it, a first name that several
-    bear names them all, and a stop word ("Will", "The Doctor") names nobody alone. A first name with another last
+    bear names them all, "in Nelson" is a place, and a stop word ("Will", "The Doctor") names nobody alone. A first name with another last
     name is somebody else: "Ana Brook" is not the speaker "Ana Miles". "Dr. Sato" is the speaker "Dr. Hana Sato".
     """
     names, titled = by_first_name(speakers), _titled(speakers)
@@ -117,7 +119,7 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
         bearers = names.get(word, ())
         whole = [len(name) for _, name in bearers if asked[place : place + len(name)] == name]
         length = max(whole, default=1)
-        if length == 1 and word in STOP_WORDS:
+        if length == 1 and (word in STOP_WORDS or _is_place(asked[max(0, place - 2) : place])):
             continue
         said_here = asked[place : place + length]
         for speaker, name in bearers:
@@ -126,6 +128,11 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
             ):
                 named[speaker] = named.get(speaker, frozenset()).union(said_here)
     return named
+
+
+def _is_place(before: Sequence[str]) -> bool:
+    """Whether a name after these words is a place's: "the course in Nelson", and not "I believe in Nelson"."""
+    return before[-1:] != () and before[-1] in _PLACE and before[0] not in _IN_PERSONS
 
 
 def _has_other_last_name(text: str, name: Sequence[str], following: Sequence[str]) -> bool:

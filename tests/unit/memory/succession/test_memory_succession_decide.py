@@ -459,3 +459,35 @@ def test_the_nearest_memory_of_the_same_is_succeeded(old: str, new: str) -> None
     judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.6, rank=1, word_rank=1))
     assert judged is not None
     assert judged.confidence >= SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Market day in Hull. Sold two baskets off the back of the Volvo.", "The Volvo failed its test. Gone."),
+        ("Moving day. Omar, Lise and the Volvo, five loads over to the mill.", "The Volvo is sold."),
+        ("I make baskets and brooms in the old dairy.", "Good market today. Sold four brooms."),
+        ("The clocks went back and my knee hurts. The doctor says no running for now.",
+         "Haven't been on the road since the clocks changed. Rufus and I walk instead."),
+        ("Ordered willow from Brandt, 12 a bundle.", "Brooms in birch from now on, Brandt's willow for baskets."),
+        ("We'd like six willow baskets by May.", "Decided: brooms in birch from now on, willow only for baskets."),
+    ],
+)  # fmt: skip
+def test_what_only_happened_is_not_over_and_what_is_beside_a_change_stays(old: str, new: str) -> None:
+    judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.55, rank=1, word_rank=1))
+    assert judged is None or judged.confidence < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("We drive a grey Volvo and the clutch is dying.", "The Volvo is sold."),
+        ("Bought a grey Volvo at the auction.", "Sold the Volvo to a student."),
+        ("The Volvo needed three tries to start. I love that car.", "Sold the Volvo to a student."),
+        ("I swim at the lido every morning. Swam a mile today.", "No more lido for me from now on, my back says."),
+    ],
+)
+def test_what_somebody_has_or_does_again_can_be_over(old: str, new: str) -> None:
+    judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.55, rank=1, word_rank=1))
+    assert judged is not None
+    assert judged.confidence >= SUCCEEDS

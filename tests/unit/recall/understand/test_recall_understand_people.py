@@ -45,6 +45,8 @@ def test_questions_in_the_first_person():
         ("Who is Bram Tak?", []),
         ("Who is Bram, Hana's brother?", ["Bram Okafor", "Bram Visser"]),
         ("What does bram like?", ["Bram Okafor", "Bram Visser"]),
+        ("Am I going to that course in Bram?", []),
+        ("What do I see in Bram?", ["Bram Okafor", "Bram Visser"]),
     ],
 )  # fmt: skip
 def test_a_full_name_is_one_person_and_a_first_name_all_who_bear_it(text: str, named: list[str]):
