@@ -50,6 +50,7 @@ _CUE: Mapping[CueKind | None, float] = {
 }
 _HANDOVER: frozenset[CueKind] = frozenset(("handover",))
 _CHANGE: frozenset[CueKind] = frozenset(("change",))
+_NO_CUES: frozenset[CueKind] = frozenset()
 _ENDS: frozenset[CueKind] = frozenset(("end", "change"))
 _MOVING: frozenset[CueKind] = frozenset(("shift", "change"))
 _LASTING: frozenset[CueKind] = frozenset(("change", "switch", "handover", "amount"))
@@ -60,6 +61,7 @@ _NEAR = 3
 UNTOLD = 0.45
 """The most that a likeness gets where nothing says that something is new."""
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d)?")
+_MANY_HAVE = frozenset(("number", "name"))
 _MOVED_WEIGHT = -0.3
 _NOTHING: frozenset[str] = frozenset()
 
@@ -146,6 +148,8 @@ def _contradicts(new: Span, old: Span) -> bool:
 
 def _is_of_others(new: Span, old: Span) -> bool:
     """Whether both tell of such a thing, but each of another's: the meeting with Acme, and that with Bolt."""
+    if new.kin_of_others and old.weights.keys().isdisjoint(map(stem, new.kin_of_others)):
+        return True  # her brother's flat, not hers
     if new.names & old.names - KINDS_OF_NAMES:
         return False
     if new.headed and old.headed and not any(is_same(one, head) for one in new.headed for head in old.headed):
@@ -250,7 +254,10 @@ def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:
         # "Too rough for a swim, we ate limpets instead" and "No quiz for me tonight" are of that day.
         if said == "instead" or (new.one_time and said.startswith("no ") and said.endswith((" for me", " for us"))):
             return True
-    return new.one_time and not seen.cues & _LASTING
+    lasting = seen.cues & _LASTING
+    if lasting == _CHANGE and new.phrases.get("change") == "instead":
+        lasting = _NO_CUES  # "no yoga today, I ate cake instead"
+    return new.one_time and not lasting
 
 
 def _ends_what_happened(old: Span, seen: Evidence) -> bool:
@@ -258,7 +265,9 @@ def _ends_what_happened(old: Span, seen: Evidence) -> bool:
 
     That the car is gone changes nothing of the day on which paddles were sold off its back.
     """
-    if not seen.cues & TELLING or seen.cues & TELLING - _ENDS or seen.clash or seen.other_state or seen.cites:
+    if not seen.cues & TELLING or seen.cues & TELLING - _ENDS or seen.other_state or seen.cites:
+        return False
+    if not _MANY_HAVE.issuperset(seen.clash):
         return False
     about = seen.changed.intersection(seen.strong) or frozenset(seen.strong)
     return bool(about) and about <= old.happened

@@ -27,6 +27,8 @@ _KIN = frozenset(map(stem, PERSONS))
 _ROLE_STEMS = frozenset(map(stem, ROLES))
 # Stems beside "days without coffee" that make the older text one of something else: a non-smoker, a coffee maker.
 _WITHOUT = frozenset("non without quit stop maker machin pot cup mug tabl shop bean grind".split())
+_ENDING = frozenset(map(stem, "shut closed sold stopped cancelled gone died quit".split()))
+_HABITS_END = frozenset(("quit", "quits", "gave up", "given up", "giving up"))
 _OWN_ENDS = frozenset(("gave up", "given up", "giving up"))
 _IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
 _CHANGES: frozenset[CueKind] = TELLING - {"handover"}
@@ -119,6 +121,8 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         if term in old.weights
     }
     strong = tuple(term for term, weight in shared.items() if weight >= _STRONG)
+    if "end" in new.cues:  # that both shops shut says nothing of one thing
+        strong = tuple(term for term in strong if term not in _ENDING)
     if len(strong) > 1 and (new.names ^ old.names).issuperset(strong):
         strong = ()  # Sea Lion Island, and who snores like a sea lion
     # "Her desk" is her work.
@@ -144,6 +148,7 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
     # Who comes every Monday is meant by his own "I", too. Whose last day it is leaves his role, not all of his.
     gone = new.aims.departing if new.phrases.get("end") == "gone" else _NOTHING
     leaving = (new.leaving | gone) & (old.named | (old.actors if old.comes_again else _NOTHING))
+    leaving = frozenset(one for one in leaving if stem(one) not in old.happened)
     of_role = old.role and new.phrases.get("leaves") in LAST_DAYS and not leaving.isdisjoint(old.named)
     concerned = bool(leaving and ("handover" in cues or leaving - {one.first_name} or of_role))
     if "handover" in cues and not concerned and _hands_over_another(new, old):
@@ -180,6 +185,8 @@ def _gives_back_another(new: Span, old: Span) -> bool:
     """Whether what the newer one says to be given back or taken away is nothing that the older one tells of."""
     first, *between = new.phrases.get("change", "").split() or ("",)
     told = [word for word in between[:-1] if word not in STOP_WORDS and first in ("gave", "took", "taken")]
+    if first in ("moved", "moving") and len(between) > 1 and "from" not in between:  # "moved its reception to"
+        told = [word for word in between[:-1] if word not in STOP_WORDS]
     return bool(told) and not _has_one(old, frozenset(map(stem, told)))
 
 
@@ -295,6 +302,8 @@ def _ends_another(new: Span, old: Span, one: Reading) -> bool:
         return True  # it was over then already, or it is the coffee maker
     if new.phrases.get("end") in _OWN_ENDS and "i" in new.written and not _is_habit_of(one.first_name, old):
         return True
+    if new.phrases.get("end") in _HABITS_END and new.actors and new.actors.isdisjoint(old.actors | old.named):
+        return True  # whoever quits smoking is nobody whom the older one tells of
     if new.aims.ended:
         stems = {stem(without_possessive(word)) for word in new.aims.ended}
         if new.phrases.get("end") == "no more" or not stems.isdisjoint(old.weights):
@@ -302,7 +311,7 @@ def _ends_another(new: Span, old: Span, one: Reading) -> bool:
         return not any(families_of(without_possessive(word)) & old.families & ONE_VALUED for word in new.aims.ended)
     of_whom = new.aims.absent | new.aims.departing
     if not of_whom:
-        return False
+        return new.ending is not None and not _has_one(old, new.ending)
     bare = {one.first_name if word == SPEAKER else without_possessive(word) for word in of_whom}
     if bare & (old.actors | old.named) or any(stem(word) in old.weights for word in bare if word):
         return False

@@ -13,6 +13,7 @@ from itertools import pairwise, takewhile
 from orion_recall.memory.told_changes.actors import (
     actors_in,
     called_in,
+    kin_of_others_in,
     holders_replaced_in,
     leaving_in,
     surnames_in,
@@ -61,6 +62,7 @@ from orion_recall.memory.told_changes.values import (
     may_tell_price,
     values_of,
 )
+from orion_recall.memory.told_changes.what_ends import heads_of_ends
 from orion_recall.memory.told_changes.wishes import is_advice, is_wish, without_wishes
 from orion_recall.memory.told_changes.word_families import FAMILIES, ONE_VALUED
 from orion_recall.memory.told_changes.word_lists import (
@@ -103,7 +105,7 @@ class Span:
     is what somebody hands on to another, `habits` what comes again, with its pace, and `placed` things with their
     places. `qualified` are the stems of whose post or rent is meant (`qualified_in`), `named_after` the
     names of what things are of, `surnames` the names after a name. `happened` are the stems of what it tells in no
-    other way than as having happened. `comes_again`: it tells of
+    other way than as having happened, `ending` those of the subjects of its ends, None where one is not known. `comes_again`: it tells of
     what is every week or so; `one_time`: of one time of something.
     """
 
@@ -116,6 +118,7 @@ class Span:
     leaving: frozenset[str]
     renewed: frozenset[str]
     kin: frozenset[str]
+    kin_of_others: frozenset[str]
     owned: bool
     names: frozenset[str]
     named: frozenset[str]
@@ -144,6 +147,7 @@ class Span:
     one_time: bool
     named_after: Mapping[str, frozenset[str]]
     happened: frozenset[str]
+    ending: frozenset[str] | None
     surnames: Mapping[str, frozenset[str]]
 
     @property
@@ -282,6 +286,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         leaving=leaving_in(sentences, speaker, names) | replaced if heard & {"leaves", "handover"} else replaced,
         renewed=_renewed(said),
         kin=kin,
+        kin_of_others=kin_of_others_in(sentences),
         owned=owned,
         names=frozenset(stem(name) for name in names),
         # Who presents himself is named as well, "Bo, accounts", and not who only signs at the end.
@@ -311,6 +316,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),
         named_after=named_after(said, names) if names else {},
+        ending=heads_of_ends(as_said, [one.get("end", "") for one in each]),
         happened=happened_in([words(one.casefold()) for one in sentences], folded),
         surnames=surnames_in(sentences, names),
     )

@@ -88,6 +88,16 @@ def actors_in(
     return frozenset(actors), frozenset(kin), owned
 
 
+def kin_of_others_in(sentences: Iterable[str]) -> frozenset[str]:
+    """Whose relatives the sentences begin with, and not the speaker's: brother of "Jure's brother moved out"."""
+    found: set[str] = set()
+    for sentence in sentences:
+        for word, following in pairwise(words(sentence.casefold())[:3]):
+            if word.endswith("'s") and without_possessive(following) in PERSONS:
+                found.add(without_possessive(following))
+    return frozenset(found)
+
+
 def _is_called(name: str, sentence: str) -> bool:
     """Whether the name is called out, as in "Thanks, Mira!"."""
     after = sentence.find(name) + len(name)

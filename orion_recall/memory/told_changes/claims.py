@@ -7,6 +7,7 @@ what happened on that day stays as it was when the car is gone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from orion_recall.memory.told_changes.occurrences import comes_again
@@ -25,6 +26,8 @@ _BEGINNINGS: Final = frozenset(
 _GOES_ON: Final = frozenset("this that these those it it's he she they his her their him them".split())
 _DAYS: Final = frozenset("day night evening afternoon morning weekend trip party outing".split())
 _MOST_OF_HEADING = 6
+_OF_DAY: Final = frozenset("today tonight yesterday".split())
+_OF_THIS: Final = frozenset("morning afternoon evening".split())
 
 
 def happened_in(stated: Sequence[Sequence[str]], folded: str) -> frozenset[str]:
@@ -35,7 +38,8 @@ def happened_in(stated: Sequence[Sequence[str]], folded: str) -> frozenset[str]:
     over, lasting = set[str](), set[str]()
     for said in stated:
         stems = {stem(without_possessive(word)) for word in said if word not in STOP_WORDS}
-        if _only_happened(said) or (of_a_day and tells_nothing(said)):
+        is_of_day = of_a_day or _is_of_day(said)
+        if "today's" in said or _only_happened(said) or (is_of_day and tells_nothing(said)):
             over |= stems
             continue
         lasting |= stems
@@ -46,6 +50,13 @@ def happened_in(stated: Sequence[Sequence[str]], folded: str) -> frozenset[str]:
 
 def _only_happened(said: Sequence[str]) -> bool:
     return tells_only_past(said) and _BEGINNINGS.isdisjoint(said)
+
+
+def _is_of_day(said: Sequence[str]) -> bool:
+    """Whether the sentence is of the day on which it was said: "Pam on the desk this morning"."""
+    return not _OF_DAY.isdisjoint(said) or any(
+        first == "this" and second in _OF_THIS for first, second in pairwise(said)
+    )
 
 
 def _heads_a_day(said: Sequence[str]) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.memory.told_changes.endings import moves_a_time, shifts_nothing
+from orion_recall.memory.told_changes.what_ends import is_done_to_a_thing, is_for_a_while, is_no_end
 from orion_recall.memory.told_changes.values import TIMED, WEEKDAYS, values_of
 from orion_recall.memory.told_changes.word_lists import (
     ADDITIONS,
@@ -62,9 +63,8 @@ _OF_PLACES = frozenset(("shut", "closed", "closes", "has shut", "shut down", "go
 _PERIODS = ("this year", "next week", "next month", "next year")
 _OF_THINGS = "the my our your his her their it it's".split()
 _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
-_SOME = frozenset("one two three four five six seven eight nine ten some a an few several many more lots".split())
 _NO_NEW = frozenset("no any without".split())
-_NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until before".split())
+_NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until till before".split())
 _NEGATED = frozenset(("any more", "anymore", "any longer"))
 # What was so long ago is no news: "years ago I changed my diet", "I know them since I moved from home".
 _LONG_AGO = re.compile(
@@ -208,10 +208,10 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
             idle = _idle(said) if idle is None else idle
             if not idle.isdisjoint(range(place, end)) or (kind in _LEAVING and _stays(said, end)):
                 continue
-            if word == "sold" and (following in _SOME or following[:1].isdigit()):
-                continue  # of what is made to be sold
-            if kind == "end" and word in _SHUT and place and said[place - 1] in _WAS:
-                continue  # on that day
+            if kind in _LEAVING and (is_no_end(said, place, end) or _is_then(said, place, end)):
+                continue
+            if kind in _LEAVING and is_for_a_while(said, said[place:end]):
+                continue
             if " ".join((word, *rest)) not in _NEGATED or _is_over(said, place, end):
                 found[kind] = " ".join(said[place:end])
     return found
@@ -248,6 +248,12 @@ def shift_phrase(stated: Iterable[str]) -> str | None:
         if best is None or fit > best[0]:
             best = (fit, phrase)
     return best[1] if best is not None else None
+
+
+def _is_then(said: Sequence[str], place: int, end: int) -> bool:
+    """Whether "shut" and "closed" tell of that day ("was shut"), or of what somebody shuts ("shut the lid")."""
+    is_of_day = said[place] in _SHUT and place > 0 and said[place - 1] in _WAS
+    return is_of_day or is_done_to_a_thing(said, place, end)
 
 
 def _goes_on(said: Sequence[str], place: int, rest: Sequence[str]) -> bool:

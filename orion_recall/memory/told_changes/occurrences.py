@@ -19,7 +19,7 @@ _COMES_AGAIN: Final = re.compile(
 )
 _ONE_TIME: Final = re.compile(
     rf"\b(?:(?:this|next|last) (?:week|month|time|{_DAYS}|evening|morning|afternoon)|(?:the|this) {_MONTHS}(?! \d)"
-    rf"|tonight|today's|tomorrow|on the \d+(?:st|nd|rd|th)|on \d+ {_MONTHS})\b"
+    rf"|tonight|today|today's|tomorrow|on the \d+(?:st|nd|rd|th)|on \d+ {_MONTHS})\b"
 )
 _OF_WHAT: Final = frozenset("for about of".split())
 _MET: Final = frozenset(("meeting", "training"))

@@ -30,7 +30,7 @@ CUES: dict[CueKind, str] = {
         in | put me in | new number | new address | my new | our new | starts as | started as | start as |
         gave _ back | gave _ _ back | gave _ _ _ back | taken it over | took it to | took _ away | took _ _
         away | took _ _ _ away | taken it to | has it now | were given | gave us until | extended | takes
-        effect | we go with | we went with | going with | plus maintenant | désormais | dorénavant | à
+        effect | we go with | we went with | we're going with | plus maintenant | désormais | dorénavant | à
         partir de | au lieu de | remplace | a déménagé | déménage | ne plus | statt | stattdessen | ab
         sofort | nicht mehr | von jetzt an | umgezogen | zieht um | gewechselt | en vez de | en lugar de | a
         partir de | ahora | ya no | desde ahora | se mudó | cambió | adesso | d'ora in poi
@@ -39,7 +39,7 @@ CUES: dict[CueKind, str] = {
         switched to | switched over | switched from | switching to | changed to | changed from | migrated
         | migrated to | gone over to | went over to | going over to | replaced | replaces | replacing
         | swapped | traded | traded in | scrap the | scrapped | ditched | we go with
-        | we went with | we're going with | going with | passé à | umgestiegen | ersetzt | cambiado a
+        | we went with | we're going with | passé à | umgestiegen | ersetzt | cambiado a
     """,
     "present": """
         now | starts | now i | now we | i've got the | we've got the | i got the | since monday | since
@@ -129,7 +129,7 @@ IDIOMS = """
     | instead of quitting | instead of stopping | not giving up | can't stop | couldn't stop | don't stop
     | won't stop | to stop and | changed the game | changes the game | our extended | my extended
     | extended family | extended fam | the last day | last day of | every last day | last day to
-    | the last shift
+    | the last shift | always last day | going home now | coming home now
     | finish at the end | finishing at the end | finished at the end
 """
 """Phrases that say no change, though a phrase in them does."""
@@ -193,8 +193,8 @@ ENDS_AFTER = frozenset(
     for phrase in """
         no more | so no | stopped | stop | quit | quits | gave up | given up | giving up | dropped | got rid of
         | sold
-        | cancelled | canceled | cancel | deleted | discontinued | cancelled my | unsubscribed | lost my
-        | lost the
+        | cancelled | canceled | cancel | called off | deleted | discontinued | cancelled my | unsubscribed
+        | lost my | lost the
     """.split("|")
 )
 """Phrases whose object stands after them: nothing else is over."""
@@ -259,7 +259,7 @@ GENERAL_WORDS = frozenset(
         febrero abril mayo junio julio agosto septiembre octubre noviembre diciembre yeah yep yup hey wow
         awesome amazing cool lovely fun glad family friends friend together support idea ideas stuff positive
         important awareness picture pictures photo share shared life world joy proud passion moment moments
-        memories becomes become bring brings brought bought buy buys sold euro euros dollar dollars pound
+        memories per becomes become bring brings brought bought buy buys sold euro euros dollar dollars pound
         pounds
     """.split()
 )
