@@ -62,6 +62,9 @@ UNTOLD = 0.45
 """The most that a likeness gets where nothing says that something is new."""
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d)?")
 _MANY_HAVE = frozenset(("number", "name"))
+_OTHER_TIME: frozenset[CueKind] = frozenset(("change", "shift", "switch"))
+_FROM_THEN_ON = ("from", "as of", "as from", "with effect", "starting")
+_FAR = 99
 _MOVED_WEIGHT = -0.3
 _NOTHING: frozenset[str] = frozenset()
 
@@ -120,6 +123,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     z += _change_weight(new, old, seen, near)
     z += speaker_weight(new, old, one, other, seen)
     z -= 0.15 * math.log2(len(one.spans) * len(other.spans))  # of many spans two fit by chance
+    z += 0.5 if _is_own_value(new, old, one, other, seen, near) else 0.0
     # What is moved is the same however far its texts are from each other.
     moved = "shift" in seen.cues and seen.told and seen.timed_clash
     z += max(near.weight, _MOVED_WEIGHT) if moved else near.weight
@@ -182,6 +186,8 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
         return False
     if seen.other_state:
         return True
+    if _is_own_value(new, old, one, other, seen, near):
+        return True
     nearest = near.cosine is None or (near.rank == 1 and near.cosine >= _ALIKE)
     of_many = bool(seen.functional) and seen.functional <= NEED_A_SUBJECT
     if of_many and not things and near.cosine is not None and near.cosine < _SAME:
@@ -208,6 +214,21 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     if about.intersection(seen.told) and (seen.clash or len(about) > 1):
         return True
     return bool(things) and near.is_first
+
+
+def _is_own_value(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence, near: Nearness) -> bool:
+    """Whether one speaker tells another time or amount, near in meaning to what he told before, and that it is new.
+
+    "We rehearse on Wednesdays at six" and then "People voted, it's Fridays from this week": no word is shared.
+    """
+    if one.speaker != other.speaker or not one.speaker or (near.rank or _FAR) > 2 or new.one_time:
+        return False
+    if new.moving and not any(thing in old.weights for thing in new.moving):
+        return False
+    if seen.timed_clash and seen.cues & _OTHER_TIME:
+        return True
+    says = new.phrases.get("change", "")
+    return not {"money", "number"}.isdisjoint(seen.clash) and says.startswith(_FROM_THEN_ON)
 
 
 def _shares_a_name_alone(new: Span, old: Span, seen: Evidence) -> bool:
@@ -247,6 +268,10 @@ def _says_what_is_so(new: Span, seen: Evidence) -> bool:
 
 def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:
     """Whether the newer one moves or ends one time of what comes again: "the November meeting is cancelled"."""
+    if old.one_time and not old.comes_again and new.comes_again and seen.timed_clash:
+        return True  # "no lunch this Thursday" is over by itself
+    if new.one_time and new.phrases.get("change") == "instead" and not seen.clash:
+        return True  # "pool closed tonight, go to the library instead"
     if not old.comes_again or new.comes_again:
         return False
     if seen.cues & TELLING == _CHANGE and not seen.timed_clash:

@@ -62,7 +62,7 @@ from orion_recall.memory.told_changes.values import (
     may_tell_price,
     values_of,
 )
-from orion_recall.memory.told_changes.what_ends import heads_of_ends
+from orion_recall.memory.told_changes.what_ends import heads_of_ends, things_moved
 from orion_recall.memory.told_changes.wishes import is_advice, is_wish, without_wishes
 from orion_recall.memory.told_changes.word_families import FAMILIES, ONE_VALUED
 from orion_recall.memory.told_changes.word_lists import (
@@ -105,7 +105,8 @@ class Span:
     is what somebody hands on to another, `habits` what comes again, with its pace, and `placed` things with their
     places. `qualified` are the stems of whose post or rent is meant (`qualified_in`), `named_after` the
     names of what things are of, `surnames` the names after a name. `happened` are the stems of what it tells in no
-    other way than as having happened, `ending` those of the subjects of its ends, None where one is not known. `comes_again`: it tells of
+    other way than as having happened, `ending` those of the subjects of its ends, None where one is not known,
+    and `moving` those of what is moved to another time. `comes_again`: it tells of
     what is every week or so; `one_time`: of one time of something.
     """
 
@@ -148,6 +149,7 @@ class Span:
     named_after: Mapping[str, frozenset[str]]
     happened: frozenset[str]
     ending: frozenset[str] | None
+    moving: frozenset[str]
     surnames: Mapping[str, frozenset[str]]
 
     @property
@@ -317,6 +319,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         one_time=is_of_one_time(folded),
         named_after=named_after(said, names) if names else {},
         ending=heads_of_ends(as_said, [one.get("end", "") for one in each]),
+        moving=things_moved(stated, [one.get("shift", "") for one in each]),
         happened=happened_in([words(one.casefold()) for one in sentences], folded),
         surnames=surnames_in(sentences, names),
     )

@@ -38,6 +38,9 @@ _BEFORE_NOUN: Final = frozenset(
     "a an the one first next last bus full police train tram every this that no any each pit truck short".split()
 )
 _INDEFINITE: Final = frozenset("a an one another two three four some".split())
+_MOVING: Final = frozenset("moved move pushed put postponed delayed rescheduled brought bring shifted".split())
+_DETERMINERS: Final = frozenset("the my our your his her their this that".split())
+_MOST_OBJECT = 4
 _AFTER_STOPPED: Final = frozenset("in at for by again".split())
 # "Shut for repairs", "closed on Mondays"; before other words they are what somebody does to a thing.
 _AFTER_SHUT: Final = frozenset(
@@ -112,3 +115,17 @@ def _head(said: Sequence[str], phrase: Sequence[str]) -> str | None:
 
 def _is_pronoun(word: str) -> bool:
     return word.partition("'")[0] in _PRONOUNS
+
+
+def things_moved(stated: Iterable[Sequence[str]], phrases: Iterable[str]) -> frozenset[str]:
+    """The stems of what the phrases of another time have for an object: script of "pushed your script back"."""
+    found: set[str] = set()
+    for said, phrase in zip(stated, phrases, strict=True):
+        first = phrase.partition(" ")[0]
+        if first not in _MOVING or first not in said:
+            continue
+        after = said[said.index(first) + 1 :][:_MOST_OBJECT]
+        if after and after[0] in _DETERMINERS:
+            named = [*takewhile(lambda word: word not in STOP_WORDS and word not in GENERAL_WORDS, after[1:])]
+            found.update(stem(without_possessive(word)) for word in named)
+    return frozenset(found)
