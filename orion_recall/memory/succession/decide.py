@@ -14,15 +14,14 @@ from typing import NamedTuple
 from orion_recall.memory.succession.evidence import (
     FAMILY_STEMS,
     TELLING,
-    UNKNOWN,
     Evidence,
-    Nearness,
     confirms,
     evidence_of,
     leaves_another,
     tells_same_post,
 )
-from orion_recall.memory.succession.people import by_others, is_of_another_person, speaker_weight
+from orion_recall.memory.succession.nearness import UNKNOWN, Nearness
+from orion_recall.memory.succession.people import by_others, is_of_another_person, is_own_value, speaker_weight
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.reasons import seen_in
 from orion_recall.memory.told_changes.occurrences import KINDS_OF_NAMES
@@ -62,9 +61,6 @@ UNTOLD = 0.45
 """The most that a likeness gets where nothing says that something is new."""
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d)?")
 _MANY_HAVE = frozenset(("number", "name"))
-_OTHER_TIME: frozenset[CueKind] = frozenset(("change", "shift", "switch"))
-_FROM_THEN_ON = ("from", "as of", "as from", "with effect", "starting")
-_FAR = 99
 _MOVED_WEIGHT = -0.3
 _NOTHING: frozenset[str] = frozenset()
 
@@ -94,7 +90,7 @@ def judge(new: Reading, old: Reading, near: Nearness = UNKNOWN) -> Judgement | N
 
 
 def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) -> Judgement | None:
-    seen = evidence_of(new, old, one, near)
+    seen = evidence_of(new, old, one, other, near)
     is_alike = near.cosine is not None and near.cosine >= _ALIKE
     of_kind = not new.families & ONE_VALUED or bool(seen.functional - (set() if seen.strong else NEED_A_SUBJECT))
     is_nearest = near.cosine is None or near.rank == 1
@@ -123,7 +119,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     z += _change_weight(new, old, seen, near)
     z += speaker_weight(new, old, one, other, seen)
     z -= 0.15 * math.log2(len(one.spans) * len(other.spans))  # of many spans two fit by chance
-    z += 0.5 if _is_own_value(new, old, one, other, seen, near) else 0.0
+    z += 0.5 if is_own_value(new, old, one, other, seen, near) else 0.0
     # What is moved is the same however far its texts are from each other.
     moved = "shift" in seen.cues and seen.told and seen.timed_clash
     z += max(near.weight, _MOVED_WEIGHT) if moved else near.weight
@@ -186,7 +182,7 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
         return False
     if seen.other_state:
         return True
-    if _is_own_value(new, old, one, other, seen, near):
+    if is_own_value(new, old, one, other, seen, near):
         return True
     nearest = near.cosine is None or (near.rank == 1 and near.cosine >= _ALIKE)
     of_many = bool(seen.functional) and seen.functional <= NEED_A_SUBJECT
@@ -214,21 +210,6 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     if about.intersection(seen.told) and (seen.clash or len(about) > 1):
         return True
     return bool(things) and near.is_first
-
-
-def _is_own_value(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence, near: Nearness) -> bool:
-    """Whether one speaker tells another time or amount, near in meaning to what he told before, and that it is new.
-
-    "We rehearse on Wednesdays at six" and then "People voted, it's Fridays from this week": no word is shared.
-    """
-    if one.speaker != other.speaker or not one.speaker or (near.rank or _FAR) > 2 or new.one_time:
-        return False
-    if new.moving and not any(thing in old.weights for thing in new.moving):
-        return False
-    if seen.timed_clash and seen.cues & _OTHER_TIME:
-        return True
-    says = new.phrases.get("change", "")
-    return not {"money", "number"}.isdisjoint(seen.clash) and says.startswith(_FROM_THEN_ON)
 
 
 def _shares_a_name_alone(new: Span, old: Span, seen: Evidence) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from orion_recall.memory.extraction.role_lists import PERSONS
+from orion_recall.memory.succession.corrections import corrected_kinds, is_other_code, is_other_weekday
+from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.told_changes.endings import SPEAKER
 from orion_recall.memory.told_changes.occurrences import is_other_habit
@@ -32,48 +33,8 @@ _HABITS_END = frozenset(("quit", "quits", "gave up", "given up", "giving up"))
 _OWN_ENDS = frozenset(("gave up", "given up", "giving up"))
 _IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
 _CHANGES: frozenset[CueKind] = TELLING - {"handover"}
-_CLOSE = 0.33
 _STRONG = 0.7
 _NOTHING: frozenset[str] = frozenset()
-_RANKS_FROM = (1, 2, 3, 4, 6, 11)
-_RANKS = (0.6, 0.45, 0.2, 0.0, -0.4, -0.9)
-_WORD_RANKS = (0.0, 0.0, -0.1, -0.2, -0.3, -0.4)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nearness:
-    """How near the older text is among the older memories, where that was looked for.
-
-    `cosine` of the two texts; `rank` of the older one by it, `word_rank` by words, both from 1. `shares` are the
-    shares of the memories looked at that have a term, as far as they are known.
-    """
-
-    cosine: float | None = None
-    rank: int | None = None
-    word_rank: int | None = None
-    shares: Mapping[str, float] = field(default_factory=dict[str, float])
-
-    def rarity(self, term: str) -> float:
-        """1 for a term that hardly any memory looked at has, 0 for one that half of them have."""
-        return max(0.0, 1.0 - 2.0 * max(0.0, self.shares.get(term, 0.0) - 0.1))
-
-    @property
-    def is_first(self) -> bool:
-        """Whether it is one of the two nearest, as far as that was looked for."""
-        return self.cosine is None or (self.rank is not None and self.rank <= 2 and self.cosine >= _CLOSE)
-
-    @property
-    def weight(self) -> float:
-        """What it adds to the evidence."""
-        by_words = 0.0 if self.word_rank is None else _WORD_RANKS[bisect(_RANKS_FROM, self.word_rank) - 1]
-        if self.cosine is None:
-            return by_words
-        close = max(-0.6, min(0.9, 3.0 * (self.cosine - 0.35)))
-        place = -0.9 if self.rank is None else _RANKS[bisect(_RANKS_FROM, self.rank) - 1]
-        return max(close + place, -0.9 if self.word_rank is None else by_words - 0.4)
-
-
-UNKNOWN = Nearness()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +75,7 @@ class Evidence:
         return any(kind in self.clash for family in self.functional for kind in FAMILY_VALUES.get(family, ()))
 
 
-def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
+def evidence_of(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) -> Evidence:
     shared = {
         term: min(weight, old.weights[term]) * near.rarity(term)
         for term, weight in new.weights.items()
@@ -135,8 +96,13 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
     tells_amount = "amount" in new.cues or "price" in new.families
     is_amount = ("number" in new.values and tells_amount) or (new.may_tell_price and "clock" not in old.values)
     clash += ["money"] if "money" in old.values and not clash and is_amount else []
-    corrected = _corrected(new, old, one, strong) if new.corrected else []
+    corrected = corrected_kinds(new, old, one, strong) if new.corrected else []
     clash += [kind for kind in corrected if kind not in clash]
+    is_corrected = (
+        bool(corrected)
+        or is_other_code(new, old, one, other, near, strong)
+        or is_other_weekday(new, old, one, other, near, clash)
+    )
     cues = set(new.cues)
     if not any(kind in old.values for kind in TIMED):
         cues.discard("shift")
@@ -175,8 +141,8 @@ def evidence_of(new: Span, old: Span, one: Reading, near: Nearness) -> Evidence:
         clash=tuple(clash),
         cites=_cites(new, old, cues, clash),
         concerned=concerned or passes_on,
-        other_state=bool(corrected) or _is_in_another_state(new, old),
-        corrects=bool(corrected),
+        other_state=is_corrected or _is_in_another_state(new, old),
+        corrects=is_corrected,
         changed=new.changed_besides if new.aims.departing and "end" not in cues else new.changed,
     )
 
@@ -226,23 +192,6 @@ def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:
         return new.actors != old.actors
     is_now = "present" in cues and bool(new.headed & old.headed) and not (new.comes_again or new.adds)
     return is_now and bool(new.actors) and bool(old.actors) and old.actors.isdisjoint(new.actors | new.named)
-
-
-def _corrected(new: Span, old: Span, one: Reading, strong: Sequence[str]) -> list[str]:
-    """The types of times that the newer one tells in place of the older one's, of the same thing.
-
-    "We rehearse on Wednesdays, not Tuesdays" is of the speaker's own Tuesdays; naming the choir, it is of others'.
-    """
-    if old.comes_again and not new.comes_again:
-        return []
-    things = set(strong)
-    if new.actors and old.actors and new.actors.isdisjoint(old.actors):
-        said = list(new.written)
-        if "i" in said or "we" not in said or not new.actors <= {one.first_name}:
-            return []
-        things -= {*said[said.index("we") + 1 :][:1]}  # "we swim": others swim as well
-    kept = [kind for kind, had in new.corrected.items() if had & old.values.get(kind, _NOTHING)]
-    return [kind for kind in kept if things and not (new.values[kind] - new.corrected[kind]) & old.values[kind]]
 
 
 def _restatements(new: Span, old: Span) -> list[tuple[Statement, Statement]]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from orion_recall.memory.succession.evidence import Evidence
+from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.told_changes.actors import are_namesakes
 from orion_recall.memory.told_changes.word_families import EVENTS, PERSONAL
 from orion_recall.memory.told_changes.word_lists import CueKind
+
+_OTHER_TIME: frozenset[CueKind] = frozenset(("change", "shift", "switch"))
+_FROM_THEN_ON = ("from", "as of", "as from", "with effect", "starting")
+_FAR = 99
 
 
 def is_of_another_person(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> bool:
@@ -67,3 +72,18 @@ def _actor_fit(
     if one.speaker == other.speaker and _is_of_self(new, one) and _is_of_self(old, other):
         return 0.0
     return -0.4 if new.addresses else -1.0
+
+
+def is_own_value(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence, near: Nearness) -> bool:
+    """Whether one speaker tells another time or amount, near in meaning to what he told before, and that it is new.
+
+    "We rehearse on Wednesdays at six" and then "People voted, it's Fridays from this week": no word is shared.
+    """
+    if one.speaker != other.speaker or not one.speaker or (near.rank or _FAR) > 2 or new.one_time:
+        return False
+    if new.moving and not any(thing in old.weights for thing in new.moving):
+        return False
+    if seen.timed_clash and seen.cues & _OTHER_TIME:
+        return True
+    says = new.phrases.get("change", "")
+    return not {"money", "number"}.isdisjoint(seen.clash) and says.startswith(_FROM_THEN_ON)

@@ -13,8 +13,8 @@ from itertools import pairwise, takewhile
 from orion_recall.memory.told_changes.actors import (
     actors_in,
     called_in,
-    kin_of_others_in,
     holders_replaced_in,
+    kin_of_others_in,
     leaving_in,
     surnames_in,
 )
@@ -34,6 +34,7 @@ from orion_recall.memory.told_changes.clauses import (
     without_long_ago,
     without_tags,
 )
+from orion_recall.memory.told_changes.codes import Codes, codes_in
 from orion_recall.memory.told_changes.endings import Aims, aims_of
 from orion_recall.memory.told_changes.occurrences import (
     Habit,
@@ -148,6 +149,7 @@ class Span:
     one_time: bool
     named_after: Mapping[str, frozenset[str]]
     happened: frozenset[str]
+    codes: Codes
     ending: frozenset[str] | None
     moving: frozenset[str]
     surnames: Mapping[str, frozenset[str]]
@@ -192,11 +194,18 @@ def read_view(memory: MemoryView, tenant: str) -> Reading:
 
 
 def may_succeed(new: Reading) -> bool:
-    """Whether its text has a cue of change, or tells a value of what usually has one at a time."""
+    """Whether its text has a cue of change, or tells a value of what usually has one at a time: a code, weekdays."""
     if new.asks:
         return False
     return any(
-        span.cues or span.families & ONE_VALUED or span.handed or span.corrected or span.statements
+        span.cues
+        or span.families & ONE_VALUED
+        or span.handed
+        or span.corrected
+        or span.statements
+        or span.codes.phones
+        or span.codes.codes
+        or (span.comes_again and "weekday" in span.values)
         for span in new.spans
     )
 
@@ -318,6 +327,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),
         named_after=named_after(said, names) if names else {},
+        codes=codes_in(folded),
         ending=heads_of_ends(as_said, [one.get("end", "") for one in each]),
         moving=things_moved(stated, [one.get("shift", "") for one in each]),
         happened=happened_in([words(one.casefold()) for one in sentences], folded),

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.memory.told_changes.endings import moves_a_time, shifts_nothing
-from orion_recall.memory.told_changes.what_ends import is_done_to_a_thing, is_for_a_while, is_no_end
 from orion_recall.memory.told_changes.values import TIMED, WEEKDAYS, values_of
+from orion_recall.memory.told_changes.what_ends import is_done_to_a_thing, is_for_a_while, is_no_end
 from orion_recall.memory.told_changes.word_lists import (
     ADDITIONS,
     AMOUNTS_AFTER,

@@ -25,7 +25,9 @@ _OF_WHAT: Final = frozenset("for about of".split())
 _MET: Final = frozenset(("meeting", "training"))
 KINDS_OF_NAMES: Final = frozenset("project team doctor dr mr mrs ms miss professor".split())
 _MOST_OF_NAME: Final = 4
-_FOR_GOOD: Final = re.compile(rf"\b(?:for good|any ?more|now|from (?:now|next|this|tomorrow|{_DAYS}|{_MONTHS}|\d+))\b")
+_FOR_GOOD: Final = re.compile(
+    rf"\b(?:for good|any ?more|now|from (?:now|next|this|tomorrow|{_DAYS}|{_MONTHS}|\d+))\b"
+)
 
 
 def named_after(said: Sequence[str], names: frozenset[str]) -> Mapping[str, frozenset[str]]:

@@ -23,9 +23,12 @@ _VERB_SINCE: Final = frozenset("is are was were has have had 's been be got get 
 # Of these it is the state that ends, for as long as it is said: what is sold or has died is gone for good.
 _STATES: Final = frozenset("closed closes shut stopped dead gone".split())
 _WHILE: Final = re.compile(
-    r"\b(?:again|today|tonight|(?<!from )tomorrow|the last (?:one|\d+)|last \d+|this (?:morning|afternoon|evening|week)|in the night|overnight|an hour|minutes|"
-    r"on (?:mon|tues|wednes|thurs|fri|satur|sun)day(?: as well)?\b(?!s)|for (?:a|an|one|two|three|four|five|six|seven|ten|\d+) (?:day|week|night|hour|minute)s?|back (?:on|by)|"
-    r"(?:just|only) (?:this once|for now|today))\b"
+    r"""\b(?: again | today | tonight | (?<!from[ ])tomorrow | this[ ](?:morning|afternoon|evening|week)
+      | the[ ]last[ ](?:one|\d+) | last[ ]\d+ | in[ ]the[ ]night | overnight | an[ ]hour | minutes
+      | on[ ](?:mon|tues|wednes|thurs|fri|satur|sun)day(?!s) | back[ ](?:on|by)
+      | for[ ](?:an?|one|two|three|four|five|six|seven|ten|\d+)[ ](?:day|week|night|hour|minute)s?
+      | (?:just|only)[ ](?:this[ ]once|for[ ]now|today) )\b""",
+    re.VERBOSE,
 )
 _AFTER_SOLD: Final = frozenset(
     """
@@ -93,7 +96,9 @@ def heads_of_ends(sentences: Iterable[str], phrases: Iterable[str]) -> frozenset
             continue
         if " it " in phrase or phrase in ENDS_AFTER or phrase in ABSENCES or phrase in DEPARTURES:
             return None
-        clause = next((one for one in _CLAUSE.split(sentence) if f" {phrase} " in f" {' '.join(words(one))} "), None)
+        clause = next(
+            (one for one in _CLAUSE.split(sentence) if f" {phrase} " in f" {' '.join(words(one))} "), None
+        )
         if clause is None or (head := _head(words(clause), phrase.split())) is None:
             return None
         heads.add(head)

@@ -105,8 +105,9 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
     """The speakers whom the words name, as written, each with the words that name them.
 
     `said` are the folded words of `text`. A full name wins over the first name in it, a first name that several
-    bear names them all, "in Nelson" is a place, and a stop word ("Will", "The Doctor") names nobody alone. A first name with another last
-    name is somebody else: "Ana Brook" is not the speaker "Ana Miles". "Dr. Sato" is the speaker "Dr. Hana Sato".
+    bear names them all, "in Nelson" is a place, and a stop word ("Will", "The Doctor") names nobody alone. A first
+    name with another last name is somebody else: "Ana Brook" is not the speaker "Ana Miles". "Dr. Sato" is the
+    speaker "Dr. Hana Sato".
     """
     names, titled = by_first_name(speakers), _titled(speakers)
     asked = tuple(without_possessive(word) for word in said)

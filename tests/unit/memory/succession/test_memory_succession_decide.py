@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
-from orion_recall.memory.succession.evidence import Nearness
+from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.told_changes.clauses import heard_in
 from orion_recall.text.normal import words
 from tests.samples.successions import DAY, reading

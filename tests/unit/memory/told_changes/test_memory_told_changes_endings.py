@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
-from orion_recall.memory.succession.evidence import Nearness
+from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.told_changes.clauses import phrases_in
 from orion_recall.memory.told_changes.endings import SPEAKER, absentees_of, departure_of, objects_of
 from orion_recall.text.normal import words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
-from orion_recall.memory.succession.evidence import UNKNOWN, Nearness
+from orion_recall.memory.succession.nearness import UNKNOWN, Nearness
 from tests.samples.successions import DAY, reading
 
 NEAR = Nearness(cosine=0.5, rank=1, word_rank=1)

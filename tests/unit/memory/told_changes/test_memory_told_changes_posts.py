@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
-from orion_recall.memory.succession.evidence import UNKNOWN, Nearness
+from orion_recall.memory.succession.nearness import UNKNOWN, Nearness
 from orion_recall.memory.succession.reading import may_succeed
 from tests.samples.successions import DAY, reading
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
-from orion_recall.memory.succession.evidence import Nearness
+from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.told_changes.wishes import asks_for_wishes, is_advice, is_wish, without_wishes
 from tests.samples.successions import DAY, reading
 
