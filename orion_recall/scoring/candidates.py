@@ -33,6 +33,10 @@ class Candidate:
     led_by: LedBy = ""
 
 
+SURE = 0.95
+"""The confidence of a recognised succession from which the bundle says "until" without "perhaps"."""
+
+
 class Outdated(NamedTuple):
     """What is taken as replacing a memory: the newer one and the link to it.
 
@@ -44,6 +48,11 @@ class Outdated(NamedTuple):
     link: SuccessionLink
     newer: MemoryView
     or_earlier: bool = False
+
+    @property
+    def is_perhaps(self) -> bool:
+        """Whether it is only likely: recognised with less confidence than is nearly always right."""
+        return self.link.by != "hand" and self.link.confidence < SURE
 
 
 ValueAsked = Literal["time", "amount", "number"]

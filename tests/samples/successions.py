@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from orion_recall.memory.extraction.light import extract
-from orion_recall.memory.succession.reading import Reading, read
+from orion_recall.memory.succession.reading import read
+from orion_recall.memory.succession.span import Reading
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Memory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orion_recall.memory.succession.nearness import Nearness
-from orion_recall.memory.succession.reading import Reading, Span
+from orion_recall.memory.succession.span import Reading, Span
 from orion_recall.memory.told_changes.codes import is_another_code
 from orion_recall.memory.told_changes.terms import stem
 

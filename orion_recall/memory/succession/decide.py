@@ -22,8 +22,8 @@ from orion_recall.memory.succession.evidence import (
 )
 from orion_recall.memory.succession.nearness import UNKNOWN, Nearness
 from orion_recall.memory.succession.people import by_others, is_of_another_person, is_own_value, speaker_weight
-from orion_recall.memory.succession.reading import Reading, Span
 from orion_recall.memory.succession.reasons import seen_in
+from orion_recall.memory.succession.span import Reading, Span
 from orion_recall.memory.told_changes.occurrences import KINDS_OF_NAMES
 from orion_recall.memory.told_changes.posts import is_same
 from orion_recall.memory.told_changes.terms import stem
@@ -249,7 +249,7 @@ def _says_what_is_so(new: Span, seen: Evidence) -> bool:
 
 def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:
     """Whether the newer one moves or ends one time of what comes again: "the November meeting is cancelled"."""
-    if old.one_time and not old.comes_again and new.comes_again and seen.timed_clash:
+    if old.one_day and not old.comes_again and new.comes_again and seen.timed_clash:
         return True  # "no lunch this Thursday" is over by itself
     if new.one_time and new.phrases.get("change") == "instead" and not seen.clash:
         return True  # "pool closed tonight, go to the library instead"

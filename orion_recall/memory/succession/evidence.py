@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orion_recall.memory.extraction.role_lists import PERSONS
 from orion_recall.memory.succession.corrections import corrected_kinds, is_other_code, is_other_weekday
 from orion_recall.memory.succession.nearness import Nearness
-from orion_recall.memory.succession.reading import Reading, Span
+from orion_recall.memory.succession.span import Reading, Span
 from orion_recall.memory.told_changes.endings import SPEAKER
 from orion_recall.memory.told_changes.occurrences import is_other_habit
 from orion_recall.memory.told_changes.plans import came_true, is_of_another_amount

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from orion_recall.memory.succession.decide import LEAST, UNTOLD, judge
 from orion_recall.memory.succession.evidence import Nearness
-from orion_recall.memory.succession.reading import Reading
+from orion_recall.memory.succession.span import Reading
 
 MOST = 3
 """Older memories that one memory is kept as the successor of."""

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from orion_recall.index.text_forms import dense_form, event_time
 from orion_recall.interfaces import MemoryIndex
 from orion_recall.memory.succession.find import Found, Near, successions_of
-from orion_recall.memory.succession.reading import READ_CHARS, Reading, may_succeed, read, read_view
+from orion_recall.memory.succession.reading import READ_CHARS, may_succeed, read, read_view
+from orion_recall.memory.succession.span import Reading
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import memory_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orion_recall.memory.succession.evidence import Evidence
 from orion_recall.memory.succession.nearness import Nearness
-from orion_recall.memory.succession.reading import Reading, Span
+from orion_recall.memory.succession.span import Reading, Span
 from orion_recall.memory.told_changes.actors import are_namesakes
 from orion_recall.memory.told_changes.word_families import EVENTS, PERSONAL
 from orion_recall.memory.told_changes.word_lists import CueKind

@@ -1,15 +1,16 @@
 """What a text says, for the comparison of two texts: its subject words, families, values, actors and cues.
 
-A reading is made once for a memory, in time linear in its length; of a long text the beginning is read.
+A reading is made once for a memory, in time linear in its length; of a long text the beginning is read. What it
+holds is in `span`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import pairwise, takewhile
 
+from orion_recall.memory.succession.span import Reading, Span
 from orion_recall.memory.told_changes.actors import (
     actors_in,
     called_in,
@@ -20,7 +21,6 @@ from orion_recall.memory.told_changes.actors import (
 )
 from orion_recall.memory.told_changes.claims import happened_in
 from orion_recall.memory.told_changes.clauses import (
-    CANCELS,
     Heard,
     changed_in,
     first_phrases,
@@ -34,28 +34,26 @@ from orion_recall.memory.told_changes.clauses import (
     without_long_ago,
     without_tags,
 )
-from orion_recall.memory.told_changes.codes import Codes, codes_in
-from orion_recall.memory.told_changes.endings import Aims, aims_of
+from orion_recall.memory.told_changes.codes import codes_in
+from orion_recall.memory.told_changes.endings import aims_of
 from orion_recall.memory.told_changes.occurrences import (
-    Habit,
     comes_again,
     habits_in,
+    is_of_one_day,
     is_of_one_time,
     named_after,
 )
-from orion_recall.memory.told_changes.plans import Plan, plan_of
+from orion_recall.memory.told_changes.plans import plan_of
 from orion_recall.memory.told_changes.posts import (
-    Handed,
-    Thing,
     handed_in,
     headed_in,
     qualified_in,
     taken_over_in,
     without_temporary_handovers,
 )
-from orion_recall.memory.told_changes.statements import Statement, statements_in
+from orion_recall.memory.told_changes.statements import statements_in
 from orion_recall.memory.told_changes.terms import families_of, stem, written_in
-from orion_recall.memory.told_changes.thing_places import Placed, placed_in
+from orion_recall.memory.told_changes.thing_places import placed_in
 from orion_recall.memory.told_changes.values import (
     TIMED,
     corrected_in,
@@ -72,7 +70,6 @@ from orion_recall.memory.told_changes.word_lists import (
     ROLES,
     TALK_WORDS,
     TRANSACTIONS,
-    CueKind,
 )
 from orion_recall.models.language import small_words
 from orion_recall.text.normal import STOP_WORDS, is_question, without_possessive, words
@@ -95,92 +92,6 @@ _LIVES_WITH = re.compile(r"\bliv(?:e|es|ing) (?:together )?with\b(?!.*\b(?:in|at
 _HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A part of a text: its subject words with their weights, families, values by type, and cues of change.
-
-    `changed` are the stems of what the sentences say a change of (`changed_in`); `replaced` the values that are
-    named as those before ("0.86 instead of 0.79"), `corrected` such times by type ("not Mondays"). `wishes`: it
-    tells a wish, too. `phrases` are those of the cues, and `written` the words by their stems, both as they are
-    written. `headed` and `taken` are the stems of what somebody heads, and of what somebody takes over; `handed`
-    is what somebody hands on to another, `habits` what comes again, with its pace, and `placed` things with their
-    places. `qualified` are the stems of whose post or rent is meant (`qualified_in`), `named_after` the
-    names of what things are of, `surnames` the names after a name. `happened` are the stems of what it tells in no
-    other way than as having happened, `ending` those of the subjects of its ends, None where one is not known,
-    and `moving` those of what is moved to another time. `comes_again`: it tells of
-    what is every week or so; `one_time`: of one time of something.
-    """
-
-    weights: Mapping[str, float]
-    families: frozenset[str]
-    values: Mapping[str, frozenset[str]]
-    cues: frozenset[CueKind]
-    adds: bool
-    actors: frozenset[str]
-    leaving: frozenset[str]
-    renewed: frozenset[str]
-    kin: frozenset[str]
-    kin_of_others: frozenset[str]
-    owned: bool
-    names: frozenset[str]
-    named: frozenset[str]
-    addresses: bool
-    once: bool
-    role: bool
-    changed: frozenset[str]
-    changed_besides: frozenset[str]
-    replaced: frozenset[str]
-    corrected: Mapping[str, frozenset[str]]
-    left: frozenset[str]
-    aims: Aims
-    wishes: bool
-    phrases: Mapping[Heard, str]
-    written: Mapping[str, str]
-    headed: frozenset[Thing]
-    taken: frozenset[Thing]
-    handed: Handed | None
-    habits: tuple[Habit, ...]
-    placed: tuple[Placed, ...]
-    statements: tuple[Statement, ...]
-    plan: Plan
-    qualified: frozenset[str]
-    may_tell_price: bool
-    comes_again: bool
-    one_time: bool
-    named_after: Mapping[str, frozenset[str]]
-    happened: frozenset[str]
-    codes: Codes
-    ending: frozenset[str] | None
-    moving: frozenset[str]
-    surnames: Mapping[str, frozenset[str]]
-
-    @property
-    def cancels(self) -> bool:
-        """Whether it says that something is cancelled."""
-        return self.phrases.get("end", "").partition(" ")[0] in CANCELS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """One memory, read: its spans, its speaker and time (epoch seconds), and what it must not be compared for."""
-
-    id: str
-    tenant: str
-    speaker: str
-    at: float | None
-    text_hash: str
-    spans: tuple[Span, ...]
-    whole: Span
-    asks: bool
-    assistant: bool
-    terms: frozenset[str] = field(default_factory=frozenset[str])
-
-    @property
-    def first_name(self) -> str:
-        """The first word of the speaker's name, "" without a speaker."""
-        return next(iter(self.speaker.split()), "")
-
-
 def read(memory: Memory) -> Reading:
     """The memory as the comparison needs it."""
     at = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
@@ -194,7 +105,7 @@ def read_view(memory: MemoryView, tenant: str) -> Reading:
 
 
 def may_succeed(new: Reading) -> bool:
-    """Whether its text has a cue of change, or tells a value of what usually has one at a time: a code, weekdays."""
+    """Whether its text has a cue of change, or tells a value of what usually has one: a rent, a code, weekdays."""
     if new.asks:
         return False
     return any(
@@ -326,6 +237,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         may_tell_price=may_tell_price(folded),
         comes_again=comes_again(folded),
         one_time=is_of_one_time(folded),
+        one_day=is_of_one_day(folded),
         named_after=named_after(said, names) if names else {},
         codes=codes_in(folded),
         ending=heads_of_ends(as_said, [one.get("end", "") for one in each]),

@@ -53,7 +53,7 @@ def _only_happened(said: Sequence[str]) -> bool:
 
 
 def _is_of_day(said: Sequence[str]) -> bool:
-    """Whether the sentence is of the day on which it was said: "Pam on the desk this morning"."""
+    """Whether the sentence tells of the day on which it was said: "Pam is at the till this morning"."""
     return not _OF_DAY.isdisjoint(said) or any(
         first == "this" and second in _OF_THIS for first, second in pairwise(said)
     )

@@ -30,6 +30,16 @@ _FOR_GOOD: Final = re.compile(
 )
 
 
+_ONE_DAY: Final = re.compile(
+    rf"\b(?:(?:this|next) {_DAYS}|this (?:mon|tues?|wed|thurs?|fri|sat|sun)|tonight|today|just this once)\b"
+)
+
+
+def is_of_one_day(folded: str) -> bool:
+    """Whether a folded text tells of one day, as "no choir this Thursday", and not of a week in which it begins."""
+    return _ONE_DAY.search(folded) is not None
+
+
 def named_after(said: Sequence[str], names: frozenset[str]) -> Mapping[str, frozenset[str]]:
     """What things are of, by their stems: meeting and acme of "the meeting with Acme" and "Acme's meeting"."""
     found: dict[str, set[str]] = {}

@@ -27,8 +27,13 @@ _WHILE: Final = re.compile(
       | the[ ]last[ ](?:one|\d+) | last[ ]\d+ | in[ ]the[ ]night | overnight | an[ ]hour | minutes
       | on[ ](?:mon|tues|wednes|thurs|fri|satur|sun)day(?!s) | back[ ](?:on|by)
       | for[ ](?:an?|one|two|three|four|five|six|seven|ten|\d+)[ ](?:day|week|night|hour|minute)s?
+      | un?till?[ ](?:the[ ]|next[ ])?(?:\d|tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)day)
       | (?:just|only)[ ](?:this[ ]once|for[ ]now|today) )\b""",
     re.VERBOSE,
+)
+# What is called so may be called by its place or person before: the trip to Lisbon.
+_OF_ANYTHING: Final = frozenset(
+    "trip trips journey holiday holidays plan plans visit party deal project show event booking weekend".split()
 )
 _AFTER_SOLD: Final = frozenset(
     """
@@ -62,7 +67,7 @@ def is_no_end(said: Sequence[str], place: int, end: int) -> bool:
         case "sold":
             return following in _AFTER_SOLD or following[:1].isdigit() or before[:1].isdigit()
         case "gone":
-            return following in _AFTER_GONE or following[:1].isdigit() or before == "all"
+            return following in _AFTER_GONE or following[:1].isdigit() or before in ("all", "already")
         case "stop":
             return before in _BEFORE_NOUN
         case "stopped":
@@ -113,7 +118,7 @@ def _head(said: Sequence[str], phrase: Sequence[str]) -> str | None:
     named = [word for word in before if word not in _VERB_SINCE]
     while named and named[-1] in STOP_WORDS and not _is_pronoun(named[-1]):
         named.pop()
-    if not named or _is_pronoun(named[-1]) or named[-1] in GENERAL_WORDS:
+    if not named or _is_pronoun(named[-1]) or named[-1] in GENERAL_WORDS or named[-1] in _OF_ANYTHING:
         return None
     return stem(without_possessive(named[-1]))
 

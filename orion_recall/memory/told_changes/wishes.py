@@ -19,7 +19,7 @@ _WISHES = """
     | hoping to | want to | wants to | wanted to | would be nice | would be great | wouldn't mind | what if |
     could imagine | tempted to | how about | what about | wondering about | wondering whether | wondering if |
     wonder whether | wonder if | we could also | we could just | we could maybe | i could also | i could maybe |
-    maybe we could | maybe i could | proposed to | proposes to | suggested to | suggests to | offered to | offers to
+    maybe we could | maybe i could | proposed to | proposes to | suggested to | suggests to | offered | offers
 """
 _WISHING = frozenset(
     "want wants wanting wish wishes wished dream dreams dreaming hope hopes hoping would should might could "

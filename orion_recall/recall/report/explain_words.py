@@ -13,7 +13,7 @@ from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.search.changes import tells_change
 from orion_recall.recall.search.fallback import INDEX_SOURCES
 from orion_recall.scoring.answer_parts import READ_CHARS
-from orion_recall.scoring.candidates import LedBy, Outdated, ScoredCandidate
+from orion_recall.scoring.candidates import SURE, LedBy, Outdated, ScoredCandidate
 from orion_recall.scoring.parts import REASONS
 from orion_recall.text.answers import gives_ordinals_alone
 from orion_recall.text.normal import one_line
@@ -168,7 +168,7 @@ def _succession(
     if item.outdated is not None:
         told.append(_outdated(item.outdated, now, may_name, zone))
     elif (newer := max(later, key=_confidence, default=None)) is not None:
-        taken = "marked as replacing it" if newer.by == "hand" else "taken as newer about the same thing"
+        taken = "marked as replacing it" if newer.by == "hand" else f"{_taken(newer)} newer about the same thing"
         told.append(f"{one_line(newer.id)} is {taken} ({_why(newer)})")
     links = [one for one in item.memory.succeeds if may_name(one.key)]
     than = item.newer_than
@@ -176,7 +176,7 @@ def _succession(
         why = "".join(f" ({_why(link)})" for link in links if link.key == than.key and than.how == "noted")
         told.append(f"moved up, as it is newer than {one_line(than.id)} and {_NEWER[than.how]}{why}")
     if (older := max((one for one in links if _is_sure(one)), key=_confidence, default=None)) is not None:
-        taken = "marked as replacing" if older.by == "hand" else "taken as newer about the same thing as"
+        taken = "marked as replacing" if older.by == "hand" else f"{_taken(older)} newer about the same thing as"
         told.append(f"{taken} {one_line(older.id)} ({_why(older)})")
     return told
 
@@ -195,10 +195,15 @@ def _outdated(by: Outdated, now: float, may_name: Callable[[int], bool], zone: t
     day = day_of(by.until, zone)
     tells_day = ahead or by.or_earlier or day != day_of(link.at, zone)
     from_day = f" from {day} on{', or earlier,' if by.or_earlier else ''}" if tells_day else ""
-    taken, later = ("marked as", "") if link.by == "hand" else ("taken as", ", said later about the same thing")
+    taken, later = ("marked as", "") if link.by == "hand" else (_taken(link), ", said later about the same thing")
     if not may_name(link.key):
         return f"{taken} replaced{from_day}"
     return f"{taken} replaced{from_day} by {one_line(link.id)}{later} ({_why(link)})"
+
+
+def _taken(link: SuccessionLink) -> str:
+    """How sure a recognised succession is, in words, as its mark says."""
+    return "taken as" if link.confidence >= SURE else "perhaps"
 
 
 def _why(link: SuccessionLink) -> str:

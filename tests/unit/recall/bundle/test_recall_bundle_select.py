@@ -345,9 +345,9 @@ def test_where_no_item_has_a_full_window_at_once_more_of_them_fit(tokens: TokenC
     assert not any(one.is_cut for one in few.items)
 
 
-def outdated_item(text: str, newer: str, *, day: float = 0.0) -> ScoredCandidate:
+def outdated_item(text: str, newer: str, *, day: float = 0.0, sure: float = 0.97) -> ScoredCandidate:
     by = view("new", newer, ts=NOW)
-    link = SuccessionLink(key=1, id="new", confidence=0.9, at=NOW + day * 86_400)
+    link = SuccessionLink(key=1, id="new", confidence=sure, at=NOW + day * 86_400)
     return replace(scored("old", text, ts=NOW - 1e6), outdated=Outdated(link.at, link, by))
 
 
@@ -367,6 +367,12 @@ def test_all_of_an_outdated_memory_is_marked(tokens: TokenCounter):
     (one,) = select([outdated_item(RINK, DEARER)], frozenset({"olga"}), WIDE, tokens).items
     assert "(until 2026-03-01)" in one.line
     assert not one.is_cut
+
+
+@pytest.mark.parametrize(("sure", "mark"), [(0.94, "(perhaps until 2026-03-01)"), (0.95, "(until 2026-03-01)")])
+def test_the_mark_of_a_less_sure_succession_says_perhaps(tokens: TokenCounter, sure: float, mark: str):
+    (one,) = select([outdated_item(RINK, DEARER, sure=sure)], frozenset({"olga"}), WIDE, tokens).items
+    assert mark in one.line
 
 
 def test_a_part_is_marked_again_once_its_window_is_wider(tokens: TokenCounter):

@@ -88,7 +88,7 @@ def test_a_lead_that_three_digits_do_not_show_is_none():
 
 def test_the_older_memory_right_after_its_successor_is_called_that():
     new = item("m1", {"fusion": 0.5003})
-    link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
+    link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.97, at=NOW, by="rule", reason="")
     (first, _) = why(new, item("m2", {"fusion": 0.5}, succeeded_by=(link,)))
     assert first.endswith(
         "The next was put right behind it: of the two, one is newer and taken to be about the same thing."
@@ -98,7 +98,8 @@ def test_the_older_memory_right_after_its_successor_is_called_that():
 @pytest.mark.parametrize(
     ("confidence", "by", "words"),
     [
-        (0.9, "rule", "taken as newer about the same thing as m1 (confidence 0.90, "),
+        (0.97, "rule", "taken as newer about the same thing as m1 (confidence 0.97, "),
+        (0.9, "rule", "perhaps newer about the same thing as m1 (confidence 0.90, "),
         (0.45, "rule", "moved up, as it is newer than m1 and may replace it (confidence 0.45, "),
         (0.45, "hand", "marked as replacing m1 (confidence 0.45, a person said so)"),
     ],
@@ -138,7 +139,7 @@ def test_of_two_that_stand_together_it_says_what_is_taken_of_the_newer_one(
 
 
 def test_what_was_replaced_has_no_time_to_come():
-    link = SuccessionLink(key=7, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
+    link = SuccessionLink(key=7, id="m1", confidence=0.97, at=NOW, by="rule", reason="")
     old = item("m2", {"fusion": 0.5, "told": 1.0})
     for until, is_said in ((NOW - 1.0, False), (NOW + 1.0, True)):
         (first,) = why(replace(old, outdated=Outdated(until, link, old.memory)), names_time=False)
@@ -146,7 +147,7 @@ def test_what_was_replaced_has_no_time_to_come():
 
 
 def test_the_day_of_a_change_is_the_askers_as_in_its_mark():
-    link = SuccessionLink(key=7, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
+    link = SuccessionLink(key=7, id="m1", confidence=0.97, at=NOW, by="rule", reason="")
     old = replace(item("m2", {"fusion": 0.5}), outdated=Outdated(NOW - 12 * 3600, link, item("m1", {}).memory))
     (here, *_), (east, *_) = why(old), why(old, zone=time_zone("+14:00"))
     assert ("replaced by m1" in here, "replaced by m1" in east) == (True, False)
@@ -156,8 +157,8 @@ def test_the_day_of_a_change_is_the_askers_as_in_its_mark():
 def outdated(until: float, by: str = "m5", *, or_earlier: bool = False) -> str:
     """What is said of a memory with two successors, which one of them outdates."""
     links = [
-        SuccessionLink(key=5, id="m5", confidence=0.85, at=NOW - 9e5, reason='value: both say "kiln"'),
-        SuccessionLink(key=6, id="m6", confidence=0.95, at=NOW - 4e5, reason='value: both say "kiln"'),
+        SuccessionLink(key=5, id="m5", confidence=0.95, at=NOW - 9e5, reason='value: both say "kiln"'),
+        SuccessionLink(key=6, id="m6", confidence=0.97, at=NOW - 4e5, reason='value: both say "kiln"'),
     ]
     (link,) = [one for one in links if one.id == by]
     marked = replace(
@@ -176,12 +177,12 @@ def test_the_sentence_names_the_successor_that_the_mark_is_of(by: str):
 
 
 def test_what_is_newer_is_named_where_nothing_is_marked():
-    link = SuccessionLink(key=5, id="m5", confidence=0.9, at=NOW - 9e5, by="rule", reason='end: it says "stop"')
-    told = 'm5 is taken as newer about the same thing (confidence 0.90, it says "stop"; read as: something is over)'
+    link = SuccessionLink(key=5, id="m5", confidence=0.97, at=NOW - 9e5, by="rule", reason='end: it says "stop"')
+    told = 'm5 is taken as newer about the same thing (confidence 0.97, it says "stop"; read as: something is over)'
     assert told in why(item("m1", {"fusion": 0.5}, succeeded_by=(link,)))[0]
     by_hand = link._replace(by="hand", reason="")
     assert (
-        "m5 is marked as replacing it (confidence 0.90, a person said so)"
+        "m5 is marked as replacing it (confidence 0.97, a person said so)"
         in why(item("m1", {"fusion": 0.5}, succeeded_by=(by_hand,)))[0]
     )
     for unsaid in (link._replace(confidence=0.4), link._replace(at=NOW + 1.0)):
@@ -218,7 +219,7 @@ def test_whoever_asks_is_not_said_to_be_named_by_the_question():
 
 def test_a_memory_that_leads_the_one_it_succeeds_says_so():
     new = item("m1", {"fusion": 0.5, "succession": 1.0})
-    link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.9, at=NOW, by="rule", reason="")
+    link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.97, at=NOW, by="rule", reason="")
     old = item("m2", {"fusion": 0.5, "succession": 0.0}, succeeded_by=(link,))
     assert why(new, old)[0].endswith("most of all by what is taken as newer or older on the same thing.")
 
@@ -236,7 +237,7 @@ def test_why_a_memory_moved_is_told_where_no_succession_is_known(how: Any, words
     assert words in first
     (first, *_) = why(moved, may_name=lambda _: False)
     assert "m1" not in first
-    link = SuccessionLink(key=7, id="m1", confidence=0.9, at=NOW, by="rule", reason='end: it says "sold"')
+    link = SuccessionLink(key=7, id="m1", confidence=0.97, at=NOW, by="rule", reason='end: it says "sold"')
     memory = moved.memory._replace(succeeds=(link,))
     (first, *_) = why(replace(moved, memory=memory))
     assert words not in first, "the succession says it"
