@@ -198,6 +198,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         families.discard("home")
     replaced = holders_replaced_in(sentences, speaker, names)
     heard: frozenset[Heard] = frozenset((*phrases, "handover")) if replaced else frozenset(phrases)
+    parts = up_to_change(as_said)
     return Span(
         weights=weights,
         families=frozenset(families),
@@ -216,7 +217,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         addresses=not _SECOND_PERSON.isdisjoint(said),
         once=not TRANSACTIONS.isdisjoint(said),
         role=not ROLES.isdisjoint(said),
-        changed=frozenset(map(stem, changed_in([words(without_absences(one)) for one in up_to_change(as_said)]))),
+        changed=frozenset(map(stem, changed_in(stated if parts == as_said else list(map(words, parts))))),
         # Read a second time only where somebody leaves: nothing else asks for it.
         changed_besides=frozenset(map(stem, changed_in(stated, besides="end") if aims.departing else ())),
         replaced=frozenset(one["value"].rstrip(".,:") for one in _INSTEAD.finditer(folded)),
