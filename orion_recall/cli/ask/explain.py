@@ -45,6 +45,7 @@ _REASONS: dict[str, str] = {
     "deleted": "deleted or changed just now",
     "missing": "no longer there",
 }
+_ASKED = {"name": "a name (of a person, a place or a thing)"}
 _FACTORS = {
     "semantic_relevance": "relevance",
     "source_quality": "source quality",
@@ -140,7 +141,7 @@ def _understood(out: Console, stats: BundleStats, trace: Json) -> None:
         rows.append(("time", "no date or period is read in it"))
     asks_for = [*(["time"] if time.get("asks_when") else []), *(known.pop("asks_for", None) or ())]
     if asks_for:
-        rows.append(("asks for", " and ".join(f"a {kind}" for kind in asks_for)))
+        rows.append(("asks for", " and ".join(_ASKED.get(kind, f"a {kind}") for kind in asks_for)))
     if time.get("session"):
         rows.append(("session", f"the {time['session']} one"))
     rows += _said_by(known.pop("said_by", None))

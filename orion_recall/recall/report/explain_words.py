@@ -262,7 +262,8 @@ def _named(
         told.append("it names a time, and the question asks when")
     if values.get("tells_name") == 1.0:
         told.append(
-            "what may be a name in it is neither in the question, which seems to ask for one, nor a speaker's"
+            "what may be the name of a person, place or thing in it is neither in the question, which seems to ask "
+            "for one, nor a speaker's"
         )
     if values.get("tells_number") == 1.0:
         is_ordinal = gives_ordinals_alone(item.memory.best_text[:READ_CHARS])

@@ -38,8 +38,10 @@ _ASKS_HOME: Final = re.compile(
     re.IGNORECASE,
 )
 _ASKS_NUMBER: Final = re.compile(
-    rf"\bhow\s+(?:many|much|long|old|often|far|big|tall|high|heavy)\b|\bwhich\s+(?:{'|'.join(_FIGURES)})s?\b",
-    re.IGNORECASE,
+    rf"""\bhow\s+(?:many|much|long|old|often|far|big|tall|high|heavy)\b|\bwhich\s+(?:{"|".join(_FIGURES)})s?\b
+       | \bwhat\b.*\b(?:prices?|rent|fees?|salary|wages?|rates?|costs?|charges?)\b
+       | \bwhat\s+(?:do|does|did|will)\s+(?:\w+\s+){{1,3}}(?:pay|earn|ask|take)\s+(?:for|an?|per|each)\b""",
+    re.IGNORECASE | re.VERBOSE,
 )
 
 

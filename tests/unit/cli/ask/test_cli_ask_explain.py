@@ -173,7 +173,7 @@ def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
     for words in (
         "names                Ana",
         "the first one",
-        "asks for             a time and a name and a number",
+        "asks for             a time and a name (of a person, a place or a thing) and a number",
         "temporal",
     ):
         assert words in out

@@ -36,6 +36,11 @@ def asked(text: str) -> AnswerType:
         ("Somewhere there is a whole crane", False, False),
         ("Wer hat den Kran repariert, und wo ist er?", False, False),
         ("", False, False),
+        ("What do I charge for a pair of oars?", False, True),
+        ("What does Fraser take for spruce now?", False, True),
+        ("What's the rent of the shed?", False, True),
+        ("What do the boys get for Christmas?", False, False),
+        ("What will Bo take to the party?", False, False),
     ],
 )
 def test_small_words_tell_what_a_question_asks_for(text: str, name: bool, number: bool):
