@@ -291,8 +291,8 @@ def test_a_part_that_has_no_words_has_its_name():
         (
             {"fusion": 1.0, "tells_name": 1.0},
             {},
-            "what may be the name of a person, place or thing in it is neither in the question, which seems to ask for "
-            "one, nor a speaker's",
+            "what may be the name of a person, place or thing in it is neither in the question, which seems to ask "
+            "for one, nor a speaker's",
         ),
         ({"fusion": 1.0, "tells_number": 1.0}, {}, "a number is in it, and the question seems to ask for one"),
         (
