@@ -8,10 +8,12 @@ from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.succession.span import Reading, Span
 from orion_recall.memory.told_changes.codes import is_another_code
 from orion_recall.memory.told_changes.terms import stem
+from orion_recall.memory.told_changes.word_lists import CueKind
 
 _NEAREST = 3
 _ALIKE = 0.5
 _NOTHING: frozenset[str] = frozenset()
+_OTHER_TIME: frozenset[CueKind] = frozenset(("change", "shift", "switch"))
 _ADDING = frozenset(map(stem, ("adding", "added", "extra", "joining")))
 
 
@@ -43,7 +45,14 @@ def is_other_code(
 
 
 def is_other_weekday(
-    new: Span, old: Span, one: Reading, other: Reading, near: Nearness, clash: Sequence[str]
+    new: Span,
+    old: Span,
+    one: Reading,
+    other: Reading,
+    near: Nearness,
+    *,
+    strong: Sequence[str],
+    clash: Sequence[str],
 ) -> bool:
     """Whether one speaker tells other days of the week, or another hour on them, of what is nearest in meaning.
 
@@ -56,6 +65,8 @@ def is_other_weekday(
     days, before = new.values.get("weekday", _NOTHING), old.values.get("weekday", _NOTHING)
     if not days or not before or new.values.get("date") or old.values.get("date"):
         return False
+    if not (strong or new.cues & _OTHER_TIME) and before.isdisjoint(days):
+        return False  # the choir's Sundays after the packer's Mondays
     return (
         _ADDING.isdisjoint(new.written)
         and _ADDING.isdisjoint(old.written)

@@ -101,7 +101,7 @@ def evidence_of(new: Span, old: Span, one: Reading, other: Reading, near: Nearne
     is_corrected = (
         bool(corrected)
         or is_other_code(new, old, one, other, near, strong)
-        or is_other_weekday(new, old, one, other, near, clash)
+        or is_other_weekday(new, old, one, other, near, strong=strong, clash=clash)
     )
     cues = set(new.cues)
     if not any(kind in old.values for kind in TIMED):

@@ -62,7 +62,7 @@ from orion_recall.memory.told_changes.values import (
     values_of,
 )
 from orion_recall.memory.told_changes.what_ends import heads_of_ends, things_moved
-from orion_recall.memory.told_changes.wishes import is_advice, is_wish, without_wishes
+from orion_recall.memory.told_changes.wishes import is_advice, is_condition, is_wish, without_wishes
 from orion_recall.memory.told_changes.word_families import FAMILIES, ONE_VALUED
 from orion_recall.memory.told_changes.word_lists import (
     GENERAL_WORDS,
@@ -186,7 +186,7 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
     families |= families_by_form(folded)
     actors, kin, owned = actors_in(sentences, speaker, names)
     told = (one.casefold() for one in sentences if not is_question(one))
-    as_said = without_long_ago("" if is_advice(one) else without_wishes(one) for one in told)
+    as_said = without_long_ago("" if is_advice(one) or is_condition(one) else without_wishes(one) for one in told)
     stated = [words(without_absences(one)) for one in as_said]
     each = [without_temporary_handovers(phrases_in(sentence), sentence) for sentence in stated]
     phrases, aims = first_phrases(each), aims_of(stated, each)

@@ -63,6 +63,7 @@ _OF_PLACES = frozenset(("shut", "closed", "closes", "has shut", "shut down", "go
 _PERIODS = ("this year", "next week", "next month", "next year")
 _OF_THINGS = "the my our your his her their it it's".split()
 _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
+_UNITS = frozenset("second seconds minute minutes hour hours day days week weeks month months year years".split())
 _NO_NEW = frozenset("no any without".split())
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until till before".split())
 _NEGATED = frozenset(("any more", "anymore", "any longer"))
@@ -189,6 +190,8 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
             end = place + 1 + len(rest)
             if not _goes_on(said, place + 1, rest) or (kind == "shift" and shifts_nothing(said, place, end)):
                 continue
+            if word == "no" and rest == ("longer",) and place and said[place - 1] in _UNITS:
+                continue  # "three minutes, no longer"
             if word == "new" and place and said[place - 1] in _NO_NEW:
                 continue  # "no new date yet"
             if word == "from" and kind == "present" and end < len(said):

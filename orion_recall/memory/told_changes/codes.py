@@ -9,8 +9,11 @@ from orion_recall.text.normal import words
 
 _PHONE: Final = re.compile(r"(?<![\w.,])(?!(?:19|20)\d\d[-/])\+?\d(?:[ ./-]?\d){6,13}(?![\w])")
 _CODE: Final = re.compile(r"(?<![\w.,:/€$£-])\d{4,6}(?![\w:/%-]|[.,]\d)")
-_LOCKS: Final = frozenset("lock locks padlock padlocks keypad combination alarm safe pin code codes".split())
-_OF_CODES: Final = _LOCKS | frozenset(("number", "numbers"))
+_LOCKS: Final = {
+    **{word: "lock" for word in "lock locks padlock padlocks keypad combination".split()},
+    **{word: word for word in "alarm safe pin".split()},
+}
+_OF_CODES: Final = _LOCKS.keys() | frozenset(("code", "codes", "number", "numbers"))
 _OF_PHONES: Final = frozenset(
     """
         phone telephone mobile cell number numbers line call ring reach dial text whatsapp save sms hotline dispatch
@@ -24,19 +27,19 @@ _IS_NEW: Final = frozenset(
 
 
 class Codes(NamedTuple):
-    """`phones` and `codes` as their digits; `of_lock`: a lock or the like is named.
+    """`phones` and `codes` as their digits; `locks` are the kinds of locks named.
 
     `is_new`: a word says that one is new, `for_today`: that it is for a day or a while.
     """
 
     phones: frozenset[str]
     codes: frozenset[str]
-    of_lock: bool
+    locks: frozenset[str]
     is_new: bool
     for_today: bool
 
 
-NO_CODES: Final = Codes(frozenset(), frozenset(), of_lock=False, is_new=False, for_today=False)
+NO_CODES: Final = Codes(frozenset(), frozenset(), locks=frozenset(), is_new=False, for_today=False)
 
 
 def codes_in(folded: str) -> Codes:
@@ -51,7 +54,7 @@ def codes_in(folded: str) -> Codes:
     return Codes(
         phones,
         codes,
-        of_lock=not said.isdisjoint(_LOCKS),
+        locks=frozenset(_LOCKS[word] for word in said if word in _LOCKS),
         is_new=not said.isdisjoint(_IS_NEW),
         for_today=_FOR_TODAY.search(folded) is not None,
     )
@@ -65,4 +68,4 @@ def is_another_code(new: Codes, old: Codes, *, of_one: bool, shares: bool) -> bo
     if new.phones and old.phones and new.phones.isdisjoint(old.phones) and (shares or (of_one and new.is_new)):
         return True
     lengths = {*map(len, new.codes)} & {*map(len, old.codes)}
-    return bool(lengths) and new.codes.isdisjoint(old.codes) and (shares or (new.of_lock and old.of_lock))
+    return bool(lengths) and new.codes.isdisjoint(old.codes) and (shares or not new.locks.isdisjoint(old.locks))

@@ -143,10 +143,14 @@ def clock_value(hour: str, minute: str = "00") -> str:
     return f"{int(_NUMBER_WORDS.get(hour, hour)) % 12}:{minute}"
 
 
+_YEAR = re.compile(r"\b(?:in|since|from|until|till|of|by|before|after) (?:19|20)\d\d\b(?![.,]?\d)")
+"""A year is no amount."""
+
+
 def _numbers_of(folded: str) -> dict[str, set[str]]:
     """The values that are told in figures."""
     unpriced = _MONEY.sub(" ", folded)  # "£8.50" is no time of day
-    rest = _DATE.sub(" ", _CLOCK.sub(" ", _ADDRESS.sub(" ", unpriced)))
+    rest = _YEAR.sub(" ", _DATE.sub(" ", _CLOCK.sub(" ", _ADDRESS.sub(" ", unpriced))))
     return {
         "address": set(_ADDRESS.findall(folded)),
         "money": {(one["first"] or one["last"]).rstrip(".,") for one in _MONEY.finditer(folded)},

@@ -42,10 +42,17 @@ _ADVICE = re.compile(
     r"|\byou (?:could|might)\b|\bhave you (?:considered|tried|thought)\b|\bhow about you\b"
 )
 
+_CONDITION = re.compile(r"\W*(?:(?:and|but|so|or) )?(?:if|unless|in case|provided)\b")
+
 
 def is_advice(folded: str) -> bool:
     """Whether a folded sentence tells somebody what he could do, which nobody has done."""
     return _ADVICE.search(folded) is not None
+
+
+def is_condition(folded: str) -> bool:
+    """Whether a folded sentence tells what would be, and states nothing: "if it rains I'll dry it inside"."""
+    return _CONDITION.match(folded) is not None
 
 
 def without_wishes(folded: str) -> str:

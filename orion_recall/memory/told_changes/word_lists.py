@@ -64,7 +64,7 @@ CUES: dict[CueKind, str] = {
         earlier | hour later | hour earlier | month later | later than planned | earlier than planned |
         slips | slipped | slip | slid | slides
         | shifted | shifts | shift it | make it | another week | by a week | by a day
-        | by two weeks | by a month | same time | same hour | same place | new date | new time | new
+        | by two weeks | by a month | same time | same hour | same hours | same place | new date | new time | new
         deadline | extended | changed the time | reporté | repoussé | décalé | avancé | verschoben |
         vorverlegt | verlegt | verschieben | aplazado | aplazada | pospuesto | adelantado | rimandato |
         spostato

@@ -73,7 +73,16 @@ def test_figures_and_number_words_are_numbers(text: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "cranes", "anyone", "the lonely tenor", "someone often forgets", "How many are there?"]
+    "text",
+    [
+        "",
+        "cranes",
+        "anyone",
+        "the lonely tenor",
+        "someone often forgets",
+        "How many are there?",
+        "I'd see it once more.",
+    ],
 )
 def test_other_words_are_none(text: str):
     assert not gives_number(text)

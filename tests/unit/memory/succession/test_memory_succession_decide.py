@@ -470,6 +470,9 @@ def test_the_nearest_memory_of_the_same_is_succeeded(old: str, new: str) -> None
         ("The clocks went back and my knee hurts. The doctor says no running for now.",
          "Haven't been on the road since the clocks changed. Rufus and I walk instead."),
         ("Ordered willow from Brandt, 12 a bundle.", "Brooms in birch from now on, Brandt's willow for baskets."),
+        ("Vera is my packer. She comes Monday to Thursday, 8 to 2.", "Choir practice every Sunday after church."),
+        ("The old thermometer reads 3 degrees too high.", "Scald them at 63 degrees, three minutes, no longer."),
+        ("I cure pods in the shed, 400 kilos this season.", "If it keeps raining I'll dry it in like in 2019."),
         ("We'd like six willow baskets by May.", "Decided: brooms in birch from now on, willow only for baskets."),
     ],
 )  # fmt: skip
@@ -491,3 +494,34 @@ def test_what_somebody_has_or_does_again_can_be_over(old: str, new: str) -> None
     judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.55, rank=1, word_rank=1))
     assert judged is not None
     assert judged.confidence >= SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "succeeds"),
+    [
+        (
+            "We keep our supervision on Wednesdays at 11.",
+            "The council eats my Wednesdays. Mondays 9:30 then.",
+            True,
+        ),
+        (
+            "I can come in Tuesdays and Thursdays, 4 to 7.",
+            "Can we make it Wednesdays and Fridays, same hours?",
+            False,
+        ),
+        (
+            "I come in Tuesdays and Thursdays, 4 to 7.",
+            "Exams! I change it to Wednesdays and Fridays, same hours.",
+            True,
+        ),
+        ("We train on Tuesdays at 5:45.", "Reminder, we're adding dryland on Saturdays at 10.", False),
+        ("The gate code is 4471.", "Kids knew the number on the gate. I put 9052.", True),
+        ("The gate code is 4471.", "The alarm has the number 9052.", False),
+        ("You reach me on 041 220 618.", "My phone fell in the river. The new one is 070 551 902.", True),
+        ("My line for trips is 0722 418 306.", "Use Peter's number for today only 0733 900 112.", False),
+        ("Invoice 2026-031 went out to Lacy.", "And invoice 2026-032 to Worldwave.", False),
+    ],
+)
+def test_other_weekdays_and_codes_of_the_nearest_are_corrections(old: str, new: str, succeeds: bool) -> None:
+    judged = judge(reading(new, at=DAY), reading(old), Nearness(cosine=0.6, rank=1, word_rank=1))
+    assert (judged is not None and judged.confidence >= SUCCEEDS) is succeeds
