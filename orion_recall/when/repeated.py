@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from orion_recall.when.direction import direction, is_over
@@ -66,7 +67,11 @@ def _weekdays(read: Reading, place: int) -> Repeated | None:
         return _with_part(read, _GROUPS[word], place + 1) if is_repeated else None
     elif word in _PLURALS:
         names = _PLURALS
-    elif word in WEEKDAYS and (ends := _listed(read, place, WEEKDAYS)) and read.word(ends[1]) in REPEATED_PARTS:
+    elif (
+        word in WEEKDAYS
+        and (ends := _listed(read, place, WEEKDAYS))
+        and (read.word(ends[1]) in REPEATED_PARTS or (_is_pattern(ends[0]) and read.word(ends[1]) not in MODIFIERS))
+    ):
         return _with_part(read, *ends)
     else:
         return None
@@ -74,6 +79,12 @@ def _weekdays(read: Reading, place: int) -> Repeated | None:
     if not found or (place == 0 and word in _PLURALS and read.word(after) in _SAYS_NO_TIME):
         return None
     return _with_part(read, found, after)
+
+
+def _is_pattern(weekdays: Sequence[int]) -> bool:
+    """Whether three weekdays or more are listed with a gap: the plan of every week, and no few days in a row."""
+    gaps = {(later - earlier) % 7 for earlier, later in pairwise(weekdays)}
+    return len(weekdays) > 2 and gaps != {1}
 
 
 def _listed(read: Reading, place: int, names: Mapping[str, int]) -> tuple[tuple[int, ...], int]:

@@ -105,6 +105,9 @@ def weekday_and_number(read: Reading, place: int, way: Direction | None) -> Foun
     match = _ORDINAL.fullmatch(read.word(at)) or _BARE.fullmatch(read.word(at))
     if match is None or read.word(at + 1) == "of" or read.word(at + 1) in MONTHS:
         return None
+    is_hours = read.word(at + 1) in (*RANGING, ".", ":", "-") and read.word(at + 2).isdecimal()
+    if match.re is _BARE and is_hours:
+        return None  # "Thursday, 8 to 2"
     days = [*_numbered_days(read.now, int(match[1]))]
     fitting = [day for day in days if day.weekday() == weekday]
     if not fitting and match.re is _ORDINAL:

@@ -10,7 +10,7 @@ from orion_recall.text.normal import words
 _PHONE: Final = re.compile(r"(?<![\w.,])(?!(?:19|20)\d\d[-/])\+?\d(?:[ ./-]?\d){6,13}(?![\w])")
 _CODE: Final = re.compile(r"(?<![\w.,:/€$£-])\d{4,6}(?![\w:/%-]|[.,]\d)")
 _LOCKS: Final = {
-    **{word: "lock" for word in "lock locks padlock padlocks keypad combination".split()},
+    **dict.fromkeys("lock locks padlock padlocks keypad combination".split(), "lock"),
     **{word: word for word in "alarm safe pin".split()},
 }
 _OF_CODES: Final = _LOCKS.keys() | frozenset(("code", "codes", "number", "numbers"))
