@@ -68,6 +68,7 @@ _BE: Final = frozenset(
     """am is are be being i'm we're you're he's she's it's they're that's there's isn't aren't get gets
     getting needs need""".split()
 )
+_WAS: Final = frozenset(("was", "were", "wasn't", "weren't"))
 _HAVE: Final = frozenset("have has haven't hasn't i've we've you've they've he's she's it's having".split())
 # Beyond these another statement begins.
 _BORDERS: Final = frozenset("so but because while although though whereas unless then ; . ! ? –".split())
@@ -142,9 +143,13 @@ def _sort(words: Sequence[str], place: int) -> _Sort | None:
         return "past"  # "should have come"
     if word in ("going", "about") and following == "to":
         return "ahead"
+    if word == "ready":
+        return "past" if _was(words, place) else "ahead"
     if word == "used" and following == "to" and (place == 0 or words[place - 1] not in _BE):
         return "past"
     if is_past_form(word):
+        if place and words[place - 1] == "as":
+            return None  # "as agreed"
         before = words[max(0, place - 3) : place]
         if word == "got" and before and before[-1] in _HAVE:
             return "ahead"
@@ -160,6 +165,10 @@ def _sort(words: Sequence[str], place: int) -> _Sort | None:
     if word not in _AHEAD or (word in _HAVE and _perfect(words, place)):
         return None
     return "ahead" if word not in _VERBS else _sort_of_verb(words, place)
+
+
+def _was(words: Sequence[str], place: int) -> bool:
+    return not _WAS.isdisjoint(words[max(0, place - 3) : place])
 
 
 def _sort_of_verb(words: Sequence[str], place: int) -> _Sort | None:

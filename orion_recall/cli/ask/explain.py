@@ -24,7 +24,7 @@ _TEXT_CHARS = 80
 _INDENT = "  "
 _REASONS: dict[str, str] = {
     "near_duplicate": "nearly the same as {}",
-    "outdated": "taken as replaced by {}",
+    "outdated": "seems replaced by {}",
     "below_min_score": "its score is too low",
     "source_top_k": "its source has returned its maximum",
     "max_per_source": "enough of its source",

@@ -17,6 +17,7 @@ _HAVE, _WHERE_TO = frozenset(("has", "have")), frozenset("to back off home abroa
 _SELF = frozenset("i we i'm we're i've we've i'll we'll".split())
 _MOVES = frozenset("move moves moved moving".split())
 _SLIPS = frozenset("slip slips slipped slid slides".split())
+_ELSEWHEN = frozenset("back to until till by forward out".split())
 _UNDER = frozenset("on off down out over in into under away from my his her the a".split())
 _OWNERS = frozenset("the our my your his her their this house".split())
 _MOVERS = _SELF | frozenset("he she they he's she's they've they're just finally both all and".split())
@@ -43,6 +44,9 @@ def shifts_nothing(said: Sequence[str], place: int, end: int) -> bool:
     first = said[place]
     if first == "make":
         return not _NOT.isdisjoint(said[max(0, place - 2) : place])
+    if first == "pushed" and end == place + 1:
+        # "Pushed it with three men" is of a van, "pushed your script back" and "was pushed" of a time.
+        return _BE.isdisjoint(said[max(0, place - 2) : place]) and _ELSEWHEN.isdisjoint(said[end : end + _MOST + 2])
     if first in _SLIPS:
         return said[end : end + 1] != [] and said[end] in _UNDER
     if first not in _MOVES:

@@ -174,7 +174,7 @@ def _for_another(one: CandidateV1, candidates: Sequence[CandidateV1]) -> WhyNot:
     is_repeated = one.dropped == "near_duplicate"
     words = f"It is nearly the same as {name}, which was kept in its place"
     if not is_repeated:
-        taken = f"It is taken as replaced by {name}, said later about the same thing"
+        taken = f"It seems replaced by {name}, said later and, as far as one can tell, about the same thing"
         words = f"{taken}, and the profile leaves such memories out"
     by = None if other is None or other.score is None or one.score is None else other.score - one.score
     told = "" if by is None else f" (its score is {abs(by):.3f} {'lower' if by >= 0 else 'higher'})"

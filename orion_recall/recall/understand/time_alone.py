@@ -33,9 +33,9 @@ _OF_A_PERIOD: Final = (
 )
 # What a question for what lies ahead says besides.
 _OF_WHAT_IS_AHEAD: Final = frozenset(
-    """plan plans planned appointment appointments schedule scheduled calendar agenda booked arranged upcoming ahead
-    lined look looks looking expect expected due free busy still left diary diaries plate cards pipeline commitments
-    reminders todo""".split()
+    """plan plans planned appointment appointments schedule scheduled calendar agenda booked arranged coming comes
+    upcoming ahead lined look looks looking expect expected due free busy still left diary diaries plate cards
+    pipeline commitments reminders todo""".split()
 )
 # Where the days of the one who asks are spent: "what happened at work on Monday" asks for the day.
 _WHERE_DAYS_ARE: Final = re.compile(

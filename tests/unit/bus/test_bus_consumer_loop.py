@@ -125,9 +125,8 @@ async def test_only_as_many_entries_are_asked_for_as_there_are_free_slots(
 ) -> None:
     give(intake, "a", "b", "c")
     async with running(intake, handler) as (loop, _):
-        await until(lambda: loop.in_flight == 2, "both slots are taken")
+        await until(lambda: loop.in_flight == 2 and handler.begun == ["a", "b"], "both slots are taken")
         assert set(intake.asked) == {2, 1}
-        assert handler.begun == ["a", "b"]
         handler.gate.set()
         await until(lambda: handler.ended == ["a", "b", "c"], "the third has its turn")
 

@@ -98,7 +98,7 @@ SECOND = candidate("b", kept=True, place=2, score=0.8)
             "outdated",
             -0.05,
             "score",
-            "taken as replaced by b",
+            "seems replaced by b",
         ),
         ({"dropped": "near_duplicate", "dropped_for": None}, "near_duplicate", None, None, "another memory"),
         ({"dropped": "other_time"}, "time", None, None, "time"),
