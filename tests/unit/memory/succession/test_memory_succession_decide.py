@@ -473,7 +473,7 @@ def test_the_nearest_memory_of_the_same_is_succeeded(old: str, new: str) -> None
         ("Vera is my packer. She comes Monday to Thursday, 8 to 2.", "Choir practice every Sunday after church."),
         ("The old thermometer reads 3 degrees too high.", "Scald them at 63 degrees, three minutes, no longer."),
         ("I cure pods in the shed, 400 kilos this season.", "If it keeps raining I'll dry it in like in 2019."),
-        ("Saturdays I go to the animal market with Sadyk.", "The van died at the market, pushed it with three men."),
+        ("Saturdays I go to the animal market with Sadyk.", "The van died at the market, pushed it with three."),
         ("We'd like six willow baskets by May.", "Decided: brooms in birch from now on, willow only for baskets."),
     ],
 )  # fmt: skip
