@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orion_recall.atomic_file import whole_text
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.shipped import shipped_folder
@@ -17,9 +18,11 @@ def patient(name: str) -> Profile:
 
 
 def patient_profiles(folder: Path) -> Path:
-    """A folder in this one with all of them."""
+    """A folder in this one with all of them; none is written twice, since a worker may be reading it."""
     made = folder / "patient-profiles"
     made.mkdir(exist_ok=True)
     for shipped in shipped_folder("profiles").glob("*.v1.yaml"):
-        (made / shipped.name).write_text(f"{shipped.read_text('utf-8')}source_timeout_ms: {_SOURCE_MS}\n", "utf-8")
+        if not (made / shipped.name).exists():
+            with whole_text(made / shipped.name) as text:
+                text.write(f"{shipped.read_text('utf-8')}source_timeout_ms: {_SOURCE_MS}\n")
     return made
