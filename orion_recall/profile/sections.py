@@ -208,6 +208,11 @@ class Succession(BaseModel):
         default=0.5,
         description="The confidence from which a recognised succession counts as one (0 to 1).",
     )
+    mark_confidence: Share = Field(
+        default=0.95,
+        description="The confidence from which the older memory of a recognised succession is marked, or left out "
+        "(0 to 1); under 0.95 the mark says `perhaps`. What a person confirmed is marked always.",
+    )
     likeness: Share = Field(
         default=0.5,
         description="How far a newer memory is moved towards an older one that it may succeed with less confidence "

@@ -132,7 +132,8 @@ def _outdated_by(
     found = [
         by
         for link in links_in_force(item.memory.succeeded_by, now=now, least=settings.min_confidence)
-        if (newer := there.get(link.key)) is not None
+        if (link.by == "hand" or link.confidence >= settings.mark_confidence)
+        and (newer := there.get(link.key)) is not None
         and share_changed(asking, item, newer, link)
         and (by := _ended(item.memory, newer.memory, link, now)) is not None
     ]

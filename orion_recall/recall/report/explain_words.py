@@ -161,9 +161,10 @@ def _succession(
     """What it is taken as replaced by, and what it is taken as replacing, the surest; a likeness alone where it
     `has_moved` the memory.
 
-    Where it is not marked as outdated, for this question or not yet, what is newer is named all the same.
+    Where it is not marked as outdated, for this question or not yet, what is newer is named all the same. What is
+    less sure is only named where it `has_moved` the memory.
     """
-    later = [one for one in item.memory.succeeded_by if one.at <= now and _is_sure(one) and may_name(one.key)]
+    later = [one for one in item.memory.succeeded_by if one.at <= now and _is_certain(one) and may_name(one.key)]
     told: list[str] = []
     if item.outdated is not None:
         told.append(_outdated(item.outdated, now, may_name, zone))
@@ -175,7 +176,8 @@ def _succession(
     if has_moved and than is not None and may_name(than.key) and not any(_is_sure(one) for one in links):
         why = "".join(f" ({_why(link)})" for link in links if link.key == than.key and than.how == "noted")
         told.append(f"moved up, as it is newer than {one_line(than.id)} and {_NEWER[than.how]}{why}")
-    if (older := max((one for one in links if _is_sure(one)), key=_confidence, default=None)) is not None:
+    named = [one for one in links if _is_certain(one) or (has_moved and _is_sure(one))]
+    if (older := max(named, key=_confidence, default=None)) is not None:
         taken = "marked as replacing" if older.by == "hand" else f"{_taken(older)} newer about the same thing as"
         told.append(f"{taken} {one_line(older.id)} ({_why(older)})")
     return told
@@ -183,6 +185,11 @@ def _succession(
 
 def _is_sure(link: SuccessionLink) -> bool:
     return link.by == "hand" or link.confidence >= SUCCEEDS
+
+
+def _is_certain(link: SuccessionLink) -> bool:
+    """Whether nearly all that is recognised with such confidence is right, or a person said so."""
+    return link.by == "hand" or link.confidence >= SURE
 
 
 def _confidence(link: SuccessionLink) -> float:

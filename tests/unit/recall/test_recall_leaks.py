@@ -95,7 +95,7 @@ class Copies:
     async def store(self, *memories: Memory, succeeds: Sequence[str] = ()) -> None:
         """The memories; each succeeds those of these ids."""
         made = changes(*memories, start=self._position + 1)
-        links = tuple(SuccessionLink(key(older), older, 0.9, NOW - 50, reason=CANARY) for older in succeeds)
+        links = tuple(SuccessionLink(key(older), older, 0.97, NOW - 50, reason=CANARY) for older in succeeds)
         made = [replace(change, succeeds=links) for change in made]
         await self.index.apply(made)
         await self.graph.apply(made)

@@ -38,7 +38,7 @@ def link(name: str, said: float, sure: float = 0.9, reason: str = RAISED) -> Suc
 
 def mark(*items: ScoredCandidate, now: float = NOW) -> list[Outdated | None]:
     there = {one.candidate.key: one for one in items}
-    return [one.outdated for one in marked(items, there, Succession(), now, AskedChanges(""))]
+    return [one.outdated for one in marked(items, there, Succession(mark_confidence=0.5), now, AskedChanges(""))]
 
 
 def until(*items: ScoredCandidate, now: float = NOW) -> str | None:
@@ -84,7 +84,11 @@ def test_what_holds_until_a_day_to_come_is_marked_and_not_left_out():
     new = item("new", "The ferry goes up to 14 crowns from 9 December.", day(12, 1))
     for now, dropped in ((day(12, 5), {}), (NOW, {key("old"): key("new")})):
         found = marked(
-            [old, new], {one.candidate.key: one for one in (old, new)}, Succession(), now, AskedChanges("")
+            [old, new],
+            {one.candidate.key: one for one in (old, new)},
+            Succession(mark_confidence=0.5),
+            now,
+            AskedChanges(""),
         )
         assert found[0].outdated is not None
         assert outdated(found, now=now) == dropped

@@ -13,7 +13,7 @@ from orion_recall.scoring.candidates import Candidate, NewerThan, ScoredCandidat
 from orion_recall.values import SuccessionLink, Tense, ToldTime
 from tests.samples.recall_fakes import NOW, key, view
 
-MARK = Succession()
+MARK = Succession(mark_confidence=0.5)
 LENA = "Lena goes to Elm School. She has violin on Mondays."
 
 

@@ -11,7 +11,7 @@ from orion_recall.scoring.candidates import NewerThan, ScoredCandidate
 from orion_recall.values import Question
 from tests.samples.ranked import item, question
 
-MARK = Succession()
+MARK = Succession(mark_confidence=0.5)
 OVEN = "Signed for the oven with Brandsma. Delivery on 2 March."
 LATER = "Brandsma called, it is now the 30th of March."
 
