@@ -120,6 +120,8 @@ def _is_month(text: str, word: re.Match[str]) -> bool:
 def gives_number(text: str) -> bool:
     """Whether the text says how many, in figures or words; to ask it is not to say it."""
     folded = text.casefold().replace("how many", "how")
+    if "one day" in folded:
+        folded = folded.replace("one day", " ")  # some time
     if "once " in folded:
         folded = folded.replace("once more", " ").replace("once again", " ").replace("at once ", " ")
     return not _NUMBERS.isdisjoint(_PIECES.findall(folded))

@@ -230,8 +230,8 @@ class _Reader:
         rest, is_about, intervals = self._rest(end)
         noun = [word for word in before if word not in _EMPTY | NOUNS | _ASKING and word not in STOP_WORDS]
         topic = " ".join([*noun, *rest])
-        if not [word for word in content_words(topic) if word not in _EMPTY]:
-            topic = ""
+        if not [word for word in content_words(topic) if word not in _EMPTY and word not in _ADVERBS]:
+            topic = ""  # "What did Ana say last?"
         is_strict = (not before or before[0] in ("what", "what's")) and not noun and (not topic or is_about)
         return SaidBy(
             name=subject.name,

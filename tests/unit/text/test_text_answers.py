@@ -82,6 +82,7 @@ def test_figures_and_number_words_are_numbers(text: str):
         "someone often forgets",
         "How many are there?",
         "I'd see it once more.",
+        "one day",
     ],
 )
 def test_other_words_are_none(text: str):

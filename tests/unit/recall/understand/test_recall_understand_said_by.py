@@ -22,6 +22,7 @@ def read(text: str, *, asker: str | None = "Iris", speakers: frozenset[str] = SP
 @pytest.mark.parametrize(
     ("text", "speakers", "topic", "intervals"),
     [
+        ("What did Hana say last?", ["Hana"], "", []),
         ("What did Hana say yesterday?", ["Hana"], "", ["yesterday"]),
         ("What did Hana say about the kiln?", ["Hana"], "the kiln", []),
         ("What did Hana say about the kiln last week?", ["Hana"], "the kiln", ["last week"]),
