@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from orion_recall.memory.succession.decide import LEAST, UNTOLD, judge
-from orion_recall.memory.succession.evidence import Nearness
+from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.succession.span import Reading
 
 MOST = 3

@@ -217,7 +217,9 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         addresses=not _SECOND_PERSON.isdisjoint(said),
         once=not TRANSACTIONS.isdisjoint(said),
         role=not ROLES.isdisjoint(said),
-        changed=frozenset(map(stem, changed_in(stated if parts == as_said else list(map(words, parts))))),
+        changed=frozenset(
+            map(stem, changed_in(stated if parts == as_said else [words(without_absences(one)) for one in parts]))
+        ),
         # Read a second time only where somebody leaves: nothing else asks for it.
         changed_besides=frozenset(map(stem, changed_in(stated, besides="end") if aims.departing else ())),
         replaced=frozenset(one["value"].rstrip(".,:") for one in _INSTEAD.finditer(folded)),

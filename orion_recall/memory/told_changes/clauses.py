@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from orion_recall.memory.told_changes.endings import moves_a_time, shifts_nothing
+from orion_recall.memory.told_changes.endings import end_of, moves_a_time, shifts_nothing
 from orion_recall.memory.told_changes.values import TIMED, WEEKDAYS, values_of
 from orion_recall.memory.told_changes.what_ends import is_done_to_a_thing, is_for_a_while, is_no_end
 from orion_recall.memory.told_changes.word_lists import (
@@ -18,7 +18,7 @@ from orion_recall.memory.told_changes.word_lists import (
     Heard,
 )
 from orion_recall.text.normal import STOP_WORDS, words
-from orion_recall.when.vocabulary import MONTHS
+from orion_recall.when.vocabulary import MONTHS, UNITS
 
 Phrases = Mapping[str, tuple[tuple[Heard, tuple[str, ...]], ...]]
 """Phrases by their first word: what each says, and its further words; `_` is any, `#` one with a digit first."""
@@ -63,7 +63,6 @@ _OF_PLACES = frozenset(("shut", "closed", "closes", "has shut", "shut down", "go
 _PERIODS = ("this year", "next week", "next month", "next year")
 _OF_THINGS = "the my our your his her their it it's".split()
 _SHUT, _WAS = frozenset(("shut", "closed")), frozenset(("was", "were"))
-_UNITS = frozenset("second seconds minute minutes hour hours day days week weeks month months year years".split())
 _NO_NEW = frozenset("no any without".split())
 _NOT_YET = frozenset("never not when whenever if unless don't didn't won't doesn't isn't until till before".split())
 _NEGATED = frozenset(("any more", "anymore", "any longer"))
@@ -190,7 +189,7 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
             end = place + 1 + len(rest)
             if not _goes_on(said, place + 1, rest) or (kind == "shift" and shifts_nothing(said, place, end)):
                 continue
-            if word == "no" and rest == ("longer",) and place and said[place - 1] in _UNITS:
+            if word == "no" and rest == ("longer",) and place and said[place - 1] in UNITS:
                 continue  # "three minutes, no longer"
             if word == "new" and place and said[place - 1] in _NO_NEW:
                 continue  # "no new date yet"
@@ -306,7 +305,7 @@ def changed_in(stated: Sequence[Sequence[str]], *, besides: Heard | None = None)
         phrases = {kind: phrase.split() for kind, phrase in phrases_in(said).items() if kind in kinds}
         if not phrases:
             continue
-        after = {kind: _end_of(phrase, said) for kind, phrase in phrases.items()}
+        after = {kind: end_of(said, phrase) for kind, phrase in phrases.items()}
         near, goes_back = said, not any(said[end : end + 1] and said[end] in _OBJECTS for end in after.values())
         if said[0] in _IMPERATIVES:
             goes_back = False  # "Please use the stairs from now on" says itself of what
@@ -319,8 +318,3 @@ def changed_in(stated: Sequence[Sequence[str]], *, besides: Heard | None = None)
         if place and goes_back:
             found.update(stated[place - 1])
     return found
-
-
-def _end_of(phrase: Sequence[str], said: Sequence[str]) -> int:
-    length = len(phrase)
-    return next(place for place in range(length, len(said) + 1) if [*said[place - length : place]] == phrase)

@@ -75,7 +75,7 @@ def _is_time(after: Sequence[str]) -> bool:
 
 def objects_of(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str] | None:
     """What a phrase ends, as words: bus of "no more bus after eight"; None of a phrase with no object after it."""
-    end = _end_of(said, phrase)
+    end = end_of(said, phrase)
     before, ending = said[end - len(phrase) - 1 : end - len(phrase)], " ".join(phrase)
     # "Bergen is cancelled": its subject stands before it. "There is no more bus" has none there.
     if ending not in ENDS_AFTER or (ending != "no more" and not _BE.isdisjoint(before)):
@@ -87,7 +87,7 @@ def absentees_of(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str] | 
     """Who does not come, as words, `SPEAKER` for the speaker; None of a phrase that says no such thing."""
     if " ".join(phrase) not in ABSENCES:
         return None
-    before = said[: _end_of(said, phrase) - len(phrase)]
+    before = said[: end_of(said, phrase) - len(phrase)]
     clause = [*takewhile(lambda word: word not in _CLAUSE, reversed(before))][:_MOST]
     found = [SPEAKER if word in _SELF else word for word in clause if word in _SELF or word not in STOP_WORDS]
     return found or None
@@ -98,7 +98,7 @@ def departure_of(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str] | 
 
     Empty where neither is named, as in "she is leaving".
     """
-    end = _end_of(said, phrase)
+    end = end_of(said, phrase)
     if (goes := _goes_somewhere(said, end)) is not None:
         return goes
     if " ".join(phrase) not in DEPARTURES:
@@ -124,11 +124,12 @@ def reached_by(said: Sequence[str], phrase: Sequence[str]) -> Sequence[str]:
     """What a phrase of change ends at: "linz" of "we moved to Linz in May" and of "we moved to Linz today"."""
     if " ".join(phrase) not in REACHES:
         return ()
-    named = _named_from(said, _end_of(said, phrase))
+    named = _named_from(said, end_of(said, phrase))
     return [*named[:1], *takewhile(lambda word: word not in _TIMES, named[1:])]
 
 
-def _end_of(said: Sequence[str], phrase: Sequence[str]) -> int:
+def end_of(said: Sequence[str], phrase: Sequence[str]) -> int:
+    """The place behind the phrase, which the words have."""
     length = len(phrase)
     return next(place for place in range(length, len(said) + 1) if [*said[place - length : place]] == [*phrase])
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
+from orion_recall.memory.told_changes.endings import end_of
 from orion_recall.memory.told_changes.terms import stem
 from orion_recall.memory.told_changes.word_lists import ABSENCES, DEPARTURES, ENDS_AFTER, GENERAL_WORDS
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
@@ -19,7 +20,7 @@ _PREPOSITIONS: Final = frozenset("of on in at with from for near to by about off
 _PRONOUNS: Final = frozenset(
     "i we you he she it they that this those these who which what everything all one me us him her them".split()
 )
-_VERB_SINCE: Final = frozenset("is are was were has have had 's been be got get it's that's".split())
+_VERB_SINCE: Final = frozenset("is are was were has have had been be got get it's that's".split())
 # Of these it is the state that ends, for as long as it is said: what is sold or has died is gone for good.
 _STATES: Final = frozenset("closed closes shut stopped dead gone".split())
 _WHILE: Final = re.compile(
@@ -54,7 +55,7 @@ _AFTER_STOPPED: Final = frozenset("in at for by again".split())
 _AFTER_SHUT: Final = frozenset(
     """
         down for on at in until till today tonight tomorrow now since because from due and but so again early all
-        off as after before over by to this that next its it is are permanently completely completely anyway too
+        off as after before over by to this that next its it is are permanently completely anyway too
     """.split()
 )
 
@@ -112,9 +113,7 @@ def heads_of_ends(sentences: Iterable[str], phrases: Iterable[str]) -> frozenset
 
 def _head(said: Sequence[str], phrase: Sequence[str]) -> str | None:
     """The stem of the last word of the noun before the phrase, without what follows a preposition in it."""
-    length = len(phrase)
-    start = next(at for at in range(len(said)) if [*said[at : at + length]] == [*phrase])
-    before = [*takewhile(lambda word: word not in _PREPOSITIONS, said[:start])]
+    before = takewhile(lambda word: word not in _PREPOSITIONS, said[: end_of(said, phrase) - len(phrase)])
     named = [word for word in before if word not in _VERB_SINCE]
     while named and named[-1] in STOP_WORDS and not _is_pronoun(named[-1]):
         named.pop()
