@@ -39,6 +39,10 @@ def _split(value: Any) -> Any:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value  # LOG_LEVEL=INFO is what most programs take
+
+
 def _tenants(tenants: tuple[str, ...]) -> tuple[str, ...]:
     if not tenants:
         raise ValueError("name at least one tenant, or * for all")
@@ -125,6 +129,7 @@ def _is_http(parts: SplitResult) -> bool:
         return False
 
 
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
 CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Tenants = Annotated[CommaList, AfterValidator(_tenants)]
 MemoryKinds = Annotated[CommaList, AfterValidator(_memory_kinds)]

@@ -25,6 +25,7 @@ from orion_recall.setting_values import (
     KeywordSetting,
     LaneUse,
     LlmUrl,
+    LogLevel,
     MemoryKinds,
     QdrantUrl,
     RedactionRules,
@@ -290,9 +291,7 @@ class Settings(StreamNames, SecretAddresses, BaseSettings):
         description="this worker: its consumer name on the bus; default: host and process id",
     )
     content_capture: bool = Field(default=False, description="let query and memory text into logs and spans")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="debug, info, warning or error"
-    )
+    log_level: LogLevel = Field(default="info", description="debug, info, warning or error")
     log_file: Path | None = Field(
         default=None,
         description="a file for the log as well, one for each worker; rotated at 10 MiB, five are kept",

@@ -253,3 +253,39 @@ async def test_history_shows_successions_and_the_command_undoes_them(
     assert "'rain'" not in said
     assert await asyncio.to_thread(run, ["memory", "succeeds", "dentist", "new-dentist"]) == 1
     assert "'new-dentist' succeeds 'dentist'" in " ".join(capsys.readouterr().err.split())
+
+
+async def test_the_command_lists_what_was_recognised_to_confirm_or_undo_it(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORION_POSTGRES_DSN", world.dsn)
+
+    async def listed(*arguments: str) -> list[tuple[str, str]]:
+        assert await asyncio.to_thread(run, ["memory", "successions", *arguments, "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["truncated"] is ("--limit" in arguments)
+        return [(one["newer"], one["older"]) for one in shown["successions"]]
+
+    dentist, rent = ("new-dentist", "dentist"), ("new-rent", "rent")
+    held = {pair: one for pair in (dentist, rent) for one in await world.successions.of_memory(TENANT, pair[1])}
+    newest_first = sorted((dentist, rent), key=lambda pair: [name for name, _ in TOLD].index(pair[0]), reverse=True)
+    assert await listed() == newest_first
+    assert await listed("--limit", "1") == newest_first[:1]
+    assert await listed("--below", str(held[rent].confidence)) == [
+        pair for pair in newest_first if held[pair].confidence < held[rent].confidence
+    ]
+    assert await listed("--tenant", "another") == []
+
+    await world.successions.by_hand(TENANT, *dentist)
+    assert await listed("--below", "1") == [rent]
+    await world.successions.by_hand(TENANT, *rent, undo=True)
+    assert await listed() == [dentist]
+    assert await listed("--undone") == newest_first
+
+    assert await asyncio.to_thread(run, ["memory", "successions"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "new-dentist: " in said
+    assert "confirmed" in said
+    await MemoryChanges(world.pool).delete(TENANT, ["dentist"])
+    assert await asyncio.to_thread(run, ["memory", "successions"]) == 0
+    assert "there is no such succession" in capsys.readouterr().err

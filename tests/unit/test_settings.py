@@ -37,6 +37,10 @@ def test_the_environment_sets_and_changes_win_over_it(monkeypatch: pytest.Monkey
     assert (settings.deadline_ms, settings.concurrency) == (500, 4)
 
 
+def test_a_log_level_may_be_in_capitals():
+    assert Settings.read(log_level="WARNING").log_level == "warning"
+
+
 def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ORION_TENANTS", "acme, umbra ,")
     monkeypatch.setenv("ORION_REPLY_STREAMS", "a:*,b")

@@ -32,7 +32,7 @@ class SetByHand(NamedTuple):
 class HeldSuccession:
     """A succession as the record holds it; `at` and `changed_at` in epoch seconds.
 
-    `other_text` is the text of the memory at the other end, None when there is no such memory any more.
+    A text is None where it was not asked for, or there is no such memory any more.
     """
 
     newer: str
@@ -44,7 +44,8 @@ class HeldSuccession:
     actor: str | None
     at: float
     changed_at: float | None
-    other_text: str | None
+    newer_text: str | None
+    older_text: str | None
 
 
 class WrittenEdge(NamedTuple):
@@ -148,6 +149,18 @@ class Successions:
         """Every succession of one memory, undone ones as well, oldest first."""
         async with borrow(self._pool, "reading successions") as connection:
             rows = await connection.fetch(sql.OF_MEMORY, storable(tenant), storable(memory_id))
+        return [HeldSuccession(**dict(row)) for row in rows]
+
+    async def of_tenant(
+        self, tenant: str, *, least: float = SUCCEEDS, below: float | None = None, undone: bool = False, limit: int
+    ) -> list[HeldSuccession]:
+        """The successions of live memories, those of the newest memory first, at most `limit`.
+
+        Recognised ones have a confidence from `least` up. With `below` there are only recognised ones, below it.
+        Undone ones are left out unless `undone`.
+        """
+        async with borrow(self._pool, "reading successions") as connection:
+            rows = await connection.fetch(sql.OF_TENANT, storable(tenant), least, below, undone, limit)
         return [HeldSuccession(**dict(row)) for row in rows]
 
 

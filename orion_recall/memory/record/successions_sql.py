@@ -103,11 +103,27 @@ ORDER BY at, e.newer, e.older
 OF_MEMORY: LiteralString = """
 SELECT e.newer, e.older, e.confidence, e.state, e.found_by, e.reason, e.actor,
     extract(epoch FROM e.at)::float8 AS at, extract(epoch FROM e.changed_at)::float8 AS changed_at,
-    other.text AS other_text
+    n.text AS newer_text, o.text AS older_text
 FROM memory_successions e
-LEFT JOIN memories other
-    ON other.tenant = e.tenant AND other.id = CASE e.newer WHEN $2 THEN e.older ELSE e.newer END
+LEFT JOIN memories n ON n.tenant = e.tenant AND n.id = e.newer
+LEFT JOIN memories o ON o.tenant = e.tenant AND o.id = e.older
 WHERE e.tenant = $1 AND (e.newer = $2 OR e.older = $2) ORDER BY e.at, e.newer, e.older
+"""
+
+# Of live memories, those of the newest one first: recognised ones from the second parameter up and below the third,
+# confirmed ones where that is NULL, undone ones where the fourth is true.
+OF_TENANT: LiteralString = """
+SELECT e.newer, e.older, e.confidence, e.state, e.found_by, e.reason, e.actor,
+    extract(epoch FROM e.at)::float8 AS at, extract(epoch FROM e.changed_at)::float8 AS changed_at,
+    n.text AS newer_text, o.text AS older_text
+FROM memory_successions e
+JOIN memories n ON n.tenant = e.tenant AND n.id = e.newer AND n.live
+JOIN memories o ON o.tenant = e.tenant AND o.id = e.older AND o.live
+WHERE e.tenant = $1 AND CASE e.state
+    WHEN 'candidate' THEN e.confidence >= $2 AND ($3::real IS NULL OR e.confidence < $3)
+    WHEN 'confirmed' THEN $3 IS NULL
+    ELSE $4 END
+ORDER BY coalesce(n.ts, n.recorded_at) DESC, e.newer, e.confidence DESC, e.older LIMIT $5
 """
 
 ERASE: LiteralString = """

@@ -215,7 +215,8 @@ def _taken(link: SuccessionLink) -> str:
 
 def _why(link: SuccessionLink) -> str:
     made = "a person said so" if link.by == "hand" else one_line(plain(link.reason))
-    return f"confidence {link.confidence:.2f}, {made}" if made else f"confidence {link.confidence:.2f}"
+    sure = f"confidence {link.confidence:.3g}"
+    return f"{sure}, {made}" if made else sure
 
 
 def _found(item: ScoredCandidate, layer: str | None, searched_of: Collection[str]) -> str:

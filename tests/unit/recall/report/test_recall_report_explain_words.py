@@ -99,7 +99,7 @@ def test_the_older_memory_right_after_its_successor_is_called_that():
     ("confidence", "by", "words"),
     [
         (0.97, "rule", "taken as newer about the same thing as m1 (confidence 0.97, "),
-        (0.9, "rule", "perhaps newer about the same thing as m1 (confidence 0.90, "),
+        (0.9, "rule", "perhaps newer about the same thing as m1 (confidence 0.9, "),
         (0.45, "rule", "moved up, as it is newer than m1 and may replace it (confidence 0.45, "),
         (0.45, "hand", "marked as replacing m1 (confidence 0.45, a person said so)"),
     ],
