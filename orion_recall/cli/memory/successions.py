@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
@@ -158,7 +158,7 @@ def row_of(name: str, one: HeldSuccession) -> tuple[str | None, ...]:
     )
 
 
-def as_json_of(one: HeldSuccession) -> dict[str, object]:
+def as_json_of(one: HeldSuccession) -> Mapping[str, object]:
     """The fields of a succession, times as ISO 8601."""
     return asdict(one) | {"at": moment_of(one.at), "changed_at": moment_of(one.changed_at)}
 
