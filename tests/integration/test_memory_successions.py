@@ -21,6 +21,7 @@ from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.successions import Successions
 from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.succession.find import Found
 from orion_recall.memory.succession.near import IndexNeighbours
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
@@ -32,6 +33,7 @@ from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.text.normal import memory_key
+from orion_recall.values import Memory
 from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"
@@ -129,6 +131,24 @@ async def test_what_says_something_new_is_recognised_and_told_to_the_index(world
     (held,) = await world.successions.of_memory(TENANT, "dentist")
     assert (held.newer, held.state, held.found_by) == ("new-dentist", "candidate", "rule")
     assert held.confidence >= 0.5
+
+
+async def test_a_text_that_the_rules_fail_on_costs_its_own_successions_only(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recognised = IndexNeighbours.successions
+
+    async def failing(neighbours: IndexNeighbours, memory: Memory) -> list[Found]:
+        if memory.id == "new-dentist":
+            raise IndexError("list index out of range")
+        return await recognised(neighbours, memory)
+
+    monkeypatch.setattr(IndexNeighbours, "successions", failing)
+    await world.successions.start_over()
+    await world.follow()
+    assert await world.links("rent") == (set(), {"new-rent"})
+    assert await world.links("dentist") == (set(), set())
+    assert "what memory 'new-dentist' succeeds is not recognised: IndexError" in caplog.text
 
 
 async def test_a_succession_that_is_undone_is_not_recognised_again(world: World) -> None:

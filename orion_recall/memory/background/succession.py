@@ -6,13 +6,13 @@ import asyncio
 import logging
 
 from orion_recall.backoff import POSTGRES_S, Backoff
-from orion_recall.errors import ModelError, RecordError, SourceError
+from orion_recall.errors import ModelError, OrionError, RecordError, SourceError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.successions import DueSteps, Successions, WrittenEdge
 from orion_recall.memory.succession.near import IndexNeighbours
-from orion_recall.tasks import sleep
+from orion_recall.tasks import outcomes, sleep
 
 log = logging.getLogger("orion_recall.memory")
 
@@ -78,7 +78,12 @@ class SuccessionRecognition:
     async def _compared(self, due: DueSteps) -> list[WrittenEdge]:
         found: list[WrittenEdge] = []
         for memory in due.memories:
-            edges = await self._neighbours.successions(memory)
+            what = f"what memory {memory.id!r} succeeds is not recognised"
+            (edges,) = await outcomes(what, self._neighbours.successions(memory))
+            if isinstance(edges, OrionError):
+                raise edges
+            if isinstance(edges, Exception):  # logged: a text that the rules fail on stops no other memory
+                continue
             found += [WrittenEdge(memory.tenant, one.new, one.old, one.confidence, one.reason) for one in edges]
             await FOREGROUND.pause(_LONGEST_PAUSE_S)
         return found

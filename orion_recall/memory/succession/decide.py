@@ -222,7 +222,11 @@ def _shares_a_name_alone(new: Span, old: Span, seen: Evidence) -> bool:
     if not shared or not _says_what_is_so(new, seen) or not shared <= new.names & old.names or seen.cites:
         return False
     places = [place for place, root in enumerate(new.written) if root in shared]
-    if places[-1] - places[0] >= len(places) or frozenset(map(stem, new.actors & old.actors)) & shared:
+    if (
+        not places
+        or places[-1] - places[0] >= len(places)
+        or frozenset(map(stem, new.actors & old.actors)) & shared
+    ):
         return False
     by_name = {family for family in seen.families if FAMILY_STEMS[family] & shared}
     attributes = {

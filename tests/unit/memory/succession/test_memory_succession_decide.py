@@ -105,6 +105,11 @@ def test_any_text_can_be_read(text: str) -> None:
     assert judge(reading(text, at=DAY, name="new"), reading("The gate code is 4471.")) is None or text
 
 
+def test_a_name_with_a_hyphen_can_be_all_that_two_texts_share() -> None:
+    new = "It's still for a solo trip in mid-May. The budget is still around 30,000 to 50,000 JPY per night."
+    assert confidence("Shiraume is often around 48,000 yen in mid-May.", new) < SUCCEEDS
+
+
 def test_whoever_gets_anothers_seat_takes_over() -> None:
     old = "I answer to Greta Holm, the works manager."
     assert confidence(old, "It is settled: Aron Vik gets Greta's desk in May.") >= SUCCEEDS
