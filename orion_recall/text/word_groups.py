@@ -135,9 +135,13 @@ def _read(lines: str) -> Mapping[str, frozenset[str]]:
 WORD_GROUPS: Mapping[str, frozenset[str]] = _read(_GROUPS)
 """By a word of a question the words of memories that tell the same."""
 
-_PHONE = re.compile(r"(?<![\w.])(?:\+|0)\d[\d /()-]{6,18}\d(?!\w)")
+_PHONE = re.compile(r"(?<![\w.])(?:(?:\+|0)\d[\d /()-]{6,18}\d|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4})(?!\w)")
+_PAID_BY_TIME = re.compile(
+    r"\d[\d.,]*k?(?: ?[^\W\d]{1,8}| ?[€$£¥])? ?(?:\ban?|\bper|\beach|/) ?(?:hours?|h|days?|weeks?|months?|years?)\b"
+)
 _EMAIL = re.compile(r"[\w.+-]+@\w[\w-]*\.\w")
 VALUES: Mapping[str, re.Pattern[str]] = {
-    "phone": _PHONE, "number": _PHONE, "mobile": _PHONE, "email": _EMAIL, "mail": _EMAIL,
+    "phone": _PHONE, "telephone": _PHONE, "number": _PHONE, "mobile": _PHONE, "email": _EMAIL, "mail": _EMAIL,
+    "wage": _PAID_BY_TIME, "wages": _PAID_BY_TIME, "salary": _PAID_BY_TIME,
 }  # fmt: skip
 """By a word of a question what its answer looks like, where the word is not said: "Ask Leila, 0113 496 0188"."""

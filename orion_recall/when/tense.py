@@ -35,8 +35,8 @@ _SUBJECT: Final = 4
 _THINGS: Final = frozenset(("what", "which", "anything", "something", "nothing", "there"))
 # After "do I have": what makes it a question for appointments, not for possessions ("do we have notes").
 _HELD: Final = frozenset(
-    """on anything something to in at for this next tomorrow tonight today a an planned coming scheduled left , .
-    ? !""".split()
+    """on anything something time to in at for this next tomorrow tonight today a an planned coming scheduled left
+    , . ? !""".split()
 )
 _RECAP: Final = re.compile(
     r"""\b(?:recaps?|recapitulate|summar(?:y|ies|i[sz]e)|sum\s+up|overview|rundown|digest|highlights

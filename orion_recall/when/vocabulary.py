@@ -154,7 +154,7 @@ WEEKDAY_LEADS: Final = frozenset(("did", "was", "went", "is"))
 FUTURE: Final = frozenset("shall won't i'll we'll you'll he'll she'll they'll it'll who'll upcoming".split())
 # What is still to be done lies ahead, unless a word says that it is over.
 OWED: Final = {
-    **dict.fromkeys(("have", "has", "need", "needs"), ("to",)),
+    **dict.fromkeys(("have", "has", "need", "needs", "supposed"), ("to",)),
     "should": ("i", "we", "they", "he", "she", "be"),
 }
 PAST: Final = frozenset(

@@ -16,6 +16,7 @@ from orion_recall.evaluation.run_stores import index_and_graph, private_settings
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
@@ -110,8 +111,9 @@ async def test_everything_that_is_on_comes_before_all_else(opened: Opened, name:
     recalled = await ask(opened, question, name)
     best = [item.memory.id for item in recalled.ranked[: len(expected)]]
     assert set(best) == expected
-    chosen = [item.scored.memory.id for item in recalled.selection.items]
-    assert expected <= set(chosen) or set(chosen) <= expected
+    assert recalled.withheld is None
+    chosen = {item.scored.memory.id for item in recalled.selection.items}
+    assert chosen and (expected <= chosen or chosen <= expected)
 
 
 async def test_what_is_over_is_not_coming_up(opened: Opened):
@@ -119,6 +121,7 @@ async def test_what_is_over_is_not_coming_up(opened: Opened):
     expected = {one.id for one in ENTRIES if one.is_on(date(2025, 3, 13), date(2025, 3, 16))}
     expected |= {"call", "pharmacy", "swimming"}  # tonight
     assert {item.memory.id for item in recalled.ranked[: len(expected)]} == expected
+    assert recalled.withheld is None
 
 
 @pytest.mark.parametrize("question", ["What is coming up?", "What's ahead of us?", "Do I have anything coming up?"])
@@ -128,6 +131,33 @@ async def test_what_is_still_to_come_answers_a_question_that_names_no_time(opene
     assert {item.memory.id for item in recalled.ranked[:12]} <= ahead
     assert len(recalled.selection.items) >= 12
     assert recalled.withheld is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What do I need to do this week?",
+        "What's happening on Friday?",
+        "What must I not forget this week?",
+        "Do I have time on Friday evening?",
+        "What is booked for next week?",
+        "What am I supposed to do today?",
+        "Am I free on Thursday?",
+        "What's coming up in the next two weeks?",
+    ],
+)
+async def test_however_a_day_is_asked_for_its_entries_are_handed_over(opened: Opened, question: str):
+    recalled = await ask(opened, question)
+    assert recalled.understood is not None and recalled.understood.of_calendar
+    assert recalled.withheld is None
+    assert len(recalled.selection.items) >= 3
+
+
+async def test_the_order_of_a_calendar_is_explained(opened: Opened):
+    why = explained(await ask(opened, "What is coming up this week?"))["why"]
+    assert why[0].startswith("The question is taken as one about a calendar")
+    assert " is first with " in why[1]
+    assert " is first with " in explained(await ask(opened, "When is the wedding?"))["why"][0]
 
 
 async def test_when_something_is_finds_what_is_still_to_come(opened: Opened):

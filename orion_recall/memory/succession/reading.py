@@ -87,6 +87,12 @@ _KNOWN = frozenset("the that this your his her their its".split())
 _SECOND_PERSON = frozenset("you your yours you're you'll".split())
 _OTHER_SMALL_WORDS = small_words("french") | small_words("german") | small_words("spanish")
 _TIMED = frozenset(TIMED)
+# What something only looks or feels like: "my fingers look like I milked them". "It looks like we move" is none.
+_LIKENED = re.compile(
+    r"(?<!\bit )(?<!\bthat )(?<!\bthis )(?<=\w )\b(?:look|feel|felt|sound|smell|taste)\w*(?: \w+)?"
+    r" (?:like|as if|as though)\b[^,.;:!?\n]*",
+    re.IGNORECASE,
+)
 # With whom somebody lives changes nothing of where.
 _LIVES_WITH = re.compile(r"\bliv(?:e|es|ing) (?:together )?with\b(?!.*\b(?:in|at)\b)")
 _HOMES = frozenset(FAMILIES["home"].split()) - {"moved"}
@@ -123,7 +129,7 @@ def may_succeed(new: Reading) -> bool:
 
 def _read(memory: Memory | MemoryView, tenant: str, at: float | None, *, assistant: bool) -> Reading:
     # What somebody else is quoted with states nothing of the speaker.
-    text = without_tags(_QUOTED.sub(" ", memory.text[:READ_CHARS].replace("’", "'")))
+    text = without_tags(_QUOTED.sub(" ", _LIKENED.sub(" ", memory.text[:READ_CHARS].replace("’", "'"))))
     speaker = (memory.speaker or "").casefold()
     names = _name_words(memory.entities, speaker)
     sentences = sentences_of(text)

@@ -28,6 +28,7 @@ _AGE: Final = re.compile(
 )
 _DIGITS: Final = re.compile(r"\d(?:[ ()/.-]*\d){2,}")
 _MAIL: Final = re.compile("@")
+_HOW_OLD: Final = re.compile(r"\bhow old\b|\byears? old\b", re.IGNORECASE)
 _TOLD: Final[Mapping[str, re.Pattern[str]]] = {
     **dict.fromkeys(("birthday", "birthdate", "born", "birth"), _BIRTHDAY),
     **dict.fromkeys(("old", "age"), _AGE),
@@ -37,6 +38,7 @@ _TOLD: Final[Mapping[str, re.Pattern[str]]] = {
 
 
 def lacks_fact(
+    asked: str,
     attributes: Sequence[str],
     items: Sequence[ScoredCandidate],
     named: Collection[int],
@@ -46,11 +48,13 @@ def lacks_fact(
 ) -> bool:
     """Whether such a fact is all that is asked of a person, and no memory of that person tells one.
 
-    `attributes` are what is asked, folded; `named` the places of the memories that name the person or speak for
-    them, of whose texts `most` characters are read. The turn beside one of these may tell it with a pronoun. A
-    memory in another language than the question may tell anything.
+    `asked` is the question, `attributes` are what it asks for, folded; `named` the places of the memories that name
+    the person or speak for them, of whose texts `most` characters are read. The turn beside one of these may tell
+    it with a pronoun. A memory in another language than the question may tell anything.
     """
     if not attributes or not _TOLD.keys() >= set(attributes):
+        return False
+    if "old" in attributes and not _HOW_OLD.search(asked):  # of an old car
         return False
     around = {key for place in named for key in items[place].memory.beside}
     told = [

@@ -47,7 +47,7 @@ _ASKING = frozenset(
     """say says said tell tells told talk talked mention mentioned speak happen happened happens going go goes want
     wants wanted thing things anything something someone somebody everything much many kind sort type long often
     still currently nowadays recently ever give get gets getting got use uses
-    think know come comes put first last new please
+    think know come comes coming put first last new please
     likely might consider based recommend suggest list show find remember remind name called ask asks asked answer
     answered reply replied write writes wrote written explain explained own owns owned owner belong
     belongs living""".split()
@@ -70,6 +70,7 @@ class Asked:
 
     `possessed` are the words of what it asks of a name: ("shoe", "size") of "Ana's shoe size". `kin` are relatives
     and animals of the asker, as in "my sister" and "our cat". `length` counts telling words, repeats as well.
+    `names_time`: it names a time or a session, `is_of_time`: and nothing else.
     """
 
     words: tuple[str, ...]
@@ -78,6 +79,7 @@ class Asked:
     length: int = 0
     kin: tuple[str, ...] = ()
     names_time: bool = False
+    is_of_time: bool = False
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -91,7 +93,7 @@ class Asked:
 
         A text of many telling words is open as well: no memory has most of them.
         """
-        if max(len(self.words), self.length) > _MOST_WORDS:
+        if self.is_of_time or max(len(self.words), self.length) > _MOST_WORDS:
             return True
         return _CALENDAR.issuperset(self.attributes) and (self.names_time or not self.names)
 
@@ -110,6 +112,7 @@ def asked_about(understood: Understanding) -> Asked:
         possessed=tuple(word for word in kept if word in possessed),
         kin=_kin(words(question.text)),
         names_time=bool(question.time.intervals or question.time.session),
+        is_of_time=question.time.alone,
     )
 
 
@@ -240,7 +243,8 @@ def signals(
     names = len(asked.names) + unknown
     with_name = frozenset[int]().union(*named) if names else frozenset(range(texts.count))
     any_name = frozenset[int]().union(*(having[word] for name in asked.names for word in name))
-    if asked.names and lacks_fact(asked.attributes, items, any_name, understood.language, most=READ_CHARS):
+    text, language = understood.question.text, understood.language
+    if asked.names and lacks_fact(text, asked.attributes, items, any_name, language, most=READ_CHARS):
         late, cosines = [0.0] * bool(late), []  # another person's is no nearer
     found_with_name = _found_with(asked.attributes, with_name, having, weights)
     return {
@@ -255,7 +259,7 @@ def signals(
         "found_possessed": _found_with(asked.possessed, with_name, having, weights) if asked.possessed else 1.0,
         "answer_type": _answer_type(understood, near),
         "agreement": _agreement(near[0], candidates),
-        "first_person": 1.0 if speaks_of_itself(understood.question.text) else 0.0,
+        "first_person": 1.0 if speaks_of_itself(text) else 0.0,
         "words": min(len(asked.words), 6) / 6,
     }
 

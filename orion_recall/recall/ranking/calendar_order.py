@@ -38,10 +38,7 @@ def calendar_order(
     first. What moves or cancels one of them is of the time, too, whatever time it tells. What came again and has
     ended is not of it. Where nothing is told of the time, they stay as they are.
     """
-    if not understood.of_calendar:
-        return ranked
-    telling = [item for item in ranked if item.parts.get("told", 0.0) >= _TELLS]
-    if not telling:
+    if not (telling := telling_of(ranked, understood)):
         return ranked
     now, intervals = understood.question.now, understood.question.time.intervals
     places: dict[int, tuple[int, float]] = {}
@@ -72,6 +69,11 @@ def calendar_order(
     for item in others[kept:]:
         dropped.note("other_time", item.candidate.key)
     return [*inside, *others[:kept]]
+
+
+def telling_of(items: Sequence[ScoredCandidate], understood: Understanding) -> list[ScoredCandidate]:
+    """Those that tell of the time that a calendar's question asks for; none for another question."""
+    return [item for item in items if item.parts.get("told", 0.0) >= _TELLS] if understood.of_calendar else []
 
 
 def _place(item: ScoredCandidate, intervals: Sequence[Interval], now: float) -> tuple[int, float]:

@@ -16,6 +16,7 @@ from orion_recall.recall.bundle.selection import DropReason
 from orion_recall.recall.candidates.fuse import rrf_score
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.ranking.calendar_order import telling_of
 from orion_recall.recall.report.confidence import cascade_json, confidence_json
 from orion_recall.recall.report.explain_words import why_first, why_recap
 from orion_recall.recall.report.shared_names import first_names_shared
@@ -32,6 +33,10 @@ _STATEMENTS = 5
 # Memories dropped for these reasons are not named: not even that they exist may be told.
 _UNSEEN: frozenset[DropReason] = frozenset({"filtered", "deleted", "missing"})
 _DIGITS = 6
+_CALENDAR = (
+    "The question is taken as one about a calendar: what tells of its time comes first, days in the order of time, "
+    "then what comes every week and what takes longer; the others are best first."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +148,8 @@ def _why(recalled: Recalled) -> list[str]:
     may_name = _may_name(recalled)
     layers: Mapping[int, str] = recalled.cascade.layers if recalled.cascade else {}
     me = None if known is None or known.asker in known.people else known.asker
-    return why_first(
+    in_order = known is not None and telling_of([item.scored for item in recalled.selection.items], known)
+    firsts = why_first(
         recalled.selection,
         score_shares,
         layers,
@@ -154,6 +160,7 @@ def _why(recalled: Recalled) -> list[str]:
         searched_of=known.said_by.speakers if known is not None and asks_of_others(known.said_by) else (),
         zone=time_zone(known.zone) if known is not None else UTC,
     )
+    return [_CALENDAR, *firsts] if in_order else firsts
 
 
 def _may_name(recalled: Recalled) -> Callable[[int], bool]:

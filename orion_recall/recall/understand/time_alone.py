@@ -35,7 +35,7 @@ _OF_A_PERIOD: Final = (
 _OF_WHAT_IS_AHEAD: Final = frozenset(
     """plan plans planned appointment appointments schedule scheduled calendar agenda booked arranged coming comes
     upcoming ahead lined look looks looking expect expected due free busy still left diary diaries plate cards
-    pipeline commitments reminders todo""".split()
+    pipeline commitments reminders todo need needs needed must supposed meant forget time""".split()
 )
 # Where the days of the one who asks are spent: "what happened at work on Monday" asks for the day.
 _WHERE_DAYS_ARE: Final = re.compile(

@@ -110,6 +110,15 @@ def test_a_name_with_a_hyphen_can_be_all_that_two_texts_share() -> None:
     assert confidence("Shiraume is often around 48,000 yen in mid-May.", new) < SUCCEEDS
 
 
+def test_what_something_only_looks_like_is_not_what_is_told() -> None:
+    old, near = reading("Milking is on Tuesdays."), Nearness(cosine=0.6, rank=1, word_rank=1)
+    other = reading("Harp on Wednesdays at 7, my fingers look like I milked them.", at=DAY)
+    judged = judge(other, old, near)
+    assert judged is None or judged.confidence < SUCCEEDS
+    moved = judge(reading("It looks like milking is moved to Wednesdays.", at=DAY), old, near)
+    assert moved is not None and moved.confidence >= SUCCEEDS
+
+
 def test_whoever_gets_anothers_seat_takes_over() -> None:
     old = "I answer to Greta Holm, the works manager."
     assert confidence(old, "It is settled: Aron Vik gets Greta's desk in May.") >= SUCCEEDS

@@ -55,6 +55,7 @@ def test_a_fact_that_nobody_told_of_somebody_is_not_answered_with_another_person
         ("When is Tamsin's birthday?", "L'anniversaire de Tamsin est le 3 mai, et nous sommes tous invités"),
         ("When is Tamsin's boat race?", "Tamsin is off to the harbour"),
         ("When is my birthday?", "Tamsin is off to the harbour"),
+        ("What did I get for the old Ranger?", "The Ranger threw a rod, the scrapyard took it"),
     ],
 )
 def test_what_may_tell_it_leaves_the_nearest_as_near_as_it_is(question: str, other: str):
