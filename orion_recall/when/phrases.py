@@ -13,6 +13,7 @@ from orion_recall.when.relative import (
     counted_span,
     modified,
     of_days,
+    own_unit,
     rolling,
     rolling_unit,
     unit_beside_now,
@@ -52,6 +53,7 @@ def period(reading: Reading, place: int, depth: int = 0) -> Period | None:
         or ago(reading, place)
         or by_name(reading, place)
         or weekend(reading, place)
+        or own_unit(reading, place)
     )
     if found is not None and found.grain == "day" and reading.word(found.after) in PARTS:
         return _cut(found, reading.word(found.after))._replace(after=found.after + 1)

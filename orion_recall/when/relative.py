@@ -10,6 +10,9 @@ from orion_recall.when.reading import Duration, Period, Reading, duration, numbe
 from orion_recall.when.vocabulary import LAST, MODIFIERS, NEXT, THIS, UNITS, WEEKDAYS
 
 _OWN = frozenset("my our your his her their".split())
+_AFTER_OWN = frozenset(
+    ("", "?", ".", "!", ",", "look", "looks", "looked", "looking", "like", "so", "been", "go", "going")
+)
 
 
 def of_days(first: datetime, count: int, after: int, kind: str = "relative") -> Period:
@@ -117,6 +120,16 @@ def weekend(reading: Reading, place: int) -> Period | None:
     if not reading.future and span.start > reading.now:
         span = moved(span, -WEEK)
     return Period(span, place + 1, "weekend", "relative")
+
+
+def own_unit(reading: Reading, place: int) -> Period | None:
+    """ "How was my week?", "what does my day look like?": the one of now; not "my week in Rome"."""
+    unit, after = reading.word(place), reading.word(place + 1)
+    if unit not in ("day", "week", "month", "year") or reading.word(place - 1) not in _OWN:
+        return None
+    if after not in _AFTER_OWN:
+        return None
+    return Period(unit_of(reading.now, unit), place + 1, "day" if unit == "day" else unit, "relative")
 
 
 def ago(reading: Reading, place: int) -> Period | None:

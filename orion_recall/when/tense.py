@@ -56,6 +56,23 @@ _COMING: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 
+# Whatever is new, where no time is named.
+_LATELY: Final = re.compile(
+    r"""^\W*(?:(?:and|so|but|hi|hey|ok|okay|well|please|can\ you|could\ you)\W+)*
+        (?:(?:what(?:['’]s|\ is)|(?:is\ there\ )?anything)(?:\ else)?\ new
+            (?:\ (?:with\ (?:me|us)|here|around\ here))?
+          |(?:is\ there\ |are\ there\ |do\ (?:i|we)\ have\ )?any\ (?:news|updates)
+          |what(?:['’]s|\ is|\ are)\ the\ (?:latest|newest)(?:\ (?:news|messages|notes|updates|entries))?
+          |(?:catch|bring|fill)\ (?:me|us)\ (?:up|in)(?:\ to\ (?:date|speed))?
+          |update\ (?:me|us)|give\ (?:me|us)\ (?:an\ update|the\ latest(?:\ news)?)
+          |what\ (?:have\ (?:i|we)|did\ (?:i|we))\ miss(?:ed)?
+          |(?:what|how|what['’](?:s|ve))
+            (?:\ (?:have|has|did|was|were|is|am|are|i|we|been|be|up|to|doing|do|done|happened|happening|going|on
+              |gone|it|things|everything|life|keeping|kept|busy|me|us|working))+\ (?=lately|recently|of\ late))
+        (?:\ ?(?:lately|recently|of\ late))?(?:,?\ please)?\W*$""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
 
 def looks_ahead(words: Sequence[str], *, names: frozenset[str] = frozenset(), will_is_a_verb: bool) -> bool:
     """Whether the words ask for what is still to come; what comes again is then read as the next one.
@@ -75,6 +92,7 @@ def looks_ahead(words: Sequence[str], *, names: frozenset[str] = frozenset(), wi
         or not PLAN_NOUNS.isdisjoint(words)
         or _is_arranged(words)
         or _is_held(words)
+        or _looks_like(words)
         or _is_on(words)
         or _is_for_what_comes(words)
         or _is_going_to_happen(words, names)
@@ -90,6 +108,11 @@ def coming_in(text: str) -> str | None:
     """The words by which a question asks for all that is still to come, and for nothing else; None without any."""
     found = _COMING.match(" ".join(text.split()))
     return None if found is None else found["coming"]
+
+
+def asks_what_is_new(text: str) -> bool:
+    """Whether the question asks for whatever was said of late, and for nothing else: "what's new?"."""
+    return _LATELY.match(" ".join(text.split())) is not None
 
 
 def _is_arranged(words: Sequence[str]) -> bool:
@@ -109,6 +132,11 @@ def _is_held(words: Sequence[str]) -> bool:
             if not _DO.isdisjoint(before):
                 return True
     return False
+
+
+def _looks_like(words: Sequence[str]) -> bool:
+    """ "What does my week look like"."""
+    return "does" in words and ("look", "like") in set(pairwise(words))
 
 
 def _is_on(words: Sequence[str]) -> bool:

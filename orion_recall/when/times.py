@@ -15,7 +15,7 @@ from orion_recall.when.calendar import DAY, day_of
 from orion_recall.when.phrases import period
 from orion_recall.when.reading import Period, Reading, asks_ahead, reading
 from orion_recall.when.sessions import session_named
-from orion_recall.when.tense import coming_in, time_of
+from orion_recall.when.tense import asks_what_is_new, coming_in, time_of
 
 _ASKS_WHEN: Final = re.compile(
     r"""^\W*(?:(?:and|so|but|also|ok(?:ay)?|then)\W+)*(?:(?:on|in|at|by|since|from|around|about|until)\s+)?
@@ -28,6 +28,8 @@ _ASKS_WHEN: Final = re.compile(
       | \bhow\s+long\s+ago\b""",
     re.VERBOSE | re.IGNORECASE,
 )
+# "What's new?" is of a week.
+_NEW_FOR: Final = 7 * DAY
 # "Three days ago" is seldom counted exactly.
 _COUNTED: Final = frozenset(("ago", "back", "now"))
 _JOINED: Final = frozenset(("and", "or", "&", ","))
@@ -69,6 +71,12 @@ def times(
     if (coming := coming_in(text)) is not None:
         ahead_of_now = Interval(start=now.timestamp(), end=None, kind="open", words=coming)
         return QuestionTime(intervals=(ahead_of_now,), of="told", ahead=True, zone=zone)
+    if asks_what_is_new(text):
+        start = day_of(now.replace(tzinfo=None)) - _NEW_FOR
+        of_late = Interval(
+            start=_instant(start, zone), end=now.timestamp(), kind="relative", words=text.strip().rstrip(" ?!.")
+        )
+        return QuestionTime(intervals=(of_late,), of="said", zone=zone)
     read = reading(text, now, names=names, south=south, day_first=day_first)
     if read is None:
         ahead = asks_ahead(text, names=names, asks_when=asks_when)

@@ -28,7 +28,8 @@ _OF_A_PERIOD: Final = (
     highlight highlights review brief briefing briefly short quick catch bring update updates updated sum wrap
     remember recall recollect give show list get got make please main important notable interesting key most much
     missed miss me us okay ok hi hey hello thanks what's who's how's there's let's kind sort lot quickly
-    record recorded note noted log logged share shared plus like activity activities""".split()
+    record recorded note noted log logged share shared plus like activity activities people everybody everyone
+    anybody anyone folks others working worked busy kept keep keeping spend spent spending mind up""".split()
     )
 )
 # What a question for what lies ahead says besides.
@@ -44,6 +45,8 @@ _WHERE_DAYS_ARE: Final = re.compile(
     re.IGNORECASE,
 )
 _ASKING: Final = frozenset("where who whom whose why which who's where's".split())
+# "Who wrote to me today?" is answered by what was said that day; who called is told by somebody else.
+_WRITING: Final = TALK_VERBS | frozenset(("text", "texted", "email", "emailed", "mailed"))
 _HOW: Final = re.compile(r"\bhow\b(?!\s+(?:was|were|is|did|has|have|s)\b)(?!['’]s\b)", re.IGNORECASE)
 _DATED: Final = re.compile(rf"\b(?:{'|'.join(MONTHS)}|(?:1[5-9]|20)\d\d)\b", re.IGNORECASE)
 _BEFORE: Final = (
@@ -105,7 +108,10 @@ def is_alone(rest: str, time: QuestionTime, *, names: Set[str] = frozenset(), in
     said = words(rest)
     if names and _HAPPENED_TO.search(rest.casefold()):  # to whom is a subject, and no voice
         return False
-    if not _ASKING.isdisjoint(said) or _HOW.search(rest):
+    asking = _ASKING.intersection(said)
+    if asking == {"who"} and time.of != "told":
+        return all(word in STOP_WORDS or word in _WRITING or word == "who" for word in said)
+    if asking or _HOW.search(rest):
         return False
     without = _OF_A_PERIOD | _OF_WHAT_IS_AHEAD if time.of == "told" else _OF_A_PERIOD
     return all(

@@ -139,6 +139,28 @@ def test_whatever_is_still_to_come_is_asked_for_from_now_on(question: str) -> No
 
 @pytest.mark.parametrize(
     "question",
+    ["What's new?", "Anything new with us?", "Catch me up.", "Any news?", "What did I miss?", "What's the latest?",
+     "And what have we been doing lately?", "how have things been of late", "Bring me up to date please"],
+)  # fmt: skip
+def test_whatever_is_new_is_asked_for_of_a_week(question: str) -> None:
+    time = times(question, NOW)
+    (week,) = time.intervals
+    assert week.start == datetime(NOW.year, NOW.month, NOW.day, tzinfo=UTC).timestamp() - 7 * 86_400
+    assert week.end == NOW.timestamp()
+    assert time.of == "said"
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What's new at work?", "What's the latest on the boat?", "What has Ana said lately?", "Is the new cook good?",
+     "Have I seen the dentist lately?", "What did we buy recently?", "What did I miss at the meeting?"],
+)  # fmt: skip
+def test_what_is_new_of_something_names_no_time(question: str) -> None:
+    assert times(question, NOW).intervals == ()
+
+
+@pytest.mark.parametrize(
+    "question",
     [
         "What is coming up in October?",
         "Who is coming up to the cabin?",
