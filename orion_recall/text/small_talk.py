@@ -40,7 +40,7 @@ _PHRASES: Final[Mapping[SmallTalk, str]] = {
         see you soon/later/tomorrow/then/around | see you next week/time | talk (to you) soon/later
         speak (to you) soon/later | so long | take care | farewell
         have a nice/good/great/lovely day/evening/night/weekend/one/time/trip | sleep well/tight
-        night night | nighty night | bye then
+        night night | nighty night | bye then | (i am) off to bed (now) | (i am) going to bed (now)
         sweet dreams | until/till tomorrow/later/then/next time | catch you later | i am off
         that is all (for now/today) | that is it (for now/today) | that will be all | tschüss
         auf wiedersehen | au revoir | adiós | arrivederci""",
@@ -79,7 +79,7 @@ _SAID_TO: Final[Collection[SmallTalk]] = ("a greeting", "thanks", "a farewell")
 # Something made up is wanted: "Tell me a joke". What is about somebody of ours needs memories.
 _MAKE_UP: Final = re.compile(
     r"""^(?:please\ |(?:can|could|would|will)\ you\ (?:please\ )?)?
-        (?:write|compose|make\ up|invent|tell|give|sing|recite)
+        (?:write|compose|make(?:\ up)?|invent|do|tell|give|sing|recite)
         \ (?:(?:me|us)\ )?(?:a|an|another|some|one\ more)\ (?:(?!list|of)[\w-]+\ ){0,2}?
         (?:poem|poems|joke|jokes|limerick|haiku|sonnet|riddle|riddles|rhyme|lullaby|tongue\ twister|fairy\ tale)
         (?:\ .*)?$""",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from orion_recall.when.calendar import Span
 from orion_recall.when.languages import in_english
 from orion_recall.when.tense import asks_for_plans, looks_ahead
-from orion_recall.when.vocabulary import LEADS, NUMBERS, POSSESSIVES, TRIGGERS, UNITS, VAGUE
+from orion_recall.when.vocabulary import LEADS, NUMBERS, POSSESSIVES, TRIGGERS, UNITS, VAGUE, WEEKDAY_LEADS
 
 _TOKEN = re.compile(
     r"""\d{4}-\d{1,2}-\d{1,2}(?:[Tt]\d{1,2}:\d\d\S*)?
@@ -73,7 +73,10 @@ class Reading:
 
     def led(self, place: int) -> bool:
         """Whether the word before it makes a time of what could be something else."""
-        return self.word(place - 1) in LEADS
+        before = self.word(place - 1)
+        if before == "up":  # "sum up July"
+            before = self.word(place - 2)
+        return before in LEADS or (before in WEEKDAY_LEADS and self.word(0) == "how")
 
     def said(self, first: int, after: int) -> str:
         """The words as written."""

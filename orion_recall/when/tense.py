@@ -125,7 +125,7 @@ def _is_arranged(words: Sequence[str]) -> bool:
 def _is_held(words: Sequence[str]) -> bool:
     """ "What do I have on", "what have I got", "does Ana have anything"."""
     for place, word in enumerate(words):
-        if word in ("have", "has") and words[place + 2 : place + 3] == ["got"]:
+        if word in ("have", "has") and words[place + 2 : place + 3] == ["got"] and "since" not in words:
             return True
         if word == "have" and (place + 1 == len(words) or words[place + 1] in _HELD):
             before = words[max(0, place - _SUBJECT) : place]

@@ -180,6 +180,10 @@ def _from_to(read: Reading, place: int, first: Period | None = None) -> _Named |
     joined = read.word(one.after)
     if joined not in _RANGING and not (joined == "and" and read.word(place) == "between"):
         return None
+    if read.word(one.after + 1) == "now" and one.span.start < read.now:
+        return _Named(
+            one.span.start, None, "open", max(place, 0) if first is None else place + 1, one.after + 2, None
+        )
     other = period(read, one.after + 1)
     if other is None:
         return None

@@ -147,7 +147,7 @@ HOLIDAY_BEGINNINGS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 LEADS: Final = frozenset(
     """in on during since until till by of from to between and or through throughout before after around over for
     at early mid late last previous past this current next coming upcoming the beginning start middle end every
-    following prior about than as recap summarise summarize review - , –""".split()
+    following prior about than as recap summarise summarize sum wrap review - , –""".split()
 )
 # So they do of a weekday alone: "how did Monday go".
 WEEKDAY_LEADS: Final = frozenset(("did", "was", "went", "is"))

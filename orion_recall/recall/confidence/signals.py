@@ -8,6 +8,7 @@ give, so that another order is not another probability. `answerable` makes a pro
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,11 +48,13 @@ _ASKING = frozenset(
     """say says said tell tells told talk talked mention mentioned speak happen happened happens going go goes want
     wants wanted thing things anything something someone somebody everything much many kind sort type long often
     still currently nowadays recently ever give get gets getting got use uses
-    think know come comes coming put first last new please
+    think know come comes coming came put first last new please
     likely might consider based recommend suggest list show find remember remind name called ask asks asked answer
     answered reply replied write writes wrote written explain explained own owns owned owner belong
     belongs living""".split()
 )
+# "What day is the dentist on?" asks for a time, in words that no answer needs.
+_ASKED_TIME = re.compile(r"\b(?:what|which) (day|date|time|hour|weekday|month|year)\b", re.IGNORECASE)
 # Whose relative or animal is asked for, and how many words may stand between.
 _OURS = frozenset(("my", "our"))
 _BETWEEN = 2
@@ -102,7 +105,12 @@ def asked_about(understood: Understanding) -> Asked:
     """The telling words of a question: without stop words, words of asking, and words of an understood time."""
     question = understood.question
     timed = {word for interval in question.time.intervals for word in words(interval.words)}
-    telling = [without_possessive(word) for word in content_words(question.text) if word not in timed]
+    asking = {word for words_there in _ASKED_TIME.findall(question.text) for word in words(words_there)}
+    telling = [
+        without_possessive(word)
+        for word in content_words(question.text)
+        if word not in timed and word not in asking
+    ]
     kept = [word for word in dict.fromkeys(telling) if word not in _ASKING and word not in STOP_WORDS]
     possessed = {word for chain in chains(question.text, None) for step in chain.via for word in words(step)}
     return Asked(

@@ -69,6 +69,7 @@ _AMOUNT: Final = re.compile(
     r"\bhow many .* (?:do|does) .* (?:get|take|need|eat|drink|smoke|use|pay|earn|charge|weigh|last|hold|fit)\b"
 )
 _PLURAL: Final = re.compile(rf"(?:{_IRREGULAR}|\w{{2,}}[^s\W\d]s)")
+_SHORT_IS: Final = re.compile(r"\b(who|what|which)'s\b")
 _WHOLE: Final = frozenset("time day night week way year month morning evening right things well over along".split())
 
 
@@ -76,7 +77,7 @@ def asks_for_list(words: Sequence[str]) -> bool:
     """Whether the question, in folded words, asks for all of a kind."""
     if not words or len(words) > _MOST_WORDS:
         return False
-    said = " ".join(words).replace("’", "'")
+    said = _SHORT_IS.sub(r"\1 is", " ".join(words).replace("’", "'"))
     if _LISTS.match(said):
         return True
     if words[0] == "how" or " how many " in said:

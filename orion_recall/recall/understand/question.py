@@ -10,14 +10,12 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.models.language import DEFAULT, Language, language_of
 from orion_recall.profile import Profile
 from orion_recall.recall.understand.answer_types import answer_type
-from orion_recall.recall.understand.calendars import asks_for_calendar
 from orion_recall.recall.understand.chains import chains
-from orion_recall.recall.understand.changes_asked import asks_for_changes
-from orion_recall.recall.understand.chatter_asked import asks_for_chatter
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
 from orion_recall.recall.understand.context import names_in_context
 from orion_recall.recall.understand.entities import NamedEntity, entities
 from orion_recall.recall.understand.expansion import expansions
+from orion_recall.recall.understand.kinds_asked import asks_for_calendar, asks_for_changes, asks_for_chatter
 from orion_recall.recall.understand.lists import asks_for_list
 from orion_recall.recall.understand.people import (
     asking_speaker,
@@ -31,6 +29,7 @@ from orion_recall.recall.understand.tenses import asks_about, without_use_to
 from orion_recall.recall.understand.time_alone import is_alone, keyword_text_of, without_times
 from orion_recall.recall.understand.topics import topic_of
 from orion_recall.recall.understand.walks import walks
+from orion_recall.recall.understand.wording import plainly
 from orion_recall.text.normal import content_words, text_hash, words
 from orion_recall.text.people.introductions import asks_who
 from orion_recall.text.people.kin import asks_family
@@ -86,9 +85,11 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
 
     A speaker's name drags a dense search to the turns that address that person, so names are taken out of the
     text that is embedded (unless nothing would be left); the keyword search keeps them. Words of a time
-    that is understood, such as "yesterday", are searched for in neither.
+    that is understood, such as "yesterday", are searched for in neither, and "can you remind me" is no part of a
+    question (`wording`).
     """
-    text = query.fragment[:_SEARCHED_CHARS]
+    written = query.fragment[:_SEARCHED_CHARS]
+    text = plainly(written)
     intent = (query.intent or "")[:_SEARCHED_CHARS]
     said = words(text)
     language = language_of(said)
@@ -126,7 +127,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             keyword_text=keyword_text,
             terms=terms,
             now=now,
-            text_hash=text_hash(text),
+            text_hash=text_hash(written),
             session_id=query.session_id,
             node_id=query.node_id,
             time=time,

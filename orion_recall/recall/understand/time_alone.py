@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence, Set
 from typing import Final
 
-from orion_recall.recall.understand.changes_asked import OF_CHANGES
+from orion_recall.recall.understand.kinds_asked import OF_CHANGES
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 from orion_recall.values import QuestionTime
 from orion_recall.when.sessions import session_named
@@ -29,7 +29,8 @@ _OF_A_PERIOD: Final = (
     remember recall recollect give show list get got make please main important notable interesting key most much
     missed miss me us okay ok hi hey hello thanks what's who's how's there's let's kind sort lot quickly
     record recorded note noted log logged share shared plus like activity activities people everybody everyone
-    anybody anyone folks others working worked busy kept keep keeping spend spent spending mind up""".split()
+    anybody anyone folks others working worked busy kept keep keeping spend spent spending mind up
+    run runs running through walk fill back earlier till until again would""".split()
     )
 )
 # What a question for what lies ahead says besides.

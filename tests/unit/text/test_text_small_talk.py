@@ -36,6 +36,7 @@ Great, that's perfect. Thank you!
 No problem
 Never mind, that's all for now. Bye!
 See you tomorrow!
+alright cheers, off to bed now, nighty night
 Have a nice weekend 🙂
 Oskar, good evening!
 haha yes
@@ -122,6 +123,7 @@ def test_a_long_text_is_not_looked_through():
     [
         ("ok thanks, night night", "an acknowledgement"),
         ("Write me a poem about the moon", "small talk"),
+        ("can you do me a poem, one about the sea", "small talk"),
         ("can you tell me another short joke?", "small talk"),
         ("Tell me a joke about my brother", None),
         ("Write a poem about Oskar", None),

@@ -172,3 +172,19 @@ def test_what_is_new_of_something_names_no_time(question: str) -> None:
 )
 def test_a_question_for_something_else_as_well_is_none_for_all_that_comes(question: str) -> None:
     assert coming_in(question) is None
+
+
+@pytest.mark.parametrize("question", ["Sum up April", "how did April go", "wrap up April for me", "recap of April"])
+def test_a_month_is_asked_for_without_a_preposition(question: str) -> None:
+    (april,) = times(question, NOW).intervals
+    assert datetime.fromtimestamp(april.start or 0.0, UTC) == datetime(2026, 4, 1, tzinfo=UTC)
+
+
+def test_until_now_is_since() -> None:
+    (since,) = times("everything from Monday till now", NOW).intervals
+    assert (since.start, since.end) == (datetime(2026, 6, 15, tzinfo=UTC).timestamp(), None)
+
+
+def test_what_was_got_since_is_over() -> None:
+    assert not times("What stuff have I got myself since April?", NOW).ahead
+    assert times("What have I got on Friday?", NOW).ahead

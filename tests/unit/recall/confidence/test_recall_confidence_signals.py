@@ -40,6 +40,8 @@ def told(question: str, among: PassResult | None = None) -> dict[str, float]:
         ("What did Tamsin say about the rudder yesterday?", ("tamsin", "rudder"), (("tamsin",),), ()),
         ("Gateaux for the party?", ("gateaux", "party"), (), ()),
         ("Where is my ID?", ("id",), (), ()),
+        ("What day is Tamsin's birthday on?", ("tamsin", "birthday"), (("tamsin",),), ("birthday",)),
+        ("tell me which month the rudder came", ("rudder",), (), ()),
     ],
 )
 def test_what_a_question_asks_about(
@@ -53,6 +55,8 @@ def test_what_a_question_asks_about(
     "question",
     [
         "What happened yesterday?",
+        "What's happening on Friday?",
+        "What have I been up to lately?",
         "What did I do in May?",
         "Give me a summary of last week",
         "What are our plans for Saturday?",

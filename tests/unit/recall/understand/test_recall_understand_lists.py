@@ -18,6 +18,7 @@ from orion_recall.text.normal import words
         "What have we spent so far?",
         "Who belongs to the orchestra?",
         "Who is in my climbing group?",
+        "Who's in my family?",
         "Who are my cousins?",
         "What are the names of our hens?",
         "What are all the allergies in the house?",

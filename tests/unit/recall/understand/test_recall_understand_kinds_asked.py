@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.recall.understand.chatter_asked import asks_for_chatter
+from orion_recall.recall.understand.kinds_asked import asks_for_chatter
 from orion_recall.text.normal import words
 
 

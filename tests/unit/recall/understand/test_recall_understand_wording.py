@@ -1,0 +1,79 @@
+"""Questions in their plain form: what only asks is left out, and a topic stands in its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from orion_recall.recall.understand.wording import plainly
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("Can you please remind me what Ana said about the roof?", "what Ana said about the roof?"),
+        ("hey, do you know when the ferry leaves please", "when the ferry leaves"),
+        ("I forgot who has the spare key", "who has the spare key"),
+        ("remind me of the address I live at", "the address I live at"),
+        ("so what's new in the choir", "what's new in the choir"),
+        ("what happened this morning I mean", "what happened this morning"),
+        ("sum July up for me would you?", "sum July up for me?"),
+        ("what've we got on Saturday", "what have we got on Saturday"),
+        ("where'd I leave the caravan?", "where did I leave the caravan?"),
+    ],
+)
+def test_what_only_asks_is_left_out(text: str, plain: str) -> None:
+    assert plainly(text) == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("my spare key, who's holding on to it", "who's holding on to my spare key"),
+        ("Carla, who's she?", "who's Carla?"),
+        ("Lionel's wife, what's her name", "what's Lionel's wife's name"),
+        ("the corridor, what did Tendai say about that?", "what did Tendai say about the corridor?"),
+        ("About the frame, what did Paul tell me?", "what did Paul tell me about the frame?"),
+    ],
+)
+def test_a_topic_takes_the_place_of_its_pronoun(text: str, plain: str) -> None:
+    assert plainly(text) == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("what was it Salma told me last week", "what Salma told me last week"),
+        ("What was Ivone telling me yesterday?", "what did Ivone tell me yesterday?"),
+        ("tell me what Ivone was saying yesterday", "what did Ivone say yesterday"),
+        ("Florence wanted to know something from me today, what was it", "what did Florence ask today?"),
+        ("Inês has written about her farewell, what does she say", "what did Inês write about her farewell?"),
+        ("what Clotilde's message about the live said", "what did Clotilde write about the live"),
+    ],
+)
+def test_whose_words_are_wanted_is_asked_with_a_verb_of_saying(text: str, plain: str) -> None:
+    assert plainly(text) == plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "?",
+        "thanks",
+        "Good evening!",
+        "Hello there, nice evening",
+        "tell me about the boat",
+        "What did the dermatologist tell me?",
+        "What are we asking for a plain croissant?",
+        "Who was it on the lights?",
+        "Do you know Ana?",
+        "Finn fed a seal, what did it look like?",
+        "I want to post Mum a parcel, what address do I put on it?",
+        "Based on Tim's collections, what is a shop that he would enjoy?",
+        "Last week, what did Ivone say about it?",
+        "When I got home, where was she?",
+        "remind me " + "what Ana said " * 40,
+    ],
+)
+def test_other_questions_stay_as_they_are(text: str) -> None:
+    assert plainly(text) == text
