@@ -24,6 +24,9 @@ _PHRASES: Final[Mapping[SmallTalk, str]] = {
         (a) (very) good morning/afternoon/evening/day/night | morning | afternoon | evening | welcome (back)
         happy new year | happy birthday/easter/holidays/weekend | merry christmas
         nice/good/lovely/great to see/meet/have you (again/back) | long time no see | i am back
+        (it is) (very/so) nice/good/lovely/great to see/meet/have/hear you (again/back)
+        (it is) nice/good to be speaking/talking with/to you (again)
+        i hope all/everything is well/good/fine (with you) | i hope you are (doing) well
         it is me (again) | guten morgen/tag/abend | hallo | servus | moin | grüß gott | bonjour | bonsoir
         salut | hola | buenos días | buenas tardes/noches | ciao | buongiorno | buonasera | olá
         goedemorgen | hej | namaste""",
@@ -69,7 +72,7 @@ _PHRASES: Final[Mapping[SmallTalk, str]] = {
 # Whom it is said to, before or after a phrase.
 _TO: Final = frozenset(
     """there all everyone everybody both guys folks team friend friends mate buddy dear assistant bot again my old
-    ladies gentlemen sir madam world so and then now oh well please you too today""".split()
+    ladies gentlemen sir madam world so and then now oh well please to you too today""".split()
 )
 _SHORT: Final = re.compile(r"['’](s|m|re)\b", re.IGNORECASE)
 _FULL: Final = {"s": "is", "m": "am", "re": "are"}

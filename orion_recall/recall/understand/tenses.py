@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from orion_recall.values import QuestionTime, Tense
+from orion_recall.when.direction import is_past_form
 
 # Who asks what is true, or was, asks in a sentence or two; a longer text tells, and asks for what belongs to it.
 _MOST_WORDS = 30
@@ -81,6 +82,13 @@ _BEFORE_DOING: Final = re.compile(
 
 # "Who leads", "what belongs".
 _THIRD_PERSON: Final = re.compile(r"(?:who|what|which \S+|whose \S+) \w{2,}[^s\W]s\b")
+# As after "remind me": "what daily rate I get", "what size shoes Salma takes", "where Gaspard lives".
+_CLAUSE: Final = re.compile(
+    r"(?:(?:at|in|on|for|from|to|with) )?(?:what|which|who|whom|where|how|when)\b(?: \S+){0,4}? "
+    r"(?:(?:i|we|you|they) (?P<verb>\w+)|\w{2,}[^s\W]s(?= (?:at|in|on|for|to|from|with|by|about)\b|$))"
+)
+# "Spare key who", "rent?": without a verb it is so now.
+_MOST_OF_TERSE: Final = 4
 
 
 def asks_about(said: Sequence[str], time: QuestionTime, *, now: float) -> Tense | None:
@@ -101,7 +109,10 @@ def asks_about(said: Sequence[str], time: QuestionTime, *, now: float) -> Tense 
         return "now"
     if _PAST.search(text):
         return None
-    return "now" if _PRESENT.search(text) or _THIRD_PERSON.match(text) else None
+    if any(is_past_form(word) for word in said):
+        return "now" if _PRESENT.search(text) else None
+    is_now = _PRESENT.search(text) or _THIRD_PERSON.match(text) or _CLAUSE.match(text)
+    return "now" if is_now or len(said) <= _MOST_OF_TERSE else None
 
 
 def says_now(said: Sequence[str]) -> bool:

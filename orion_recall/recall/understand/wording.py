@@ -3,6 +3,8 @@
 plainly("hey, can you remind me what Ana said about the roof please") -> "what Ana said about the roof"
 plainly("my spare key, who's holding on to it") -> "who's holding on to my spare key"
 plainly("what was Ivone telling me yesterday") -> "what did Ivone tell me yesterday"
+plainly("I'm filling in a form, so could you tell me where Ana works") -> "where Ana works"
+plainly("Tobi phone number pls") -> "what is Tobi's phone number"
 
 English only.
 """
@@ -13,9 +15,62 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from orion_recall.text.normal import content_words
+
 _READ_CHARS: Final = 400
 _ASKED: Final = r"(?:what|who|whom|whose|which|when|where|why|how)"
 _WHO: Final = r"(?:[A-Z][\w'’-]*(?: [A-Z][\w'’-]*){0,2}|my \w+|our \w+|the \w+|[iI]|we|he|she|they)"
+_BEGINS: Final = rf"(?:{_ASKED}(?:['’]s)?|if|whether|everything|anything|is|are|was|were|do|does|did|has|have)\b"
+# As people type: "u" and the like stand for whole words.
+_SHORTHAND: Final[Mapping[str, str]] = {
+    "pls": "please", "plz": "please", "u": "you", "ur": "your", "wk": "week", "wkend": "weekend",
+    "yest": "yesterday", "tmrw": "tomorrow", "tmr": "tomorrow", "tonite": "tonight", "thx": "thanks",
+    "abt": "about", "whats": "what's", "wheres": "where's", "whos": "who's", "hows": "how's", "whens": "when's",
+    "bday": "birthday", "appt": "appointment", "dont": "don't", "didnt": "didn't", "im": "I'm", "ive": "I've",
+}  # fmt: skip
+_TYPED: Final = re.compile(rf"\b(?:{'|'.join(_SHORTHAND)})\b")
+# What leads to the question itself, after a reason for asking: "I'm filling in a form, so could you tell me where".
+_LEADING: Final = re.compile(
+    rf"""(?:
+      (?:(?:can|could|would|will)\ you\ (?:please\ |just\ |kindly\ |maybe\ |possibly\ )*)
+        (?:(?:tell|remind|show)\ (?:me|us)|go\ over|check)
+      |if\ you\ could\ (?:please\ |kindly\ )?(?:tell|remind)\ (?:me|us)
+      |would\ you\ mind\ (?:telling|reminding)\ (?:me|us)
+      |(?:i|we)(?:['’]d|\ would)\ like\ to\ (?:know|be\ sure)|(?:i|we)\ (?:need|want|have)\ to\ (?:know|check)
+      |any\ (?:chance|idea)(?:\ (?:that\ )?you\ (?:know|remember))?|(?:help\ me\ out|just\ checking)
+      )[,:]?\ +(?={_BEGINS})
+    |(?:[:;]|(?<=[a-z]{{3}})[.!]|,\ (?:so|but|and)\b)\ +(?={_ASKED}\b)
+    |(?:help\ me\ out|just\ checking)[,:]\ +""",
+    re.VERBOSE | re.IGNORECASE,
+)
+# A question with such a word may need what stands before it, and one with a single telling word that is no time.
+_REFERS: Final = re.compile(
+    r"\b(?:it|its|they|them|their|she|her|he|him|his|that(?=\W*$)|those|these|there|one)\b", re.IGNORECASE
+)
+_TIMED: Final = re.compile(
+    r"""\b(?:today|tonight|tomorrow|yesterday|week|weekend|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day
+       |january|february|march|april|may|june|july|august|september|october|november|december)\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+# "Spare key who", "Gaspard lives where".
+_ASKED_LAST: Final = re.compile(
+    r"^(?P<rest>[^?,.;:!]{2,60}?),? (?P<asked>who|where|when|what time|which day|how much|how many)\W*$",
+    re.IGNORECASE,
+)
+_WITH_A_VERB: Final = re.compile(
+    rf"^(?:{_ASKED}|is|are|was|were|do|does|did|has|have|can|could|will|tell|if)\b", re.IGNORECASE
+)
+# "Anneke Genoa trip what did she say".
+_NAME_THEN_WHAT: Final = re.compile(
+    r"^(?P<who>[A-Z][\w-]*) (?P<rest>[^?,.;:!]+?),? what (?:did|does|has) (?:he|she|they) (?:say|said|write)\W*$"
+)
+_KIN: Final = r"wife|husband|sister|brother|mother|father|boss|daughter|son|partner|dog|cat|mum|dad"
+_NAME_AND_WORDS: Final = re.compile(
+    rf"""^(?P<who>[A-Z][\w-]*(?:\ [A-Z][\w-]*)?)\ (?P<kin>(?:(?:{_KIN})\ )?)
+        (?P<what>(?:phone\ |telephone\ |mobile\ )?number|(?:home\ )?address|e-?mail|birthday|age
+          |(?:first\ |last\ )?name|surname|job|shoe\ size|{_KIN})\W*$""",
+    re.VERBOSE,
+)
 # Each leads to what is asked for, and is left out where that follows.
 _LEADS: Final = re.compile(
     rf"""^\W*(?:
@@ -45,7 +100,10 @@ _ENDS: Final = re.compile(
 _CONTRACTED: Final = re.compile(rf"\b({_ASKED})['’](ve|d|re|ll)\b(?!\s+(?:better|rather|like)\b)", re.IGNORECASE)
 _FULL: Final[Mapping[str, str]] = {"ve": "have", "d": "did", "re": "are", "ll": "will"}
 # "What was it Salma told me", "what was it that I bought".
-_WHAT_IT_WAS: Final = re.compile(rf"\b([Ww]hat|[Ww]ho|[Ww]here|[Ww]hen) (?:was|is) it (?:that )?(?={_WHO} )")
+_WHAT_IT_WAS: Final = re.compile(
+    rf"\b([Ww]hat|[Ww]ho|[Ww]here|[Ww]hen) (?:(?:was|is) it|it (?:was|is)) (?:that )?"
+    rf"(?=(?:{_WHO}|[Ii]['’]ve|[Ww]e['’]ve) )"
+)
 _SAYING: Final[Mapping[str, str]] = {
     "saying": "say", "telling": "tell", "writing": "write", "mentioning": "mention",
 }  # fmt: skip
@@ -102,11 +160,27 @@ def plainly(text: str) -> str:
     """The question in its plain form; as it is where there is none, and where it is longer than 400 characters."""
     if len(text) > _READ_CHARS:
         return text
-    plain = _without_ends(_without_leads(text))
+    plain = _TYPED.sub(lambda found: _SHORTHAND[found[0]], text)
+    plain = _WHAT_IT_WAS.sub(r"\1 ", plain)
+    plain = _without_reason(_without_ends(_without_leads(plain)))
     plain = _CONTRACTED.sub(lambda found: f"{found[1]} {_FULL[found[2].lower()]}", plain)
     for pattern, put in _REWRITES:
         plain = pattern.sub(put, plain)
     return _with_topic(plain)
+
+
+def _without_reason(text: str) -> str:
+    """The question itself, without the reason for asking, where it can do without what stands before it."""
+    if _WITH_A_VERB.match(text):  # it begins with a question
+        return text
+    for found in reversed([*_LEADING.finditer(text)]):
+        asked = text[found.end() :]
+        telling = content_words(asked)
+        if "?" in text[: found.start()] or _REFERS.search(asked):
+            continue
+        if len(telling) > 1 or (telling and _TIMED.search(asked)):
+            return asked
+    return text
 
 
 def _without_leads(text: str) -> str:
@@ -132,16 +206,27 @@ def _asked_of_something(found: re.Match[str]) -> str:
     )
 
 
+def _asked_last(found: re.Match[str]) -> str:
+    return found[0] if _WITH_A_VERB.match(found["rest"]) else f"{found['asked']} {found['rest']}?"
+
+
+def _asked_of_name(found: re.Match[str]) -> str:
+    kin = f"{found['kin'].strip()}'s " if found["kin"] else ""
+    return f"what is {found['who']}'s {kin}{found['what']}?"
+
+
 def _asked_of_message(found: re.Match[str]) -> str:
     return f"what did {found['who']} write {found['rest']}"
 
 
 _REWRITES: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
-    (_WHAT_IT_WAS, r"\1 "),
     (_WAS_SAYING, _asked_of_saying),
     (_SOMETHING, _asked_of_something),
     (_ABOUT_WHAT, _asked_of_something),
     (_MESSAGE_SAID, _asked_of_message),
+    (_NAME_THEN_WHAT, r"what did \g<who> say about \g<rest>?"),
+    (_ASKED_LAST, _asked_last),
+    (_NAME_AND_WORDS, _asked_of_name),
 )
 
 

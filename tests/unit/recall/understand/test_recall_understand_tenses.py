@@ -50,11 +50,21 @@ def test_before(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["What did Jana say about the gym?", "What happened yesterday?", "When did I sell the car?", "Hello there!",
+    ["What did Jana say about the gym?", "What happened yesterday?", "When did I sell the car?",
      "Did Jana get used to the noise?", "What was it used to clean?"],
 )  # fmt: skip
 def test_what_happened_is_neither(text: str) -> None:
     assert asks_about(words(text), NO_TIME, now=NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "tense"),
+    [("what rate I get from them", "now"), ("where Gaspard lives", "now"), ("what size shoes Salma takes", "now"),
+     ("where rehearsals?", "now"), ("Rent?", "now"), ("what I bought in Arles", None), ("where we parked it", None),
+     ("what Salma told me", None), ("Photos of the boat trip to Genoa", None)],
+)  # fmt: skip
+def test_a_clause_and_a_few_words_have_a_tense_as_well(text: str, tense: str | None) -> None:
+    assert asks_about(words(text), NO_TIME, now=NOW) == tense
 
 
 def test_a_time_that_is_over_is_not_the_present() -> None:

@@ -28,6 +28,46 @@ def test_what_only_asks_is_left_out(text: str, plain: str) -> None:
 @pytest.mark.parametrize(
     ("text", "plain"),
     [
+        ("I'm filling in a form, so could you please tell me where my husband works?", "where my husband works?"),
+        ("I'd be glad if you could tell me what I did in May.", "what I did in May."),
+        ("Before I start: would you mind telling me everything that happened on Friday?",
+         "everything that happened on Friday?"),
+        ("Somebody asked me over lunch: what does Nuala do for a living?", "what does Nuala do for a living?"),
+        ("I need to check first: what's on on Saturday, please?", "what's on on Saturday?"),
+        ("any chance you know when the ferry leaves", "when the ferry leaves"),
+        ("help me out, can you recap July for me?", "can you recap July for me?"),
+        ("Before I ring her back: what was it that Ana asked me today?", "what Ana asked me today?"),
+        # What stands before it is needed.
+        ("I'm ringing the dentist: what's the number?", "I'm ringing the dentist: what's the number?"),
+        ("We sold the boat, so how much was it?", "We sold the boat, so how much was it?"),
+        ("What areas of the U.S. has John been to?", "What areas of the U.S. has John been to?"),
+    ],
+)  # fmt: skip
+def test_the_reason_for_asking_is_left_out_where_the_question_can_do_without(text: str, plain: str) -> None:
+    assert plainly(text) == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("spare key who", "who spare key?"),
+        ("Gaspard lives where", "where Gaspard lives?"),
+        ("dentist appt when?", "when dentist appointment?"),
+        ("Tobi phone number", "what is Tobi's phone number?"),
+        ("Chloe husband name?", "what is Chloe's husband's name?"),
+        ("Anneke Genoa trip what did she say", "what did Anneke say about Genoa trip?"),
+        ("whats on this wk pls", "what's on this week"),
+        ("is the ferry who", "is the ferry who"),
+        ("Maria Callas name of the opera", "Maria Callas name of the opera"),
+    ],
+)
+def test_what_is_typed_in_short_is_put_in_order(text: str, plain: str) -> None:
+    assert plainly(text) == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
         ("my spare key, who's holding on to it", "who's holding on to my spare key"),
         ("Carla, who's she?", "who's Carla?"),
         ("Lionel's wife, what's her name", "what's Lionel's wife's name"),
