@@ -26,7 +26,7 @@ _SHORTHAND: Final[Mapping[str, str]] = {
     "pls": "please", "plz": "please", "u": "you", "ur": "your", "wk": "week", "wkend": "weekend",
     "yest": "yesterday", "tmrw": "tomorrow", "tmr": "tomorrow", "tonite": "tonight", "thx": "thanks",
     "abt": "about", "whats": "what's", "wheres": "where's", "whos": "who's", "hows": "how's", "whens": "when's",
-    "bday": "birthday", "appt": "appointment", "dont": "don't", "didnt": "didn't", "im": "I'm", "ive": "I've",
+    "bday": "birthday", "appt": "appointment", "dont": "don't", "didnt": "didn't",
 }  # fmt: skip
 _TYPED: Final = re.compile(rf"\b(?:{'|'.join(_SHORTHAND)})\b")
 # What leads to the question itself, after a reason for asking: "I'm filling in a form, so could you tell me where".
@@ -39,7 +39,7 @@ _LEADING: Final = re.compile(
       |(?:i|we)(?:['’]d|\ would)\ like\ to\ (?:know|be\ sure)|(?:i|we)\ (?:need|want|have)\ to\ (?:know|check)
       |any\ (?:chance|idea)(?:\ (?:that\ )?you\ (?:know|remember))?|(?:help\ me\ out|just\ checking)
       )[,:]?\ +(?={_BEGINS})
-    |(?:[:;]|(?<=[a-z]{{3}})[.!]|,\ (?:so|but|and)\b)\ +(?={_ASKED}\b)
+    |(?:[:;]|,\ so\b)\ +(?={_ASKED}\b)
     |(?:help\ me\ out|just\ checking)[,:]\ +""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -75,7 +75,7 @@ _NAME_AND_WORDS: Final = re.compile(
 _LEADS: Final = re.compile(
     rf"""^\W*(?:
       (?:hi|hey|hello|ok|okay|well|right|alright|um|erm|oh|sorry|by\ the\ way|btw
-        |(?:a\ |one\ )?(?:quick\ |small\ )?question)[,:;.!–-]+\ *(?=\w)
+        |(?:a\ |one\ )?(?:quick\ |small\ )?question)[,:–-]+\ *(?=\w)
       |(?:so|and|please|erm|um),?\ +(?=\w)
       |(?:please\ |just\ )*(?:(?:can|could|would|will)\ you\ (?:please\ |just\ |maybe\ )*)?
         (?:tell|remind|show)\ (?:me|us)(?:\ (?:again|please|quickly))*,?\ +(?={_ASKED}\b|if\ |whether\ )
@@ -157,8 +157,11 @@ _NO_TOPIC: Final = frozenset(
 
 
 def plainly(text: str) -> str:
-    """The question in its plain form; as it is where there is none, and where it is longer than 400 characters."""
-    if len(text) > _READ_CHARS:
+    """The question in its plain form; as it is where there is none, and so is a text of several lines.
+
+    So is one of more than 400 characters.
+    """
+    if len(text) > _READ_CHARS or "\n" in text.strip():
         return text
     plain = _TYPED.sub(lambda found: _SHORTHAND[found[0]], text)
     plain = _WHAT_IT_WAS.sub(r"\1 ", plain)

@@ -113,6 +113,10 @@ def test_whose_words_are_wanted_is_asked_with_a_verb_of_saying(text: str, plain:
         "Last week, what did Ivone say about it?",
         "When I got home, where was she?",
         "remind me " + "what Ana said " * 40,
+        "Alright, the plan is in.\n\nThanks for the dates, could you tell me what is next for the trip?",
+        "I just ran the first model and it is a disaster. What should be done next with the thesis?",
+        "What did we plant in May, and what last week?",
+        "Wie viel hat der Apfelbaum im Oktober getragen?",
     ],
 )
 def test_other_questions_stay_as_they_are(text: str) -> None:
