@@ -1,7 +1,9 @@
 """Months of invented people, and what would be asked of them, judged by common sense.
 
 `everyday_other` is a stage manager's, `everyday_third` that of a ward sister who writes short messages. Each was
-written before the rules that it is held against. What is expected is what was reached, less a little.
+written before the rules that it is held against, and others put its questions in other words, twice
+(`in_other_words.jsonl`). `successions/worlds` are twenty small worlds with 480 hard questions. What is expected is
+what was reached, less a little.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ LEAST = {
     THIRD: {"recap": 0.8, "told-time": 0.8, "fact": 0.7, "none": 0.6, "preference": 0.6, "history": 0.8},
 }
 LEAST_OF_ALL = {OTHER: 0.73, THIRD: 0.7}
-MOST_EMPTY = 0.02
+WORLDS = DATA / "successions" / "worlds"
+LEAST_IN_OTHER_WORDS, LEAST_OF_WORLDS = 0.7, 0.4
+MOST_EMPTY, MOST_EMPTY_OF_WORLDS = 0.02, 0.04
 PARTIAL = ("recap", "list", "future", "history")
 Passed = Mapping[str, Mapping[str, list[bool]]]
 
@@ -40,22 +44,28 @@ class Silent:
     def advanced(self, done: int) -> None: ...
 
 
+async def answers(memories: Path, queries: Path, folder: Path) -> Mapping[str, list[str]]:
+    """What is handed over for each question."""
+    out = folder / "run.jsonl"
+    plan = Plan(
+        memories=memories,
+        queries_file=queries,
+        queries=read_queries(queries),
+        profile=loaded_profiles(None)["reflect.v1"].profile,
+        cache=None,
+    )
+    await run(plan, out, Settings.read(), Silent())
+    return {line["query_id"]: line["selected"] for line in lines(out)}
+
+
 @pytest.fixture(scope="module")
 async def got() -> Mapping[str, Mapping[str, list[str]]]:
     """What was handed over for each question, by world and question."""
     found: dict[str, Mapping[str, list[str]]] = {}
     with tempfile.TemporaryDirectory(prefix="orion-everyday-", dir="/tmp") as folder:
         for world in LEAST:
-            out, data = Path(folder) / f"{world}.jsonl", DATA / world
-            plan = Plan(
-                memories=data / "memories.jsonl",
-                queries_file=data / "queries.jsonl",
-                queries=read_queries(data / "queries.jsonl"),
-                profile=loaded_profiles(None)["reflect.v1"].profile,
-                cache=None,
-            )
-            await run(plan, out, Settings.read(), Silent())
-            found[world] = {line["query_id"]: line["selected"] for line in lines(out)}
+            data = DATA / world
+            found[world] = await answers(data / "memories.jsonl", data / "queries.jsonl", Path(folder))
     return found
 
 
@@ -112,3 +122,29 @@ def test_hardly_any_question_that_has_an_answer_gets_none(got: Mapping[str, Mapp
         if not query.get("none")
     ]
     assert sum(answerable) / len(answerable) <= MOST_EMPTY
+
+
+async def test_questions_in_other_words_are_answered_as_well(tmp_path: Path) -> None:
+    passed: list[bool] = []
+    for world in LEAST:
+        judged = {query["query_id"]: query for query in lines(DATA / world / "queries.jsonl")}
+        asked = [
+            judged[one["query_id"]] | {"query_id": f"{one['query_id']}-{place}", "query": one["query"]}
+            for place, one in enumerate(lines(DATA / world / "in_other_words.jsonl"))
+        ]
+        queries = tmp_path / f"{world}.jsonl"
+        queries.write_text("".join(f"{json.dumps(one)}\n" for one in asked), "utf-8")
+        got = await answers(DATA / world / "memories.jsonl", queries, tmp_path)
+        passed += [passes(one, got[one["query_id"]]) for one in asked]
+    assert len(passed) == 254
+    assert sum(passed) / len(passed) >= LEAST_IN_OTHER_WORDS
+
+
+async def test_hard_questions_of_twenty_worlds_get_what_they_got(tmp_path: Path) -> None:
+    """Most are of changes told without a word of them, or of what nobody told though the words are there."""
+    asked = lines(WORLDS / "queries.jsonl")
+    assert len(asked) == 480
+    got = await answers(WORLDS / "memories.jsonl", WORLDS / "queries.jsonl", tmp_path)
+    assert sum(passes(one, got[one["query_id"]]) for one in asked) / len(asked) >= LEAST_OF_WORLDS
+    empty = [not got[one["query_id"]] for one in asked if not one.get("none")]
+    assert sum(empty) / len(empty) <= MOST_EMPTY_OF_WORLDS

@@ -109,8 +109,8 @@ def is_alone(rest: str, time: QuestionTime, *, names: Set[str] = frozenset(), in
     said = words(rest)
     if names and _HAPPENED_TO.search(rest.casefold()):  # to whom is a subject, and no voice
         return False
-    asking = _ASKING.intersection(said)
-    if asking == {"who"} and time.of != "told":
+    asking = [word for word in said if word in _ASKING]
+    if asking == ["who"] and time.of != "told":
         return all(word in STOP_WORDS or word in _WRITING or word == "who" for word in said)
     if asking or _HOW.search(rest):
         return False
