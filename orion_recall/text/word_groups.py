@@ -137,9 +137,10 @@ WORD_GROUPS: Mapping[str, frozenset[str]] = _read(_GROUPS)
 
 _PHONE = re.compile(r"(?<![\w.])(?:(?:\+|0)\d[\d /()-]{6,18}\d|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4})(?!\w)")
 _PAID_BY_TIME = re.compile(
-    r"\d[\d.,]*k?(?: ?[^\W\d]{1,8}| ?[€$£¥])? ?(?:\ban?|\bper|\beach|/) ?(?:hours?|h|days?|weeks?|months?|years?)\b"
+    r"(?<![\d.,])\d[\d.,]*k?(?: ?[^\W\d]{1,8}| ?[€$£¥])? ?(?:\ban?|\bper|\beach|/) ?"
+    r"(?:hours?|h|days?|weeks?|months?|years?)\b"
 )
-_EMAIL = re.compile(r"[\w.+-]+@\w[\w-]*\.\w")
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@\w[\w-]*\.\w")
 VALUES: Mapping[str, re.Pattern[str]] = {
     "phone": _PHONE, "telephone": _PHONE, "number": _PHONE, "mobile": _PHONE, "email": _EMAIL, "mail": _EMAIL,
     "wage": _PAID_BY_TIME, "wages": _PAID_BY_TIME, "salary": _PAID_BY_TIME,

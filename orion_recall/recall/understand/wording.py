@@ -19,7 +19,7 @@ from orion_recall.text.normal import content_words
 
 _READ_CHARS: Final = 400
 _ASKED: Final = r"(?:what|who|whom|whose|which|when|where|why|how)"
-_WHO: Final = r"(?:[A-Z][\w'’-]*(?: [A-Z][\w'’-]*){0,2}|my \w+|our \w+|the \w+|[iI]|we|he|she|they)"
+_WHO: Final = r"(?:[A-Z][\w'’-]*(?:[ ][A-Z][\w'’-]*){0,2}|(?:my|our|the)[ ]\w+|[iI]|we|he|she|they)"
 _BEGINS: Final = rf"(?:{_ASKED}(?:['’]s)?|if|whether|everything|anything|is|are|was|were|do|does|did|has|have)\b"
 # As people type: "u" and the like stand for whole words.
 _SHORTHAND: Final[Mapping[str, str]] = {

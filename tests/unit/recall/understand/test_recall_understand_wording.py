@@ -87,6 +87,10 @@ def test_a_topic_takes_the_place_of_its_pronoun(text: str, plain: str) -> None:
         ("tell me what Ivone was saying yesterday", "what did Ivone say yesterday"),
         ("Florence wanted to know something from me today, what was it", "what did Florence ask today?"),
         ("Inês has written about her farewell, what does she say", "what did Inês write about her farewell?"),
+        (
+            "Paul Esposito asked me something about the frame, what was it?",
+            "what did Paul Esposito ask me about the frame?",
+        ),
         ("what Clotilde's message about the live said", "what did Clotilde write about the live"),
     ],
 )
