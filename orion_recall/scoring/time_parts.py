@@ -8,7 +8,7 @@ from orion_recall.scoring import time_overlap
 from orion_recall.scoring.part_values import READ_CHARS, Column, Pair, PartInputs
 from orion_recall.scoring.time_overlap import overlaps
 from orion_recall.scoring.told_overlap import is_told_of, told_ranges, told_share
-from orion_recall.text.answers import tells_time
+from orion_recall.text.answers import tells_clock, tells_time
 from orion_recall.values import QuestionTime
 
 _HALF, _QUARTER = 0.5, 0.25
@@ -89,7 +89,8 @@ def session_named(candidates: Iterable[Pair], time: QuestionTime, session_id: st
 
 
 def time_told(given: PartInputs) -> Column | None:
-    """1 for texts that tell a time, where the question asks when."""
+    """1 for texts that tell a time or a time of day, where the question asks when."""
     if not given.facts.time.asks_when:
         return None
-    return [1.0 if tells_time(memory.best_text[:READ_CHARS]) else 0.0 for memory in given.memories]
+    texts = [memory.best_text[:READ_CHARS] for memory in given.memories]
+    return [1.0 if tells_time(text) or tells_clock(text) else 0.0 for text in texts]

@@ -140,9 +140,13 @@ _PAID_BY_TIME = re.compile(
     r"(?<![\d.,])\d[\d.,]*k?(?: ?[^\W\d]{1,8}| ?[€$£¥])? ?(?:\ban?|\bper|\beach|/) ?"
     r"(?:hours?|h|days?|weeks?|months?|years?)\b"
 )
+_IS_SOMEWHERE = re.compile(
+    r"(?:\b(?:is|are|am|moved|moves|staying)|['’](?:s|m|re))\s+(?:now\s+|back\s+)?(?:in|to)\s+\w"
+)
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@\w[\w-]*\.\w")
 VALUES: Mapping[str, re.Pattern[str]] = {
     "phone": _PHONE, "telephone": _PHONE, "number": _PHONE, "mobile": _PHONE, "email": _EMAIL, "mail": _EMAIL,
+    "live": _IS_SOMEWHERE, "lives": _IS_SOMEWHERE,
     "wage": _PAID_BY_TIME, "wages": _PAID_BY_TIME, "salary": _PAID_BY_TIME,
 }  # fmt: skip
 """By a word of a question what its answer looks like, where the word is not said: "Ask Leila, 0113 496 0188"."""

@@ -201,6 +201,8 @@ def phrases_in(said: Sequence[str]) -> dict[Heard, str]:
                 and not MONTHS.keys().isdisjoint(said[end : end + 1])
             ):
                 continue  # "it goes to 24 July"
+            if kind == "amount" and rest == ("up",) and place and said[place - 1].isdigit():
+                continue  # "all 304 went up" into the sky
             if word == "from" and kind == "change" and place and " ".join(rest) in _PERIODS:
                 continue  # "the bill from this month"
             if kind == "change" and moves_a_time(said, place, end):

@@ -22,7 +22,7 @@ from orion_recall.recall.understand.chains import chains
 from orion_recall.recall.understand.expansion import verb_forms
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.text.answers import gives_name, gives_number, tells_time
+from orion_recall.text.answers import gives_name, gives_number, tells_clock, tells_time
 from orion_recall.text.normal import STOP_WORDS, content_words, speaks_of_itself, without_possessive, words
 from orion_recall.text.people.kin import ANIMALS, KIN, SYNONYMS
 from orion_recall.text.word_groups import VALUES, WORD_GROUPS
@@ -53,8 +53,10 @@ _ASKING = frozenset(
     answered reply replied write writes wrote written explain explained own owns owned owner belong
     belongs living""".split()
 )
-# "What day is the dentist on?" asks for a time, in words that no answer needs.
-_ASKED_TIME = re.compile(r"\b(?:what|which) (day|date|time|hour|weekday|month|year)\b", re.IGNORECASE)
+# "What day is the dentist on?" asks for a time, and "these days" for now, in words that no answer needs.
+_ASKED_TIME = re.compile(
+    r"\b(?:what|which) (?:day|date|time|hour|weekday|month|year)\b|\bthese days\b|\bat the moment\b", re.IGNORECASE
+)
 # Whose relative or animal is asked for, and how many words may stand between.
 _OURS = frozenset(("my", "our"))
 _BETWEEN = 2
@@ -310,7 +312,7 @@ def _answer_type(understood: Understanding, items: Sequence[ScoredCandidate]) ->
     question = understood.question
     texts = [item.memory.text[:READ_CHARS] for item in items]
     wanted = question.answer_type
-    if question.time.asks_when and not any(tells_time(text) for text in texts):
+    if question.time.asks_when and not any(tells_time(text) or tells_clock(text) for text in texts):
         return 0.0
     if wanted.number and not any(gives_number(text) for text in texts):
         return 0.0

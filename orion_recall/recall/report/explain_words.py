@@ -6,18 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, tzinfo
 from typing import Protocol
 
-from orion_recall.memory.succession.decide import SUCCEEDS
-from orion_recall.memory.succession.reasons import plain
-from orion_recall.recall.bundle.render import day_of
 from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.report.explain_successions import NEWER, is_sure, succession_words
 from orion_recall.recall.search.changes import tells_change
 from orion_recall.recall.search.fallback import INDEX_SOURCES
 from orion_recall.scoring.answer_parts import READ_CHARS
-from orion_recall.scoring.candidates import SURE, LedBy, Outdated, ScoredCandidate
+from orion_recall.scoring.candidates import LedBy, ScoredCandidate
 from orion_recall.scoring.parts import REASONS
 from orion_recall.text.answers import gives_ordinals_alone
 from orion_recall.text.normal import one_line
-from orion_recall.values import SuccessionLink
 
 MOST_TOLD = 3
 _CLOSER = 0.01  # cosines that differ by less are the same to people
@@ -34,15 +31,7 @@ LED_BY: dict[LedBy, str] = {
     "": "fetched with what was found",
 }
 """How a memory that no search found has come among the candidates."""
-_NEWER: dict[str, str] = {
-    "noted": "may replace it",
-    "alike": "has words, or kinds of words, in common with it",
-    "news": "says that something has changed, and the question asks about now",
-    "time": "shares rare words with it and names another time",
-    "amount": "shares rare words with it and names another amount",
-    "number": "shares rare words with it and names another number",
-}
-_NEWER_OF_TWO = {how: what.replace("with it", "with the other") for how, what in _NEWER.items()}
+_NEWER_OF_TWO = {how: what.replace("with it", "with the other") for how, what in NEWER.items()}
 _HOUR, _DAY = 3600.0, 86_400.0
 # Scores are equal to 1e-6.
 _SAME = 5e-7
@@ -146,77 +135,13 @@ def _reasons(
     # Of a path all steps are told: the first alone may have nothing to do with the memory at its end.
     steps = item.candidate.statements[: 5 if item.candidate.path > 0 else 1]
     said = [f"read in texts for the graph: {', then '.join(map(one_line, steps))}"] if steps else []
-    succession = _succession(item, now, may_name, zone, has_moved=values.get("succession", 0.0) > 0)
+    succession = succession_words(item, now, may_name, zone, has_moved=values.get("succession", 0.0) > 0)
     return [
         *_named(item, values, now, asker, names_time=names_time),
         *said,
         *succession,
         _age(item.memory.ts, now),
     ]
-
-
-def _succession(
-    item: ScoredCandidate, now: float, may_name: Callable[[int], bool], zone: tzinfo, *, has_moved: bool
-) -> list[str]:
-    """What it is taken as replaced by, and what it is taken as replacing, the surest; a likeness alone where it
-    `has_moved` the memory.
-
-    Where it is not marked as outdated, for this question or not yet, what is newer is named all the same. What is
-    less sure is only named where it `has_moved` the memory.
-    """
-    later = [one for one in item.memory.succeeded_by if one.at <= now and _is_certain(one) and may_name(one.key)]
-    told: list[str] = []
-    if item.outdated is not None:
-        told.append(_outdated(item.outdated, now, may_name, zone))
-    elif (newer := max(later, key=_confidence, default=None)) is not None:
-        taken = "marked as replacing it" if newer.by == "hand" else f"{_taken(newer)} newer about the same thing"
-        told.append(f"{one_line(newer.id)} is {taken} ({_why(newer)})")
-    links = [one for one in item.memory.succeeds if may_name(one.key)]
-    than = item.newer_than
-    if has_moved and than is not None and may_name(than.key) and not any(_is_sure(one) for one in links):
-        why = "".join(f" ({_why(link)})" for link in links if link.key == than.key and than.how == "noted")
-        told.append(f"moved up, as it is newer than {one_line(than.id)} and {_NEWER[than.how]}{why}")
-    named = [one for one in links if _is_certain(one) or (has_moved and _is_sure(one))]
-    if (older := max(named, key=_confidence, default=None)) is not None:
-        taken = "marked as replacing" if older.by == "hand" else f"{_taken(older)} newer about the same thing as"
-        told.append(f"{taken} {one_line(older.id)} ({_why(older)})")
-    return told
-
-
-def _is_sure(link: SuccessionLink) -> bool:
-    return link.by == "hand" or link.confidence >= SUCCEEDS
-
-
-def _is_certain(link: SuccessionLink) -> bool:
-    """Whether nearly all that is recognised with such confidence is right, or a person said so."""
-    return link.by == "hand" or link.confidence >= SURE
-
-
-def _confidence(link: SuccessionLink) -> float:
-    return link.confidence
-
-
-def _outdated(by: Outdated, now: float, may_name: Callable[[int], bool], zone: tzinfo) -> str:
-    """What a memory is taken as replaced by, and from when on where the newer one tells that: as its mark says."""
-    link, ahead = by.link, by.until > now
-    day = day_of(by.until, zone)
-    tells_day = ahead or by.or_earlier or day != day_of(link.at, zone)
-    from_day = f" from {day} on{', or earlier,' if by.or_earlier else ''}" if tells_day else ""
-    taken, later = ("marked as", "") if link.by == "hand" else (_taken(link), ", said later about the same thing")
-    if not may_name(link.key):
-        return f"{taken} replaced{from_day}"
-    return f"{taken} replaced{from_day} by {one_line(link.id)}{later} ({_why(link)})"
-
-
-def _taken(link: SuccessionLink) -> str:
-    """How sure a recognised succession is, in words, as its mark says."""
-    return "taken as" if link.confidence >= SURE else "perhaps"
-
-
-def _why(link: SuccessionLink) -> str:
-    made = "a person said so" if link.by == "hand" else one_line(plain(link.reason))
-    sure = f"confidence {link.confidence:.3g}"
-    return f"{sure}, {made}" if made else sure
 
 
 def _found(item: ScoredCandidate, layer: str | None, searched_of: Collection[str]) -> str:
@@ -329,7 +254,7 @@ def _linked(one: ScoredCandidate, other: ScoredCandidate) -> str | None:
     for newer, older in ((one, other), (other, one)):
         links = [link for link in older.memory.succeeded_by if link.key == newer.candidate.key]
         links += [link for link in newer.memory.succeeds if link.key == older.candidate.key]
-        if any(map(_is_sure, links)):
+        if any(map(is_sure, links)):
             return "taken to be about the same thing"
         if newer.newer_than is not None and newer.newer_than.key == older.candidate.key:
             found.append(_NEWER_OF_TWO[newer.newer_than.how])

@@ -110,6 +110,11 @@ def test_a_name_with_a_hyphen_can_be_all_that_two_texts_share() -> None:
     assert confidence("Shiraume is often around 48,000 yen in mid-May.", new) < SUCCEEDS
 
 
+def test_what_went_up_into_the_sky_is_no_higher_amount() -> None:
+    old = "We still have 340 shells to fill for the festival."
+    assert confidence(old, "Festival done. All 304 went up, two came down dark.") < SUCCEEDS
+
+
 def test_what_something_only_looks_like_is_not_what_is_told() -> None:
     old, near = reading("Milking is on Tuesdays."), Nearness(cosine=0.6, rank=1, word_rank=1)
     other = reading("Harp on Wednesdays at 7, my fingers look like I milked them.", at=DAY)

@@ -95,12 +95,20 @@ def test_the_older_memory_right_after_its_successor_is_called_that():
     )
 
 
+def test_of_a_likeness_only_what_both_say_is_told():
+    reason = 'end: it says "last day"; both say "keys" or "key"'
+    link = SuccessionLink(key=7, id="m1", confidence=0.324, at=NOW, by="rule", reason=reason)
+    moved = item("m2", {"fusion": 0.5, "succession": 0.5}, succeeds=(link,))
+    (first, *_) = why(replace(moved, newer_than=NewerThan(7, "m1", "noted")))
+    assert 'newer than m1 and may replace it (confidence 0.324; both say "keys" or "key")' in first
+
+
 @pytest.mark.parametrize(
     ("confidence", "by", "words"),
     [
         (0.97, "rule", "taken as newer about the same thing as m1 (confidence 0.97, "),
         (0.9, "rule", "perhaps newer about the same thing as m1 (confidence 0.9, "),
-        (0.45, "rule", "moved up, as it is newer than m1 and may replace it (confidence 0.45, "),
+        (0.45, "rule", "moved up, as it is newer than m1 and may replace it (confidence 0.45; "),
         (0.45, "hand", "marked as replacing m1 (confidence 0.45, a person said so)"),
     ],
 )
