@@ -74,6 +74,25 @@ _CLOCK: Final = re.compile(
       |noon\b|midnight\b)""",
     re.VERBOSE,
 )
+_FIGURE: Final = re.compile(r"\d")
+# One of them is in every text that tells a time of day in words.
+_CLOCK_HINTS: Final = (
+    *(
+        " two",
+        " three",
+        " four",
+        " five",
+        " six",
+        " seven",
+        " eight",
+        " nine",
+        " ten",
+        " eleven",
+        " twelve",
+        " one",
+    ),
+    *("noon", "midnight"),
+)
 # One of them is in every text that tells a time; to look for them costs a third of the expression above.
 _HINTS: Final = (
     *("today", "tonight", "yesterday", "tomorrow", "ago", "day", "last", "next", "this", "past"),
@@ -151,7 +170,13 @@ def gives_ordinals_alone(text: str) -> bool:
 @lru_cache(maxsize=_KEPT)
 def tells_clock(text: str) -> bool:
     """Whether the text tells a time of day: "at seven", "7:15", "6 pm", "quarter to six", "noon"."""
-    return _CLOCK.search(text.lower()) is not None
+    folded = text.lower()
+    if _FIGURE.search(folded) is not None:
+        return _CLOCK.search(folded) is not None
+    for hint in _CLOCK_HINTS:  # as in `tells_time`
+        if hint in folded:
+            return _CLOCK.search(folded) is not None
+    return False
 
 
 @lru_cache(maxsize=_KEPT)
