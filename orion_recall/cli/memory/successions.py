@@ -54,7 +54,8 @@ def list_successions(
 ) -> int:
     """List which memory succeeds which, those of the newest memory first: to confirm or undo them.
 
-    From a confidence of 0.95 up a recall marks the older memory as outdated; below that it says "perhaps".
+    From a confidence of 0.95 up a recall may mark the older memory as outdated, where the question asks about
+    what has changed; below that it says "perhaps", and below 0.5 (`--likenesses`) two texts are only alike.
     `orion-recall memory succeeds NEW OLD` confirms one, with --undo it undoes it. No worker is needed.
 
     Example: `orion-recall memory successions --below 0.95`
