@@ -58,17 +58,20 @@ _COMING: Final = re.compile(
 
 # Whatever is new, where no time is named.
 _LATELY: Final = re.compile(
-    r"""^\W*(?:(?:and|so|but|hi|hey|ok|okay|well|please|can\ you|could\ you)\W+)*
+    r"""^\W*(?:(?:and|so|but|(?:hi|hey|hello)(?:\ [a-z]\w+)?|ok|okay|well|please|can\ you|could\ you)\W+)*
         (?:(?:what(?:['’]s|\ is)|(?:is\ there\ )?anything)(?:\ else)?\ new
             (?:\ (?:with\ (?:me|us)|here|around\ here))?
-          |(?:is\ there\ |are\ there\ |do\ (?:i|we)\ have\ )?any\ (?:news|updates)
+          |what\ else\ is\ new|what['’]s\ been\ going\ on
+          |(?:is\ there\ |are\ there\ |do\ (?:i|we)\ have\ )?any\ (?:recent\ )?(?:news|updates)
           |what(?:['’]s|\ is|\ are)\ the\ (?:latest|newest)(?:\ (?:news|messages|notes|updates|entries))?
           |(?:catch|bring|fill)\ (?:me|us)\ (?:up|in)(?:\ to\ (?:date|speed))?
           |update\ (?:me|us)|give\ (?:me|us)\ (?:an\ update|the\ latest(?:\ news)?)
-          |what\ (?:have\ (?:i|we)|did\ (?:i|we))\ miss(?:ed)?
-          |(?:what|how|what['’](?:s|ve))
-            (?:\ (?:have|has|did|was|were|is|am|are|i|we|been|be|up|to|doing|do|done|happened|happening|going|on
-              |gone|it|things|everything|life|keeping|kept|busy|me|us|working))+\ (?=lately|recently|of\ late))
+          |what\ (?:have\ (?:i|we)|did\ (?:i|we))\ miss(?:ed)?|(?:did|have)\ (?:i|we)\ miss(?:ed)?\ anything
+          |(?:did\ )?anything\ happen(?:ed)?\ (?=lately|recently)
+          |(?:what|what['’](?:s|ve))
+            (?:\ (?:have|has|did|i|we|been|up|to|doing|do|done|happened|happening|going|on|gone))+
+            \ (?=lately|recently|of\ late)
+          |how\ have\ things\ been\ (?=lately|recently|of\ late))
         (?:\ ?(?:lately|recently|of\ late))?(?:,?\ please)?\W*$""",
     re.VERBOSE | re.IGNORECASE,
 )

@@ -54,6 +54,7 @@ _BE_USED: Final = re.compile(
     r"(?<!\S)(?:am|is|are|was|were|be|been|being|get|gets|got|gotten|getting|become|became)"
     r"(?: (?:it|you))? used to(?!\S)"
 )
+_ONCE_A: Final = re.compile(r"(?<!\S)once (?=(?:a|an|per|every|each)\b)")
 # Whose old thing is asked for, or what the old one was: not "how old", nor "did we sell the old car".
 _OLD: Final = re.compile(
     r"(?<!\S)(?:(?:my|our|your|his|her|its|their|\S+['’]s) old|(?:was|were|is|are|what's|who's) the old)(?!\S)"
@@ -77,7 +78,8 @@ _PRESENT: Final = _phrases(
 
 # "What do I do before I go": an order of steps, where nothing of the question is past.
 _BEFORE_DOING: Final = re.compile(
-    r"(?<!\S)before (?=(?:i|you|we|he|she|they|it|one|the|a|an|my|our|your)\b|\w{2,}ing\b)"
+    r"(?<!\S)before (?=(?:i|you|we|he|she|they|it|one|the|a|an|my|our|your"
+    r"|breakfast|lunch|dinner|bed|work|school|meals)\b|\w{2,}ing\b)"
 )
 
 # "Who leads", "what belongs".
@@ -98,7 +100,7 @@ def asks_about(said: Sequence[str], time: QuestionTime, *, now: float) -> Tense 
     """
     if len(said) > _MOST_WORDS:
         return None
-    text = _BE_USED.sub("", " ".join(said))
+    text = _ONCE_A.sub("", _BE_USED.sub("", " ".join(said)))
     if _USE_TO.search(text):
         return "before"
     if _BEFORE.search(text if _PAST.search(text) else _BEFORE_DOING.sub("", text)) or _OLD.search(text):

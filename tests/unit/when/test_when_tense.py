@@ -140,7 +140,8 @@ def test_whatever_is_still_to_come_is_asked_for_from_now_on(question: str) -> No
 @pytest.mark.parametrize(
     "question",
     ["What's new?", "Anything new with us?", "Catch me up.", "Any news?", "What did I miss?", "What's the latest?",
-     "And what have we been doing lately?", "how have things been of late", "Bring me up to date please"],
+     "And what have we been doing lately?", "how have things been of late", "Hey Orion, what's new?",
+     "Did I miss anything?", "Any recent updates?", "Bring me up to date please"],
 )  # fmt: skip
 def test_whatever_is_new_is_asked_for_of_a_week(question: str) -> None:
     time = times(question, NOW)
@@ -153,7 +154,8 @@ def test_whatever_is_new_is_asked_for_of_a_week(question: str) -> None:
 @pytest.mark.parametrize(
     "question",
     ["What's new at work?", "What's the latest on the boat?", "What has Ana said lately?", "Is the new cook good?",
-     "Have I seen the dentist lately?", "What did we buy recently?", "What did I miss at the meeting?"],
+     "Have I seen the dentist lately?", "What did we buy recently?", "What did I miss at the meeting?",
+     "How is it working lately?", "What is keeping me busy lately?", "What was on lately?"],
 )  # fmt: skip
 def test_what_is_new_of_something_names_no_time(question: str) -> None:
     assert times(question, NOW).intervals == ()

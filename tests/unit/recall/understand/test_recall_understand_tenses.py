@@ -78,6 +78,8 @@ def test_a_time_that_is_over_is_not_the_present() -> None:
 def test_an_order_of_steps_is_not_what_was_before() -> None:
     assert asks_about(words("What do I do before I lock the shop?"), NO_TIME, now=NOW) == "now"
     assert asks_about(words("What must I check before starting the kiln?"), NO_TIME, now=NOW) == "now"
+    assert asks_about(words("Which pills do I take before breakfast?"), NO_TIME, now=NOW) == "now"
+    assert asks_about(words("Does Ana swim once a week?"), NO_TIME, now=NOW) == "now"
     assert asks_about(words("Where did I live before I moved?"), NO_TIME, now=NOW) == "before"
     assert asks_about(words("Who is my dentist, and who before?"), NO_TIME, now=NOW) == "before"
 
