@@ -21,8 +21,10 @@ _ON_THE_WAY: Final = frozenset("down up over out back all now kept stored".split
 _OF_ANOTHER: Final = frozenset("his her their your".split())
 _KNOWN: Final = frozenset("the my our his her their this".split())
 _NEWS: Final[frozenset[Heard]] = frozenset(("present", "change"))
+_IT: Final = frozenset(("it's", "it", "they're", "they"))
 _NOT: Final = frozenset("not never no if when whether maybe perhaps should could would might".split())
 _MOST = 4
+_FEWEST_WORDS: Final = 2
 
 
 class Placed(NamedTuple):
@@ -53,6 +55,7 @@ def is_elsewhere(new: Placed, old: Placed) -> bool:
 
 
 def _placed(said: Sequence[str], *, is_news: bool) -> Iterable[Placed]:
+    yield from _placed_in_a_note(said)
     for place, word in enumerate(said):
         if word not in _KNOWN:
             continue
@@ -66,13 +69,35 @@ def _placed(said: Sequence[str], *, is_news: bool) -> Iterable[Placed]:
             if place > 1 or said[at : at + 1] == [] or said[at] not in _IS:
                 continue  # the subject stands first: "I know where the drill is"
             at += 1
+        leads = _TO if is_moved else _IN
+        if is_moved and said[at : at + 1] and said[at] in _IT:  # "moved the spare key, it's in the meter box"
+            at += 2 if said[at + 1 : at + 2] and said[at + 1] in _IS else 1
+            leads = _IN
         while said[at : at + 1] and said[at] in _ON_THE_WAY:
             at += 1
-        if said[at : at + 1] == [] or said[at] not in (_TO if is_moved else _IN):
+        if said[at : at + 1] == [] or said[at] not in leads:
             continue
         where = _where(said, at + 1)
         if where:
             yield Placed(thing, word if word in _OF_ANOTHER else "", where, is_news or is_moved)
+
+
+def _placed_in_a_note(said: Sequence[str]) -> Iterable[Placed]:
+    """Where a thing is that a note begins with: "spare key of my flat lives under the geranium".
+
+    Without a determiner it may be a person, who is here and there: that is never news.
+    """
+    if not said or said[0] in STOP_WORDS or said[0] in _KNOWN:
+        return
+    end, thing = thing_at(("the", *said), 0, _VERBS)
+    at = end - 1
+    if said[at : at + 1] == ["of"] and said[at + 1 : at + 2] and said[at + 1] in _KNOWN:
+        at += 3
+    if len(thing) < _FEWEST_WORDS or said[at : at + 1] == [] or said[at] not in _IS:
+        return
+    at += 1
+    if said[at : at + 1] and said[at] in _IN and (where := _where(said, at + 1)):
+        yield Placed(thing, "", where, is_news=False)
 
 
 def _where(said: Sequence[str], start: int) -> frozenset[str]:
