@@ -200,7 +200,8 @@ def _restatements(new: Span, old: Span) -> list[tuple[Statement, Statement]]:
 
 def _is_in_another_state(new: Span, old: Span) -> bool:
     """Whether the newer one tells that what the older one tells is otherwise: a habit, a place, a value."""
-    return bool(_restatements(new, old)) or _is_other_habit(new, old) or _is_elsewhere(new, old)
+    is_elsewhere = _is_elsewhere(new, old) or not new.returned.isdisjoint(old.lent)
+    return bool(_restatements(new, old)) or _is_other_habit(new, old) or is_elsewhere
 
 
 def _is_other_habit(new: Span, old: Span) -> bool:

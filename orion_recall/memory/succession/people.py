@@ -6,6 +6,7 @@ from orion_recall.memory.succession.evidence import Evidence
 from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.succession.span import Reading, Span
 from orion_recall.memory.told_changes.actors import are_namesakes
+from orion_recall.memory.told_changes.terms import stem
 from orion_recall.memory.told_changes.word_families import EVENTS, PERSONAL
 from orion_recall.memory.told_changes.word_lists import CueKind
 
@@ -50,6 +51,8 @@ def _is_of_self(span: Span, reading: Reading) -> bool:
 
 def speaker_weight(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> float:
     """Whether it is about the same people."""
+    if not new.returned.isdisjoint(old.lent) and one.first_name and stem(one.first_name) in old.lent:
+        return 0.4  # who had it brings it back
     z = 0.0
     if one.speaker and other.speaker:
         z += 0.2 if one.speaker == other.speaker else -0.2

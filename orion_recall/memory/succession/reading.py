@@ -53,7 +53,7 @@ from orion_recall.memory.told_changes.posts import (
 )
 from orion_recall.memory.told_changes.statements import statements_in
 from orion_recall.memory.told_changes.terms import families_of, stem, written_in
-from orion_recall.memory.told_changes.thing_places import placed_in
+from orion_recall.memory.told_changes.thing_places import lent_in, placed_in, returned_in
 from orion_recall.memory.told_changes.values import (
     TIMED,
     corrected_in,
@@ -118,6 +118,7 @@ def may_succeed(new: Reading) -> bool:
         span.cues
         or span.families & ONE_VALUED
         or span.handed
+        or span.returned
         or span.corrected
         or span.statements
         or span.codes.phones
@@ -240,6 +241,8 @@ def _span(text: str, sentences: Sequence[str], speaker: str, names: frozenset[st
         handed=handed_in(stated, speaker, names),
         habits=habits_in(stated, each),
         placed=placed_in(stated, each),
+        lent=lent_in(stated),
+        returned=returned_in(stated),
         statements=statements_in(sentences, speaker),
         plan=plan_of(stated, each),
         qualified=qualified_in(said),

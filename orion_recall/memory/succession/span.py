@@ -24,8 +24,9 @@ class Span:
     named as those before ("0.86 instead of 0.79"), `corrected` such times by type ("not Mondays"). `wishes`: it
     tells a wish, too. `phrases` are those of the cues, and `written` the words by their stems, both as they are
     written. `headed` and `taken` are the stems of what somebody heads, and of what somebody takes over; `handed`
-    is what somebody hands on to another, `habits` what comes again, with its pace, and `placed` things with their
-    places. `qualified` are the stems of whose post or rent is meant (`qualified_in`), `named_after` the
+    is what somebody hands on to another, `habits` what comes again, with its pace, `placed` things with their
+    places, `lent` the stems of what was lent and to whom, and `returned` those of things that came back.
+    `qualified` are the stems of whose post or rent is meant (`qualified_in`), `named_after` the
     names of what things are of, `surnames` the names after a name. `happened` are the stems of what it tells in no
     other way than as having happened, `ending` those of the subjects of its ends, None where one is not known,
     and `moving` those of what is moved to another time. `comes_again`: it tells of
@@ -62,6 +63,8 @@ class Span:
     handed: Handed | None
     habits: tuple[Habit, ...]
     placed: tuple[Placed, ...]
+    lent: frozenset[str]
+    returned: frozenset[str]
     statements: tuple[Statement, ...]
     plan: Plan
     qualified: frozenset[str]

@@ -1,4 +1,7 @@
-"""Where a thing is, as texts tell it: "the drill is in the cellar", "we moved the workshop to the old mill"."""
+"""Where a thing is, as texts tell it: "the drill is in the cellar", "we moved the workshop to the old mill".
+
+And who has it: what was lent, and what came back ("lent Ana the ladder", "Ana brought the ladder back").
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from orion_recall.memory.told_changes.posts import Thing, is_for_a_time, thing_at
+from orion_recall.memory.told_changes.terms import stem
 from orion_recall.memory.told_changes.values import WEEKDAYS
 from orion_recall.memory.told_changes.word_lists import GENERAL_WORDS, Heard
 from orion_recall.text.normal import STOP_WORDS, without_possessive
@@ -21,10 +25,14 @@ _ON_THE_WAY: Final = frozenset("down up over out back all now kept stored".split
 _OF_ANOTHER: Final = frozenset("his her their your".split())
 _KNOWN: Final = frozenset("the my our his her their this".split())
 _NEWS: Final[frozenset[Heard]] = frozenset(("present", "change"))
+_LENT: Final = frozenset("lent lend lends loaned gave borrowed borrow borrows borrowing".split())
+_BROUGHT: Final = frozenset("brought gave sent handed returned".split())
 _IT: Final = frozenset(("it's", "it", "they're", "they"))
 _NOT: Final = frozenset("not never no if when whether maybe perhaps should could would might".split())
 _MOST = 4
 _FEWEST_WORDS: Final = 2
+_YOURS: Final = frozenset(("your",))
+_ENDS: Final = frozenset(("back",))
 
 
 class Placed(NamedTuple):
@@ -52,6 +60,40 @@ def is_elsewhere(new: Placed, old: Placed) -> bool:
     """Whether the newer one says that the very same thing is in another place from now on."""
     is_same = new.thing == old.thing and new.owner == old.owner
     return is_same and new.is_news and new.place.isdisjoint(old.place)
+
+
+def lent_in(stated: Iterable[Sequence[str]]) -> frozenset[str]:
+    """The stems of what stands after a verb of lending: the thing, and who has it."""
+    return frozenset(
+        stem(without_possessive(one))
+        for said in stated
+        if not _LENT.isdisjoint(said) and "back" not in said
+        for one in said[min(place for place, word in enumerate(said) if word in _LENT) + 1 :]
+        if one not in STOP_WORDS and one not in GENERAL_WORDS
+    )
+
+
+def returned_in(stated: Iterable[Sequence[str]]) -> frozenset[str]:
+    """The last stem of each thing that came back: of "brought the long ladder back", "brought back my ladder"."""
+    found: set[str] = set()
+    for said in stated:
+        if (
+            _BROUGHT.isdisjoint(said)
+            or ("back" not in said and "returned" not in said)
+            or not _NOT.isdisjoint(said)
+        ):
+            continue
+        for place, word in enumerate(said):
+            before = said[max(0, place - 2) : place]
+            if word not in _KNOWN | _YOURS or _BROUGHT.isdisjoint(before):
+                continue
+            end, thing = thing_at(("the", *said[place + 1 :]), 0, _ENDS)
+            is_back = (
+                said[place + end : place + end + 1] == ["back"] or before[-1:] == ["back"] or "returned" in before
+            )
+            if thing and is_back:
+                found.add(thing[-1])
+    return frozenset(found)
 
 
 def _placed(said: Sequence[str], *, is_news: bool) -> Iterable[Placed]:

@@ -59,3 +59,40 @@ def test_another_place_rent_or_landlord_succeeds_the_one_before(old: str, new: s
 )
 def test_what_is_of_another_thing_or_of_others_succeeds_nothing(old: str, new: str) -> None:
     assert confidence(old, new) < SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The spare key is under the geranium.", "Moved the spare key, it's in the meter box."),
+        ("spare key of my flat lives under the geranium", "moved the spare key, it is now behind the blue pipe"),
+        ("Lent the ladder to Franz.", "Franz brought the ladder back."),
+        ("lent Graziella my sewing machine, the singer", "Graziella brought the singer back, needle broken"),
+        ("I borrowed Ana's drill.", "Returned the drill to Ana today."),
+        ("gave Derlis the long hook, the one with the red tape", "brought your hook back, it's behind the door"),
+    ],
+)
+def test_what_was_moved_or_came_back_succeeds_where_it_was(old: str, new: str) -> None:
+    assert confidence(old, new) >= SUCCEEDS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Lent the ladder to Franz.", "Franz brought the saw back."),
+        ("Lent the ladder to Franz.", "Franz has not brought the ladder back."),
+        ("The ladder is in the shed.", "Franz brought the ladder back."),
+        ("Gave the key to Ana.", "Ana gave the book back."),
+        ("Ana Bauer is in the garden.", "Ana Bauer is in the office now."),
+    ],
+)
+def test_other_things_that_come_back_succeed_nothing(old: str, new: str) -> None:
+    assert confidence(old, new) < SUCCEEDS
+
+
+def test_whoever_had_it_brings_it_back() -> None:
+    old = reading("gave Derlis the long hook, the one with the red tape", speaker="Nidia")
+    new = reading("brought your hook back, it's behind the door", speaker="Derlis", at=DAY)
+    judged = judge(new, old, NEAR)
+    assert judged is not None
+    assert judged.confidence >= SUCCEEDS
