@@ -8,8 +8,9 @@ from orion_recall.scoring import time_overlap
 from orion_recall.scoring.part_values import READ_CHARS, Column, Pair, PartInputs
 from orion_recall.scoring.time_overlap import overlaps
 from orion_recall.scoring.told_overlap import is_told_of, told_ranges, told_share
-from orion_recall.text.answers import tells_clock, tells_time
+from orion_recall.text.answers import tells_time
 from orion_recall.values import QuestionTime
+from orion_recall.when.clock import tells_clock
 
 _HALF, _QUARTER = 0.5, 0.25
 # Of a time that may be either, what was said then goes before what was told of it later.

@@ -60,39 +60,6 @@ _TELLS: Final = re.compile(
       |(?:1[5-9]|20)\d\d\b)""",
     re.VERBOSE,
 )
-_HOUR: Final = r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
-# After a bare number: "at seven, please", not "at seven places".
-_NO_THING: Final = (
-    r"(?=\s*(?:$|[,.;:!?)–-]|(?:on|in\sthe|every|tomorrow|today|tonight|to|until|till|and|so|but|or|if|then|please"
-    r"|instead|by|the|we|i|you|he|she|they|it|with|for|mon|tues|wednes|thurs|fri|satur|sun)))"
-)
-_CLOCK: Final = re.compile(
-    rf"""\b(?:\d{{1,2}}[:h][0-5]\d\b|(?:\d{{1,2}}|{_HOUR})\s?(?:am|pm|a\.m|p\.m|o['’]clock|h|uhr|sharp)\b
-      |(?:half|quarter)\s(?:past\s|to\s)?(?:{_HOUR}|\d{{1,2}})\b
-      |(?:at|from|until|till|by|before|after)\s(?:(?:about|around|exactly)\s)?
-        (?:\d{{1,2}}(?:\.[0-5]\d)?|{_HOUR})\b(?![.,]\d){_NO_THING}
-      |noon\b|midnight\b)""",
-    re.VERBOSE,
-)
-_FIGURE: Final = re.compile(r"\d")
-# One of them is in every text that tells a time of day in words.
-_CLOCK_HINTS: Final = (
-    *(
-        " two",
-        " three",
-        " four",
-        " five",
-        " six",
-        " seven",
-        " eight",
-        " nine",
-        " ten",
-        " eleven",
-        " twelve",
-        " one",
-    ),
-    *("noon", "midnight"),
-)
 # One of them is in every text that tells a time; to look for them costs a third of the expression above.
 _HINTS: Final = (
     *("today", "tonight", "yesterday", "tomorrow", "ago", "day", "last", "next", "this", "past"),
@@ -165,18 +132,6 @@ def gives_ordinals_alone(text: str) -> bool:
     folded, ordinals = _ORDINAL_WITH_FIGURES.subn(" ", text.casefold().replace("how many", "how"))
     found = _NUMBERS.intersection(_PIECES.findall(folded))
     return found <= _ORDINALS and bool(found or ordinals)
-
-
-@lru_cache(maxsize=_KEPT)
-def tells_clock(text: str) -> bool:
-    """Whether the text tells a time of day: "at seven", "7:15", "6 pm", "quarter to six", "noon"."""
-    folded = text.lower()
-    if _FIGURE.search(folded) is not None:
-        return _CLOCK.search(folded) is not None
-    for hint in _CLOCK_HINTS:  # as in `tells_time`
-        if hint in folded:
-            return _CLOCK.search(folded) is not None
-    return False
 
 
 @lru_cache(maxsize=_KEPT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 _HOURS: Final = {
@@ -33,6 +34,19 @@ _GOES_ON = re.compile(
         please|instead|from|by|the|we|i|you|he|she|they|it|is|was|mon|tues|wednes|thurs|fri|satur|sun)\b|\w+day\b)""",
     re.VERBOSE | re.IGNORECASE,
 )
+# In folded text, wherever it stands.
+_ANYWHERE = re.compile(
+    rf"""\b(?:\d{{1,2}}[:h][0-5]\d\b|(?:\d{{1,2}}|{_HOUR_WORD})\s?(?:am|pm|a\.m|p\.m|o['’]clock|h|uhr|sharp)\b
+      |(?:half|quarter)\s(?:past\s|to\s)?(?:{_HOUR_WORD}|\d{{1,2}})\b
+      |(?:at|from|until|till|by|before|after)\s(?:(?:about|around|exactly)\s)?
+        (?:\d{{1,2}}(?:\.[0-5]\d)?|{_HOUR_WORD})\b(?![.,]\d)(?={_GOES_ON.pattern})
+      |(?:noon|midday|midnight)\b)""",
+    re.VERBOSE,
+)
+_FIGURE = re.compile(r"\d")
+# Without a figure one of them is in every text that tells a time of day: to look for them is cheaper.
+_IN_WORDS: Final = (*(f" {hour}" for hour in _HOURS), "noon", "midday", "midnight")
+_KEPT: Final = 4096
 _BEFORE = re.compile(r"[\s,]+(?:on\s+|o\s+)?$", re.IGNORECASE)
 _MINUTES = 24 * 60
 # Bare hours up to here are of the afternoon: nobody meets at five in the morning without saying so.
@@ -53,6 +67,18 @@ class _Point(NamedTuple):
     sure: bool
     half_told: bool
     after: int
+
+
+@lru_cache(maxsize=_KEPT)
+def tells_clock(text: str) -> bool:
+    """Whether the text tells a time of day: "at seven", "7:15", "6 pm", "quarter to six", "noon"."""
+    folded = text.lower()
+    if _FIGURE.search(folded) is not None:
+        return _ANYWHERE.search(folded) is not None
+    for hint in _IN_WORDS:  # a plain loop, as in `text.answers.tells_time`
+        if hint in folded:
+            return _ANYWHERE.search(folded) is not None
+    return False
 
 
 def clock_after(text: str, place: int, *, pm_until: int = 0) -> Clock | None:

@@ -24,6 +24,7 @@ _TO: Final = frozenset("to into".split())
 _ON_THE_WAY: Final = frozenset("down up over out back all now kept stored".split())
 _OF_ANOTHER: Final = frozenset("his her their your".split())
 _KNOWN: Final = frozenset("the my our his her their this".split())
+_KNOWN_TO_BOTH: Final = _KNOWN | {"your"}
 _NEWS: Final[frozenset[Heard]] = frozenset(("present", "change"))
 _LENT: Final = frozenset("lent lend lends loaned gave borrowed borrow borrows borrowing".split())
 _BROUGHT: Final = frozenset("brought gave sent handed returned".split())
@@ -31,7 +32,6 @@ _IT: Final = frozenset(("it's", "it", "they're", "they"))
 _NOT: Final = frozenset("not never no if when whether maybe perhaps should could would might".split())
 _MOST = 4
 _FEWEST_WORDS: Final = 2
-_YOURS: Final = frozenset(("your",))
 _ENDS: Final = frozenset(("back",))
 
 
@@ -85,7 +85,7 @@ def returned_in(stated: Iterable[Sequence[str]]) -> frozenset[str]:
             continue
         for place, word in enumerate(said):
             before = said[max(0, place - 2) : place]
-            if word not in _KNOWN | _YOURS or _BROUGHT.isdisjoint(before):
+            if word not in _KNOWN_TO_BOTH or _BROUGHT.isdisjoint(before):
                 continue
             end, thing = thing_at(("the", *said[place + 1 :]), 0, _ENDS)
             is_back = (

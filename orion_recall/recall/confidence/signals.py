@@ -22,11 +22,12 @@ from orion_recall.recall.understand.chains import chains
 from orion_recall.recall.understand.expansion import verb_forms
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.text.answers import gives_name, gives_number, tells_clock, tells_time
+from orion_recall.text.answers import gives_name, gives_number, tells_time
 from orion_recall.text.normal import STOP_WORDS, content_words, speaks_of_itself, without_possessive, words
 from orion_recall.text.people.kin import ANIMALS, KIN, SYNONYMS
 from orion_recall.text.word_groups import VALUES, WORD_GROUPS
 from orion_recall.values import SourceName
+from orion_recall.when.clock import tells_clock
 
 SIGNALS = (
     "late", "late_margin", "cosine", "cosine_margin", "found_anywhere", "found_names", "found_with_name",

@@ -101,7 +101,7 @@ def is_alone(rest: str, time: QuestionTime, *, names: Set[str] = frozenset(), in
     """Whether nothing is left to search for but the time; `rest` is the text `without_times`.
 
     `names` are folded words that name people who speak here: whose words or days are asked for is no subject. Not
-    for questions that ask for a time, a person, a place or a reason.
+    for questions that ask for a time, a person, a place or a reason, but for who wrote.
     """
     if time.asks_when or not (time.intervals or time.session is not None):
         return False

@@ -17,6 +17,7 @@ from typing import Final
 
 from orion_recall.text.normal import content_words, words
 from orion_recall.when.direction import is_past_form
+from orion_recall.when.vocabulary import TRIGGERS
 
 _READ_CHARS: Final = 400
 _ASKED: Final = r"(?:what|who|whom|whose|which|when|where|why|how)"
@@ -51,11 +52,6 @@ _LEADING: Final = re.compile(
 _REFERS: Final = re.compile(
     r"\b(?:it|its|they|them|their|she|her|he|him|his|that(?=\W*$)|those|these|there|one)\b", re.IGNORECASE
 )
-_TIMED: Final = re.compile(
-    r"""\b(?:today|tonight|tomorrow|yesterday|week|weekend|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day
-       |january|february|march|april|may|june|july|august|september|october|november|december)\b""",
-    re.VERBOSE | re.IGNORECASE,
-)
 # "Spare key who", "Gaspard lives where"; not "Doctor Who", "I forgot where", "until when".
 _ASKED_LAST: Final = re.compile(
     r"^(?P<rest>[^?,.;:!]{2,40}?),? (?P<asked>who|where|when|what time|which day|how much)(?=\W*$)"
@@ -73,7 +69,7 @@ _KIN: Final = r"wife|husband|sister|brother|mother|father|boss|daughter|son|part
 _NAME_AND_WORDS: Final = re.compile(
     rf"""^(?P<who>[A-Z][\w-]*(?:\ [A-Z][\w-]*)?)\ (?:(?P<kin>{_KIN})\ )?
         (?P<what>(?:phone|telephone|mobile)\ number|home\ address|birthday|shoe\ size|(?:first|last)\ name|surname
-          |(?<=wife\ )name|(?<=husband\ )name|(?<=sister\ )name|(?<=brother\ )name|{_KIN})\W*$""",
+          |(?(kin)name|(?!))|{_KIN})\W*$""",
     re.VERBOSE,
 )
 _NO_NAMES: Final = _NO_NOUNS | frozenset(
@@ -180,10 +176,7 @@ _NO_TOPIC: Final = frozenset(
 
 
 def plainly(text: str) -> str:
-    """The question in its plain form; as it is where there is none, and so is a text of several lines.
-
-    So is one of more than 400 characters.
-    """
+    """The question in its plain form. A text of several lines, or of more than 400 characters, stays as it is."""
     if len(text) > _READ_CHARS or "\n" in text.strip():
         return text
     plain = _TYPED.sub(lambda found: _SHORTHAND[found[0]], text)
@@ -204,7 +197,7 @@ def _without_reason(text: str) -> str:
         telling = content_words(asked)
         if "?" in text[: found.start()] or _REFERS.search(asked):
             continue
-        if len(telling) > 1 or (telling and _TIMED.search(asked)):
+        if len(telling) > 1 or (telling and not TRIGGERS.isdisjoint(words(asked))):
             return asked
     return text
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.text.answers import gives_name, gives_number, tells_clock, tells_time
+from orion_recall.text.answers import gives_name, gives_number, tells_time
 
 KNOWN = frozenset({"who", "is", "ana", "with", "bo"})
 
@@ -128,21 +128,3 @@ def test_a_text_with_words_for_a_time_tells_one(text: str):
 )
 def test_a_text_without_does_not(text: str):
     assert not tells_time(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["We start at seven.", "there at quarter to six, before the heat", "start is half six sharp",
-     "7:15 for everybody", "the exam is in Floriana at 9", "Wed to Sun, 7 till 2", "handover moves to seven sharp",
-     "curtain 7pm", "open until midnight", "at 7.30 in the hall"],
-)  # fmt: skip
-def test_a_time_of_day_is_known(text: str):
-    assert tells_clock(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["three at seven places", "at 3 restaurants", "it cost 3.50", "at 3.50 a kilo", "by 5 people", "after all"],
-)
-def test_other_numbers_are_no_time_of_day(text: str):
-    assert not tells_clock(text)
