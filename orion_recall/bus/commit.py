@@ -208,9 +208,6 @@ class Committer:
         """Send some commits; those that must be sent again. What the server refuses is told to its caller alone."""
         try:
             results = await self._call([commit for commit, _ in batch])
-        except NoScriptError:
-            await self._load()
-            return batch
         except BUS_AWAY:
             raise
         except RedisError:
@@ -242,8 +239,15 @@ class Committer:
                 future.set_result(_RESULTS[result])
 
     async def _call(self, commits: Sequence[Commit]) -> list[int]:
+        """The server's answers. A batch may be refused before the server looks for the script, and then each of its
+        commits is the first to be told that there is none: so it is loaded here, for whoever needs it.
+        """
         keys, values = self._arguments(commits)
-        found: Any = await self._redis.evalsha(self._sha, len(keys), *keys, *values)
+        try:
+            found: Any = await self._redis.evalsha(self._sha, len(keys), *keys, *values)
+        except NoScriptError:
+            await self._load()
+            found = await self._redis.evalsha(self._sha, len(keys), *keys, *values)
         return found
 
     async def _load(self) -> None:

@@ -207,10 +207,14 @@ async def test_a_server_that_refuses_is_told_to_everybody_who_waits_and_the_next
     await command(intake.redis, "ACL", "DELUSER", "mute")
 
 
+@pytest.mark.parametrize("script", ["loaded", "forgotten"])
 async def test_of_those_that_travel_together_one_that_is_refused_does_not_hold_up_the_others(
-    intake: Intake, bus_alone: EmbeddedEngines
+    script: str, intake: Intake, bus_alone: EmbeddedEngines
 ) -> None:
-    ids = await intake.take(5)
+    known, *ids = await intake.take(6)
+    assert await intake.committer().commit(intake.commit(known)) == "committed"
+    if script == "forgotten":
+        await command(intake.redis, "SCRIPT", "FLUSH")
     closed = ReplyAddress(mode="own", name=f"closed:{intake.own.name}")
     rules = ("on", ">word", "+@all", "~*recall.query*", "~*recall.decision*", f"~{intake.own.name}", "&*")
     await command(intake.redis, "ACL", "SETUSER", "narrow", "reset", *rules)
@@ -230,7 +234,7 @@ async def test_of_those_that_travel_together_one_that_is_refused_does_not_hold_u
         assert await committer.commit_all([commits[2]]) == [None]
         assert await committer.commit_all([commits[0], intake.commit(ids[2])]) == ["fenced", "committed"]
     await command(intake.redis, "ACL", "DELUSER", "narrow")
-    assert await intake.counts() == (5, 5, 0) and await intake.pending() == 0
+    assert await intake.counts() == (6, 6, 0) and await intake.pending() == 0
 
 
 async def test_a_hundred_commits_take_two_calls_of_the_script(intake: Intake) -> None:
