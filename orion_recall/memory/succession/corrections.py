@@ -22,16 +22,17 @@ def corrected_kinds(new: Span, old: Span, one: Reading, strong: Sequence[str]) -
 
     "We rehearse on Wednesdays, not Tuesdays" is of the speaker's own Tuesdays; naming the choir, it is of others'.
     """
-    if old.comes_again and not new.comes_again:
+    if old.recurrence.comes_again and not new.recurrence.comes_again:
         return []
     things = set(strong)
-    if new.actors and old.actors and new.actors.isdisjoint(old.actors):
+    if new.people.are_others(old.people):
         said = list(new.written)
-        if "i" in said or "we" not in said or not new.actors <= {one.first_name}:
+        if "i" in said or "we" not in said or not new.people.actors <= {one.first_name}:
             return []
         things -= {*said[said.index("we") + 1 :][:1]}  # "we swim": others swim as well
-    kept = [kind for kind, had in new.corrected.items() if had & old.values.get(kind, _NOTHING)]
-    return [kind for kind in kept if things and not (new.values[kind] - new.corrected[kind]) & old.values[kind]]
+    corrected = new.change.corrected
+    kept = [kind for kind, had in corrected.items() if had & old.values.get(kind, _NOTHING)]
+    return [kind for kind in kept if things and not (new.values[kind] - corrected[kind]) & old.values[kind]]
 
 
 def is_other_code(
@@ -60,12 +61,14 @@ def is_other_weekday(
     """
     if near.rank != 1 or near.cosine is None or near.cosine < _ALIKE or {"weekday", "clock"}.isdisjoint(clash):
         return False
-    if one.speaker != other.speaker or not one.speaker or new.one_time or old.one_time or new.adds:
+    if one.speaker != other.speaker or not one.speaker or new.change.adds:
+        return False
+    if new.recurrence.one_time or old.recurrence.one_time:
         return False
     days, before = new.values.get("weekday", _NOTHING), old.values.get("weekday", _NOTHING)
     if not days or not before or new.values.get("date") or old.values.get("date"):
         return False
-    if not (strong or new.cues & _OTHER_TIME) and before.isdisjoint(days):
+    if not (strong or new.change.cues & _OTHER_TIME) and before.isdisjoint(days):
         return False  # the choir's Sundays after the packer's Mondays
     return (
         _ADDING.isdisjoint(new.written)

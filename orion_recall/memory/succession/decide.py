@@ -25,9 +25,7 @@ from orion_recall.memory.succession.people import by_others, is_of_another_perso
 from orion_recall.memory.succession.reasons import seen_in
 from orion_recall.memory.succession.span import Reading, Span
 from orion_recall.memory.told_changes.occurrences import KINDS_OF_NAMES
-from orion_recall.memory.told_changes.posts import is_same
 from orion_recall.memory.told_changes.terms import stem
-from orion_recall.memory.told_changes.values import clock_value
 from orion_recall.memory.told_changes.word_families import EVENTS, NEED_A_SUBJECT, ONE_VALUED
 from orion_recall.memory.told_changes.word_lists import STATES, CueKind
 
@@ -78,7 +76,7 @@ def judge(new: Reading, old: Reading, near: Nearness = UNKNOWN) -> Judgement | N
         return None
     if new.at is None or old.at is None or new.at <= old.at:
         return None
-    if new.assistant and (len(new.spans) > 1 or new.whole.addresses):
+    if new.assistant and (len(new.spans) > 1 or new.whole.people.addresses):
         return None  # it repeats and advises: what is new is said by whom it talks to
     best: Judgement | None = None
     for span in new.spans:
@@ -98,7 +96,7 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
     other_day = seen.timed_clash and not seen.cites
     replaces = "switch" in seen.cues and of_kind and is_nearest and not other_day
     if (
-        _contradicts(new, old)
+        new.change.contradicts(old.values)
         or _is_of_others(new, old)
         or is_of_another_person(new, old, one, other, seen)
         or leaves_another(new, old, seen)
@@ -134,25 +132,18 @@ def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) 
         or not (replaces or _is_anchored(new, old, one, other, seen, near))
     ):
         confidence = min(confidence, UNTOLD)  # something is new, but not what the older one tells
-    phrases = [text for kind, text in new.phrases.items() if kind in seen.cues and kind != "weak"]
+    phrases = [text for kind, text in new.change.phrases.items() if kind in seen.cues and kind != "weak"]
     shared = [(new.written.get(term, term), old.written.get(term, term)) for term in sorted(seen.strong)]
     return Judgement(confidence, seen_in(seen.cues, phrases, shared, seen.clash))
 
 
-def _contradicts(new: Span, old: Span) -> bool:
-    """Whether what is named as the value before ("0.86 instead of 0.79") is another than the older one tells."""
-    told = _NOTHING.union(*(old.values.get(kind, _NOTHING) for kind in ("money", "number", "date")))
-    clocks = {clock_value(*one.split(":")) for one in new.replaced if _CLOCK.fullmatch(one)}
-    return bool(new.replaced) and new.replaced.isdisjoint(told) and clocks.isdisjoint(old.values.get("clock", ()))
-
-
 def _is_of_others(new: Span, old: Span) -> bool:
     """Whether both tell of such a thing, but each of another's: the meeting with Acme, and that with Bolt."""
-    if new.kin_of_others and old.weights.keys().isdisjoint(map(stem, new.kin_of_others)):
+    if new.people.kin_of_others and old.weights.keys().isdisjoint(map(stem, new.people.kin_of_others)):
         return True  # her brother's flat, not hers
     if new.names & old.names - KINDS_OF_NAMES:
         return False
-    if new.headed and old.headed and not any(is_same(one, head) for one in new.headed for head in old.headed):
+    if new.posts.are_of_others(old.posts):
         return True
     return any(whose.isdisjoint(old.named_after.get(thing, whose)) for thing, whose in new.named_after.items())
 
@@ -164,21 +155,24 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
     sentence that says the change. Of long texts and of one common word alone that is not enough.
     """
     telling = seen.cues & TELLING
-    is_of_post = other.whole.role and (seen.concerned or tells_same_post(new, other.whole))
-    hands_no_post_over = telling == _HANDOVER and not (other.whole.headed or is_of_post or seen.other_state)
+    is_of_post = other.whole.posts.is_role and (seen.concerned or tells_same_post(new, other.whole))
+    hands_no_post_over = telling == _HANDOVER and not (other.whole.posts.headed or is_of_post or seen.other_state)
     if seen.cites or seen.corrects or (seen.concerned and not hands_no_post_over):
         return True
     if hands_no_post_over:
         return False
-    if not new.qualified <= old.weights.keys() or (new.role and not old.qualified <= new.weights.keys()):
+    if not new.posts.qualified <= old.weights.keys():
         return False  # the landlord of others
-    if "end" in telling and telling <= {"end", "handover"} and "end" in other.whole.cues and not seen.timed_clash:
+    if new.posts.is_role and not old.posts.qualified <= new.weights.keys():
+        return False
+    was_over = "end" in other.whole.change.cues
+    if "end" in telling and telling <= {"end", "handover"} and was_over and not seen.timed_clash:
         return False  # both say that it is over
     about = frozenset(seen.strong) & seen.changed
     things = about.intersection(seen.things)
     if len(one.spans) > 1 or len(other.spans) > 1:
         return bool(things) and (seen.restates or seen.timed_clash)
-    if not (new.cancels and len(seen.things) > 1) and by_others(new, old, one, other, seen):
+    if not (new.change.cancels and len(seen.things) > 1) and by_others(new, old, one, other, seen):
         return False
     if seen.other_state:
         return True
@@ -192,7 +186,7 @@ def _is_anchored(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
         return False  # the wedding of others
     if seen.restates and (things or nearest or not seen.functional <= NEED_A_SUBJECT):
         return True
-    again = about and new.comes_again and old.comes_again  # the choir's Wednesdays
+    again = about and new.recurrence.comes_again and old.recurrence.comes_again  # the choir's Wednesdays
     if (
         telling & _MOVING
         and seen.timed_clash
@@ -225,7 +219,7 @@ def _shares_a_name_alone(new: Span, old: Span, seen: Evidence) -> bool:
     if (
         not places
         or places[-1] - places[0] >= len(places)
-        or frozenset(map(stem, new.actors & old.actors)) & shared
+        or frozenset(map(stem, new.people.actors & old.people.actors)) & shared
     ):
         return False
     by_name = {family for family in seen.families if FAMILY_STEMS[family] & shared}
@@ -248,26 +242,27 @@ def _tells_the_same(new: Span, seen: Evidence) -> bool:
 
 def _says_what_is_so(new: Span, seen: Evidence) -> bool:
     """Whether nothing but "now" and the like tells a change."""
-    return seen.cues - _IS_SO <= {"change"} and ("change" not in seen.cues or new.phrases.get("change") in STATES)
+    is_state = "change" not in seen.cues or new.change.phrases.get("change") in STATES
+    return is_state and seen.cues - _IS_SO <= {"change"}
 
 
 def _is_of_one_time(new: Span, old: Span, seen: Evidence) -> bool:
     """Whether the newer one moves or ends one time of what comes again: "the November meeting is cancelled"."""
-    if old.one_day and not old.comes_again and new.comes_again and seen.timed_clash:
+    now, before, said = new.recurrence, old.recurrence, new.change.phrases.get("change", "")
+    if before.one_day and not before.comes_again and now.comes_again and seen.timed_clash:
         return True  # "no lunch this Thursday" is over by itself
-    if new.one_time and new.phrases.get("change") == "instead" and not seen.clash:
+    if now.one_time and said == "instead" and not seen.clash:
         return True  # "pool closed tonight, go to the library instead"
-    if not old.comes_again or new.comes_again:
+    if not before.comes_again or now.comes_again:
         return False
-    if seen.cues & TELLING == _CHANGE and not seen.timed_clash:
-        said = new.phrases["change"]
-        # "Too rough for a swim, we ate limpets instead" and "No quiz for me tonight" are of that day.
-        if said == "instead" or (new.one_time and said.startswith("no ") and said.endswith((" for me", " for us"))):
-            return True
+    # "Too rough for a swim, we ate limpets instead" and "No quiz for me tonight" are of that day.
+    of_that_day = now.one_time and said.startswith("no ") and said.endswith((" for me", " for us"))
+    if seen.cues & TELLING == _CHANGE and not seen.timed_clash and (said == "instead" or of_that_day):
+        return True
     lasting = seen.cues & _LASTING
-    if lasting == _CHANGE and new.phrases.get("change") == "instead":
+    if lasting == _CHANGE and said == "instead":
         lasting = _NO_CUES  # "no yoga today, I ate cake instead"
-    return new.one_time and not lasting
+    return now.one_time and not lasting
 
 
 def _ends_what_happened(old: Span, seen: Evidence) -> bool:
@@ -285,7 +280,7 @@ def _ends_what_happened(old: Span, seen: Evidence) -> bool:
 
 def _renews(new: Span, old: Span, seen: Evidence, near: Nearness) -> bool:
     """Whether the nearest text is of what the newer one calls new: "new fluid protocol, number 4"."""
-    is_same = bool(new.renewed) and near.rank == 1 and new.renewed <= old.weights.keys()
+    is_same = bool(new.change.renewed) and near.rank == 1 and new.change.renewed <= old.weights.keys()
     return is_same and (bool(seen.clash) or len(seen.things) > 1)
 
 
@@ -316,11 +311,12 @@ def _change_weight(new: Span, old: Span, seen: Evidence, near: Nearness) -> floa
         z -= 0.6
     if "shift" in seen.cues and seen.told and seen.timed_clash:
         z += 0.6
-    if "handover" in seen.cues and not seen.concerned and not old.role:
+    if "handover" in seen.cues and not seen.concerned and not old.posts.is_role:
         z -= 0.5
-    if new.adds and not seen.cues & {"change", "switch", "end", "handover"}:
+    if new.change.adds and not seen.cues & {"change", "switch", "end", "handover"}:
         z -= 1.2
-    return z + 1.3 * (seen.cites or seen.corrects) + 0.9 * seen.concerned + 1.2 * (seen.concerned and old.role)
+    z += 1.3 * (seen.cites or seen.corrects)
+    return z + 0.9 * seen.concerned + 1.2 * (seen.concerned and old.posts.is_role)
 
 
 def _restated(new: Span, old: Span, seen: Evidence) -> bool:
@@ -329,7 +325,7 @@ def _restated(new: Span, old: Span, seen: Evidence) -> bool:
 
 def _tells_otherwise(new: Span, old: Span, seen: Evidence, near: Nearness) -> bool:
     """Whether it tells another value of the same thing, or says of the very same thing what is so now."""
-    if new.wishes:
+    if new.change.wishes:
         return False  # the value may be what is wished for
     if seen.other_state:
         return True

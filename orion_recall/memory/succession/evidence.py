@@ -10,12 +10,10 @@ from orion_recall.memory.succession.corrections import corrected_kinds, is_other
 from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.succession.span import Reading, Span
 from orion_recall.memory.told_changes.endings import SPEAKER
-from orion_recall.memory.told_changes.occurrences import is_other_habit
 from orion_recall.memory.told_changes.plans import came_true, is_of_another_amount
 from orion_recall.memory.told_changes.posts import is_same
 from orion_recall.memory.told_changes.statements import Statement, is_restated
 from orion_recall.memory.told_changes.terms import families_of, stem
-from orion_recall.memory.told_changes.thing_places import is_elsewhere
 from orion_recall.memory.told_changes.values import TIMED
 from orion_recall.memory.told_changes.word_families import FAMILIES, FAMILY_VALUES, NEED_A_SUBJECT, ONE_VALUED
 from orion_recall.memory.told_changes.word_lists import LAST_DAYS, NEW_OF_ONES_OWN, ROLES, CueKind
@@ -76,58 +74,62 @@ class Evidence:
 
 
 def evidence_of(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) -> Evidence:
+    change = new.change
     shared = {
         term: min(weight, old.weights[term]) * near.rarity(term)
         for term, weight in new.weights.items()
         if term in old.weights
     }
     strong = tuple(term for term, weight in shared.items() if weight >= _STRONG)
-    if "end" in new.cues:  # that both shops shut says nothing of one thing
+    if "end" in change.cues:  # that both shops shut says nothing of one thing
         strong = tuple(term for term in strong if term not in _ENDING)
     if len(strong) > 1 and (new.names ^ old.names).issuperset(strong):
         strong = ()  # Sea Lion Island, and who snores like a sea lion
     # "Her desk" is her work.
-    families = (new.families & old.families) - ({"workspace"} if "handover" in new.cues else _NOTHING)
+    families = (new.families & old.families) - ({"workspace"} if "handover" in change.cues else _NOTHING)
     clash = [kind for kind in new.values if _tells_another(new, old, kind)]
     if "name" in clash and all(stem(name) in old.weights for name in new.values["name"]):
         clash.remove("name")  # a word that only one of them writes as a name
     if "name" in clash and not any("name" in FAMILY_VALUES.get(family, ()) for family in families & ONE_VALUED):
         clash.remove("name")  # two texts mostly name different people
-    tells_amount = "amount" in new.cues or "price" in new.families
-    is_amount = ("number" in new.values and tells_amount) or (new.may_tell_price and "clock" not in old.values)
+    tells_amount = "amount" in change.cues or "price" in new.families
+    is_price = change.may_tell_price and "clock" not in old.values
+    is_amount = ("number" in new.values and tells_amount) or is_price
     clash += ["money"] if "money" in old.values and not clash and is_amount else []
-    corrected = corrected_kinds(new, old, one, strong) if new.corrected else []
+    corrected = corrected_kinds(new, old, one, strong) if change.corrected else []
     clash += [kind for kind in corrected if kind not in clash]
     is_corrected = (
         bool(corrected)
         or is_other_code(new, old, one, other, near, strong)
         or is_other_weekday(new, old, one, other, near, strong=strong, clash=clash)
     )
-    cues = set(new.cues)
+    cues = set(change.cues)
     if not any(kind in old.values for kind in TIMED):
         cues.discard("shift")
-    is_own = new.phrases.get("change") in NEW_OF_ONES_OWN and not _has_one(old, new.renewed)
+    is_own = change.phrases.get("change") in NEW_OF_ONES_OWN and not _has_one(old, change.renewed)
     if is_own or _gives_back_another(new, old):
         cues.discard("change")
     if "end" in cues and _ends_another(new, old, one):
         cues.discard("end")
     # Who comes every Monday is meant by his own "I", too. Whose last day it is leaves his role, not all of his.
-    gone = new.aims.departing if new.phrases.get("end") == "gone" else _NOTHING
-    leaving = (new.leaving | gone) & (old.named | (old.actors if old.comes_again else _NOTHING))
+    gone = change.aims.departing if change.phrases.get("end") == "gone" else _NOTHING
+    had = old.named | (old.people.actors if old.recurrence.comes_again else _NOTHING)
+    leaving = (new.people.leaving | gone) & had
     leaving = frozenset(one for one in leaving if stem(one) not in old.happened)
-    of_role = old.role and new.phrases.get("leaves") in LAST_DAYS and not leaving.isdisjoint(old.named)
+    of_role = old.posts.is_role and change.phrases.get("leaves") in LAST_DAYS and not leaving.isdisjoint(old.named)
     concerned = bool(leaving and ("handover" in cues or leaving - {one.first_name} or of_role))
     if "handover" in cues and not concerned and _hands_over_another(new, old):
         cues.discard("handover")
-        if new.phrases.get("change", "").startswith("from then on"):
+        if change.phrases.get("change", "").startswith("from then on"):
             cues.discard("change")  # since when he has it
     if not {"number", "money"}.intersection(clash) or "price" in new.families - old.families:
         cues.discard("amount")  # whoever raises a price changes nothing where none is told
-    if new.renewed.intersection(strong):
+    if change.renewed.intersection(strong):
         cues.add("present")
     passes_on = _takes_post(new, old, cues)
     if passes_on:
         cues.add("handover")
+    departs = bool(change.aims.departing) and "end" not in cues
     subject = sum(shared.values())
     return Evidence(
         cues=frozenset(cues),
@@ -143,13 +145,13 @@ def evidence_of(new: Span, old: Span, one: Reading, other: Reading, near: Nearne
         concerned=concerned or passes_on,
         other_state=is_corrected or _is_in_another_state(new, old),
         corrects=is_corrected,
-        changed=new.changed_besides if new.aims.departing and "end" not in cues else new.changed,
+        changed=change.subjects_besides_ends if departs else change.subjects,
     )
 
 
 def _gives_back_another(new: Span, old: Span) -> bool:
     """Whether what the newer one says to be given back or taken away is nothing that the older one tells of."""
-    first, *between = new.phrases.get("change", "").split() or ("",)
+    first, *between = new.change.phrases.get("change", "").split() or ("",)
     told = [word for word in between[:-1] if word not in STOP_WORDS and first in ("gave", "took", "taken")]
     if first in ("moved", "moving") and len(between) > 1 and "from" not in between:  # "moved its reception to"
         told = [word for word in between[:-1] if word not in STOP_WORDS]
@@ -172,9 +174,9 @@ def _hands_over_another(new: Span, old: Span) -> bool:
 
     That the older one names the new holder is not enough.
     """
-    if new.taken:
-        return not any(thing[-1] in old.weights for thing in new.taken)
-    return not (old.headed or new.handed or tells_same_post(new, old))
+    if new.posts.taken:
+        return not any(thing[-1] in old.weights for thing in new.posts.taken)
+    return not (old.posts.headed or new.posts.handed or tells_same_post(new, old))
 
 
 def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:
@@ -184,14 +186,17 @@ def _takes_post(new: Span, old: Span, cues: set[CueKind]) -> bool:
     """
     if any(one.is_post and other.is_post for one, other in _restatements(new, old)):
         return True
-    if not old.headed:
+    posts, had, actors, before = new.posts, old.posts, new.people.actors, old.people.actors
+    if not had.headed:
         return False
-    if new.handed is not None and new.handed.giver in old.actors:
-        return any(is_same(new.handed.thing, one) for one in old.headed)
-    if "handover" in cues and any(is_same(one, other) for one in new.taken for other in old.headed):
-        return new.actors != old.actors
-    is_now = "present" in cues and bool(new.headed & old.headed) and not (new.comes_again or new.adds)
-    return is_now and bool(new.actors) and bool(old.actors) and old.actors.isdisjoint(new.actors | new.named)
+    if posts.handed is not None and posts.handed.giver in before:
+        return any(is_same(posts.handed.thing, one) for one in had.headed)
+    if "handover" in cues and any(is_same(one, other) for one in posts.taken for other in had.headed):
+        return actors != before
+    is_now = "present" in cues and not (new.recurrence.comes_again or new.change.adds)
+    if not is_now or posts.headed.isdisjoint(had.headed):
+        return False
+    return bool(actors) and bool(before) and before.isdisjoint(actors | new.named)
 
 
 def _restatements(new: Span, old: Span) -> list[tuple[Statement, Statement]]:
@@ -200,20 +205,8 @@ def _restatements(new: Span, old: Span) -> list[tuple[Statement, Statement]]:
 
 def _is_in_another_state(new: Span, old: Span) -> bool:
     """Whether the newer one tells that what the older one tells is otherwise: a habit, a place, a value."""
-    is_elsewhere = _is_elsewhere(new, old) or not new.returned.isdisjoint(old.lent)
-    return bool(_restatements(new, old)) or _is_other_habit(new, old) or is_elsewhere
-
-
-def _is_other_habit(new: Span, old: Span) -> bool:
-    """Whether the newer one ends or changes what the older one tells to come again, of the same people."""
-    if not new.habits or not old.habits or (new.actors and old.actors and new.actors.isdisjoint(old.actors)):
-        return False
-    return any(is_other_habit(one, other) for one in new.habits for other in old.habits)
-
-
-def _is_elsewhere(new: Span, old: Span) -> bool:
-    """Whether the newer one says that a thing is no more where the older one tells it to be."""
-    return any(is_elsewhere(one, other) for one in new.placed for other in old.placed)
+    is_other_habit = not new.people.are_others(old.people) and new.recurrence.is_other_habit(old.recurrence)
+    return bool(_restatements(new, old)) or is_other_habit or new.things.are_elsewhere(old.things)
 
 
 def _tells_another(new: Span, old: Span, kind: str) -> bool:
@@ -223,7 +216,7 @@ def _tells_another(new: Span, old: Span, kind: str) -> bool:
     says that something is new: "from the 3rd to the 5th".
     """
     values, had = new.values[kind], old.values.get(kind, _NOTHING)
-    return bool(had) and not values <= had and (not had <= values or bool(new.cues & TELLING))
+    return bool(had) and not values <= had and (not had <= values or bool(new.change.cues & TELLING))
 
 
 def _cites(new: Span, old: Span, cues: set[CueKind], clash: Sequence[str]) -> bool:
@@ -246,31 +239,36 @@ def _ends_another(new: Span, old: Span, one: Reading) -> bool:
     "No more bus" ends no bicycle, "I can't come" no party: it goes on without the speaker; who leaves ends nothing
     where neither he nor what he leaves is told. "That's the end of my evenings there" ends what the speaker does.
     """
-    if new.phrases.get("end", "").startswith("that's the end of"):
-        return not (old.comes_again and one.first_name in old.actors)
-    if new.phrases.get("end", "").endswith(" without") and not _WITHOUT.isdisjoint(old.weights):
+    ending, aims = new.change.phrases.get("end", ""), new.change.aims
+    acting = old.people.actors | old.named
+    if ending.startswith("that's the end of"):
+        return not (old.recurrence.comes_again and one.first_name in old.people.actors)
+    if ending.endswith(" without") and not _WITHOUT.isdisjoint(old.weights):
         return True  # it was over then already, or it is the coffee maker
-    if new.phrases.get("end") in _OWN_ENDS and "i" in new.written and not _is_habit_of(one.first_name, old):
+    if ending in _OWN_ENDS and "i" in new.written and not _is_habit_of(one.first_name, old):
         return True
-    if new.phrases.get("end") in _HABITS_END and new.actors and new.actors.isdisjoint(old.actors | old.named):
+    if ending in _HABITS_END and new.people.actors and new.people.actors.isdisjoint(acting):
         return True  # whoever quits smoking is nobody whom the older one tells of
-    if new.aims.ended:
-        stems = {stem(without_possessive(word)) for word in new.aims.ended}
-        if new.phrases.get("end") == "no more" or not stems.isdisjoint(old.weights):
-            return stems.isdisjoint(old.weights)
-        return not any(families_of(without_possessive(word)) & old.families & ONE_VALUED for word in new.aims.ended)
-    of_whom = new.aims.absent | new.aims.departing
+    if aims.ended:
+        bare_ended = [without_possessive(word) for word in aims.ended]
+        is_told = any(stem(word) in old.weights for word in bare_ended)
+        if ending == "no more" or is_told:
+            return not is_told
+        return not any(families_of(word) & old.families & ONE_VALUED for word in bare_ended)
+    of_whom = aims.absent | aims.departing
     if not of_whom:
-        return new.ending is not None and not _has_one(old, new.ending)
+        return new.change.ending is not None and not _has_one(old, new.change.ending)
     bare = {one.first_name if word == SPEAKER else without_possessive(word) for word in of_whom}
-    if bare & (old.actors | old.named) or any(stem(word) in old.weights for word in bare if word):
+    if bare & acting or any(stem(word) in old.weights for word in bare if word):
         return False
-    return not any(families_of(word) & old.families & ONE_VALUED for word in bare - new.aims.absent)
+    return not any(families_of(word) & old.families & ONE_VALUED for word in bare - aims.absent)
 
 
 def _is_habit_of(speaker: str, old: Span) -> bool:
     """Whether the older one may tell what the speaker does: he acts, or nobody in what is his or comes again."""
-    return not old.once and (speaker in old.actors or (not old.actors and (old.owned or old.comes_again)))
+    return not old.once and (
+        speaker in old.people.actors or (not old.people.actors and (old.people.owned or old.recurrence.comes_again))
+    )
 
 
 def confirms(new: Span, old: Span, seen: Evidence) -> bool:
@@ -284,8 +282,9 @@ def confirms(new: Span, old: Span, seen: Evidence) -> bool:
         return False
     if seen.cues <= _IS_SO and came_true(new.plan, old.plan, old.weights):
         return True
-    reached = {stem(without_possessive(word)) for word in new.aims.reached}
-    return bool(reached) and reached <= old.weights.keys() and reached.isdisjoint(stem(word) for word in old.left)
+    reached = {stem(without_possessive(word)) for word in new.change.aims.reached}
+    left = {stem(word) for word in old.change.left}
+    return bool(reached) and reached <= old.weights.keys() and reached.isdisjoint(left)
 
 
 def leaves_another(new: Span, old: Span, seen: Evidence) -> bool:
@@ -293,13 +292,14 @@ def leaves_another(new: Span, old: Span, seen: Evidence) -> bool:
 
     A time that is left is any time. A name or a place is left of the same kind, or of a subject that both tell of.
     """
-    if not new.left or any(stem(word) in old.weights for word in new.left):
+    left = new.change.left
+    if not left or any(stem(word) in old.weights for word in left):
         return False
-    if seen.concerned and "handover" in seen.cues and old.role:
+    if seen.concerned and "handover" in seen.cues and old.posts.is_role:
         return False  # where my boss leaves need not have been told
-    if any(families_of(word) & old.families for word in new.left):
+    if any(families_of(word) & old.families for word in left):
         return False
-    if any(word[0].isdigit() for word in new.left):
+    if any(word[0].isdigit() for word in left):
         return not any(kind in old.values for kind in TIMED) and not seen.clash
     return not seen.told and not seen.functional - NEED_A_SUBJECT
 

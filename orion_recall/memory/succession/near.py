@@ -67,7 +67,9 @@ class IndexNeighbours:
         vector = await self._vector_of(memory, own)
         # Whoever leaves or takes over is looked for by name: what else is told of it has other words.
         leaving = sorted(
-            name for name in new.whole.leaving if name != new.first_name or "handover" in new.whole.cues
+            name
+            for name in new.whole.people.leaving
+            if name != new.first_name or "handover" in new.whole.change.cues
         )
         words = " ".join(leaving) if leaving else f"{memory.speaker} {text}" if memory.speaker else text
         dense, (sparse, *_) = await asyncio.gather(

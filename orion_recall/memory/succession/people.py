@@ -5,7 +5,6 @@ from __future__ import annotations
 from orion_recall.memory.succession.evidence import Evidence
 from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.succession.span import Reading, Span
-from orion_recall.memory.told_changes.actors import are_namesakes
 from orion_recall.memory.told_changes.terms import stem
 from orion_recall.memory.told_changes.word_families import EVENTS, PERSONAL
 from orion_recall.memory.told_changes.word_lists import CueKind
@@ -17,7 +16,7 @@ _FAR = 99
 
 def is_of_another_person(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> bool:
     """Whether each tells of one person where he lives or works: "Idris moved to Kaunas", "Lars moved to Ghent"."""
-    if are_namesakes(new.surnames, old.surnames):
+    if new.people.are_namesakes(old.people):
         return True
     if (
         seen.concerned
@@ -26,11 +25,12 @@ def is_of_another_person(new: Span, old: Span, one: Reading, other: Reading, see
         or "owner" in seen.functional
     ):
         return False
-    if new.addresses and "money" in seen.clash:
+    if new.people.addresses and "money" in seen.clash:
         return False  # a landlord tells what the rent will be
-    if not new.actors or not old.actors or new.actors & (old.actors | old.named) or old.actors & new.named:
+    actors, before = new.people.actors, old.people.actors
+    if not actors or not before or actors & (before | old.named) or before & new.named:
         return False
-    return new.actors <= new.named | {one.first_name} and old.actors <= old.named | {other.first_name}
+    return actors <= new.named | {one.first_name} and before <= old.named | {other.first_name}
 
 
 def by_others(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> bool:
@@ -46,18 +46,19 @@ def by_others(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence
 
 def _is_of_self(span: Span, reading: Reading) -> bool:
     """Whether its speaker tells of himself, or of what is his."""
-    return span.owned or reading.first_name in span.actors
+    return span.people.owned or reading.first_name in span.people.actors
 
 
 def speaker_weight(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence) -> float:
     """Whether it is about the same people."""
-    if not new.returned.isdisjoint(old.lent) and one.first_name and stem(one.first_name) in old.lent:
+    if new.things.come_back(old.things) and one.first_name and stem(one.first_name) in old.things.lent:
         return 0.4  # who had it brings it back
     z = 0.0
     if one.speaker and other.speaker:
         z += 0.2 if one.speaker == other.speaker else -0.2
-    if new.kin != old.kin:
-        is_same = new.kin & old.kin or (not new.kin and (seen.concerned or new.names & old.names))
+    kin, before = new.people.kin, old.people.kin
+    if kin != before:
+        is_same = kin & before or (not kin and (seen.concerned or new.names & old.names))
         z -= 0.3 if is_same else 1.2
     return z if seen.corrects else z + _actor_fit(new, old, one, other, seen.cues)
 
@@ -66,15 +67,15 @@ def _actor_fit(
     new: Span, old: Span, one: Reading, other: Reading, cues: frozenset[CueKind] | set[CueKind]
 ) -> float:
     """What speaks against it: others act, or the same words are said by another person of himself."""
-    if new.actors & old.actors:
+    if new.people.actors & old.people.actors:
         return 0.2
-    if not new.actors or not old.actors:
+    if not new.people.are_others(old.people):
         return 0.0
     if cues & {"handover", "end", "shift"} or new.families & old.families & EVENTS:
         return 0.0
     if one.speaker == other.speaker and _is_of_self(new, one) and _is_of_self(old, other):
         return 0.0
-    return -0.4 if new.addresses else -1.0
+    return -0.4 if new.people.addresses else -1.0
 
 
 def is_own_value(new: Span, old: Span, one: Reading, other: Reading, seen: Evidence, near: Nearness) -> bool:
@@ -82,11 +83,11 @@ def is_own_value(new: Span, old: Span, one: Reading, other: Reading, seen: Evide
 
     "We rehearse on Wednesdays at six" and then "People voted, it's Fridays from this week": no word is shared.
     """
-    if one.speaker != other.speaker or not one.speaker or (near.rank or _FAR) > 2 or new.one_time:
+    if one.speaker != other.speaker or not one.speaker or (near.rank or _FAR) > 2 or new.recurrence.one_time:
         return False
-    if new.moving and not any(thing in old.weights for thing in new.moving):
+    if new.change.moving and not any(thing in old.weights for thing in new.change.moving):
         return False
     if seen.timed_clash and seen.cues & _OTHER_TIME:
         return True
-    says = new.phrases.get("change", "")
+    says = new.change.phrases.get("change", "")
     return not {"money", "number"}.isdisjoint(seen.clash) and says.startswith(_FROM_THEN_ON)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from orion_recall.memory.extraction.role_lists import PERSONS, PETS
 from orion_recall.memory.told_changes.clauses import phrases_in
@@ -19,6 +20,57 @@ _CALLED = re.compile(
     r"|well|morning|good morning|aw|oh|haha)\b"
 )
 _NOBODY: frozenset[str] = frozenset()
+_SECOND_PERSON = frozenset("you your yours you're you'll".split())
+
+
+class People(NamedTuple):
+    """Of whom a text speaks.
+
+    `actors` act in it, `leaving` those of them who leave or hand something over. `kin` are the speaker's relatives
+    and pets, `owned`: something is the speaker's. `kin_of_others` are relatives of others, `surnames` the names
+    after a name. `addresses`: it speaks to somebody, as "you".
+    """
+
+    actors: frozenset[str]
+    leaving: frozenset[str]
+    kin: frozenset[str]
+    kin_of_others: frozenset[str]
+    owned: bool
+    surnames: Mapping[str, frozenset[str]]
+    addresses: bool
+
+    def are_others(self, old: People) -> bool:
+        """Whether somebody acts in both texts, and nobody in both."""
+        return bool(self.actors and old.actors) and self.actors.isdisjoint(old.actors)
+
+    def are_namesakes(self, old: People) -> bool:
+        """Whether one name has other names after it: Felix Nilsen and Felix Castro."""
+        return any(last.isdisjoint(old.surnames.get(first, last)) for first, last in self.surnames.items())
+
+
+def people_in(
+    sentences: Sequence[str],
+    said: Sequence[str],
+    speaker: str,
+    names: frozenset[str],
+    *,
+    replaced: frozenset[str],
+    leaves: bool,
+) -> People:
+    """The people of the sentences of a text, whose folded words are `said`.
+
+    `replaced` are the holders of posts that others get. `leaves`: somebody is said to leave or to hand over.
+    """
+    actors, kin, owned = _actors_in(sentences, speaker, names)
+    return People(
+        actors=actors,
+        leaving=replaced | (_leaving_in(sentences, speaker, names) if leaves else _NOBODY),
+        kin=kin,
+        kin_of_others=_kin_of_others_in(sentences),
+        owned=owned,
+        surnames=_surnames_in(sentences, names),
+        addresses=not _SECOND_PERSON.isdisjoint(said),
+    )
 
 
 def called_in(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]:
@@ -33,7 +85,7 @@ def called_in(sentences: Iterable[str], names: frozenset[str]) -> frozenset[str]
     return frozenset(called - others)
 
 
-def leaving_in(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
+def _leaving_in(sentences: Sequence[str], speaker: str, names: frozenset[str]) -> frozenset[str]:
     """Who acts in the sentences in which somebody leaves or hands over; not Esme where "Esme's cold is gone".
 
     Nor who takes over: what else is told of the new holder stays as it is.
@@ -48,7 +100,7 @@ def leaving_in(sentences: Sequence[str], speaker: str, names: frozenset[str]) ->
                 for word, following in pairwise(said)
                 if word.endswith("'s") and following not in LEAVE_WORDS
             }
-            found |= actors_in([sentence], speaker, names)[0] - owners
+            found |= _actors_in([sentence], speaker, names)[0] - owners
             if phrases.get("leaves") in LAST_DAYS and (said[0] == "last" or "my" in said):
                 found.update(speaker.split()[:1])
     return frozenset(found)
@@ -60,7 +112,7 @@ def holders_replaced_in(sentences: Sequence[str], speaker: str, names: frozenset
     return _NOBODY.union(*(holders_before(words(one.casefold()), own, names) for one in sentences))
 
 
-def actors_in(
+def _actors_in(
     sentences: Sequence[str], speaker: str, names: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str], bool]:
     """Who acts at the beginnings of the sentences, whose relatives are named, and whether something is "my"."""
@@ -88,7 +140,7 @@ def actors_in(
     return frozenset(actors), frozenset(kin), owned
 
 
-def kin_of_others_in(sentences: Iterable[str]) -> frozenset[str]:
+def _kin_of_others_in(sentences: Iterable[str]) -> frozenset[str]:
     """Whose relatives the sentences begin with, and not the speaker's: brother of "Jure's brother moved out"."""
     found: set[str] = set()
     for sentence in sentences:
@@ -104,7 +156,7 @@ def _is_called(name: str, sentence: str) -> bool:
     return sentence[after : after + 1] in (",", "!", ".", "?", ":")
 
 
-def surnames_in(sentences: Iterable[str], names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+def _surnames_in(sentences: Iterable[str], names: frozenset[str]) -> Mapping[str, frozenset[str]]:
     """The names that follow on a name, folded: nilsen after felix, and nobody after a comma or a full stop."""
     found: dict[str, set[str]] = {}
     for sentence in sentences:
@@ -114,8 +166,3 @@ def surnames_in(sentences: Iterable[str], names: frozenset[str]) -> Mapping[str,
             if (bare := without_possessive(last.strip(_AROUND))) in names:
                 found.setdefault(first, set()).add(bare)
     return {first: frozenset(last) for first, last in found.items()}
-
-
-def are_namesakes(new: Mapping[str, frozenset[str]], old: Mapping[str, frozenset[str]]) -> bool:
-    """Whether one name has other names after it: Felix Nilsen and Felix Castro."""
-    return any(last.isdisjoint(old.get(first, last)) for first, last in new.items())

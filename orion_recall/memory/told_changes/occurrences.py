@@ -35,11 +35,6 @@ _ONE_DAY: Final = re.compile(
 )
 
 
-def is_of_one_day(folded: str) -> bool:
-    """Whether a folded text tells of one day, as "no choir this Thursday", and not of a week in which it begins."""
-    return _ONE_DAY.search(folded) is not None
-
-
 def named_after(said: Sequence[str], names: frozenset[str]) -> Mapping[str, frozenset[str]]:
     """What things are of, by their stems: meeting and acme of "the meeting with Acme" and "Acme's meeting"."""
     found: dict[str, set[str]] = {}
@@ -54,16 +49,6 @@ def named_after(said: Sequence[str], names: frozenset[str]) -> Mapping[str, froz
         if whose := (whose & names) - KINDS_OF_NAMES:
             found.setdefault(stem(word), set()).update(whose)
     return {thing: frozenset(whose) for thing, whose in found.items()}
-
-
-def comes_again(folded: str) -> bool:
-    """Whether a folded text tells of what is every week, month or so."""
-    return _COMES_AGAIN.search(folded) is not None
-
-
-def is_of_one_time(folded: str) -> bool:
-    """Whether a folded text tells of one time of something, as "the November meeting", and not of all."""
-    return _ONE_TIME.search(folded) is not None and _FOR_GOOD.search(folded) is None
 
 
 _NUMBERS: Final = {
@@ -110,6 +95,36 @@ _BESIDE: Final = frozenset(
 )
 
 
+class Recurrence(NamedTuple):
+    """What a text tells of what comes again: that it does, that one time or one day of it is meant, and habits."""
+
+    comes_again: bool
+    one_time: bool
+    one_day: bool
+    habits: tuple[Habit, ...]
+
+    def is_other_habit(self, old: Recurrence) -> bool:
+        """Whether it ends or changes a habit that the older text tells."""
+        return any(_is_other_habit(one, other) for one in self.habits for other in old.habits)
+
+
+def comes_again(folded: str) -> bool:
+    """Whether a folded text tells of what is every week, month or so."""
+    return _COMES_AGAIN.search(folded) is not None
+
+
+def recurrence_in(
+    folded: str, stated: Iterable[Sequence[str]], phrases: Iterable[Mapping[Heard, str]]
+) -> Recurrence:
+    """The recurrence of a folded text, whose statements are given as their words with their phrases of change."""
+    return Recurrence(
+        comes_again=comes_again(folded),
+        one_time=_ONE_TIME.search(folded) is not None and _FOR_GOOD.search(folded) is None,
+        one_day=_ONE_DAY.search(folded) is not None,
+        habits=_habits_in(stated, phrases),
+    )
+
+
 class Habit(NamedTuple):
     """What a sentence tells of what comes again: how often ("1 week", "2 times a month"), and the stems of what.
 
@@ -123,13 +138,13 @@ class Habit(NamedTuple):
     objects: frozenset[tuple[str, str]] = frozenset()
 
 
-def habits_in(stated: Iterable[Sequence[str]], phrases: Iterable[Mapping[Heard, str]]) -> tuple[Habit, ...]:
+def _habits_in(stated: Iterable[Sequence[str]], phrases: Iterable[Mapping[Heard, str]]) -> tuple[Habit, ...]:
     """The habits of the sentences, each as its folded words, with its phrases of change by kind."""
     found = (_habit(said, heard) for said, heard in zip(stated, phrases, strict=True))
     return tuple(one for one in found if one is not None)
 
 
-def is_other_habit(new: Habit, old: Habit) -> bool:
+def _is_other_habit(new: Habit, old: Habit) -> bool:
     """Whether the newer one says that the older one's habit is over, or comes at another pace now.
 
     It must tell of nothing else: "the paper is emptied every other week now" says nothing of the bins, and "I don't

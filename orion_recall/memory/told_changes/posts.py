@@ -95,7 +95,7 @@ def _seats(said: Sequence[str]) -> Iterator[tuple[str, int]]:
             yield word, place
 
 
-def headed_in(said: Sequence[str]) -> frozenset[Thing]:
+def _headed_in(said: Sequence[str]) -> frozenset[Thing]:
     """What somebody heads: mill of "Orla runs the mill" and of "head of the mill"."""
     found: set[Thing] = set()
     for place, word in enumerate(said):
@@ -122,6 +122,36 @@ def is_same(one: Thing, other: Thing) -> bool:
     return one[-least:] == other[-least:]
 
 
+class Posts(NamedTuple):
+    """What a text tells of posts. `is_role`: it names a role, such as a landlord or a teacher.
+
+    `headed` and `taken` are what somebody heads, and what somebody takes over for good; `handed` is what is handed
+    on to another; `qualified` are the stems of whose post or rent is meant.
+    """
+
+    is_role: bool
+    headed: frozenset[Thing]
+    taken: frozenset[Thing]
+    handed: Handed | None
+    qualified: frozenset[str]
+
+    def are_of_others(self, old: Posts) -> bool:
+        """Whether both name what somebody heads, and nothing of it is one."""
+        heads = self.headed and old.headed
+        return bool(heads) and not any(is_same(one, other) for one in self.headed for other in old.headed)
+
+
+def posts_in(said: Sequence[str], stated: Sequence[Sequence[str]], speaker: str, names: frozenset[str]) -> Posts:
+    """The posts of a text, by its folded words, the words of each of its statements, and the names in it."""
+    return Posts(
+        is_role=not ROLES.isdisjoint(said),
+        headed=_headed_in(said),
+        taken=_taken_over_in(stated),
+        handed=_handed_in(stated, speaker, names),
+        qualified=_qualified_in(said),
+    )
+
+
 class Handed(NamedTuple):
     """What somebody hands on to another for good, and who had it, as a folded name."""
 
@@ -129,7 +159,7 @@ class Handed(NamedTuple):
     giver: str
 
 
-def handed_in(stated: Iterable[Sequence[str]], speaker: str, names: frozenset[str]) -> Handed | None:
+def _handed_in(stated: Iterable[Sequence[str]], speaker: str, names: frozenset[str]) -> Handed | None:
     """What is handed on first in the sentences, each as its folded words: "I'm handing the choir to Thijs".
 
     None of what is handed on for a time, or of what is only given: "the keys for the weekend", "a coffee".
@@ -200,7 +230,7 @@ def is_for_a_time(said: Sequence[str]) -> bool:
     return False
 
 
-def taken_over_in(stated: Iterable[Sequence[str]]) -> frozenset[Thing]:
+def _taken_over_in(stated: Iterable[Sequence[str]]) -> frozenset[Thing]:
     """What somebody takes over for good in the sentences, each as its folded words: "Fern takes over the mill"."""
     return frozenset(
         thing_at(said, place + 2)[1]
@@ -247,7 +277,7 @@ def without_temporary_handovers(phrases: Mapping[Heard, str], said: Sequence[str
     return {kind: phrase for kind, phrase in phrases.items() if kind != "handover"}
 
 
-def qualified_in(said: Sequence[str]) -> frozenset[str]:
+def _qualified_in(said: Sequence[str]) -> frozenset[str]:
     """The stems of whose post or rent is meant: sister of "my sister's landlord", pub of "landlord of the pub"."""
     found: set[str] = set()
     for place, word in enumerate(said):

@@ -47,7 +47,31 @@ class Placed(NamedTuple):
     is_news: bool
 
 
-def placed_in(stated: Iterable[Sequence[str]], phrases: Iterable[Mapping[Heard, str]]) -> tuple[Placed, ...]:
+class Things(NamedTuple):
+    """Things of a text: `placed` with their places, `lent` the stems of what was lent and to whom.
+
+    `returned` are those of what came back.
+    """
+
+    placed: tuple[Placed, ...]
+    lent: frozenset[str]
+    returned: frozenset[str]
+
+    def come_back(self, old: Things) -> bool:
+        """Whether something comes back that the older text says to be lent."""
+        return not self.returned.isdisjoint(old.lent)
+
+    def are_elsewhere(self, old: Things) -> bool:
+        """Whether a thing is no more where, or with whom, the older text tells it to be."""
+        return self.come_back(old) or any(_is_elsewhere(one, other) for one in self.placed for other in old.placed)
+
+
+def things_in(stated: Sequence[Sequence[str]], phrases: Iterable[Mapping[Heard, str]]) -> Things:
+    """The things of the statements of a text, each as its folded words with its phrases of change."""
+    return Things(_placed_in(stated, phrases), _lent_in(stated), _returned_in(stated))
+
+
+def _placed_in(stated: Iterable[Sequence[str]], phrases: Iterable[Mapping[Heard, str]]) -> tuple[Placed, ...]:
     """What the sentences, each as its folded words with its phrases of change, tell of where things are."""
     found: list[Placed] = []
     for said, heard in zip(stated, phrases, strict=True):
@@ -56,13 +80,13 @@ def placed_in(stated: Iterable[Sequence[str]], phrases: Iterable[Mapping[Heard, 
     return tuple(found)
 
 
-def is_elsewhere(new: Placed, old: Placed) -> bool:
+def _is_elsewhere(new: Placed, old: Placed) -> bool:
     """Whether the newer one says that the very same thing is in another place from now on."""
     is_same = new.thing == old.thing and new.owner == old.owner
     return is_same and new.is_news and new.place.isdisjoint(old.place)
 
 
-def lent_in(stated: Iterable[Sequence[str]]) -> frozenset[str]:
+def _lent_in(stated: Iterable[Sequence[str]]) -> frozenset[str]:
     """The stems of what stands after a verb of lending: the thing, and who has it."""
     return frozenset(
         stem(without_possessive(one))
@@ -73,7 +97,7 @@ def lent_in(stated: Iterable[Sequence[str]]) -> frozenset[str]:
     )
 
 
-def returned_in(stated: Iterable[Sequence[str]]) -> frozenset[str]:
+def _returned_in(stated: Iterable[Sequence[str]]) -> frozenset[str]:
     """The last stem of each thing that came back: of "brought the long ladder back", "brought back my ladder"."""
     found: set[str] = set()
     for said in stated:
@@ -97,7 +121,7 @@ def returned_in(stated: Iterable[Sequence[str]]) -> frozenset[str]:
 
 
 def _placed(said: Sequence[str], *, is_news: bool) -> Iterable[Placed]:
-    yield from _placed_in_a_note(said)
+    yield from _placed_in_note(said)
     for place, word in enumerate(said):
         if word not in _KNOWN:
             continue
@@ -124,7 +148,7 @@ def _placed(said: Sequence[str], *, is_news: bool) -> Iterable[Placed]:
             yield Placed(thing, word if word in _OF_ANOTHER else "", where, is_news or is_moved)
 
 
-def _placed_in_a_note(said: Sequence[str]) -> Iterable[Placed]:
+def _placed_in_note(said: Sequence[str]) -> Iterable[Placed]:
     """Where a thing is that a note begins with: "spare key of my flat lives under the geranium".
 
     Without a determiner it may be a person, who is here and there: that is never news.
