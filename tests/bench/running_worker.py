@@ -40,6 +40,8 @@ from tests.bench.stages import Stages
 _BATCH = 200
 _START_TIMEOUT_S, _STOP_TIMEOUT_S, _STALLED_S = 120.0, 60.0, 180.0
 FLOOR_QUESTIONS = 128
+# Nothing, or the first line of an error with --json, which has several.
+_NOT_READY = (b"", b"{\n")
 Say = Callable[[str], None]
 
 
@@ -158,8 +160,9 @@ async def _process(
     try:
         assert process.stdout is not None
         async with asyncio.timeout(_START_TIMEOUT_S):
-            if not await process.stdout.readline():
-                raise RuntimeError(f"{module} ended before it was ready:\n{_tail(Path(log.name))}")
+            if (line := await process.stdout.readline()) in _NOT_READY:
+                said = (line + await process.stdout.read()).decode()
+                raise RuntimeError(f"{module} ended before it was ready:\n{said}{_tail(Path(log.name))}")
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
