@@ -32,7 +32,7 @@ _ON_THE_LOOP: Final = 50_000
 _AT_A_TIME: Final = 4
 # U+FFFD is in no tenant's name.
 _TENANT: Final = "\ufffdpassages of "
-_SCOPE: Final = ("session", "user", "kind", "tags", "ts")
+_SCOPE: Final = ("session", "user", "agent", "run", "speaker", "kind", "tags", "ts", "told")
 # Points of passages that are compared for each memory, to find its best one.
 _COMPARED: Final = 10
 

@@ -19,14 +19,14 @@ from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.record.successions import Successions
+from orion_recall.memory.record.successions import Successions, WrittenEdge
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.succession.find import Found
 from orion_recall.memory.succession.near import IndexNeighbours
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.profile.sections import Succession
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.explain import explained
@@ -195,6 +195,30 @@ async def test_a_changed_text_is_compared_again(world: World) -> None:
 async def test_the_successor_of_a_deleted_memory_loses_it_and_an_erased_one_leaves_no_word(world: World) -> None:
     await MemoryChanges(world.pool).delete(TENANT, ["dentist"], erase=True)
     assert await world.successions.of_memory(TENANT, "new-dentist") == []
+
+
+@pytest.mark.parametrize(("erased", "other"), [("new-dentist", "dentist"), ("dentist", "new-dentist")])
+async def test_what_an_erased_memory_succeeded_or_was_succeeded_by_loses_it_in_the_index(
+    erased: str, other: str, world: World
+) -> None:
+    assert await world.links(other) != (set(), set())
+    await MemoryChanges(world.pool).delete(TENANT, [erased], erase=True)
+    await world.follow()
+    assert await world.links(other) == (set(), set())
+
+
+async def test_a_memory_that_is_erased_while_it_is_compared_leaves_no_word(world: World) -> None:
+    await world.tell("cat", "My cat is called Pixel.", 20)
+    await world.follow()
+    await world.tell("new-cat", "Pixel died last week, my cat is called Mochi now.", 21)
+    await world.projector.catch_up()
+    due = await world.successions.due(50)
+    assert due is not None
+    found = [WrittenEdge(TENANT, "new-cat", "cat", 0.99, 'it says "died"; both say "Pixel"')]
+    await MemoryChanges(world.pool).delete(TENANT, ["new-cat"], erase=True)
+    assert await world.successions.finish(due, found)
+    async with borrow(world.pool) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM memory_successions WHERE newer = 'new-cat'") == 0
 
 
 async def test_a_memory_that_supersedes_a_successor_takes_its_successions_over(world: World) -> None:

@@ -19,6 +19,7 @@ from orion_recall.postgres.pool import Connection, translate
 from orion_recall.values import JsonValue
 
 _AT_ONCE = 200
+_FOUND_AT_ONCE = 10_000
 
 _MAY: LiteralString = """
 SELECT has_table_privilege('memory_forgets', 'INSERT')
@@ -46,6 +47,10 @@ _NEXT: LiteralString = """
 SELECT m.id FROM memories m WHERE m.tenant = $1 AND {condition}
 AND NOT EXISTS (SELECT FROM memory_forget_ids f WHERE f.forget = $3 AND f.memory_id = m.id)
 ORDER BY m.seq LIMIT $4
+"""
+# What was found is looked at again under the lock: it may have changed since.
+_STILL: LiteralString = """
+SELECT m.id FROM memories m WHERE m.tenant = $1 AND m.id = ANY($3::text[]) AND {condition} ORDER BY m.seq
 """
 _COUNT: LiteralString = "SELECT count(*) FROM memories m WHERE m.tenant = $1 AND {condition}"
 _SOME: LiteralString = "SELECT m.id FROM memories m WHERE m.tenant = $1 AND {condition} ORDER BY m.seq LIMIT $3"
@@ -92,6 +97,11 @@ _OF_TENANT: Mapping[str, LiteralString] = {
     "AND (note IS NOT NULL OR actor IS NOT NULL)",
     "merged names": "DELETE FROM entity_merges WHERE tenant = $1",
 }
+_PERSON_STEPS: LiteralString = """
+UPDATE memory_history SET actor = CASE WHEN actor ~* $2 THEN NULL ELSE actor END,
+    lineage = CASE WHEN lineage ->> 'reason' ~* $2 THEN lineage - 'reason' ELSE lineage END
+WHERE tenant = $1 AND (actor ~* $2 OR lineage ->> 'reason' ~* $2)
+"""
 _PERSON_FEEDBACK: LiteralString = """
 UPDATE recall_feedback SET note = NULL, actor = NULL WHERE tenant = $1 AND (note ~* $2 OR actor ~* $2)
 """
@@ -159,6 +169,7 @@ class ForgetRecord:
         self._connection, self.target = connection, target
         self.forget = 0
         self.resumed = False
+        self._found: list[str] = []
 
     async def with_aliases(self) -> Target:
         """The target; a person under all names that are merged with the given one."""
@@ -212,21 +223,20 @@ class ForgetRecord:
         return others
 
     async def next_batch(self) -> Batch | None:
-        """Blanks the next memories, in one transaction; None when there are none."""
+        """Blanks the next memories, in one transaction; None when there are none.
+
+        They are looked for without the lock on the outbox: to read all texts of a large tenant takes seconds.
+        """
         target, connection = self.target, self._connection
         with translate("forgetting memories"):
+            if not self._found:
+                self._found = await self._ids_of(_NEXT, self.forget, _FOUND_AT_ONCE)
+            if not self._found:
+                return None
+            some, self._found = self._found[:_AT_ONCE], self._found[_AT_ONCE:]
             async with connection.transaction():
                 await connection.execute(record_sql.LOCK_OUTBOX)
-                rows = await connection.fetch(
-                    _NEXT.replace("{condition}", target.condition),
-                    target.tenant,
-                    target.parameter,
-                    self.forget,
-                    _AT_ONCE,
-                )
-                ids = tuple(row["id"] for row in rows)
-                if not ids:
-                    return None
+                ids = tuple(await self._ids_of(_STILL, some))
                 merged = await connection.fetch(_MERGED_NAMES, target.tenant, list(ids))
                 verdicts = await delete(connection, target.tenant, ids, erase=True)
                 for statement in (_BLANK, _BLANK_HISTORY):
@@ -247,6 +257,7 @@ class ForgetRecord:
                 query = _OTHER_HISTORY.replace("{condition}", condition)
                 told("history of others", await self._run(query, target.tenant, target.parameter))
             if target.kind == "person":
+                told("history of others", await self._run(_PERSON_STEPS, target.tenant, target.name_pattern))
                 told("feedback", await self._run(_PERSON_FEEDBACK, target.tenant, target.name_pattern))
                 told("merged names", await self._run(_PERSON_MERGES, target.tenant, target.name_pattern))
             if target.kind == "tenant":
@@ -284,8 +295,12 @@ class ForgetRecord:
                 await self._connection.execute(_FINISH, self.forget, kept)
 
     async def _matching(self, limit: int) -> list[str]:
-        query = _SOME.replace("{condition}", self.target.condition)
-        rows = await self._connection.fetch(query, self.target.tenant, self.target.parameter, limit)
+        return await self._ids_of(_SOME, limit)
+
+    async def _ids_of(self, query: LiteralString, *values: object) -> list[str]:
+        target = self.target
+        given = query.replace("{condition}", target.condition)
+        rows = await self._connection.fetch(given, target.tenant, target.parameter, *values)
         return [row["id"] for row in rows]
 
     async def _number(self, query: LiteralString, *values: object) -> int:

@@ -36,8 +36,8 @@ class Target:
         """A person's names as whole words, as a regular expression of Postgres; None for other kinds."""
         if self.kind != "person":
             return None
-        # Letters, digits and `_` are words, here and in Postgres.
-        return rf"(^|\W)({'|'.join(map(_escaped, self.values))})(\W|$)"
+        # Letters, digits and `_` are words, here and in Postgres. In JSON a new line before a name is an "n".
+        return rf"(^|\W|\\[bfnrt]|\\u[0-9a-f]{{4}})({'|'.join(map(_escaped, self.values))})(\W|$)"
 
     def selector(self, salt: str) -> str:
         """A salted hash of what is wanted, by which a run that was stopped is found again."""
@@ -85,8 +85,13 @@ _CONDITIONS: dict[Kind, LiteralString] = {
     )""",
     "session": "m.session_id = $2",
     "user": "m.user_id = $2",
-    # Those that were erased before still say whose they were.
-    "tenant": "m.tenant = $2::text AND (m.content_hash <> '' OR m.session_id IS NOT NULL OR m.user_id IS NOT NULL)",
+    # Those that were erased before still say whose they were, and when; their history by whom, and why.
+    "tenant": """m.tenant = $2::text AND (
+        m.content_hash <> '' OR m.ts IS NOT NULL
+        OR num_nonnulls(m.session_id, m.user_id, m.agent_id, m.run_id, m.node_id) > 0
+        OR EXISTS (SELECT FROM memory_history h WHERE h.tenant = m.tenant AND h.memory_id = m.id
+                   AND (h.actor IS NOT NULL OR h.lineage ? 'reason'))
+    )""",
 }
 _HISTORY: dict[Kind, LiteralString] = {
     "person": "h.before::text ~ $2",

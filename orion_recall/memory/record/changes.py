@@ -14,7 +14,7 @@ from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import changes_sql as sql
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record import successions_sql
-from orion_recall.memory.record.extraction_queue import queue_new
+from orion_recall.memory.record.extraction_queue import queue_following, queue_new
 from orion_recall.memory.record.recompose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
 from orion_recall.text.normal import storable
@@ -128,6 +128,7 @@ async def update(
     found = {name: judged(patch, held.get(name), drafted.get(name)) for name, patch in firsts.items()}
     changed = {memory.id: memory for memory in found.values() if isinstance(memory, Memory)}
     neighbours = await _neighbours(connection, tenant, changed)
+    await queue_following(connection, tenant, list(changed))
     refused = await _change(connection, tenant, list(changed.values()), actor)
     done = [name for name in changed if name not in refused]
     await queue_new(connection, [changed[name] for name in done], extractor)
@@ -240,6 +241,9 @@ async def _retire(
     if not ids:
         return {}
     neighbours = await _neighbours(connection, tenant, ids)
+    # A copy holds with a memory what succeeds it, and in which words that was recognised.
+    neighbours += [row["id"] for row in await connection.fetch(successions_sql.OTHER_ENDS, tenant, list(ids))]
+    await queue_following(connection, tenant, ids)
     await connection.execute(sql.ADD_HISTORY, tenant, list(ids), op, actor, lineage)
     await connection.execute(statement, tenant, list(ids), *values)
     return await _enqueue(connection, tenant, ids, neighbours)

@@ -48,7 +48,7 @@ FROM json_to_recordset($1::json) AS given (
     tenant text, id text, text text, kind text, title text, speaker text, session_id text, node_id text,
     user_id text, agent_id text, run_id text, occurred_at timestamptz, occurred_until timestamptz,
     mentioned_at timestamptz, tags text[], entities text[], statements jsonb, times jsonb, source text,
-    uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text, confidence real,
+    uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text, confidence float8,
     given_entities text[], extracted_by text, extraction_note text, guessed_kind text, kind_confidence real
 )
 WHERE m.tenant = given.tenant AND m.id = given.id

@@ -25,6 +25,20 @@ ON CONFLICT (tenant, memory_id) DO UPDATE SET
     extractor = excluded.extractor, due_at = now(), attempts = 0, ticket = excluded.ticket
 """
 
+# The live turns after the given ones: whom they call "she" may be another one. By what they were read by.
+_QUEUE_FOLLOWING: LiteralString = """
+INSERT INTO memory_extractions (tenant, memory_id, extractor)
+SELECT DISTINCT s.tenant, turn.id, turn.extracted_by
+FROM memories s CROSS JOIN LATERAL (
+    SELECT n.id, n.extracted_by FROM memories n
+    WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
+      AND (coalesce(n.ts, '-infinity'), n.seq) > (coalesce(s.ts, '-infinity'), s.seq)
+    ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1
+) AS turn
+WHERE s.tenant = $1 AND s.id = ANY($2::text[]) AND turn.id <> ALL($2::text[])
+ON CONFLICT (tenant, memory_id) DO UPDATE SET due_at = now(), attempts = 0, ticket = excluded.ticket
+"""
+
 # $2: these ids only, or all. $3: only those that another extractor than the chosen one had to do.
 _QUEUE_AGAIN: LiteralString = """
 INSERT INTO memory_extractions (tenant, memory_id, extractor)
@@ -96,6 +110,12 @@ async def queue_new(connection: Connection, memories: Sequence[Memory], extracto
     if due:
         tenants, names = [memory.tenant for memory in due], [memory.id for memory in due]
         await connection.execute(_QUEUE, tenants, names, extractor)
+
+
+async def queue_following(connection: Connection, tenant: str, ids: Sequence[str]) -> None:
+    """Queues the turns that follow memories which change or go, in the caller's transaction, and before that."""
+    if ids:
+        await connection.execute(_QUEUE_FOLLOWING, tenant, list(ids))
 
 
 class ExtractionQueue:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from orion_recall.contracts import MemoryV1, describe
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.record.compose import as_message, compose
+from orion_recall.memory.record.compose import as_message, compose, content_hash
 from orion_recall.values import Memory
 
 ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict", "rejected"]
@@ -44,10 +44,14 @@ class ChangeVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A patched memory made from the content with the hash `of`, or the error of the patch."""
+    """A patched memory made from the content with the hash `of`, or the error of the patch.
+
+    `is_same`: the patch changes nothing.
+    """
 
     of: str
     result: Memory | InvalidMessage
+    is_same: bool = False
 
 
 def drafts(patches: Iterable[Patch], held: Mapping[str, Memory]) -> dict[str, Draft]:
@@ -61,9 +65,13 @@ def drafts(patches: Iterable[Patch], held: Mapping[str, Memory]) -> dict[str, Dr
 
 def _draft(memory: Memory, changes: Mapping[str, Any]) -> Draft:
     try:
-        return Draft(of=memory.content_hash, result=recompose(memory, changes))
+        given = as_message(memory)
+        result = recompose(memory, given, changes)
     except InvalidMessage as error:
         return Draft(of=memory.content_hash, result=error)
+    # The stored hash is of the message as it was sent: tags that repeat, and what it superseded, are not kept.
+    is_same = result.content_hash in (memory.content_hash, content_hash(given))
+    return Draft(of=memory.content_hash, result=result, is_same=is_same)
 
 
 def is_of(draft: Draft | None, memory: Memory) -> bool:
@@ -80,7 +88,7 @@ def judged(patch: Patch, memory: Memory | None, draft: Draft | None) -> Memory |
     assert draft.of == memory.content_hash
     if isinstance(draft.result, InvalidMessage):
         return ChangeVerdict(id=patch.id, status="rejected", reason=str(draft.result))
-    if draft.result.content_hash == memory.content_hash:
+    if draft.is_same:
         return ChangeVerdict(id=patch.id, status="unchanged")
     return draft.result
 
@@ -103,12 +111,11 @@ def conflict(name: str, why: str) -> ChangeVerdict:
     return ChangeVerdict(id=name, status="conflict", reason=why)
 
 
-def recompose(memory: Memory, changes: Mapping[str, Any]) -> Memory:
-    """The memory with some fields of its message changed, composed again.
+def recompose(memory: Memory, given: MemoryV1, changes: Mapping[str, Any]) -> Memory:
+    """The memory, as it is `given`, with some fields of its message changed, composed again.
 
     InvalidMessage names the fields that cannot be so.
     """
-    given = as_message(memory)
     whole = {name: getattr(given, name) for name in MemoryV1.model_fields}
     defaults = MemoryV1.model_fields
     for name, value in changes.items():

@@ -39,7 +39,7 @@ WITH stored AS (
         node_id text, user_id text, agent_id text, run_id text, occurred_at timestamptz,
         occurred_until timestamptz, mentioned_at timestamptz, tags text[], entities text[], statements jsonb,
         times jsonb, source text, uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text,
-        confidence real, given_entities text[], extracted_by text, extraction_note text,
+        confidence float8, given_entities text[], extracted_by text, extraction_note text,
         guessed_kind text, kind_confidence real
     )
     ORDER BY ordinal

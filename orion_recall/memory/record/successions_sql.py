@@ -38,6 +38,7 @@ SELECT g.tenant, g.newer, g.older, g.confidence, 'rule', g.reason
 FROM unnest($1::text[], $2::text[], $3::text[], $4::real[], $5::text[])
     AS g (tenant, newer, older, confidence, reason)
 JOIN memories m ON m.tenant = g.tenant AND m.id = g.older AND m.live
+JOIN memories n ON n.tenant = g.tenant AND n.id = g.newer AND n.live
 ON CONFLICT (tenant, newer, older) DO UPDATE
     SET confidence = excluded.confidence, reason = excluded.reason, changed_at = now()
     WHERE memory_successions.state = 'candidate'
@@ -53,6 +54,7 @@ INHERIT: LiteralString = """
 INSERT INTO memory_successions (tenant, newer, older, confidence, state, found_by, reason)
 SELECT tenant, $3, older, confidence, state, 'supersedes', reason FROM memory_successions
 WHERE tenant = $1 AND newer = $2 AND older <> $3 AND state <> 'undone'
+    AND EXISTS (SELECT FROM memories m WHERE m.tenant = $1 AND m.id = $3 AND m.live)
 ON CONFLICT (tenant, newer, older) DO NOTHING
 RETURNING older
 """
@@ -124,6 +126,12 @@ WHERE e.tenant = $1 AND CASE e.state
     WHEN 'confirmed' THEN $3 IS NULL
     ELSE $4 END
 ORDER BY coalesce(n.ts, n.recorded_at) DESC, e.newer, e.confidence DESC, e.older LIMIT $5
+"""
+
+# The other ends of the successions of the given memories.
+OTHER_ENDS: LiteralString = """
+SELECT newer AS id FROM memory_successions WHERE tenant = $1 AND older = ANY($2::text[])
+UNION SELECT older FROM memory_successions WHERE tenant = $1 AND newer = ANY($2::text[])
 """
 
 ERASE: LiteralString = """

@@ -31,6 +31,7 @@ KEPT: tuple[Table, ...] = (
     Table(name="memory_successions", order="tenant, newer, older"),
     Table(name="memory_succession_history", order="id", serial="id"),
     Table(name="memory_forgets", order="id", serial="id"),
+    Table(name="memory_forget_ids", order="forget, memory_id"),
     Table(name="outbox", order="position", serial="position"),
 )
 DECISIONS: tuple[Table, ...] = (
@@ -42,7 +43,6 @@ LEFT_OUT: Mapping[str, str] = {
     "orion_migrations": "the schema is made by the one who restores; the manifest says which it was",
     "projections": "copies say themselves how far they have come",
     "succession_progress": "the recognition looks at all memories again",
-    "memory_forget_ids": "a forgetting that was under way is run again",
     "keyword_lengths": "`memory rebuild index` measures them again",
     "write_locks": "locks, of which nothing is read",
     "copy_requests": "nobody waits for the answers any more",

@@ -34,5 +34,4 @@ async def exported_lines(
 
 def _as_sent(memory: Memory) -> dict[str, object]:
     """What the sender gave of it. Names and statements found in the text are found again by the import."""
-    sent = as_message(memory).model_dump(mode="json", exclude_defaults=True)
-    return {**sent, "kind": memory.kind}
+    return as_message(memory).model_dump(mode="json", exclude_defaults=True)

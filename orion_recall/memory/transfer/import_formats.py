@@ -138,7 +138,7 @@ def _of_array(path: Path, mapping: ImportMapping, out: Path, name: str) -> Impor
         for number, (item, value) in enumerate(_items(text, name)):
             if not number and isinstance(value, dict):
                 names = list(cast("dict[str, Any]", value))
-            lines.write(" ".join(item.splitlines()) + "\n")
+            lines.write(item.replace("\r", " ").replace("\n", " ") + "\n")
     return ImportLines(path=out, mapping=_with_aliases(mapping, names), unit="item")
 
 
@@ -235,7 +235,7 @@ def _value(field: str, cell: str) -> Any:
     if field in _LISTS or field in ("metadata", "confidence") or (field in _TIMES and cell.strip().isdecimal()):
         try:
             return json.loads(cell)
-        except ValueError:
+        except (ValueError, RecursionError):
             return cell  # the contract says what is wrong with it
     return cell.strip() if field in _TIMES or field == "id" else cell
 

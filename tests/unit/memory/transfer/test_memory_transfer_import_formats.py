@@ -84,6 +84,20 @@ def test_a_json_array_is_read_item_by_item(tmp_path: Path) -> None:
     assert problems == [(2, "expected one JSON object a line"), (3, "the number 1e999 is too large")]
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\u00a0"])
+def test_a_line_separator_in_a_text_of_an_array_stays(sign: str, tmp_path: Path) -> None:
+    item = f'{{"id": "a",\r\n "text": "one{sign}two", "metadata": {{"k{sign}y": "v{sign}v"}}}}'
+    memories, problems = read(lines(tmp_path, f"[\n{item}\n]", name="m.json"))
+    assert memories == [{"id": "a", "text": f"one{sign}two", "metadata": {f"k{sign}y": f"v{sign}v"}}]
+    assert not problems
+
+
+def test_a_cell_that_nests_too_deep_is_refused_alone(tmp_path: Path) -> None:
+    memories, problems = read(lines(tmp_path, f"id,text,metadata\na,fine,{'[' * 20_000}\nb,fine,\n"))
+    assert memories == [{"id": "b", "text": "fine"}]
+    assert [line for line, _ in problems] == [2]
+
+
 @pytest.mark.parametrize("content", ["[]", " [ ] "])
 def test_an_empty_array_holds_nothing(tmp_path: Path, content: str) -> None:
     assert read(lines(tmp_path, content, name="m.json")) == ([], [])

@@ -1,0 +1,222 @@
+"""What goes from the record leaves nothing of itself elsewhere, and what stays is as its sender gave it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.contracts import MemoryV1
+from orion_recall.memory.background.extraction import passage_of
+from orion_recall.memory.extraction.extractor import light
+from orion_recall.memory.forget.record import ForgetRecord
+from orion_recall.memory.forget.target import Target
+from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.record.compose import compose, unique_names
+from orion_recall.memory.record.extraction_queue import ExtractionQueue
+from orion_recall.memory.record.reader import ExportFilters, RecordReader
+from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.transfer.backup import back_up, restore
+from orion_recall.memory.transfer.export import exported_lines
+from orion_recall.postgres.pool import Pool, borrow, open_connection, open_pool
+
+TENANT = "acme"
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    opened = await open_pool(database, name="leaving", max_size=4)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def record(pool: Pool) -> Record:
+    return Record(pool)
+
+
+def told(name: str, text: str, **fields: Any) -> MemoryV1:
+    return MemoryV1.model_validate({"id": name, "text": text, **fields})
+
+
+async def store(record: Record, *messages: MemoryV1) -> Sequence[str]:
+    result = await record.store([compose(one, TENANT) for one in messages])
+    return [one.status for one in result.verdicts]
+
+
+async def in_record(pool: Pool, word: str) -> set[str]:
+    """The tables of the record that hold the word."""
+    tables = ("memories", "memory_history", "memory_successions", "memory_extractions", "memory_forgets")
+    async with borrow(pool) as connection:
+        counts = {
+            table: await connection.fetchval(
+                f"SELECT count(*) FROM {table} AS t WHERE t::text ILIKE $1", f"%{word}%"
+            )
+            for table in tables
+        }
+    return {table for table, count in counts.items() if count}
+
+
+@asynccontextmanager
+async def forgetting(database: str, target: Target) -> AsyncGenerator[ForgetRecord]:
+    """A forgetting that has begun, or goes on."""
+    connection = await open_connection(database, name="forgetting", statement_timeout_ms=60_000)
+    try:
+        forget = ForgetRecord(connection, target)
+        await forget.begin(None)
+        yield forget
+    finally:
+        await connection.close()
+
+
+async def forgotten(database: str, target: Target) -> None:
+    async with forgetting(database, target) as forget:
+        while await forget.next_batch() is not None:
+            pass
+        await forget.clear_around(lambda place, count: None)
+        await forget.finish({})
+
+
+async def extracted(pool: Pool) -> None:
+    """What a worker's light extraction does with all that is due."""
+    queue = ExtractionQueue(pool)
+    while taken := await queue.take("light", 50, for_s=60):
+        for one in taken:
+            found = light(passage_of(one.memory, one.previous))
+            names = unique_names([*found.entities, *one.memory.given_entities])
+            await queue.finish(one, replace(found, entities=names))
+
+
+@pytest.mark.parametrize("before", ["\n", "\t", "\r\n", "\f", "\u0001", '"', "- ", "\\"])
+async def test_a_person_is_forgotten_whatever_stands_before_the_name(
+    before: str, record: Record, pool: Pool, database: str
+) -> None:
+    guests = [f"Guest{number} Ames{number}" for number in range(30)]  # more names than are taken from a text
+    text = before.join(["Invited:", *guests, "nora quist", "Nora Quist"])
+    await store(record, told("guests", text), told("other", "Tenora Quastad sings."))
+    await forgotten(database, Target.of("person", TENANT, "Nora Quist"))
+    assert await in_record(pool, "nora quist") == set()
+    assert (await record.get(TENANT, ["other"]))["other"].text == "Tenora Quastad sings."
+
+
+async def test_of_a_forgotten_person_no_actor_and_no_reason_stays(
+    record: Record, pool: Pool, database: str
+) -> None:
+    await store(record, told("a", "Bread at six."))
+    await MemoryChanges(pool).delete(TENANT, ["a"], actor="Ola Dahl", why="Ola Dahl wanted it gone")
+    await forgotten(database, Target.of("person", TENANT, "Ola Dahl"))
+    assert await in_record(pool, "ola dahl") == set()
+
+
+async def test_of_a_forgotten_tenant_nothing_stays_of_what_was_erased_before(
+    record: Record, pool: Pool, database: str
+) -> None:
+    await store(
+        record,
+        told("a", "Bread at six.", agent_id="ag-zq", run_id="ru-zq", occurred_at="2024-05-01T10:00:00Z"),
+        told("b", "Tea at four."),
+    )
+    await MemoryChanges(pool).delete(TENANT, ["a", "b"], actor="zq-actor", why="zq-reason", erase=True)
+    await forgotten(database, Target.of("tenant", TENANT))
+    assert await in_record(pool, "zq") == set()
+    async with borrow(pool) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM memories WHERE ts IS NOT NULL") == 0
+
+
+async def test_whom_the_next_turn_means_is_read_again_when_a_turn_changes_or_goes(
+    record: Record, pool: Pool, database: str
+) -> None:
+    await store(
+        record,
+        told(
+            "m1", "My sister Mira moved to Oslo.", session_id="s", user_id="ana", mentioned_at="2024-01-01T10:00Z"
+        ),
+        told("m2", "She works at Fjord Labs.", session_id="s", mentioned_at="2024-01-01T10:01Z"),
+    )
+    await extracted(pool)
+    assert "Mira" in (await record.get(TENANT, ["m2"]))["m2"].entities
+    patch = Patch(id="m1", changes={"text": "My sister Leandra moved."})
+    assert (await MemoryChanges(pool).update(TENANT, [patch]))[0].status == "updated"
+    await extracted(pool)
+    second = (await record.get(TENANT, ["m2"]))["m2"]
+    assert "Leandra" in second.entities and "Mira" not in f"{second.entities} {second.statements}"
+    await forgotten(database, Target.of("user", TENANT, "ana"))
+    await extracted(pool)
+    assert await in_record(pool, "leandra") == set()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"confidence": 0.8},
+        {"confidence": 0.1234567890123},
+        {"tags": ["x", "X", "y"]},
+        {"entities": ["Ana", "ANA"]},
+        {"metadata": {"large": 1e16, "zero": -0.0}},
+        {"occurred_at": "9999-12-31T23:59:59.999999Z"},
+        {"supersedes": ["former"]},
+    ],
+    ids=str,
+)
+async def test_a_patch_that_changes_nothing_makes_no_version(
+    fields: dict[str, Any], record: Record, pool: Pool
+) -> None:
+    await store(record, told("former", "Rent is 900."))
+    await store(record, given := told("a", "Rent is 950.", **fields))
+    patch = Patch(id="a", changes={"text": "Rent is 950."})
+    assert [one.status for one in await MemoryChanges(pool).update(TENANT, [patch])] == ["unchanged"]
+    assert await store(record, given) == ["unchanged"]
+
+
+async def test_an_export_is_what_the_senders_gave_and_an_import_of_it_stores_nothing_new(
+    record: Record, pool: Pool
+) -> None:
+    given = [
+        told("sure", "Rent is 950.", confidence=0.8),
+        told("guessed", "To reset the router, hold the button for ten seconds."),
+        told("kind", "The kiln is hot.", kind="experience"),
+    ]
+    await store(record, *given)
+    assert (await record.get(TENANT, ["guessed"]))["guessed"].guessed_kind == "procedure"
+    lines = [
+        json.loads(line) async for page in exported_lines(RecordReader(pool), ExportFilters()) for line in page
+    ]
+    assert [(one["id"], one.get("kind"), one.get("confidence")) for one in lines] == [
+        ("sure", None, 0.8),
+        ("guessed", None, None),
+        ("kind", "experience", None),
+    ]
+    assert await store(record, *map(MemoryV1.model_validate, lines)) == ["unchanged"] * 3
+
+
+async def test_a_row_that_the_contract_would_not_take_any_more_is_exported_and_its_patch_refused(
+    record: Record, pool: Pool
+) -> None:
+    await store(record, told("odd", "The kiln is hot.", session_id="s"), told("even", "The kiln is cold."))
+    async with borrow(pool) as connection:
+        await connection.execute("UPDATE memories SET session_id = 's\ufffd' WHERE id = 'odd'")
+    lines = [
+        json.loads(line) async for page in exported_lines(RecordReader(pool), ExportFilters()) for line in page
+    ]
+    assert {one["id"]: one.get("session_id") for one in lines} == {"odd": "s\ufffd", "even": None}
+    patches = [Patch(id=name, changes={"text": "The kiln is warm."}) for name in ("odd", "even")]
+    assert [one.status for one in await MemoryChanges(pool).update(TENANT, patches)] == ["rejected", "updated"]
+
+
+async def test_a_backup_in_the_middle_of_a_forgetting_says_which_memories_it_was_about(
+    record: Record, database: str, empty_database: str, tmp_path: Path
+) -> None:
+    await store(record, *(told(f"z{number}", "Secret plan.", session_id="z") for number in range(3)))
+    target = Target.of("session", TENANT, "z")
+    async with forgetting(database, target) as forget:
+        assert await forget.next_batch() is not None
+        await back_up(database, tmp_path / "backup.zip")
+    await restore(empty_database, tmp_path / "backup.zip")
+    async with forgetting(empty_database, target) as again:
+        assert (again.resumed, await again.ids()) == (True, ("z0", "z1", "z2"))
