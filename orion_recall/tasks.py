@@ -43,7 +43,7 @@ async def in_time(work: Coroutine[Any, Any, T], seconds: float) -> T:
 
 
 async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:
-    """What the two give, at once; when one fails, the other is cancelled.
+    """What the two give, at once; when the second fails, the first is cancelled. The second always runs to its end.
 
     It takes a task less than `gather`, and none where the second waits for nothing.
     """
@@ -59,6 +59,8 @@ async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) ->
         found = await _rest(second, waited_for)
     except BaseException:
         await cancel(task)
+        if not task.cancelled():
+            task.exception()  # of two errors one is told
         raise
     return await task, found
 

@@ -66,6 +66,7 @@ class Calls:
         self._in_flight: dict[str, _Call] = {}
         self._last_created_at = datetime.min.replace(tzinfo=UTC)
         self._unreadable: str | None = None  # the reason while replies cannot be read
+        self._is_closed = False
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -105,6 +106,7 @@ class Calls:
             try:
                 yield calls
             finally:
+                calls._is_closed = True
                 reader.cancel()
                 await asyncio.gather(reader, return_exceptions=True)
                 calls.fail(BusUnavailable("the client was closed before the reply came"))
@@ -125,6 +127,8 @@ class Calls:
         causality_chain: Sequence[Mapping[str, Any]] = (),
     ) -> Mapping[str, Any]:
         """The payload of the reply. Raises InvalidMessage before anything is sent, ReplyTimeout, BusUnavailable."""
+        if self._is_closed:  # its connections would be opened again, and nobody would read the reply
+            raise BusUnavailable("the client is closed")
         name, ttl_ms = self._name(correlation_id), _ttl_ms(timeout_s)
         call = _Call(kind=kind, created_at=self._now())
         message = encode_request(
@@ -255,7 +259,8 @@ def _ttl_ms(timeout_s: object) -> int:
 def _is_of_another(envelope: Mapping[str, Any], call: _Call) -> bool:
     """Whether the reply answers an earlier message of ours with the same correlation id.
 
-    The last link of its causality chain is the message that it answers, where the worker gives one.
+    The last link of its causality chain is the message that it answers, where the worker gives one. Else it is the
+    caller's own last link, of another correlation.
     """
     chain = envelope.get("causality_chain")
     link = cast("object", chain[-1]) if isinstance(chain, list) and chain else None
@@ -263,6 +268,7 @@ def _is_of_another(envelope: Mapping[str, Any], call: _Call) -> bool:
         return False
     fields = cast("dict[str, object]", link)
     created_at = fields.get("created_at")
-    if fields.get("kind") != call.kind or not isinstance(created_at, str):
+    is_ours = (fields.get("kind"), fields.get("correlation_id")) == (call.kind, envelope["correlation_id"])
+    if not is_ours or not isinstance(created_at, str):
         return False
     return datetime.fromisoformat(created_at) != call.created_at

@@ -64,6 +64,14 @@ local function trim_to_bytes(key, bytes)
   return gone
 end
 
+-- Whether the bytes of a stream of that length are due: measuring walks it, so once in so many entries is enough. A
+-- stream that is trimmed to its most entries keeps its length: then it is once in so many commits, by chance.
+local tick = tonumber(redis.call('TIME')[2])
+local function due(length, most, every)
+  tick = tick + 1
+  return length % every == 0 or (length >= most and tick % every == 0)
+end
+
 local NOTHING_MORE = {'', '', '', '1', '', '', '', ''}
 
 -- One entry. `more` has what follows "1" above.
@@ -101,15 +109,14 @@ local function commit(stream, id, mode, reply, decision, more)
 
   if redis.call('XACK', intake, group, id) ~= 1 then return 0 end
   if mode == 'own' then redis.call('EXPIRE', stream, ARGV[3]) end
-  -- Measuring walks the stream: now and then is enough.
-  if (mode == 'own' or mode == 'shared') and redis.call('XLEN', stream) % 16 == 0 then
+  if (mode == 'own' or mode == 'shared') and due(redis.call('XLEN', stream), tonumber(ARGV[2]), 16) then
     trim_to_bytes(stream, tonumber(ARGV[6]))
   end
 
   if decision ~= '' then
     redis.call('XADD', decisions, '*', 'envelope', decision)
     local length, cap, bytes = redis.call('XLEN', decisions), tonumber(ARGV[4]), tonumber(ARGV[7])
-    local is_over = length % 64 == 0 and length_within(decisions, bytes) ~= nil
+    local is_over = due(length, cap, 64) and length_within(decisions, bytes) ~= nil
     if length > cap or is_over then
       -- Beyond the cap the oldest go, and how many of them no sink had read is counted beside the stream.
       local read = read_by(persisting, decisions)

@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import Any, Literal, Protocol
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
 
 from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.bounded.head import MessageHead
@@ -106,6 +106,10 @@ async def commit_when_possible(port: CommitPort, commit: Commit) -> Committed:
     while True:
         try:
             result = await port.commit(commit)
+        except NoPermissionError as error:
+            if commit.address.mode == "own" and " key" in str(error):
+                return "reply_not_writable"  # our own streams are as their operator wants them, or mended by him
+            why = f"the bus refused ({error})"
         except RedisError as error:
             why = f"the bus refused ({error})"
         else:
@@ -141,6 +145,7 @@ class Committer:
         self._limits, self._decision_channels = limits, tuple(decision_channels)
         self._waiting: deque[_Waiting] = deque()
         self._sender: asyncio.Task[None] | None = None
+        self._alone = 0  # commits that are sent each alone, after the bus was away
         self.fenced = self.unpublished = 0
         self._script = _SCRIPT
         self._sha = _sha_of(self._script)
@@ -180,7 +185,10 @@ class Committer:
                 backoff.reset()
             except BUS_AWAY as error:
                 log.warning("%d commits wait: the bus is away (%s)", len(batch), type(error).__name__)
-                left = batch
+                left = []
+                # The server may be there, and end the connection for one of them: the others go first, and alone.
+                self._waiting.extend(batch)
+                self._alone = len(self._waiting)
                 await backoff.wait()
             except RedisError as error:
                 # If the loop ended with the error, these commits would wait for ever.
@@ -194,7 +202,9 @@ class Committer:
         """What is sent next: as much as may be sent at once, and one at least; nothing whose caller has gone."""
         batch: list[_Waiting] = []
         size = 0
-        while self._waiting and len(batch) < _MOST_AT_ONCE:
+        most = 1 if self._alone else _MOST_AT_ONCE
+        while self._waiting and len(batch) < most:
+            self._alone = max(0, self._alone - 1)
             commit, future = self._waiting[0]
             size += len(commit.reply) + len(commit.decision) + len(commit.published)
             if batch and size > _MOST_BYTES_AT_ONCE:

@@ -19,7 +19,7 @@ from orion_recall.bus.envelope import MESSAGE_FIELDS, decode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.signature import SIGNATURE_FIELD, Key, sign
 from orion_recall.contracts import read_message
-from orion_recall.errors import InvalidMessage
+from orion_recall.errors import BusRefused, InvalidMessage
 
 _ORIGINAL = b"field:"
 _AT_ONCE = 100
@@ -117,7 +117,10 @@ class DeadLetters:
         # Watched, since XDEL in a transaction cannot keep the XADD before it from happening.
         async with self._redis.pipeline(transaction=True) as pipeline:
             while True:
-                await pipeline.watch(self._dead_stream)
+                await pipeline.watch(self._dead_stream, self._stream)
+                # Nor is it taken back when the XADD fails.
+                if await pipeline.type(self._stream) not in (b"stream", b"none"):
+                    raise BusRefused(f"{self._stream} is a key of another type: delete or rename it")
                 if not await pipeline.xrange(self._dead_stream, min=letter.id, max=letter.id):
                     return None
                 pipeline.multi()

@@ -80,6 +80,8 @@ def _read(settings: Settings) -> _File:
         raise SettingsError(f"ORION_RETENTION: {path} is not YAML") from error
     except ValidationError as error:
         raise SettingsError(f"ORION_RETENTION: {path}: {describe(error)}; write days, or keep") from error
+    except ValueError as error:  # a date that there is not
+        raise SettingsError(f"ORION_RETENTION: {path}: {error}; write days, or keep") from error
 
 
 def _by_tenant(tenants: Mapping[str, _OfTenant], what: Literal["decisions", "requests"]) -> dict[str, int | None]:

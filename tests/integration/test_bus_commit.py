@@ -237,6 +237,55 @@ async def test_of_those_that_travel_together_one_that_is_refused_does_not_hold_u
     assert await intake.counts() == (6, 6, 0) and await intake.pending() == 0
 
 
+async def test_a_reply_stream_that_an_access_list_closes_does_not_hold_its_entry_for_ever(
+    intake: Intake, bus_alone: EmbeddedEngines
+) -> None:
+    (entry_id,) = await intake.take()
+    rules = ("on", ">word", "+@all", "~*recall.query*", "~*recall.decision*", "&*")
+    await command(intake.redis, "ACL", "SETUSER", "narrower", "reset", *rules)
+    async with connect(bus_alone.redis_url.replace("unix://", "unix://narrower:word@")) as narrower:
+        committer = intake.committer(narrower)
+        assert await commit_when_possible(committer, intake.commit(entry_id)) == "reply_not_writable"
+        nowhere = ReplyAddress(mode="none", name="")
+        assert await commit_when_possible(committer, intake.commit(entry_id, address=nowhere)) == "committed"
+    await command(intake.redis, "ACL", "DELUSER", "narrower")
+    assert (await intake.counts(), await intake.pending()) == ((0, 1, 0), 0)
+
+
+async def test_a_commit_that_the_server_ends_the_connection_for_does_not_hold_up_the_others(
+    intake: Intake,
+) -> None:
+    """As one that is larger than the server takes at once."""
+    large, *others = await intake.take(4)
+    await command(intake.redis, "CONFIG", "SET", "proto-max-bulk-len", "1mb")
+    try:
+        committer = intake.committer()
+        waits = asyncio.create_task(committer.commit(intake.commit(large, reply=b"x" * (1100 * 1024))))
+        async with asyncio.timeout(60):
+            found = await asyncio.gather(*(committer.commit(intake.commit(one)) for one in others))
+        assert found == ["committed"] * 3
+        assert not waits.done()
+    finally:
+        await command(intake.redis, "CONFIG", "SET", "proto-max-bulk-len", str(512 << 20))
+    assert await waits == "committed"
+
+
+async def test_a_stream_keeps_within_its_bytes_when_it_has_as_many_entries_as_it_may(intake: Intake) -> None:
+    limits = Limits(reply_maxlen=10, reply_ttl_s=60, decisions_cap=10, reply_bytes=100_000, decisions_bytes=100_000)
+    committer, large = intake.committer(limits=limits), b"x" * 20_000
+    within: set[str] = set()
+    # When the bytes are looked at is chance: once in 16 commits, and once in 64.
+    for committed in range(1, 3000):
+        (entry_id,) = await intake.take()
+        await committer.commit(intake.commit(entry_id, reply=large, decision=large))
+        for name in (intake.own.name, intake.decisions):
+            if len(await rows(intake.redis, name)) < min(10, committed):
+                within.add(name)
+        if len(within) == 2:
+            break
+    assert within == {intake.own.name, intake.decisions}
+
+
 async def test_a_hundred_commits_take_two_calls_of_the_script(intake: Intake) -> None:
     ids = await intake.take(100)
     committer = intake.committer()

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.contracts import QUERY_KIND, RecallQueryV1
+from orion_recall.errors import BusRefused
 
 
 @pytest.fixture
@@ -127,3 +128,17 @@ async def test_a_message_that_was_invalid_for_a_while_is_answered_when_it_is_put
     assert again.decision["outcome"] == "invalid"
     assert again.decision["id"] != buried.decision["id"]
     assert again.letters[0][b"field:envelope"] == b"{"
+
+
+async def test_a_letter_whose_stream_is_of_another_type_is_kept(
+    bus: Redis, prefix: str, letters: DeadLetters
+) -> None:
+    letter = await letters.get(await bury(bus, prefix, 1))
+    assert letter is not None
+    await bus.set(f"{prefix}recall.query.v1", "no stream")
+    with pytest.raises(BusRefused, match="another type"):
+        await letters.requeue(letter)
+    assert await letters.get(letter.id) == letter
+    await bus.unlink(f"{prefix}recall.query.v1")
+    assert await letters.requeue(letter) is not None
+    await bus.unlink(f"{prefix}recall.query.v1")

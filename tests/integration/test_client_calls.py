@@ -195,3 +195,25 @@ async def _reply_by_hand(redis: Redis, prefix: str, rendered: str) -> None:
     reply = {"correlation_id": asked["correlation_id"], "payload": payload}
     await redis.xadd(asked["reply_to"], {"envelope": json.dumps(reply)})
     await redis.xdel(stream, entry_id)
+
+
+@pytest.mark.parametrize("created_at", ["2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00"])
+async def test_a_reply_to_what_another_recall_led_to_is_delivered(client: RecallClient, created_at: str) -> None:
+    """The worker's own link is not in the chain of a correlation id that strict readers refuse."""
+    link = {"correlation_id": str(uuid4()), "kind": "recall.query.v1", "source": {"name": "x"}}
+    reply = await client.recall(
+        "Where does Ana work?",
+        correlation_id=f"turn {created_at}",
+        causality_chain=[link | {"created_at": created_at}],
+        timeout_s=60,
+    )
+    assert reply.bundle.items[0].id == "m-work"
+
+
+async def test_nothing_is_sent_by_a_client_that_is_closed(service_engines: EmbeddedEngines) -> None:
+    async with RecallClient.connect(service_engines.redis_url, prefix="closed:") as client:
+        pass
+    with pytest.raises(BusUnavailable, match="closed"):
+        await client.delete(["m-work"], timeout_s=60)
+    async with connect(service_engines.redis_url) as redis:
+        assert await redis.exists("closed:memory.delete.v1") == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 
 import pytest
@@ -195,3 +196,18 @@ async def test_when_one_of_both_fails_the_other_is_not_left_running(failing: str
     with pytest.raises(SourceError, match="gone"):
         await pair
     assert not [task for task in asyncio.all_tasks() if "waits" in repr(task.get_coro())]
+
+
+async def test_of_two_errors_one_is_told_and_none_is_reported_as_unheard():
+    unheard: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(told))
+
+    async def breaks(why: str, turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        raise SourceError(why)
+
+    with pytest.raises(SourceError, match="second"):
+        await both(breaks("first", 1), breaks("second", 5))
+    gc.collect()
+    assert unheard == []

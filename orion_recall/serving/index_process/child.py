@@ -129,7 +129,12 @@ class IndexServer:
     async def _answer(self, told: Calls) -> None:
         await self._is_made.wait()
         answers = [await self._answer_of(call) for call in told.calls]
-        self._frames.send(Answers(answers, told.are_reads, self._changed_states()))
+        states: list[tuple[Target, IndexState]] = []
+        try:
+            states = self._changed_states()
+        except Exception:
+            log.exception("the state of the index could not be read")
+        self._frames.send(Answers(answers, told.are_reads, states))
 
     async def _answer_of(self, call: Call) -> Answer:
         try:
@@ -153,8 +158,9 @@ class IndexServer:
                 return await self._build.open()
             case "swap_in":
                 assert self._build is not None
-                built, self._build = self._build, None
-                return await live.swap_in(built)
+                result = await live.swap_in(self._build)
+                self._build = None
+                return result
             case "close" if call.target == "live":
                 others = self._answering - {asyncio.current_task()}
                 await asyncio.gather(*others, return_exceptions=True)

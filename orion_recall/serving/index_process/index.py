@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, SourceError
+from orion_recall.errors import AnotherRecordsCopy
 from orion_recall.index.embedded.folders import build_place, is_complete
 from orion_recall.index.embedded.kept_views import KeptViews
 from orion_recall.index.embedded.metadata import metadata_if_known
@@ -26,11 +26,11 @@ from orion_recall.index.speakers import speaker_scope
 from orion_recall.index.write_batch import keys_of
 from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.models.token_space import Tokens
+from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.serving.index_process.link import IndexLink
 from orion_recall.serving.index_process.messages import Opening, Packed, Scored, Target
 from orion_recall.serving.index_process.process import PROGRAM
-from orion_recall.serving.index_process.questions import DenseSearch, QuestionEmbedder, WorkersEmbedder
+from orion_recall.serving.index_process.questions import DenseSearch, QuestionEmbedder
 from orion_recall.settings import Settings
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey
@@ -120,7 +120,8 @@ class IndexProcess(_CopyOfProcess):
         self._why_no_tokens: tuple[str | None, str | None] = None, None
         link = IndexLink(lambda: Opening(settings, sparse.weights, self._expected), self._forget, program=program)
         super().__init__(link, "live", settings.data_dir / "index")
-        if isinstance(embedder, WorkersEmbedder):
+        # An embedding server may be away, and then not even its name is known: nothing else of it is looked at.
+        if isinstance(embedder, TokenVectors):
             self.questions = QuestionEmbedder(embedder, link.ask_question)
 
     @property
@@ -138,7 +139,7 @@ class IndexProcess(_CopyOfProcess):
         except AnotherRecordsCopy:
             await self._follow()
             raise
-        except (SourceError, EngineError, ModelError):
+        except BaseException:  # a cancellation, too: the process would hold the folder
             await self._link.close()
             raise
         await self._follow()

@@ -45,6 +45,7 @@ class IndexLink:
         self._told_active = False
         self._working = 0
         self._why_not = "it is not open"
+        self._is_closing = False
         # Until the copy is as far as it was, what it has lost may be found again.
         self._behind_until = 0
 
@@ -68,6 +69,7 @@ class IndexLink:
             if self._working:  # else there is nothing that could yield
                 loop.call_soon_threadsafe(self._tell_foreground)
 
+        self._is_closing = False
         self._watching.enter_context(FOREGROUND.watched(told))
         try:
             await self._start()
@@ -78,6 +80,7 @@ class IndexLink:
 
     async def close(self) -> None:
         """Lets the index close, and ends the process."""
+        self._is_closing = True
         self._watching.close()
         if self._keeping is not None:
             await cancel(self._keeping)
@@ -162,10 +165,10 @@ class IndexLink:
         self._behind_until = max(self._behind_until, at.position if at is not None else 0)
         # Its state stays as it was told last, so that a copy never seems to be at the beginning.
         self._process, self._is_open = None, False
-        self._why_not = "its process has ended, and is started again"
+        self._why_not = "its process has ended" + ("" if self._is_closing else ", and is started again")
         self._calls.fail(self._away)
         self._restarted()
-        if self._keeping is None or self._keeping.done():
+        if not self._is_closing and (self._keeping is None or self._keeping.done()):
             self._keeping = asyncio.create_task(self._start_again(process))
 
     async def _start_again(self, former: ChildProcess) -> None:

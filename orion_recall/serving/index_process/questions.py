@@ -10,7 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import Vector
@@ -45,7 +45,6 @@ class SearchedQuestion(NamedTuple):
     found: Packed | None
 
 
-@runtime_checkable
 class WorkersEmbedder(Embedder, TokenVectors, Protocol):
     """A worker's own embedder, of the same model as that of the index's process."""
 

@@ -53,11 +53,15 @@ Start = Callable[[WorkerPlan], Awaitable[Running]]
 
 @dataclass(slots=True)
 class _Seat:
-    """A place for a worker; `ready` is what the present one or the last one said when it took queries."""
+    """A place for a worker; `ready` is what the present one or the last one said when it took queries.
+
+    `hears`: the present one has said so. Before that a signal to reload would end it.
+    """
 
     plan: WorkerPlan
     running: Running | None = None
     ready: Ready | None = None
+    hears: bool = False
     deaths: int = 0
 
 
@@ -109,9 +113,10 @@ class Supervisor:
         asyncio.get_running_loop().call_later(self._patience_s, self._kill)
 
     def reload(self) -> None:
-        """All read their profiles again."""
-        for running in self._running():
-            running.reload()
+        """All read their profiles again; who is being started reads them anyway."""
+        for seat in self._seats:
+            if seat.running is not None and seat.hears:
+                seat.running.reload()
 
     def _running(self) -> list[Running]:
         return [seat.running for seat in self._seats if seat.running is not None]
@@ -145,7 +150,7 @@ class Supervisor:
             if ready is not None:
                 self._is_ready(seat, ready)
             code = await running.wait()
-            seat.running = None
+            seat.running, seat.hears = None, False
             if self._stopping.is_set():
                 return
             if seat.ready is None:
@@ -157,7 +162,7 @@ class Supervisor:
     def _is_ready(self, seat: _Seat, ready: Ready) -> None:
         if seat.ready is not None:
             log.info("%s takes queries again, as process %s", seat.plan.name, ready.get("pid"))
-        seat.ready = ready
+        seat.ready, seat.hears = ready, True
         if all(other.ready is not None for other in self._seats):
             self._all_ready.set()
 

@@ -50,6 +50,7 @@ def test_without_a_file_the_settings_of_before_count():
         ("tenants: {ana: {dead_letters: 3}}", "tenants.ana.dead_letters"),
         ("tenants: [ana]", "tenants"),
         ("a: [", "is not YAML"),
+        ("decisions: 2026-13-45", "month must be in 1..12.*write days, or keep"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused_by_name_and_place(tmp_path: Path, text: str, why: str):

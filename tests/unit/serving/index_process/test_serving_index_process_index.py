@@ -235,3 +235,44 @@ async def test_what_was_read_before_a_write_is_not_kept(index: IndexProcess):
     assert (await index.fetch([key(first.id)]))[key(first.id)].text == first.text
     await index.remove([key(first.id)])
     assert await index.fetch([key(first.id)]) == {}
+
+
+class AwayEmbedder(HashingEmbedder):
+    """A server's that is away: nothing is known of its model yet."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    @property
+    def name(self) -> str:
+        raise ModelError("no server")
+
+    dimension = weights_sha256 = name  # pyright: ignore[reportAssignmentType, reportIncompatibleVariableOverride]
+
+
+async def test_an_embedding_server_may_be_away_when_it_is_made(folder: Path, sparse: SparseEncoder):
+    embedder: Any = AwayEmbedder()
+    settings = Settings.read(data_dir=folder, token_vectors=False)
+    assert IndexProcess(settings, embedder, sparse).questions is embedder
+
+
+async def test_a_start_that_is_cancelled_leaves_no_process(folder: Path, sparse: SparseEncoder):
+    starting = asyncio.create_task(made(folder, sparse).open())
+    await until(lambda: held_by(folder / "index") is not None or starting.done(), "the folder is held")
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    (await taken(folder / "index")).release()
+
+
+async def test_a_process_that_dies_while_it_closes_is_not_started_again(
+    index: IndexProcess, caplog: pytest.LogCaptureFixture
+):
+    assert index.pid is not None
+    os.kill(index.pid, signal.SIGSTOP)
+    closing = asyncio.create_task(index.close())
+    await asyncio.sleep(0)
+    os.kill(index.pid, signal.SIGKILL)
+    await closing
+    assert index.pid is None
+    assert not [task for task in asyncio.all_tasks() if "_start_again" in repr(task)]
+    assert "started again" not in caplog.text

@@ -207,3 +207,14 @@ async def test_a_second_signal_ends_them_at_once() -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert [process.told for process in house.started] == [["terminate", "terminate"]] * 2
+
+
+async def test_a_reload_spares_who_is_being_started_and_would_be_ended_by_it() -> None:
+    house = House(on_start=lambda process: process.say_ready() if process.number == 1 else None)
+    supervisor = house.supervisor()
+    running = asyncio.create_task(supervisor.run(house.announced.append))
+    await turns()
+    supervisor.reload()
+    assert [process.told for process in house.started] == [["reload"], []]
+    supervisor.stop()
+    await running
