@@ -2,7 +2,8 @@
 
 `everyday_other` is a stage manager's, `everyday_third` that of a ward sister who writes short messages. Each was
 written before the rules that it is held against, and others put its questions in other words, twice
-(`in_other_words.jsonl`). `successions/worlds` are twenty small worlds with 480 hard questions. What is expected is
+(`in_other_words.jsonl`), and once in other languages. `everyday_german` and `everyday_french` are in these alone.
+`successions/worlds` are twenty small worlds with 480 hard questions. What is expected is
 what was reached, less a little.
 """
 
@@ -32,7 +33,7 @@ LEAST = {
 }
 LEAST_OF_ALL = {OTHER: 0.73, THIRD: 0.7}
 WORLDS = DATA / "successions" / "worlds"
-LEAST_IN_OTHER_WORDS, LEAST_OF_WORLDS = 0.7, 0.4
+LEAST_IN_OTHER_WORDS, LEAST_IN_OTHER_LANGUAGES, LEAST_OF_WORLDS = 0.7, 0.48, 0.4
 MOST_EMPTY, MOST_EMPTY_OF_WORLDS = 0.02, 0.04
 PARTIAL = ("recap", "list", "future", "history")
 Passed = Mapping[str, Mapping[str, list[bool]]]
@@ -124,20 +125,43 @@ def test_hardly_any_question_that_has_an_answer_gets_none(got: Mapping[str, Mapp
     assert sum(answerable) / len(answerable) <= MOST_EMPTY
 
 
-async def test_questions_in_other_words_are_answered_as_well(tmp_path: Path) -> None:
+async def said_otherwise(name: str, folder: Path) -> list[bool]:
+    """Whether each question passes that is put otherwise in these files."""
     passed: list[bool] = []
     for world in LEAST:
         judged = {query["query_id"]: query for query in lines(DATA / world / "queries.jsonl")}
         asked = [
             judged[one["query_id"]] | {"query_id": f"{one['query_id']}-{place}", "query": one["query"]}
-            for place, one in enumerate(lines(DATA / world / "in_other_words.jsonl"))
+            for place, one in enumerate(lines(DATA / world / name))
         ]
-        queries = tmp_path / f"{world}.jsonl"
+        queries = folder / f"{world}.jsonl"
         queries.write_text("".join(f"{json.dumps(one)}\n" for one in asked), "utf-8")
-        got = await answers(DATA / world / "memories.jsonl", queries, tmp_path)
+        got = await answers(DATA / world / "memories.jsonl", queries, folder)
         passed += [passes(one, got[one["query_id"]]) for one in asked]
+    return passed
+
+
+async def test_questions_in_other_words_are_answered_as_well(tmp_path: Path) -> None:
+    passed = await said_otherwise("in_other_words.jsonl", tmp_path)
     assert len(passed) == 254
     assert sum(passed) / len(passed) >= LEAST_IN_OTHER_WORDS
+
+
+async def test_questions_in_other_languages_find_english_memories(tmp_path: Path) -> None:
+    """A third each in German, French and Spanish; .21 of them passed before they were read in English."""
+    passed = await said_otherwise("in_other_languages.jsonl", tmp_path)
+    assert len(passed) == 127
+    assert sum(passed) / len(passed) >= LEAST_IN_OTHER_LANGUAGES
+
+
+@pytest.mark.parametrize(("world", "least"), [("everyday_german", 0.6), ("everyday_french", 0.47)])
+async def test_who_keeps_notes_in_another_language_is_answered_in_it(
+    world: str, least: float, tmp_path: Path
+) -> None:
+    """.43 and .50 before questions were read in English as well."""
+    asked = lines(DATA / world / "queries.jsonl")
+    got = await answers(DATA / world / "memories.jsonl", DATA / world / "queries.jsonl", tmp_path)
+    assert sum(passes(one, got[one["query_id"]]) for one in asked) / len(asked) >= least
 
 
 async def test_hard_questions_of_twenty_worlds_get_what_they_got(tmp_path: Path) -> None:

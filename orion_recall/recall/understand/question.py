@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.models.language import DEFAULT, Language, language_of
+from orion_recall.models.language import DEFAULT, Language, small_words
 from orion_recall.profile import Profile
 from orion_recall.recall.understand.answer_types import answer_type
 from orion_recall.recall.understand.chains import chains
@@ -15,6 +15,7 @@ from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
 from orion_recall.recall.understand.context import names_in_context
 from orion_recall.recall.understand.entities import NamedEntity, entities
 from orion_recall.recall.understand.expansion import expansions
+from orion_recall.recall.understand.in_english import in_english, language_asked
 from orion_recall.recall.understand.kinds_asked import asks_for_calendar, asks_for_changes, asks_for_chatter
 from orion_recall.recall.understand.lists import asks_for_list
 from orion_recall.recall.understand.people import (
@@ -86,13 +87,15 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     A speaker's name drags a dense search to the turns that address that person, so names are taken out of the
     text that is embedded (unless nothing would be left); the keyword search keeps them. Words of a time
     that is understood, such as "yesterday", are searched for in neither, and "can you remind me" is no part of a
-    question (`wording`).
+    question (`wording`). One in another language is read in English (`in_english`), and searched for in both.
     """
     written = query.fragment[:_SEARCHED_CHARS]
-    text = plainly(written)
+    asked_in = language_asked(written)
+    english = in_english(written, asked_in, name_words(speakers))
+    text = plainly(written if english is None else english)
     intent = (query.intent or "")[:_SEARCHED_CHARS]
     said = words(text)
-    language = language_of(said)
+    language = asked_in if english is None else DEFAULT  # that of the words that are read
     named = named_speakers(text, said, speakers)
     who = asks_who(text)
     named_words = {word for name in named.values() for word in name}
@@ -114,6 +117,10 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     from_context = names_in_context(context, said, called, speakers, language=language)
     terms = frozenset(content_words(" ".join((keywords, intent, *from_context))))
     keyword_text = " ".join(part for part in (keywords, intent, *from_context) if part)
+    dense_text = " ".join((without_names(searched, named_words) if named else searched, *from_context))
+    if english is not None:  # memories may be in the language of the question as well
+        dense_text, keyword_text = f"{dense_text} {written}", f"{keyword_text} {written}"
+        terms = terms.union(content_words(written)).difference(small_words(asked_in))
     if profile.enable_query_expansion:
         further = expansions(keywords, speakers, terms)
         keyword_text = " ".join((keyword_text, *further))
@@ -123,7 +130,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     return Understanding(
         question=Question(
             text=text,
-            dense_text=" ".join((without_names(searched, named_words) if named else searched, *from_context)),
+            dense_text=dense_text,
             keyword_text=keyword_text,
             terms=terms,
             now=now,
@@ -141,8 +148,8 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         is_first_person=asker is not None and is_first_person(said),
         who=who,
         asks_family=asks_family(frozenset(said)),
-        classified=classify(said, time, now=now, language=language),
-        language=language,
+        classified=classify(said if english is None else words(written), time, now=now, language=asked_in),
+        language=asked_in,
         people=tuple(named),
         entities=called,
         from_context=from_context,
