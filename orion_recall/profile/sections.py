@@ -68,8 +68,9 @@ class Fusion(BaseModel):
 
 
 def relevance_share(weights: Mapping[str, float]) -> float:
-    """The share of the weights that is not recency's."""
-    return 1 - weights["recency"] / sum(weights.values())
+    """The share of the weights that is not recency's; 0 where nothing has any weight."""
+    total = sum(weights.values())
+    return 1 - weights["recency"] / total if total else 0.0
 
 
 class _RankingBase(BaseModel):

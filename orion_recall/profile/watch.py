@@ -22,7 +22,7 @@ from orion_recall.profile.model import Profile
 from orion_recall.profile.reading import load_profiles
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
-from orion_recall.tasks import cancel
+from orion_recall.tasks import cancel, report
 
 log = logging.getLogger("orion_recall.profiles")
 
@@ -145,9 +145,10 @@ class ProfileWatch:
             try:
                 found = await asyncio.to_thread(self._read)
             except ProfileError as error:
-                if asked or str(error) != before.error:
-                    log.error("profiles refused, %s stays in use: %s", before.version, error)  # noqa: TRY400
-                    self._in_use.refuse(str(error))
+                self._refused(str(error), asked=asked)
+            except Exception as error:  # noqa: BLE001 (the last good profiles stay, whatever is wrong with these)
+                report("profiles could not be read", error)
+                self._refused(f"they could not be read ({type(error).__name__})", asked=asked)
             else:
                 if self._in_use.take(found):
                     now = self._in_use.state
@@ -156,6 +157,12 @@ class ProfileWatch:
                     log.info("profiles %s stay in use: the files say the same", before.version)
             if self._in_use.state != before:
                 self._changed()
+
+    def _refused(self, why: str, *, asked: bool) -> None:
+        before = self._in_use.state
+        if asked or why != before.error:
+            log.error("profiles refused, %s stays in use: %s", before.version, why)
+            self._in_use.refuse(why)
 
     def _read(self) -> dict[str, LoadedProfile]:
         found = loaded_profiles(self._folder)

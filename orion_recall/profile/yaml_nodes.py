@@ -74,6 +74,8 @@ def compose_mapping(content: bytes) -> yaml.MappingNode:
         raise _at_end_of(before, (what, "remove it")) from error
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, source_lines(content)) from error
+    except (ValueError, OverflowError) as error:  # "\\UFFFFFFFF"
+        raise Unreadable((f"a number in it is none of a character ({error})", "mend the escape \\U")) from error
     start = "start from profiles/example.yaml"
     if root is None:
         raise Unreadable(("the file is empty", start))

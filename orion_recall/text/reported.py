@@ -98,10 +98,10 @@ def reports(text: str, names: Collection[str]) -> bool:
 
 def _speaks_later(text: str, name: str) -> bool:
     """Whether a pronoun behind the name says something: not behind "Ana's van", which is no word of Ana."""
-    return any(
-        _POSSESSIVE.match(text, match.end(1)) is None and _PRONOUN.search(text, match.end(1)) is not None
-        for match in _called(name).finditer(text)
-    )
+    for match in _called(name).finditer(text):
+        if _POSSESSIVE.match(text, match.end(1)) is None:  # what is behind a later one is behind this one
+            return _PRONOUN.search(text, match.end(1)) is not None
+    return False
 
 
 def _is_other(text: str, name: str, names: Collection[str]) -> bool:

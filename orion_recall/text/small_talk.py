@@ -124,7 +124,7 @@ def small_talk(text: str, names: Collection[str] = ()) -> SmallTalk | None:
         return "small talk"
     kinds: list[SmallTalk] = []
     unknown = False
-    for part in _PARTS.split(_SHORT.sub(lambda short: f" {_FULL[short[1].lower()]}", text)):
+    for part in _PARTS.split(_SHORT.sub(lambda short: f" {_FULL.get(short[1].lower(), short[1])}", text)):
         said = words(part)
         if (found := _kind_of(said, part, names)) is not None:
             kinds.append(found)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import NamedTuple
 
 from orion_recall.when.vocabulary import HOLIDAYS
@@ -139,14 +140,23 @@ def season(month: int, year: int, *, south: bool) -> Span:
 def yearly(of_year: Callable[[int], Span], choice: str, now: datetime) -> Span:
     """Which one of what comes every year: the `last` that is over, `this` (that of now, else of the year of now),
     the `next` that has not begun, the latest that has `begun`, or the first that is `ahead` (not over).
+
+    ValueError where none lies ahead in eight years, which is as rare as a 29th of February gets.
     """
     found = [of_year(year) for year in range(now.year - 2, now.year + 3)]
+    coming = chain(found, map(of_year, range(now.year + 3, now.year + 9)))
     if choice == "last":
         return [span for span in found if span.end <= now][-1]
     if choice == "next":
-        return next(span for span in found if span.start > now)
+        return _first(span for span in coming if span.start > now)
     if choice == "begun":
         return [span for span in found if span.start <= now][-1]
     if choice == "ahead":
-        return next(span for span in found if span.end > now)
+        return _first(span for span in coming if span.end > now)
     return next((span for span in found if span.start <= now < span.end), found[2])
+
+
+def _first(spans: Iterator[Span]) -> Span:
+    if (found := next(spans, None)) is None:
+        raise ValueError("there is none in the years ahead")
+    return found

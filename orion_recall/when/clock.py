@@ -126,23 +126,32 @@ def _clock(text: str, place: int, *, led: bool, pm_until: int) -> Clock | None:
 
 
 def _point(text: str, place: int, pm_until: int) -> _Point | None:
-    """One time of day. Bare hours from 1 to 6 are of the afternoon."""
+    """One time of day. Bare hours from 1 to 6 are of the afternoon.
+
+    A pattern that ignores case takes the letters \u0131 and \u017f for i and s; no word of a table has them.
+    """
     match = _CLOCK.match(text, place)
     if match is None:
         return None
     if match["half"]:
-        hour = _hour(_HOURS.get(match["of"].casefold()) or int(match["of"]), None, max(pm_until, _BARE))
+        of = _HOURS.get(match["of"].casefold()) or (int(match["of"]) if match["of"].isdecimal() else None)
+        if of is None:
+            return None
+        hour = _hour(of, None, max(pm_until, _BARE))
         minutes = {"half": 30, "quarter": 15}[match["half"].split()[0].casefold()]
         to = match["half"].casefold().endswith("to")
         return _Point(hour * 60 + (-minutes if to else minutes), True, True, False, match.end())
     if match["named"]:
-        return _Point(_NAMED[match["named"].casefold()] * 60 % _MINUTES, False, True, True, match.end())
+        named = _NAMED.get(match["named"].casefold())
+        return None if named is None else _Point(named * 60 % _MINUTES, False, True, True, match.end())
     if match["joined"] or match["joined_h"]:
         half, digits = match["joined_half"], match["joined"] or match["joined_h"]
         return _Point(_hour(int(digits), half, pm_until) * 60, False, True, half is not None, match.end())
     if match["word"]:
-        half = match["word_half"]
-        hour = _hour(_HOURS[match["word"].casefold()], half, max(pm_until, _BARE))
+        half, word = match["word_half"], _HOURS.get(match["word"].casefold())
+        if word is None:
+            return None
+        hour = _hour(word, half, max(pm_until, _BARE))
         return _Point(hour * 60, False, match["word_sure"] is not None, half is not None, match.end())
     half, minute = match["half_day"], match["minute"]
     bare = minute is None and match["sure"] is None

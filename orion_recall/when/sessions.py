@@ -36,7 +36,7 @@ def session_named(text: str) -> tuple[int, str] | None:
         place = -1
     else:
         figure = match["figure"] or match["number"]
-        place = int(figure) if figure else DAY_WORDS[match["ordinal"].casefold()]
+        place = int(figure) if figure else DAY_WORDS.get(match["ordinal"].casefold(), 0)
     return (place, match[0]) if place and place <= MOST_SESSIONS else None
 
 

@@ -58,7 +58,9 @@ _COMING: Final = re.compile(
 
 # Whatever is new, where no time is named.
 _LATELY: Final = re.compile(
-    r"""^\W*(?:(?:and|so|but|(?:hi|hey|hello)(?:\ [a-z]\w+)?|ok|okay|well|please|can\ you|could\ you)\W+)*
+    r"""^\W*(?:(?:and|so|but
+          |(?:hi|hey|hello)(?:\ (?!(?:and|so|but|hi|hey|hello|ok|okay|well|please|can|could)\b)[a-z]\w+)?
+          |ok|okay|well|please|can\ you|could\ you)\W+)*
         (?:(?:what(?:['’]s|\ is)|(?:is\ there\ )?anything)(?:\ else)?\ new
             (?:\ (?:with\ (?:me|us)|here|around\ here))?
           |what\ else\ is\ new|what['’]s\ been\ going\ on

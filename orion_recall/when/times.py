@@ -72,10 +72,9 @@ def times(
         ahead_of_now = Interval(start=now.timestamp(), end=None, kind="open", words=coming)
         return QuestionTime(intervals=(ahead_of_now,), of="told", ahead=True, zone=zone)
     if asks_what_is_new(text):
-        start = day_of(now.replace(tzinfo=None)) - _NEW_FOR
-        of_late = Interval(
-            start=_instant(start, zone), end=now.timestamp(), kind="relative", words=text.strip().rstrip(" ?!.")
-        )
+        day = day_of(now.replace(tzinfo=None))
+        start = None if day - datetime.min < _NEW_FOR else _instant(day - _NEW_FOR, zone)
+        of_late = Interval(start=start, end=now.timestamp(), kind="relative", words=text.strip().rstrip(" ?!."))
         return QuestionTime(intervals=(of_late,), of="said", zone=zone)
     read = reading(text, now, names=names, south=south, day_first=day_first)
     if read is None:

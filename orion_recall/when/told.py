@@ -122,11 +122,12 @@ def _clocks(read: Reading, sentence: str, one: Found) -> Iterator[tuple[Clock, s
 
 def _is_a_day(read: Reading, place: int) -> bool:
     word = read.word(place)
-    return (
-        word in WEEKDAYS
-        or word in ("today", "tomorrow", "yesterday", "tonight")
-        or (period(read, place) is not None and word not in PARTS)
-    )
+    if word in WEEKDAYS or word in ("today", "tomorrow", "yesterday", "tonight"):
+        return True
+    try:
+        return word not in PARTS and period(read, place) is not None
+    except (ValueError, OverflowError):  # "4500 years ago": beyond the years that a calendar has
+        return False
 
 
 def _mention(read: Reading, said: str, start: datetime, end: datetime, *, weekly: bool = False) -> TimeMention:

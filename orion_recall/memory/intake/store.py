@@ -30,6 +30,7 @@ from orion_recall.memory.intake.propagation import ChangePropagation, waiting_s
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import StoreResult
 from orion_recall.settings import Settings
+from orion_recall.tasks import report
 from orion_recall.text.normal import storable_json
 from orion_recall.values import Memory
 
@@ -142,6 +143,15 @@ def _compose_one(
         if not settings.serves(memory.tenant):
             raise RefusedMessage(f"{where}.tenant: this worker does not serve {memory.tenant!r}")
     except MessageError as error:
-        name = clean.get("id")
-        return MemoryVerdictV1(id=name if isinstance(name, str) else None, status="rejected", reason=str(error))
+        return _rejected(clean, str(error))
+    except Exception as error:  # noqa: BLE001 (logged; it must not cost the other memories of the message)
+        report("a memory could not be read", error)
+        return _rejected(
+            clean, f"{where}: it could not be read ({type(error).__name__}): its worker's log says where"
+        )
     return memory
+
+
+def _rejected(raw: Mapping[str, Any], why: str) -> MemoryVerdictV1:
+    name = raw.get("id")
+    return MemoryVerdictV1(id=name if isinstance(name, str) else None, status="rejected", reason=why)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from orion_recall.memory.succession.evidence import (
@@ -55,6 +55,7 @@ _IS_SO: frozenset[CueKind] = frozenset(("present", "weak"))
 _ALIKE, _SAME, _LEAST_SHARED = 0.5, 0.6, 0.3
 _RESTATES = 0.4
 _NEAR = 3
+_MOST_SPANS = 24
 UNTOLD = 0.45
 """The most that a likeness gets where nothing says that something is new."""
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d)?")
@@ -79,12 +80,22 @@ def judge(new: Reading, old: Reading, near: Nearness = UNKNOWN) -> Judgement | N
     if new.assistant and (len(new.spans) > 1 or new.whole.people.addresses):
         return None  # it repeats and advises: what is new is said by whom it talks to
     best: Judgement | None = None
-    for span in new.spans:
-        for other in old.spans:
+    news, olds = _compared(new, old)
+    for span in news:
+        for other in olds:
             one = _judged(span, other, new, old, near)
             if one is not None and (best is None or one.confidence > best.confidence):
                 best = one
     return best
+
+
+def _compared(new: Reading, old: Reading) -> tuple[Sequence[Span], Sequence[Span]]:
+    """The spans that are compared: all, but of long lists the first ones that tell something, and what is near."""
+    if len(new.spans) * len(old.spans) <= _MOST_SPANS**2:
+        return new.spans, old.spans
+    news = [span for span in new.spans if span.change.cues or span.values][:_MOST_SPANS]
+    about = _NOTHING.union(*(span.weights.keys() for span in news))
+    return news, [span for span in old.spans if not about.isdisjoint(span.weights)][:_MOST_SPANS]
 
 
 def _judged(new: Span, old: Span, one: Reading, other: Reading, near: Nearness) -> Judgement | None:
@@ -216,11 +227,8 @@ def _shares_a_name_alone(new: Span, old: Span, seen: Evidence) -> bool:
     if not shared or not _says_what_is_so(new, seen) or not shared <= new.names & old.names or seen.cites:
         return False
     places = [place for place, root in enumerate(new.written) if root in shared]
-    if (
-        not places
-        or places[-1] - places[0] >= len(places)
-        or frozenset(map(stem, new.people.actors & old.people.actors)) & shared
-    ):
+    is_subject = frozenset(map(stem, new.people.actors & old.people.actors)) & shared
+    if is_subject or not places or places[-1] - places[0] >= len(places):
         return False
     by_name = {family for family in seen.families if FAMILY_STEMS[family] & shared}
     attributes = {

@@ -43,7 +43,9 @@ _CURRENCIES = (
     r"euros?|cents?|pence|eur|dollars?|usd|pounds?|quid|francs?|chf|rupees?|lari|kron(?:er|or|ur|e|a)|crowns?|yen|pesos?|reais|zlot(?:y|ys)"
     r"|rands?|shekels?|dirhams?|liras?|roubles?|rubles?|shillings?|won|yuan|baht|forints?|hryvnias?"
 )
-_MONEY = re.compile(rf"(?:[€$£¥₹]\s?(?P<first>\d[\d.,]*))|(?P<last>\d[\d.,]*)\s?(?:[€$£¥₹]|(?:{_CURRENCIES})\b)")
+_MONEY = re.compile(
+    rf"(?:[€$£¥₹]\s?(?P<first>\d[\d.,]*))|(?<![\d.,])(?P<last>\d[\d.,]*)\s?(?:[€$£¥₹]|(?:{_CURRENCIES})\b)"
+)
 # What somebody pays for where he lives is his rent, whatever it is called.
 _HOME_PRICE = re.compile(
     r"\b(?:pay|pays|paying|costs?|give) (?:\w+ ){0,2}?[€$£]?\s?\d[\d.,]*\s?(?:\S+ ){0,4}?for (?:the|our|my|this) "

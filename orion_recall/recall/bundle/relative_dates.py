@@ -97,7 +97,10 @@ class RelativeDates:
             words = match[0]
             if words in dated:
                 continue
-            date = self._date(match, text, clock, told, year)
+            try:
+                date = self._date(match, text, clock, told, year)
+            except (ValueError, OverflowError):  # beyond the years that a calendar has
+                date = None
             if date is None:
                 continue
             dated.add(words)

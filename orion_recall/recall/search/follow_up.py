@@ -75,7 +75,7 @@ async def follow_up(
     """
     until = time.perf_counter() + timeout_s
     well = {report.source for report in reports if report.status in ("ok", "empty")}
-    asked = [requests[name] for name in INDEX_SOURCES if name in well]
+    asked = [requests[name] for name in INDEX_SOURCES if name in well and name in requests]
     if not asked or not kept or timeout_s <= 0:
         return NO_FOLLOW_UP
     parts: dict[str, Mapping[int, float]] = {}
@@ -85,7 +85,7 @@ async def follow_up(
     ranking, titles, by_name = profile.ranking, sources.titles, sources.by_name
     if ranking.links > 0 and titles is not None and await _has_titles(titles, asked[0]):
         looking["links"] = _linked(kept, question, asked[0], titles)
-    if ranking.second_step > 0 and "lexical" in well:
+    if ranking.second_step > 0 and "lexical" in well and "lexical" in requests:
         looking["second_step"] = _stepped(kept, question, requests["lexical"], by_name["lexical"])
     if ranking.conversation > 0 and "rdf" in requests:
         search = ConversationSearch(

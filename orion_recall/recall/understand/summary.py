@@ -67,4 +67,10 @@ def _said_by(said: SaidBy) -> dict[str, Any]:
 
 
 def _instant(moment: float | None) -> str | None:
-    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
+    """As ISO 8601; None for what is open, or beyond the years that a calendar has."""
+    if moment is None:
+        return None
+    try:
+        return datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return None

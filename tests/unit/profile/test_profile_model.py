@@ -150,6 +150,20 @@ def test_a_profile_whose_sources_all_weigh_nothing_is_refused():
 
 
 @pytest.mark.parametrize(
+    "values",
+    [
+        {"ranking_with_assistant": {"fusion": 0, "similarity": 0, "recency": 0}},
+        {
+            "ranking": {"fusion": 0, "similarity": 0, "words": 1, "recency": 0},
+            "ranking_with_assistant": {"words": 0},
+        },
+    ],
+)
+def test_weights_that_are_all_nothing_are_refused(values: dict[str, Any]):
+    assert [error for _, error in errors_of(**values)] == ["outvoted"]
+
+
+@pytest.mark.parametrize(
     "ranking",
     [
         {"recency": 0.3},

@@ -539,3 +539,10 @@ def test_a_dumped_profile_loads_to_an_equal_one_with_the_same_hash(
     loaded = load_profile(path)
     assert loaded == profile
     assert loaded.content_hash == profile.content_hash
+
+
+@pytest.mark.parametrize("escape", ["\\UFFFFFFFF", "\\U00110000"])
+def test_an_escape_that_is_no_character_is_refused(file: Path, escape: str):
+    file.write_text(written() + f'description: "{escape}"\n')
+    with pytest.raises(ProfileError, match=r"mend the escape"):
+        load_profiles(file.parent)

@@ -136,6 +136,24 @@ async def test_a_broken_edit_is_refused_with_its_place_until_it_is_mended(
         assert edited.in_use.state.version == version
 
 
+async def test_whatever_is_wrong_with_an_edit_the_last_good_profiles_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path) as edited:
+        version = edited.in_use.state.version
+
+        def fails(_: Watch) -> dict[str, LoadedProfile]:
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as broken:
+            broken.setattr(Watch, "_read", fails)
+            edited.watch.ask()
+            await edited.until(lambda now: now.state.error)
+        assert edited.in_use.state.version == version
+        put(tmp_path / "a.v1.yaml", (tmp_path / "a.v1.yaml").read_text("utf-8") + "# mended\n")
+        await edited.until(lambda now: now.state.error is None)
+
+
 async def test_without_the_default_profile_the_edit_is_refused(tmp_path: Path) -> None:
     async with watching(tmp_path) as edited:
         (tmp_path / "a.v1.yaml").unlink()

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from orion_recall.contracts import MemoryStoreV1
+from orion_recall.contracts import MemoryStoreV1, MemoryV1
 from orion_recall.errors import RecordError
+from orion_recall.memory.intake import store
 from orion_recall.memory.intake.store import receive
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import StoreResult, Verdict
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
@@ -125,3 +127,22 @@ async def test_what_is_not_to_be_stored_is_redacted_before_it_is_composed(settin
     assert (stored.id, stored.user_id) == ("ana@example.org", "ana@example.org"), "by these it is found again"
     await receive(payload(told), record, settings)
     assert record.memories[1].text == told["text"], "off by default"
+
+
+async def test_a_memory_that_cannot_be_read_costs_no_other(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one whose text a rule fails on."""
+
+    def composed(message: MemoryV1, tenant: str) -> Memory:
+        if message.id == "b":
+            raise StopIteration(message.text)
+        return compose(message, tenant)
+
+    monkeypatch.setattr(store, "compose", composed)
+    record = FakeRecord()
+    told = payload({"id": "a", "text": "x"}, {"id": "b", "text": "secret"}, {"id": "c", "text": "z"})
+    receipt, _ = await receive(told, record, settings)
+    assert [one.status for one in receipt.results] == ["stored", "rejected", "stored"]
+    assert "memories.1: it could not be read (StopIteration)" in str(receipt.results[1].reason)
+    assert "composed" in caplog.text and "secret" not in caplog.text

@@ -11,8 +11,10 @@ import pytest
 from orion_recall.memory.succession.decide import SUCCEEDS, judge
 from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.told_changes.clauses import heard_in
+from orion_recall.memory.told_changes.values import values_of
 from orion_recall.text.normal import words
 from tests.samples.successions import DAY, reading
+from tests.samples.timing import grows_linearly
 
 PAIRS = Path(__file__).parents[3] / "data" / "successions" / "pairs.jsonl"
 
@@ -103,6 +105,20 @@ def test_a_near_text_counts_more_than_a_far_one() -> None:
 )
 def test_any_text_can_be_read(text: str) -> None:
     assert judge(reading(text, at=DAY, name="new"), reading("The gate code is 4471.")) is None or text
+
+
+def test_two_long_lists_take_no_time_that_grows_with_both() -> None:
+    def judged(lines: int) -> None:
+        old = "\n".join(f"Bed {one}: the rent is 6{one:02}." for one in range(lines))
+        new = "\n".join(f"Bed {one}: the rent is now 7{one:02}." for one in range(lines))
+        assert judge(reading(new, at=DAY), reading(old)) is not None
+
+    assert grows_linearly(judged, 15, 75)
+
+
+@pytest.mark.parametrize("digits", ["1", "12,34,", "0.12,0.34,"])
+def test_rows_of_digits_are_read_in_linear_time(digits: str) -> None:
+    assert grows_linearly(lambda size: values_of(digits * size, [], frozenset()), 30, 300)
 
 
 def test_a_name_with_a_hyphen_can_be_all_that_two_texts_share() -> None:
