@@ -26,6 +26,7 @@ _SEARCHED_CHARACTERS = 200_000
 _MILLISECONDS, _LAST_MILLISECOND = 10**11, 10**14
 # No zone is further from UTC.
 _ZONE_S, _DAY_S = 15 * 3600.0, 86_400.0
+_FIRST, _LAST = -62_135_596_800.0, 4e9  # the first day of the calendar, and one of 2096
 
 # Every date of the calendar from the year 1000 to 2999, with an optional time and zone. No backslashes: what they
 # mean in a literal is a setting of the server.
@@ -299,4 +300,4 @@ def _day(seconds: float) -> str:
 
 
 def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(min(max(seconds, 0.0), 4e9), UTC)
+    return datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)

@@ -95,7 +95,8 @@ class Stand:
     def _retrieve(self, name: str, body: Body) -> Any:
         wanted = qm.PointRequest.model_validate_json(body)
         vectors = wanted.with_vector or False
-        return _plain(self._client.retrieve(name, wanted.ids, with_payload=True, with_vectors=vectors))
+        payload = True if wanted.with_payload is None else wanted.with_payload
+        return _plain(self._client.retrieve(name, wanted.ids, with_payload=payload, with_vectors=vectors))
 
     def _delete(self, name: str, body: Body) -> Any:
         self._client.delete(name, qm.PointIdsList.model_validate_json(body))

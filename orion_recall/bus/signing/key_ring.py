@@ -38,9 +38,6 @@ class KeyRing:
         except SettingsError as error:
             log.error("the keys of before count, %d of them: %s", len(self._callers), error)  # noqa: TRY400 (it says all)
             return
-        if not callers and self._callers:  # as while it is written anew
-            log.error("the keys of before count, %d of them: %s holds none", len(self._callers), self._path)
-            return
         gone, added = self._callers.keys() - callers.keys(), callers.keys() - self._callers.keys()
         self._callers = callers
         log.info("%d keys are read again: %d are new, %d are gone", len(callers), len(added), len(gone))

@@ -181,7 +181,7 @@ class QdrantCollection:
         names: dict[int, HeldName] = {}
         for start in range(0, len(keys), _PAGE):
             wanted = list(keys[start : start + _PAGE])
-            call = self.client.retrieve(self.name, wanted, with_payload=["label"], with_vectors=["name"])
+            call = self.client.retrieve(self.name, wanted, with_payload=["label", "aliases"], with_vectors=["name"])
             for record in cast("list[qm.Record]", await self.ask(call)):
                 vectors = cast("Mapping[str, Any] | None", record.vector) or {}
                 if (one := held_name(record.payload or {}, vectors)) is not None:

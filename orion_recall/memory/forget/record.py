@@ -13,6 +13,7 @@ from typing import LiteralString
 from orion_recall.decisions.blanking import blank_decisions, count_decisions
 from orion_recall.errors import RecordError
 from orion_recall.memory.forget.target import Target
+from orion_recall.memory.names.merges import forget_merges
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.changes import delete
 from orion_recall.postgres.pool import Connection, translate
@@ -106,7 +107,7 @@ _PERSON_FEEDBACK: LiteralString = """
 UPDATE recall_feedback SET note = NULL, actor = NULL WHERE tenant = $1 AND (note ~* $2 OR actor ~* $2)
 """
 _PERSON_MERGES: LiteralString = """
-DELETE FROM entity_merges WHERE tenant = $1
+SELECT id FROM entity_merges WHERE tenant = $1
 AND (alias_label ~* $2 OR alias ~* $2 OR merged_into ~* $2 OR canonical ~* $2)
 """
 # Their answers repeat decisions as they were. Who still waits for one is told to ask again.
@@ -125,7 +126,7 @@ SELECT DISTINCT name FROM given JOIN entity_merges e ON e.tenant = $1
 """
 # Of these the merges of names that no memory gives any more. A name that others are merged into stays with them.
 _UNUSED_MERGES: LiteralString = """
-DELETE FROM entity_merges e WHERE e.tenant = $1
+SELECT e.id FROM entity_merges e WHERE e.tenant = $1
 AND (lower(e.alias_label) = ANY($2::text[]) OR lower(e.merged_into) = ANY($2::text[]))
 AND NOT EXISTS (
     SELECT FROM memories m WHERE m.tenant = $1 AND m.content_hash <> '' AND (
@@ -243,7 +244,7 @@ class ForgetRecord:
                     await connection.execute(statement, target.tenant, list(ids))
                 await connection.execute(_REMEMBER, self.forget, list(ids))
                 names = [row["name"] for row in merged]
-                merges = await self._run(_UNUSED_MERGES, target.tenant, names) if names else 0
+                merges = await self._forget_merges(_UNUSED_MERGES, names) if names else 0
         positions = {one.id: one.position for one in verdicts if one.position is not None}
         return Batch(ids=ids, positions=positions, merges=merges)
 
@@ -259,7 +260,9 @@ class ForgetRecord:
             if target.kind == "person":
                 told("history of others", await self._run(_PERSON_STEPS, target.tenant, target.name_pattern))
                 told("feedback", await self._run(_PERSON_FEEDBACK, target.tenant, target.name_pattern))
-                told("merged names", await self._run(_PERSON_MERGES, target.tenant, target.name_pattern))
+                async with self._connection.transaction():
+                    await self._connection.execute(record_sql.LOCK_OUTBOX)
+                    told("merged names", await self._forget_merges(_PERSON_MERGES, target.name_pattern))
             if target.kind == "tenant":
                 for place, statement in _OF_TENANT.items():
                     told(place, await self._run(statement, target.tenant))
@@ -293,6 +296,13 @@ class ForgetRecord:
             async with self._connection.transaction():
                 await self._connection.execute(_DROP_IDS, self.forget)
                 await self._connection.execute(_FINISH, self.forget, kept)
+
+    async def _forget_merges(self, query: LiteralString, value: object) -> int:
+        """Deletes the merges that the query finds; how many."""
+        ids = [row["id"] for row in await self._connection.fetch(query, self.target.tenant, value)]
+        if ids:
+            await forget_merges(self._connection, self.target.tenant, ids)
+        return len(ids)
 
     async def _matching(self, limit: int) -> list[str]:
         return await self._ids_of(_SOME, limit)

@@ -171,6 +171,29 @@ class Merges:
         return used
 
 
+async def forget_merges(connection: Connection, tenant: str, ids: Sequence[int]) -> None:
+    """Deletes merges whose names are forgotten, in the caller's transaction and under its lock on the outbox.
+
+    What was merged into such a name is merged into what that was called; index and graph are told of all that is
+    called otherwise, or stands for fewer names.
+    """
+    held = await _held(connection, tenant)
+    before = resolved(held.values())
+    gone = {(link.kind, link.alias) for number, link in held.items() if number in ids}
+    led_on = {
+        number: before[link.kind, link.alias]
+        for number, link in held.items()
+        if number not in ids and (link.kind, link.into.casefold()) in gone
+    }
+    after = resolved(
+        link._replace(into=led_on.get(number, link.into)) for number, link in held.items() if number not in ids
+    )
+    await connection.execute(sql.LEAD_ON, tenant, list(led_on), list(led_on.values()))
+    await connection.execute(sql.DELETE, tenant, list(ids))
+    spellings = await _spellings(connection, tenant)
+    await _tell(connection, tenant, before, after, spellings, None, {"undone": list(ids)})
+
+
 async def _held(connection: Connection, tenant: str) -> dict[int, Link]:
     rows = await connection.fetch(sql.OF_TENANT, tenant, False)
     return {row["id"]: Link(row["kind"], row["alias"], row["merged_into"]) for row in rows}

@@ -24,6 +24,14 @@ UPDATE entity_merges SET undone_at = now(), undone_by = $3
 WHERE tenant = $1 AND id = ANY($2::bigint[]) AND undone_at IS NULL
 """
 
+DELETE: LiteralString = "DELETE FROM entity_merges WHERE tenant = $1 AND id = ANY($2::bigint[])"
+
+# Links into a name that goes lead to what that name was called.
+LEAD_ON: LiteralString = """
+UPDATE entity_merges m SET merged_into = given.name
+FROM unnest($2::bigint[], $3::text[]) AS given (id, name) WHERE m.tenant = $1 AND m.id = given.id
+"""
+
 # The ends of chains that have become longer or shorter.
 RESOLVE: LiteralString = """
 UPDATE entity_merges m SET canonical = given.canonical, canonical_folded = given.folded
