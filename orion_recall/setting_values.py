@@ -103,7 +103,7 @@ def _tei(value: str | None) -> str | None:
     if value is None:
         return None
     parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_http(parts):
         raise ValueError("write http://host:port or https://host:port")
     if parts.username or parts.password or parts.query:
         raise ValueError("write it without user and query: the key belongs in ORION_TEI_API_KEY")

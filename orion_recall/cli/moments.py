@@ -28,6 +28,8 @@ _AGO = re.compile(r"(\d{1,9}|an?|one|two|three|four|five|six)\s+(second|minute|h
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
 _DATED = re.compile(r"\d{4}-\d\d")
+_LIKE_A_DATE = re.compile(r"\d{4}-?(?:W|\d\d-?\d\d(?:T|$)|\d\d-)")
+_DAY_IN_A_ZONE = re.compile(r"\d{4}-\d\d-\d\d(?:[+-]\d\d(?::?\d\d)?|[Zz])")
 _EXAMPLES = (
     "write a day (2026-11-20, yesterday, last monday), a time (14:30, 2026-11-20T14:30, 2026-11-20T14:30Z), or how "
     "long ago (3 days ago, 12h, 30d, 2w, PT2H)"
@@ -57,11 +59,13 @@ def moment(
         )
         if at is None:
             datetime.fromisoformat(said)  # says why it is none
+            # Never None: to whoever asked, that is no limit at all.
+            raise ValueError("it is written in another way than here, or beyond the calendar")
+        return at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         # What looks like a time, and is not quite one, is told why.
-        why = f" ({error})" if _DATED.match(said) else ""
+        why = f" ({error})" if _LIKE_A_DATE.match(said) else ""
         raise SettingsError(f"{option}: {text!r} is no time{why}; {_EXAMPLES}") from None
-    return None if at is None else at.astimezone(UTC)
 
 
 def _zone(name: str | None) -> tzinfo:
@@ -114,5 +118,7 @@ def _exact(text: str, zone: tzinfo) -> datetime | None:
     """A date with a time of day, in ISO 8601."""
     if not _DATED.match(text) or len(text) <= len("2026-11-20"):
         return None
+    if _DAY_IN_A_ZONE.fullmatch(text):  # Python would take "+02:00" for two o'clock
+        raise ValueError("a day has no zone of its own: write 2026-11-20T00:00+02:00, or --timezone")
     at = datetime.fromisoformat(text)
     return at if at.tzinfo is not None else at.replace(tzinfo=zone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -51,7 +52,8 @@ def print_json(value: object, *, one_line: bool = False) -> None:
 def print_error(kind: str, message: str, *, as_json: bool) -> None:
     """`error: …` on standard error; with `as_json` also `{"error": …}` on standard output."""
     if as_json:
-        print_json({"error": {"type": kind, "message": message}})
+        with contextlib.suppress(OSError):  # it may be what there is to tell: a full disk
+            print_json({"error": {"type": kind, "message": message}})
     print(f"error: {visible(message)}", file=sys.stderr)
 
 

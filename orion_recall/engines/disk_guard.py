@@ -52,10 +52,13 @@ class DiskGuard:
 
     async def _look_at(self, engine: Engine, server: HeldServer) -> None:
         space = server.space
-        if space.least_bytes == 0:
-            return
         pid, was_held = self._told.get(engine.name, (None, False))
         is_new = pid != engine.pid
+        if space.least_bytes == 0:
+            if is_new:  # it may have been told by a start that had a limit
+                await server.hold(held=False)
+                self._told[engine.name] = (engine.pid, False)
+            return
         # A quarter more than the least is asked for before it goes on: else it would change with every message.
         margin = space.least_bytes // 4 if was_held else 0
         why = await asyncio.to_thread(space.shortage, margin)

@@ -114,8 +114,10 @@ class Engine:
     async def keep_alive(self, on_restart: Callable[[], None]) -> None:
         """Restarts it whenever it dies, with growing pauses between failures; runs until cancelled."""
         backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
+        is_told = True
         while True:
             await asyncio.sleep(_WATCH_S)
+            is_told = is_told or self._told(on_restart)
             if not self.died:
                 if time.monotonic() - self._started_at > _STEADY_S:
                     backoff.reset()
@@ -128,8 +130,16 @@ class Engine:
             except (EngineError, OSError) as error:
                 logger.error("%s could not be restarted: %s", self.name, error)  # noqa: TRY400
             else:
-                if restarted:
-                    on_restart()
+                is_told = not restarted or self._told(on_restart)
+
+    def _told(self, on_restart: Callable[[], None]) -> bool:
+        """Whether the restart could be told: where it is written, the disk may be full. It is tried again."""
+        try:
+            on_restart()
+        except OSError as error:
+            logger.error("%s runs again, which cannot be told yet: %s", self.name, error)  # noqa: TRY400
+            return False
+        return True
 
     async def _revive(self) -> bool:
         async with self._transition:

@@ -58,7 +58,11 @@ class FolderLock:
         except OSError as error:
             os.close(fd)
             raise EngineError(f"the file system of {folder} cannot lock files: {error.strerror}") from error
-        write_holder(fd, os.getpid() if owner is None else owner)
+        try:
+            write_holder(fd, os.getpid() if owner is None else owner)
+        except OSError as error:  # a full disk; an open descriptor would hold the lock
+            os.close(fd)
+            raise EngineError(f"cannot write into {folder / LOCK_NAME}: {error.strerror}") from error
         return cls(folder, fd)
 
     def fileno(self) -> int:

@@ -24,6 +24,7 @@ from orion_recall.engines.postgres_binaries import (
     runnable_by,
 )
 from orion_recall.engines.postgres_folder import (
+    CLUSTER,
     NAME,
     OUTSIDE,
     check_not_gone,
@@ -91,7 +92,7 @@ class PostgresServer:
             hand_over(data_dir, self._uid)
         self._data_dir = data_dir
         self.folder = database_folder(data_dir, self._uid, outside)
-        self._cluster = self.folder / "cluster"
+        self._cluster = self.folder / CLUSTER
         self._log_path = data_dir / "postgres.log"
         self._cache_dir = cache_dir
         # So that somebody with psql finds the tables by their names alone.
@@ -207,7 +208,7 @@ class PostgresServer:
                 f"{self.folder} belongs to uid {owner}: run as that user, or give another data folder "
                 "(--data), or set ORION_POSTGRES_DSN"
             )
-        closed = closed_folder(self.folder / "cluster", self._uid, self._uid)
+        closed = closed_folder(self.folder / CLUSTER, self._uid, self._uid)
         if closed is not None:
             raise EngineError(
                 f"uid {self._uid}, which runs Postgres because root may not, cannot enter {closed}: give a "

@@ -34,6 +34,7 @@ FORMER_ID = 65_534
 _MADE = "postgres.made"
 _SYSTEM_ACCOUNTS = 1000
 OUTSIDE = Path("/var/lib/orion-recall-postgres")
+CLUSTER = "cluster"
 _BACK = "data_folder"
 _DATABASE = "database"
 
@@ -130,7 +131,9 @@ def _linked(folder: Path, uid: int | None, outside: Path) -> Path:
         for path in (outside, target.parent):
             check_owner(path)
         found = target.lstat()
-        if found.st_uid != uid or stat.S_IMODE(found.st_mode) & 0o077:
+        # Before there is a database in it, a first start that was killed may have left it to its initdb.
+        is_anothers = found.st_uid != uid and (target / CLUSTER).exists()
+        if is_anothers or stat.S_IMODE(found.st_mode) & 0o077:
             raise EngineError(
                 f"{target} is not a private folder of uid {uid} (it belongs to uid {found.st_uid}, mode "
                 f"{stat.S_IMODE(found.st_mode):o}): find out who changed it"

@@ -36,11 +36,14 @@ _NOTHING = RunLine(ranked=(), selected=None, line=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The measures to compute: depths k, and token budgets with the length in characters of every memory's text."""
+    """The measures to compute: depths k, and token budgets.
+
+    `lengths` are those of the memories' texts in characters, by conversation and id.
+    """
 
     depths: tuple[int, ...] = (5, 10, 20)
     budgets: tuple[int, ...] = ()
-    lengths: Mapping[str, int] | None = None
+    lengths: Mapping[tuple[str, str], int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +80,7 @@ def measure(
     if not queries:
         raise EvaluationError(f"{source}: no query counts: none has evidence, or all are marked as not scored")
     bundles = any(line.selected is not None for line in run.values())
-    rows = [_measures(run.get(query.id, _NOTHING), query.evidence, wanted, bundles=bundles) for query in queries]
+    rows = [_measures(run.get(query.id, _NOTHING), query, wanted, bundles=bundles) for query in queries]
     return Measured(
         measures=tuple(rows[0]),
         queries=tuple(queries),
@@ -86,7 +89,8 @@ def measure(
     )
 
 
-def _measures(line: RunLine, evidence: frozenset[str], wanted: Wanted, *, bundles: bool) -> dict[str, float]:
+def _measures(line: RunLine, query: JudgedQuery, wanted: Wanted, *, bundles: bool) -> dict[str, float]:
+    evidence = query.evidence
     ranked = tuple(dict.fromkeys(line.ranked))
     found = np.array([name in evidence for name in ranked], dtype=np.float64)
     row: dict[str, float] = {}
@@ -97,7 +101,7 @@ def _measures(line: RunLine, evidence: frozenset[str], wanted: Wanted, *, bundle
     row["map"] = float((np.arange(1, places.size + 1) / (places + 1)).sum()) / len(evidence)
     lengths = wanted.lengths or {}
     for budget in wanted.budgets:
-        used = np.cumsum([-(-lengths.get(name, 0) // _CHARS_A_TOKEN) for name in ranked])
+        used = np.cumsum([-(-lengths.get((query.conversation, name), 0) // _CHARS_A_TOKEN) for name in ranked])
         row[f"recall@{budget}tok"] = float(found[used <= budget].sum()) / len(evidence)
     if bundles:
         row["recall@bundle"] = len(evidence.intersection(line.selected or ())) / len(evidence)

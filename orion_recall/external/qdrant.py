@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0  # the calendar's first and last second
 _UNITS = {"epoch": 1, "epoch_ms": 1000}
 """Of times that are numbers: how many of them make a second."""
 _MILLISECONDS_FROM = 1e11
@@ -254,4 +255,4 @@ def _times(seconds: float | None, unit: int) -> float | None:
 
 
 def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(min(max(seconds, 0.0), 4e9), UTC)
+    return None if seconds is None else datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)

@@ -21,6 +21,7 @@ TIMEOUT_S = 60.0
 _CONNECT_S = 2.0
 # A server that was replaced behind a load balancer looks like the one before: it is asked again after so long.
 _KNOWN_S = 30.0
+_INFO_S = 5.0
 _CONNECTIONS = 32
 _DEFAULT_BATCH, _DEFAULT_INPUT_TOKENS = 32, 512
 _OK, _TOO_LARGE, _NO_KEY, _BUSY = 200, 413, (401, 403), (429, 503)
@@ -72,11 +73,17 @@ class TeiServer:
         self._known_until = 0.0
 
     async def info(self) -> TeiInfo:
-        """The served model, queried again after a failure and twice a minute. ModelError when it has changed."""
+        """The served model, queried again after a failure and twice a minute. ModelError when it has changed.
+
+        Meanwhile it is what it was: nobody waits for a question that hangs.
+        """
+        if self._info is not None and self._asking.locked():
+            return self._info
         async with self._asking:
             if self._info is not None and time.monotonic() < self._known_until:
                 return self._info
-            found = _read_info(await self._ask("GET", "/info"), self.url)
+            timeout_s = self._timeout_s if self._info is None else min(self._timeout_s, _INFO_S)
+            found = _read_info(await self._ask("GET", "/info", timeout_s=timeout_s), self.url)
             if self._info is not None and found.served != self._info.served:
                 raise ModelError(
                     f"the server at {self.url} served {self._info.model} and serves {found.model} now "
@@ -93,10 +100,12 @@ class TeiServer:
         """Closes the connections."""
         await self._http.aclose()
 
-    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    async def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
+    ) -> Any:
         try:
             # Around all of it: a server that sends a byte now and then never runs into httpx's own time-outs.
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s if timeout_s is None else timeout_s):
                 answer = await self._http.request(method, path, json=body)
         except (TimeoutError, httpx.TimeoutException) as error:
             self._known_until = 0.0

@@ -20,6 +20,7 @@ from test_status_workers import settings as settings  # a fixture
 from orion_recall.bus.connect import connect
 from orion_recall.cli.serving.status_workers import problems_of, read_workers
 from orion_recall.client import RecallClient
+from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines import disk_guard, disk_space
 from orion_recall.engines.disk_space import copy_space
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -27,6 +28,7 @@ from orion_recall.errors import BusRefused, DiskShort, EngineError, ReplyTimeout
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.postgres.pool import migrate
 from orion_recall.serving.observe import disk_watch
 from orion_recall.settings import Settings
 from tests.samples.source_samples import HashingEmbedder, changes, memory
@@ -134,6 +136,7 @@ async def test_a_new_database_on_a_full_disk_is_refused_with_what_to_do(data_dir
 async def test_the_bus_refuses_callers_first_and_postgres_writes_last(data_dir: Path, disk: Disk) -> None:
     async with EmbeddedEngines.start(data_dir, min_free_bytes=256 * MIB) as engines:
         engines.supervise()
+        await migrate(engines.postgres_dsn)
 
         async def taken() -> bool:
             async with RecallClient.connect(engines.redis_url) as client:
@@ -163,6 +166,9 @@ async def test_the_bus_refuses_callers_first_and_postgres_writes_last(data_dir: 
         await engines.postgres.stop()
         await engines.postgres.start()
         assert not await can_write(engines.postgres_dsn), "nor after a restart"
+        await let_analysts_in(engines.postgres_dsn)  # as `up` does at each start
+    async with EmbeddedEngines.start(data_dir) as engines:
+        assert await can_write(engines.postgres_dsn), "where the disk is not watched"
     disk.free = 1 << 40
     async with EmbeddedEngines.start(data_dir, min_free_bytes=256 * MIB) as engines:
         assert await can_write(engines.postgres_dsn), "with room again it is writable from the start"

@@ -100,6 +100,16 @@ def written_caller(caller: Caller) -> str:
     return f"\n[[keys]]\n{written_key(caller.key)}tenants = [{tenants}]\nmay = [{may}]\n{until}"
 
 
+def check_caller(caller: Caller) -> None:
+    """SettingsError for a key with which nobody could read its ring any more."""
+    try:
+        entries = tomllib.loads(written_caller(caller))["keys"]
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+        raise SettingsError(f"the key {caller.key.id}: its tenants hold what no key ring can") from error
+    for entry in entries:
+        _caller(entry, "the new key")
+
+
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:

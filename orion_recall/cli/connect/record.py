@@ -26,7 +26,12 @@ async def with_record(settings: Settings, stack: contextlib.AsyncExitStack, *, n
     if settings.dsn is not None or not (new or folder.is_symlink() or folder.is_dir()):
         return settings
     engines = await stack.enter_async_context(
-        EmbeddedEngines.start(settings.data_dir, valkey=False, postgres_schema=settings.postgres_schema)
+        EmbeddedEngines.start(
+            settings.data_dir,
+            valkey=False,
+            postgres_schema=settings.postgres_schema,
+            min_free_bytes=settings.min_free_bytes,
+        )
     )
     return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
 
@@ -40,7 +45,12 @@ async def with_engines(settings: Settings, stack: contextlib.AsyncExitStack) -> 
     if settings.dsn is None and (folder.is_symlink() or folder.is_dir()):
         has_bus = settings.redis_url is None and (settings.data_dir / ValkeyServer.name).is_dir()
         engines = await stack.enter_async_context(
-            EmbeddedEngines.start(settings.data_dir, valkey=has_bus, postgres_schema=settings.postgres_schema)
+            EmbeddedEngines.start(
+                settings.data_dir,
+                valkey=has_bus,
+                postgres_schema=settings.postgres_schema,
+                min_free_bytes=settings.min_free_bytes,
+            )
         )
         changes = {"redis_url": SecretStr(engines.redis_url)} if has_bus else {}
         return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn), **changes), has_bus

@@ -16,6 +16,7 @@ from orion_recall.cli.serving.run import stop_signals
 from orion_recall.cli.serving.status import read_status
 from orion_recall.console.access import CONSOLE_RIGHTS, new_token, token_hash
 from orion_recall.console.server import running_console
+from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -78,11 +79,13 @@ async def _run(settings: Settings, *, as_json: bool) -> None:
 
 def _print_token(name: str, *, as_json: bool) -> None:
     """A token, which nobody sees again, and what the file of tokens says of it."""
+    if not name.strip() or not name.isprintable():
+        raise SettingsError("--new-token: give the name of whoever holds it, in characters that can be seen")
     token = new_token()
     if as_json:
         print_json({"name": name, "token": token, "sha256": token_hash(token)})
         return
     rights = ", ".join(f'"{right}"' for right in CONSOLE_RIGHTS)
     note(f"the token, for its holder alone: {token}")
-    print(f'[[tokens]]\nname = {json.dumps(name)}\nsha256 = "{token_hash(token)}"')
+    print(f'[[tokens]]\nname = {json.dumps(name, ensure_ascii=False)}\nsha256 = "{token_hash(token)}"')
     print(f'tenant = "default"\nmay = [{rights}]')

@@ -255,7 +255,8 @@ def compare_runs(
 def _wanted(depths: str, budgets: str, memories: Path | None) -> Wanted:
     if bool(budgets) != (memories is not None):
         raise SettingsError("--budgets and --memories go together: a budget is filled with the memories' texts")
-    lengths = None if memories is None else {memory.id: len(memory.text) for memory in read_memories(memories)}
+    told = [] if memories is None else read_memories(memories)
+    lengths = {(memory.tenant, memory.id): len(memory.text) for memory in told} if memories is not None else None
     return Wanted(
         depths=depths_of(depths), budgets=depths_of(budgets, "--budgets") if budgets else (), lengths=lengths
     )

@@ -25,6 +25,7 @@ from orion_recall.graph.exchange.paging import Select, count, ends, tenants
 from orion_recall.graph.stores.reader import open_graph_reader
 from orion_recall.graph.vocabulary import ORION, tenant_graph
 from orion_recall.graph.walks.components import Components
+from orion_recall.text.normal import storable
 
 _HUBS = 10
 # For one page of the graph; a long export asks for many.
@@ -148,7 +149,7 @@ async def _graphs(select: Select, tenant: str | None) -> list[URIRef]:
         if not held:
             raise SourceError("the graph holds no memories yet")
         return held
-    if tenant_graph(tenant) not in held:
+    if storable(tenant) != tenant or tenant_graph(tenant) not in held:
         raise SourceError(f"the graph holds no memories of a tenant {tenant!r}")
     return [tenant_graph(tenant)]
 

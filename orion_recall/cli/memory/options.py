@@ -91,7 +91,8 @@ def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
             )
         if name in _TIMES:
             at = moment(f"--where {name}", value, end=name == "until")
-            found[name] = at.isoformat() if at is not None else None
+            assert at is not None  # a time, or an error
+            found[name] = at.isoformat()
         else:
             found[name] = _listed(value) if name in _LISTS else value
     if not found:
@@ -138,8 +139,8 @@ def _value(name: str, text: str) -> Any:
     if name in ("metadata", "confidence"):
         try:
             return json.loads(text)
-        except ValueError:
-            raise SettingsError(f"--set {name}: {text!r} is not JSON") from None
+        except (ValueError, RecursionError):
+            raise SettingsError(f"--set {name}: {text[:80]!r} is not JSON, or nests too deep") from None
     return text
 
 

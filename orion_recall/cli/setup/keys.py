@@ -15,6 +15,7 @@ from orion_recall.bus.signing.key_files import (
     RIGHTS,
     Caller,
     Right,
+    check_caller,
     check_id,
     read_ring,
     written_caller,
@@ -73,9 +74,15 @@ def new_key(
     until = None if days is None else datetime.now(UTC).replace(microsecond=0) + timedelta(days=days)
     key = Key(id=key_id, secret=secrets.token_bytes(_SECRET_BYTES))
     caller = Caller(key=key, tenants=tuple(tenant), may=rights, until=until)
+    check_caller(caller)  # what workers could not read must not get into their ring
+    if not path.parent.is_dir():
+        raise SettingsError(f"{path}: there is no folder {path.parent}")
     _write(out, written_key(key), os.O_CREAT | os.O_EXCL)
-    _write(path, written_caller(caller), os.O_CREAT | os.O_APPEND)
-    read_ring(path)  # what cannot be read back is told now
+    try:
+        _write(path, written_caller(caller), os.O_CREAT | os.O_APPEND)
+    except OSError:
+        out.unlink()
+        raise
     if as_json:
         print_json({"ring": str(path), "file": str(out), "key": _as_json(caller, time.time())})
     note(f"{path} has the key {key_id}; give {out} to its caller, as ORION_KEY, over a way that nobody else reads")

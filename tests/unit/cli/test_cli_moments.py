@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orion_recall.cli.moments import moment
 from orion_recall.errors import SettingsError
@@ -110,3 +113,26 @@ def test_anything_else_names_the_option_and_shows_examples(text: str) -> None:
 def test_what_is_not_quite_a_time_is_told_why(text: str) -> None:
     with pytest.raises(SettingsError, match=r"is no time \(.*\); write"):
         moment("--since", text, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "20261120", "20261120T1430", "20261120T143000Z", "2026-W47", "2026-W47-5", "2026W475", "9999-12-31",
+        "2026-11-20+02:00", "2026-11-20Z", "0001-01-01T00:00+05:00", "9999-12-31T23:59-05:00", "", " ", "2026",
+        "20261120 ", "1e9", "P", "now now",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", [False, True])
+def test_what_is_given_is_a_time_or_an_error_and_never_no_limit(text: str, end: bool):
+    """To whoever deletes "until" a time, none would be all."""
+    try:
+        assert moment("--until", text, end=end, now=NOW) is not None
+    except SettingsError as error:
+        assert "is no time" in str(error)
+
+
+@given(st.text(st.sampled_from("0123456789-+:TWZ agopdhw."), max_size=20))
+def test_no_text_is_no_limit(text: str):
+    with contextlib.suppress(SettingsError):
+        assert moment("--until", text, now=NOW) is not None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -135,3 +136,16 @@ def test_who_holds_a_folder_is_seen_without_touching_the_lock(tmp_path: Path) ->
     with FolderLock.acquire(tmp_path, "the index folder", ""):
         assert held_by(tmp_path) == os.getpid()
     assert held_by(tmp_path) is None, "it lives and has let go"
+
+
+def test_a_lock_that_cannot_be_written_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int, __: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("orion_recall.engines.lock.write_holder", full)
+        with pytest.raises(EngineError, match="No space left"):
+            FolderLock.try_acquire(tmp_path)
+    lock = FolderLock.try_acquire(tmp_path)
+    assert lock is not None
+    lock.release()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.measures import Wanted, judged, measure
 from tests.samples.evaluation_samples import judged_query, run_line
 
+LENGTHS = {("c", "a"): 17, ("c", "b"): 25, ("c", "c"): 4}
 NAMES = st.sampled_from([f"m{number}" for number in range(12)])
 
 
@@ -67,8 +69,15 @@ def test_figures_worked_out_by_hand() -> None:
     )
 
 
+def test_lengths_are_those_of_the_conversation() -> None:
+    other = replace(judged_query("r", "a"), conversation="another")
+    wanted = Wanted(depths=(1,), budgets=(10,), lengths=LENGTHS | {("another", "a"): 4_000})
+    measured = measure({"q": run_line("a"), "r": run_line("a")}, [judged_query("q", "a"), other], wanted)
+    assert measured.values[:, measured.measures.index("recall@10tok")].tolist() == [1.0, 0.0]
+
+
 def test_a_token_budget_ends_at_the_first_memory_that_does_not_fit() -> None:
-    wanted = Wanted(depths=(1,), budgets=(10, 12, 100), lengths={"a": 17, "b": 25, "c": 4})
+    wanted = Wanted(depths=(1,), budgets=(10, 12, 100), lengths=LENGTHS)
     measured = measure({"q": run_line("a", "b", "c", "unknown")}, [judged_query("q", "a", "c")], wanted)
     found = dict(zip(measured.measures, measured.values[0].tolist(), strict=True))
     # a takes 5 tokens, b 7, c 1: with 10 b does not fit, and nothing behind it is looked at.

@@ -67,3 +67,19 @@ def test_without_a_ring_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.delenv("ORION_KEYS_FILE")
     assert run(["keys", "list"]) == 2
     assert "set ORION_KEYS_FILE, or name it with --ring" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tenant", ["", "\udcff"])
+def test_a_key_that_workers_could_not_read_gets_into_no_ring(tenant: str, tmp_path: Path, ring: Path) -> None:
+    good, bad = tmp_path / "good.key", tmp_path / "bad.key"
+    assert run(["keys", "new", "good", "--tenant", "ana", "--out", str(good)]) == 0
+    before = ring.read_bytes()
+    assert run(["keys", "new", "bad", "--tenant", tenant, "--out", str(bad)]) == 2
+    assert (ring.read_bytes(), bad.exists()) == (before, False)
+
+
+def test_a_ring_whose_folder_is_not_there_leaves_no_file_behind(tmp_path: Path) -> None:
+    out = tmp_path / "ana.key"
+    where = tmp_path / "nowhere" / "ring"
+    assert run(["keys", "new", "a", "--tenant", "ana", "--out", str(out), "--ring", str(where)]) == 2
+    assert not out.exists()
