@@ -19,7 +19,7 @@ from orion_recall.text.normal import is_question, memory_key, number_of, speaks_
 from orion_recall.text.people.roles import is_assistant
 from orion_recall.text.people.titles import title_names
 from orion_recall.time_values import TimedKey
-from orion_recall.values import Change, Memory, MemoryView, MergedName, Scope, SuccessionLink
+from orion_recall.values import Change, Memory, MemoryView, MergedName, Scope, SuccessionLink, ToldTime
 
 KEYWORD_FIELDS = ("tenant", "session", "user", "agent", "run", "kind", "tags", "names", "speaker", "titles")
 DENSE_VECTORS = ("dense", "name")
@@ -63,7 +63,7 @@ class IndexPoint(NamedTuple):
 class HeldPoint(NamedTuple):
     """A memory's point in an index: version, the folded names it gives, and its vectors if they were read.
 
-    `passages` are its passages, as `index.passages.flat` gives them."""
+    `passages` are its passages, as `index.passages.flat` gives them, and `told` the times that it tells."""
 
     tenant: str
     version: int
@@ -72,6 +72,7 @@ class HeldPoint(NamedTuple):
     tokens: list[list[float]] | None = None
     passages: tuple[int, ...] = ()
     speaker: str | None = None
+    told: tuple[ToldTime, ...] = ()
 
 
 class HeldName(NamedTuple):
@@ -115,6 +116,7 @@ def held_point(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldPo
         tokens=vectors.get(TOKENS),
         passages=tuple(payload.get("passages", ())),
         speaker=payload.get("speaker"),
+        told=told_times_of(payload.get(TOLD) or ()),
     )
 
 

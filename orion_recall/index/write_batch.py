@@ -23,6 +23,7 @@ from orion_recall.index.points import (
     names_given,
 )
 from orion_recall.index.text_forms import context_form, keyword_form
+from orion_recall.index.told import told_payload, told_times_of
 from orion_recall.index.vector_prefetch import Embedded, VectorPrefetch
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseEncoder, union
@@ -206,8 +207,10 @@ def _known(live: Mapping[int, Change], held: Mapping[int, HeldPoint], with_token
         one = held.get(key)
         if one is None or one.dense is None or one.version != change.memory.version:
             continue
-        if one.passages != flat(spans_of(change.memory)):
+        if one.passages != (spans := flat(spans_of(change.memory))):
             continue  # written before there were passages, or cut otherwise
+        if spans and one.told != told_times_of(told_payload(change.memory.times)):
+            continue  # extraction makes no version, and each passage has the times as well
         if one.tokens is not None or not with_tokens:
             known[key] = PointVectors(one.dense, one.tokens if with_tokens else None)
     return known

@@ -154,16 +154,15 @@ def _parts(text: str | None) -> list[str]:
 def _threshold(option: str, part: str, kind: Literal["under", "over"]) -> Threshold:
     known = _UNDER if kind == "under" else _OVER
     match = _PART.fullmatch(part)
-    if match is None or not match[1].startswith(known):
+    if match is None or not (match[1] in known or (match[1].startswith("overlap@") and "overlap@" in known)):
         names = ", ".join(name.replace("@", "@K") for name in known)
         example = "overlap@5=.8" if kind == "under" else "empty=+.01 or p95_ms=+10%"
         raise SettingsError(f"{option}: {part!r} is no threshold such as {example}; there are {names}")
     if kind == "under" and (match[2] or match[4]):
         raise SettingsError(f"{option}: {part!r}: a mean is compared with a number, such as {match[1]}=.8")
-    relative = bool(match[4])
-    return Threshold(
-        measure=match[1], value=float(match[3]) / (100 if relative else 1), kind=kind, relative=relative
-    )
+    value = float(match[3]) / (100 if match[4] else 1)
+    relative = bool(match[4]) and match[1] != "flip"  # that is a share itself, and was none before
+    return Threshold(measure=match[1], value=value, kind=kind, relative=relative)
 
 
 def _check(compared: Compared, one: Threshold, *, strict: bool) -> Check:

@@ -21,7 +21,7 @@ from orion_recall.values import Change, Scope
 class KeywordIndex:
     """Postings of memories (`text`) and of turns with their neighbours (`context`), as the keyword source searches.
 
-    Filters by tenant only: an evaluation has no other scope.
+    Filters by tenant, session and user: a judged query has no other scope.
     """
 
     kind = "index"
@@ -34,6 +34,8 @@ class KeywordIndex:
         names = sorted({memory.tenant for memory in memories})
         self._tenants = {name: number for number, name in enumerate(names)}
         self._tenant_of = np.array([self._tenants[memory.tenant] for memory in memories], dtype=np.int64)
+        self._session_of = np.array([memory.session_id for memory in memories], dtype=object)
+        self._user_of = np.array([memory.user_id for memory in memories], dtype=object)
         self._postings = {
             "text": _Postings(
                 [sparse.encode_document(keyword_form(one), mean_of(one.tenant, "text")) for one in memories]
@@ -58,6 +60,10 @@ class KeywordIndex:
         """BM25 above zero, best first: a list for each of `using`."""
         tenant = self._tenants.get(scope.tenant, -1)
         own = self._tenant_of == tenant
+        if scope.session_id is not None:
+            own &= self._session_of == scope.session_id
+        if scope.user_id is not None:
+            own &= self._user_of == scope.user_id
         return [self._best(self._postings[name].scores(terms, own), own, limit) for name in using]
 
     def _best(

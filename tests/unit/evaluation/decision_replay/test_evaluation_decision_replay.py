@@ -281,3 +281,14 @@ def test_a_report_is_written_to_the_files_that_are_named_and_no_others(tmp_path:
     assert [json.loads(line)["decision_id"] for line in out.read_text("utf-8").splitlines()] == list("abcd")
     assert "replay of control" in xml.read_text("utf-8")
     assert sorted(tmp_path.iterdir()) == [xml, out]
+
+
+def test_a_share_of_replies_is_a_share_also_in_percent() -> None:
+    (flip,) = thresholds(None, "flip=10%", 5)
+    assert flip == thresholds(None, "flip=.1", 5)[0]
+
+
+@pytest.mark.parametrize(("under", "over"), [("rbofoo=.5", None), (None, "emptyish=1"), ("overlap=.5", None)])
+def test_a_measure_is_named_in_full(under: str | None, over: str | None) -> None:
+    with pytest.raises(SettingsError, match="is no threshold"):
+        thresholds(under, over, 5)
