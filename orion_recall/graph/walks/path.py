@@ -10,10 +10,11 @@ Hart, Nilsson, Raphael: "A formal basis for the heuristic determination of minim
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal
 
@@ -100,8 +101,7 @@ class _Reached:
     before: _Reached | None = None
 
     def nodes(self) -> list[str]:
-        way = [self.node]
-        at = self.before
+        way, at = [self.node], self.before
         while at is not None:
             way.append(at.node)
             at = at.before
@@ -131,15 +131,16 @@ async def find_path(
     """
     if target is None and not via:
         raise ValueError("a path needs a target or words to go along")
-    search = _Search(TenantGraph(store, tenant), target, tuple(via), now, bounds, costs, during)
+    # Ends are found among the statements of all; their evidence tells which of them the scope has.
+    is_whole = scope is None or scope == Scope(tenant=scope.tenant)
+    searched = bounds if is_whole else replace(bounds, paths=max(bounds.paths, bounds.edges))
+    search = _Search(TenantGraph(store, tenant), target, tuple(via), now, searched, costs, during)
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + bounds.deadline_s
     ended: Ended = "deadline"
-    try:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(ends_at):
             ended = await search.run(seed)
-    except TimeoutError:
-        pass
     if not search.found:
         return Paths(paths=(), ended=ended, expanded=search.expanded, cut=len(search.cut))
     # Names and evidence of the paths get a second, even when the search used up its time.
@@ -149,7 +150,7 @@ async def find_path(
     except TimeoutError as error:
         raise TransientSourceError("the graph found a path, but gave its evidence too late") from error
     if scope is not None:
-        paths = tuple(path for path in paths if all(step.memories for step in path.steps))
+        paths = tuple(path for path in paths if all(step.memories for step in path.steps))[: bounds.paths]
     return Paths(paths=paths, ended=ended, expanded=search.expanded, cut=len(search.cut))
 
 
@@ -242,10 +243,8 @@ class _Search:
         limit = self._bounds.edges
         edges = (await self._graph.edges([target], limit=limit + 1, during=self._during))[target]
         near = dict.fromkeys(edge.other(target) for edge in edges)
-        if len(edges) > limit:
-            self.cut.add(target)
-        else:
-            self._near = frozenset(near)
+        self._near = frozenset(near) if len(edges) <= limit else None
+        self.cut.update([target] if self._near is None else ())
         further = list(near)[:limit] if self._bounds.max_hops > 1 else []
         beside = await self._graph.edges(further, limit=limit + 1, during=self._during)
         for node, more in ((target, edges), *beside.items()):
