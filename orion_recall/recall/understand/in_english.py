@@ -35,13 +35,13 @@ def language_asked(text: str) -> Language:
     heard: list[Language] = [language for language in _READ if not small_words(language).isdisjoint(said)]
     if not _ELIDED.isdisjoint(folded) and "french" not in heard:
         heard.append("french")
-    if not heard or (found == DEFAULT and text.isascii() and not small_words(DEFAULT).isdisjoint(said)):
+    is_english = found == DEFAULT and text.isascii() and not small_words(DEFAULT).isdisjoint(said)
+    if not heard or is_english or len(folded) == 1:
         return found
     shares = {language: _share(_list_of(language), folded) for language in heard}
     best: Language = max(heard, key=lambda language: (shares[language], language == found))
-    if best == found or not text.isascii():
-        return best if shares[best] >= _KNOWN_SHARE else found
-    return best if shares[best] == 1.0 and len(folded) > 1 else found
+    least = _KNOWN_SHARE if best == found or not text.isascii() else 1.0
+    return best if shares[best] >= least else found
 
 
 def _share(known: Mapping[str, str], folded: list[str]) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.models.language import DEFAULT, Language, small_words
+from orion_recall.models.language import DEFAULT, Language
 from orion_recall.profile import Profile
 from orion_recall.recall.understand.answer_types import answer_type
 from orion_recall.recall.understand.chains import chains
@@ -120,7 +120,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     dense_text = " ".join((without_names(searched, named_words) if named else searched, *from_context))
     if english is not None:  # memories may be in the language of the question as well
         dense_text, keyword_text = f"{dense_text} {written}", f"{keyword_text} {written}"
-        terms = terms.union(content_words(written)).difference(small_words(asked_in))
+        terms = terms.union(content_words(written))
     if profile.enable_query_expansion:
         further = expansions(keywords, speakers, terms)
         keyword_text = " ".join((keyword_text, *further))
