@@ -16,7 +16,14 @@ TimeRange = tuple[float | None, float | None]
 """A half-open interval of epoch seconds; None is without end on that side."""
 
 
+FIRST_S, LAST_S = -62_135_596_800.0, 253_402_300_799.0
+"""The first and the last second of the calendar, the years 1 to 9999, in epoch seconds."""
 _DAY_S = 86_400
+
+
+def in_calendar(seconds: float) -> datetime:
+    """The moment (epoch seconds) in UTC; one beyond the calendar is its first or its last second."""
+    return datetime.fromtimestamp(min(max(seconds, FIRST_S), LAST_S), UTC)
 
 
 def clock_in(zone: tzinfo, moment: float) -> datetime:

@@ -249,8 +249,9 @@ class Committer:
                 future.set_result(_RESULTS[result])
 
     async def _call(self, commits: Sequence[Commit]) -> list[int]:
-        """The server's answers. A batch may be refused before the server looks for the script, and then each of its
-        commits is the first to be told that there is none: so it is loaded here, for whoever needs it.
+        """The server's answers; a script that the server does not know is loaded.
+
+        Here, and not by who sends a batch: that may be refused before the server looks for the script.
         """
         keys, values = self._arguments(commits)
         try:

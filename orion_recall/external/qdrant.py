@@ -19,6 +19,7 @@ from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TEXT, ta
 from orion_recall.sources.vector_lexical import vector_of
 from orion_recall.text.chatter import is_chatter
 from orion_recall.text.normal import storable, text_hash
+from orion_recall.time_values import in_calendar
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0  # the calendar's first and last second
 _UNITS = {"epoch": 1, "epoch_ms": 1000}
 """Of times that are numbers: how many of them make a second."""
 _MILLISECONDS_FROM = 1e11
@@ -255,4 +255,4 @@ def _times(seconds: float | None, unit: int) -> float | None:
 
 
 def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
+    return None if seconds is None else in_calendar(seconds)

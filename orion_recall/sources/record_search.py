@@ -8,7 +8,7 @@ many rows share. Newest first bounds both, so that a table of any size costs abo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -17,13 +17,12 @@ from orion_recall.postgres.held_connections import HeldConnections
 from orion_recall.postgres.pool import Row
 from orion_recall.text.chatter import is_chatter
 from orion_recall.text.normal import content_words, memory_key
+from orion_recall.time_values import in_calendar
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName, ToldTime
 
 _MOST_WITH_EVERY_WORD = 500
 _NEWEST_FOR_SOME_WORDS = 2000
 _MOST_WORDS = 32
-# What a datetime can hold, in epoch seconds.
-_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 _COLUMNS = (
     "id, text, text_hash, simhash, kind, guessed_kind, title, speaker, session_id, user_id, agent_id, run_id, ts, "
     "uri, source, tags, entities, times, search"
@@ -102,7 +101,7 @@ def _conditions(scope: Scope, values: list[Any]) -> str:
 
 
 def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
+    return None if seconds is None else in_calendar(seconds)
 
 
 def _memory(row: Row) -> MemoryView:

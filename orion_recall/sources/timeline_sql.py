@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from orion_recall.errors import ScopeNotKept
 from orion_recall.setting_values import TIMELINE_ROLES
 from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
 from orion_recall.sources.timeline_table import Column, TimelineShape
+from orion_recall.time_values import in_calendar
 from orion_recall.values import SearchRequest
 
 _NEWEST = 200
@@ -26,7 +27,7 @@ _SEARCHED_CHARACTERS = 200_000
 _MILLISECONDS, _LAST_MILLISECOND = 10**11, 10**14
 # No zone is further from UTC.
 _ZONE_S, _DAY_S = 15 * 3600.0, 86_400.0
-_FIRST, _LAST = -62_135_596_800.0, 4e9  # the first day of the calendar, and one of 2096
+_LATEST = 4e9  # of 2096: as text it has ten digits, as those of the last 25 years
 
 # Every date of the calendar from the year 1000 to 2999, with an optional time and zone. No backslashes: what they
 # mean in a literal is a setting of the server.
@@ -300,4 +301,4 @@ def _day(seconds: float) -> str:
 
 
 def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
+    return in_calendar(min(seconds, _LATEST))

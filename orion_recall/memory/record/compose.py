@@ -17,10 +17,9 @@ from orion_recall.memory.extraction.kinds import infer_kind
 from orion_recall.memory.extraction.light import extract
 from orion_recall.text.normal import one_line, storable, storable_json, text_hash
 from orion_recall.text.simhash import simhash
+from orion_recall.time_values import LAST_S
 from orion_recall.values import JsonValue, Memory
 
-# Fractions of the last second of the year 9999 do not survive as a float.
-_LAST_SECOND = 253_402_300_799.0
 # A longer title is a sentence, and no name of anything.
 _MAX_TITLE_WORDS = 8
 # Fields that hashes of memories stored before them do not know: left out while they say nothing.
@@ -151,7 +150,7 @@ def _moment(seconds: float | None) -> datetime | None:
 
 
 def _seconds(moment: datetime | None) -> float | None:
-    return None if moment is None else min(moment.timestamp(), _LAST_SECOND)
+    return None if moment is None else min(moment.timestamp(), LAST_S)  # its fractions do not survive as a float
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
