@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from orion_recall.errors import SourceError
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
-from orion_recall.scoring.told_overlap import tells_of
+from orion_recall.scoring.intervals import tells_of
 from orion_recall.time_values import TimedKey
 from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName
 

@@ -56,20 +56,6 @@ GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]
 WalkKind = Literal["chain", "who", "related", "temporal"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerType:
-    """The expected type of an answer, apart from a time: a name (of a place, of somebody's home), a number, or any.
-
-    `known` are folded words that do not answer a question for a name: those of the question and of the speakers."""
-
-    name: bool = False
-    number: bool = False
-    place: bool = False
-    home: bool = False
-    known: frozenset[str] = frozenset()
-
-
-ANY_TYPE = AnswerType()
 QueryClass = Literal["factual", "temporal", "relational", "procedural", "planning", "prospective", "meta"]
 """The class of a question (`recall.understand.classes`): factual is the default."""
 QUERY_CLASSES: tuple[QueryClass, ...] = get_args(QueryClass)
@@ -105,7 +91,6 @@ class Question:
     session_id: str | None = None
     node_id: str | None = None
     time: QuestionTime = NO_TIME
-    answer_type: AnswerType = ANY_TYPE
     chains: tuple[Chain, ...] = ()
     tense: Tense | None = None
     vectors: dict[int, list[float]] = field(default_factory=dict[int, "list[float]"], compare=False, repr=False)

@@ -14,7 +14,7 @@ from orion_recall.index.text_forms import event_time
 from orion_recall.index.told import TOLD, told_payload, told_times_of
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
-from orion_recall.text.chatter import is_chatter
+from orion_recall.text.small_talk import is_chatter
 from orion_recall.text.normal import is_question, memory_key, number_of, speaks_of_itself
 from orion_recall.text.people.roles import is_assistant
 from orion_recall.text.people.titles import title_names

@@ -1,4 +1,4 @@
-"""The section `graph` of a profile: the walks from the names of a question, and over conversations."""
+"""The section `graph` of a profile: the walks from the names of a question."""
 
 from __future__ import annotations
 
@@ -6,58 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from orion_recall.profile.sections import CONFIG, Share, Weight
+from orion_recall.profile.sections import CONFIG, Share
 from orion_recall.values import GraphMethod
-
-
-class ConversationWeights(BaseModel):
-    """How readily the walk over a conversation goes along an edge of each kind."""
-
-    model_config = CONFIG
-
-    next: Weight = Field(default=1.0, description="Weight of the edge between a turn and the next (no unit).")
-    reply: Weight = Field(
-        default=1.0, description="Weight of the edge between a turn and its answer by another speaker (no unit)."
-    )
-    reference: Weight = Field(
-        default=1.0,
-        description="Weight of the edge between a turn and one that it names by id, quotes or refers to in words "
-        "(no unit).",
-    )
-    topic: Weight = Field(
-        default=1.0,
-        description="Weight of the edge between turns that share two keywords or more, times the share of these "
-        "among the keywords of the one that has more (no unit).",
-    )
-
-
-class ConversationWalk(BaseModel):
-    """The walk over the turns of conversations from those that match, where `ranking.conversation` has a weight."""
-
-    model_config = CONFIG
-
-    damping: Share = Field(
-        default=0.85, description="The probability that the walk goes on along an edge and does not start again."
-    )
-    rounds: int = Field(default=15, ge=1, le=100, description="The rounds of the power iteration of its PageRank.")
-    seeds: int = Field(
-        default=16,
-        ge=1,
-        le=64,
-        description="How many of the first turns found it starts at, by their fused scores.",
-    )
-    steps: int = Field(
-        default=2, ge=1, le=3, description="How many steps away from these turns links are read from the graph."
-    )
-    topic_searches: int = Field(
-        default=3,
-        ge=0,
-        le=16,
-        description="For how many of the first turns others with the same keywords are searched for.",
-    )
-    weights: ConversationWeights = Field(
-        default=ConversationWeights(), description="How readily it goes along each kind of edge."
-    )
 
 
 class GraphWalk(BaseModel):
@@ -96,9 +46,6 @@ class GraphWalk(BaseModel):
         ge=1,
         le=100,
         description="The rounds of `pagerank` (null: 20) or `activation` (null: 3).",
-    )
-    conversation: ConversationWalk = Field(
-        default=ConversationWalk(), description="The walk over turns of conversations from those that match."
     )
     traverse: tuple[Literal["who", "related", "temporal"], ...] = Field(
         default=(),

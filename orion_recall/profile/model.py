@@ -140,7 +140,7 @@ def profile_fields(
 ) -> dict[KeyPath, FieldInfo]:
     """Every key of a profile by its path, parents before children.
 
-    Keys below one that overrides others (`strategies`, `ranking_with_assistant`) are left out, unless wanted.
+    Keys below one that overrides others (`strategies`) are left out, unless wanted.
     """
     fields: dict[KeyPath, FieldInfo] = {}
     for name, field in model.model_fields.items():

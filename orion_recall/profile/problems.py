@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import get_origin
 
@@ -37,6 +37,20 @@ def _keys_by_parent() -> dict[KeyPath, tuple[str, ...]]:
 
 _KEYS = _keys_by_parent()
 
+FORMER_KEYS: Mapping[str, str] = {
+    "ranking_with_assistant": "`ranking` holds everywhere: leave it out",
+    "near_duplicate_similarity": "only equal texts count as the same memory: leave it out",
+    "graph.conversation": "the walk over conversations is gone: leave it out",
+    "ranking.conversation": "the walk over conversations is gone; `neighbour` and `session` weigh what is around",
+    "ranking.role": "who said it no longer counts by role; `asker` and `speaker` weigh who said it",
+    "ranking.introduces": "it is no part of the score any more: leave it out",
+    "ranking.tells_name": "it is no part of the score any more: leave it out",
+    "ranking.tells_number": "it is no part of the score any more: leave it out",
+    "ranking.length": "it is no part of the score any more: leave it out",
+    "ranking.no_chatter": "chatter comes last in recaps only: leave it out",
+}
+"""Keys that profiles once had, and what took their place."""
+
 
 def keys_under(parent: KeyPath) -> tuple[str, ...]:
     """The keys that a mapping may hold, in the model's order."""
@@ -52,6 +66,9 @@ def unknown_key(parent: KeyPath, key: str) -> Words:
     """The words for a key that `parent` does not have: where it belongs, or the nearest key."""
     if not key:
         return "a key is missing before the colon", ""
+    without_strategy = parent[2:] if parent[:1] == ("strategies",) else parent
+    if (instead := FORMER_KEYS.get(dotted((*without_strategy, key)))) is not None:
+        return "is no key any more", instead
     owners = [path for path in _OWN_FIELDS if path[-1] == key or dotted(path) == key]
     if owners:
         return "is not a key here", " or ".join(_belongs(path) for path in owners)

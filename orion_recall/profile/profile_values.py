@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -14,7 +14,6 @@ from orion_recall.profile.graph_section import GraphWalk
 from orion_recall.profile.section_values import section_values
 from orion_recall.profile.sections import (
     CONFIG,
-    FOUND_BY,
     MIN_RELEVANCE_SHARE,
     ROUNDING,
     DecisionsKept,
@@ -29,18 +28,12 @@ from orion_recall.profile.sections import (
     TimeInQuestions,
     relevance_share,
 )
-from orion_recall.profile.strategies import Overrides, overrides_of
 from orion_recall.values import ReaderInstructions, SourceName
 
 Scope = Literal["session", "user", "global"]
 Budget = Literal["low", "mid", "high"]
 Caller = Annotated[str, Field(pattern=r"^[^=]+=[^=]+$", max_length=1024)]
 TopK = Annotated[int, Field(ge=0, le=1000)]
-
-if TYPE_CHECKING:
-    RankingDifferences = Overrides
-else:
-    RankingDifferences = overrides_of(RankingWeights, "RankingDifferences")
 
 DEFAULT_HALF_LIFE_HOURS = 72.0
 _DECAYS_AGREE = 0.05  # of the half-life: 0.01 an hour and "three days" are the same
@@ -133,10 +126,6 @@ class ProfileValues(BaseModel):
     )
     min_score: Share = Field(default=0.0, description="The final score under which an item is dropped (0 to 1).")
     rank_pool: int = Field(default=64, ge=10, le=500, description="How many fused candidates are ranked in full.")
-    near_duplicate_similarity: Share = Field(
-        default=0.9,
-        description="The share of common tokens (Jaccard, 0 to 1) from which two memories count as the same.",
-    )
     max_repetition: Share = Field(
         default=1.0,
         description="The share of an item's words, without those of the question, that one item before it may have "
@@ -153,11 +142,6 @@ class ProfileValues(BaseModel):
     )
     fusion: Fusion = Field(default=Fusion(), description="How the sources' lists become one list.")
     ranking: RankingWeights = Field(default=RankingWeights(), description="Weights of the final score's parts.")
-    ranking_with_assistant: RankingDifferences = Field(
-        default=RankingDifferences(),
-        description="Weights that differ where people talk with an assistant: where it said a fifth or more of the "
-        "candidates, and not all. What is not named here is as in `ranking`.",
-    )
     rerank: Rerank = Field(
         default=Rerank(), description="Whether and how the best are judged once more by a reranker."
     )
@@ -177,8 +161,21 @@ class ProfileValues(BaseModel):
     cascade: Cascade = Field(
         default=Cascade(), description="Whether further layers are searched while the answer is not sure enough."
     )
+    unsure_below: Share = Field(
+        default=0.0,
+        description="The probability that anything found answers the question (0 to 1) under which the reply says "
+        "that it is unsure and hands over the nearest only; 0: never.",
+    )
+    unsure_items: int = Field(
+        default=3, ge=1, le=1000, description="How many items an unsure reply hands over, at most."
+    )
+    when_unsure: Literal["note", "plain"] = Field(
+        default="plain",
+        description="`note`: the rendered text of an unsure reply begins with a line that says so; `plain`: only "
+        "the reply's statistics and the decision do.",
+    )
     no_answer: NoAnswer = Field(
-        default=NoAnswer(), description="When no answer is given rather than one that is not sure enough."
+        default=NoAnswer(), description="What an answer must have, or nothing at all is handed over."
     )
     succession: Succession = Field(
         default=Succession(), description="What becomes of memories that newer ones have succeeded."
@@ -245,9 +242,7 @@ class ProfileValues(BaseModel):
 
     @model_validator(mode="after")
     def _relevance_is_not_outvoted(self) -> Self:
-        talks = (False, True) if self.ranking_with_assistant.model_fields_set else (False,)
-        weights = [self.weights(reranked=True, with_assistant=one) for one in talks]
-        share, is_with_assistant = min((relevance_share(one), place > 0) for place, one in enumerate(weights))
+        share = relevance_share(self.weights(reranked=True))
         if share < MIN_RELEVANCE_SHARE - ROUNDING:
             raise PydanticCustomError(
                 "outvoted",
@@ -257,27 +252,8 @@ class ProfileValues(BaseModel):
                     "counted": "with `rerank.weight`" if self.rerank.enabled else "without a reranker",
                     "share": f"{share:.4g}",
                     "least": f"{MIN_RELEVANCE_SHARE}",
-                    "key": f"{'ranking_with_assistant' if is_with_assistant else 'ranking'}.recency",
+                    "key": "ranking.recency",
                 },
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _parts_with_an_assistant_are_made(self) -> Self:
-        """What is searched or compared before the candidates are known needs a weight in `ranking`."""
-        differing = self.ranking_with_assistant.model_fields_set
-        for name in ("late", "links", "second_step"):
-            if name in differing and not getattr(self.ranking, name):
-                raise PydanticCustomError(
-                    "never_made",
-                    "`{name}` is only made where it has a weight in `ranking`, too",
-                    {"name": name, "key": f"ranking_with_assistant.{name}"},
-                )
-        if differing and not any(getattr(self.ranking_of(with_assistant=True), name) for name in FOUND_BY):
-            raise PydanticCustomError(
-                "relevance",
-                "one of `fusion`, `similarity`, `words` and `meaning` needs a weight above 0",
-                {"key": "ranking_with_assistant.fusion"},
             )
         return self
 
@@ -289,19 +265,13 @@ class ProfileValues(BaseModel):
         given = self.time_decay_half_life_hours
         return DEFAULT_HALF_LIFE_HOURS if given is None else given
 
-    def ranking_of(self, *, with_assistant: bool) -> RankingWeights:
-        """The weights of the parts, in talk with an assistant or else."""
-        return self.ranking_with_assistant.applied_to(self.ranking) if with_assistant else self.ranking
-
-    def weights(
-        self, *, reranked: bool, with_assistant: bool = False, time_decides: bool = False
-    ) -> dict[str, float]:
+    def weights(self, *, reranked: bool, time_decides: bool = False) -> dict[str, float]:
         """The weights of the final score's parts, with `rerank` where a reranker has judged.
 
         Where one is wanted and has not, recency weighs no more than leaves relevance its share.
         `time_decides`: the part `time` weighs `time.past_factor` times as much.
         """
-        weights: dict[str, float] = {**section_values(self.ranking_of(with_assistant=with_assistant))}
+        weights: dict[str, float] = {**section_values(self.ranking)}
         if time_decides:
             weights["time"] *= self.time.past_factor
         if not self.rerank.enabled:

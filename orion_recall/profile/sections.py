@@ -91,7 +91,7 @@ class _RankingBase(BaseModel):
     @property
     def follows(self) -> bool:
         """Whether a part has a weight that needs a follow-up search."""
-        return any(getattr(self, name) > 0 for name in ("links", "second_step", "conversation"))
+        return any(getattr(self, name) > 0 for name in ("links", "second_step"))
 
 
 if TYPE_CHECKING:

@@ -68,5 +68,6 @@ class PassResult:
 
     @property
     def repeated(self) -> set[int]:
-        """The keys of memories that a dropped near-duplicate repeats."""
-        return {drop.for_key for drop in self.dropped.each.values() if drop.for_key is not None}
+        """The keys of memories that others repeat in the same words."""
+        said_again = {drop.for_key for drop in self.dropped.each.values() if drop.for_key is not None}
+        return said_again.union(item.candidate.key for item in self.ranked if item.same)

@@ -1,7 +1,7 @@
 """The recall pipeline: every step of one query, from understanding to bundle.
 
 understand -> a search pass, again where nothing is found (`search_tries`), or for each layer of a cascade ->
-caps and token budget -> confidence -> what may answer (`confidence/answer_policy`) -> bundle
+caps and token budget -> confidence -> the answer, which may be unsure -> bundle
 
 `recall()` is the whole service as one call; the worker calls it for each query on the bus.
 """
@@ -23,8 +23,14 @@ from orion_recall.recall.bundle.select import select
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.cascade.layers import limits_of
 from orion_recall.recall.cascade.run import CascadeRun, run_cascade
-from orion_recall.recall.confidence.answer import AnswerConfidence, Withheld, answer_confidence
-from orion_recall.recall.confidence.answer_policy import AnswerPolicy, minima_of
+from orion_recall.recall.confidence.answer import (
+    UNSURE_NOTE,
+    AnswerConfidence,
+    Withheld,
+    answer_confidence,
+    answer_of,
+    asks_nothing,
+)
 from orion_recall.recall.confidence.factors import confidences
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.ranking.instructing import with_instructing
@@ -80,8 +86,7 @@ async def recall(
     query_class, shape = understood.classified.query_class, understood.shape
     strategy, profile = profile.strategy_for(query_class, shape), profile.for_class(query_class, shape)
     stages.done("understand")
-    policy = AnswerPolicy(least=minima_of(profile.no_answer, options.no_answer), has_external=sources.has_external)
-    if (why_not := policy.before_search(query, understood)) is not None:
+    if (why_not := asks_nothing(query, understood, profile)) is not None:
         return _nothing(scope, stages, basis, understood=understood, strategy=strategy, withheld=why_not)
 
     tries = SearchTries(
@@ -106,7 +111,16 @@ async def recall(
     selection = _selection(query, understood, result, profile, sources, is_of_layers=cascade is not None)
     stages.done("select")
     confidence = _confidence(selection, result, cascade, understood, profile)
-    answer = policy.answer(selection, confidence, understood, result)
+    answer = answer_of(
+        selection,
+        confidence,
+        understood,
+        result,
+        profile,
+        wanted=options.no_answer,
+        room_tokens=caps_of(profile, options).budget_tokens - sources.tokens.count(f"{UNSURE_NOTE}\n"),
+        has_external=sources.has_external,
+    )
     metadata = await _metadata(options, answer.selection, sources, scope, timeout_s=timeout_s - stages.seconds)
     return Recalled(
         outcome=_outcome(result.reports, answer.selection),
@@ -122,6 +136,8 @@ async def recall(
         confidence=answer.confidence,
         cascade=cascade,
         withheld=answer.withheld,
+        is_unsure=answer.is_unsure,
+        has_note=answer.has_note,
         strategy=strategy,
         render=profile.render,
         redaction=sources.redaction,

@@ -131,7 +131,7 @@ class SearchPass:
         followed = NO_FOLLOW_UP
         if self.profile.ranking.follows and not is_of_period(self.understood):
             followed, found = await self._follow_up(kept, requests, reports, similarities)
-            memories, closeness = {**memories, **found}, {**closeness, **followed.closeness}
+            memories = {**memories, **found}
             kept = [*kept, *self._filter(followed.further, memories)]
             self.stages.done("follow")
         kept, memories = await with_successors(
@@ -143,9 +143,7 @@ class SearchPass:
             visible=self._filter,
             timeout_s=self.left_s,
         )
-        for keep in question_filters(
-            self.understood, self.profile, memories=memories, similarities=similarities, closeness=closeness
-        ):
+        for keep in question_filters(self.understood, self.profile):
             kept = keep(kept, dropped=self.dropped)
 
         facts = facts_of(

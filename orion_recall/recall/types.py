@@ -14,7 +14,7 @@ from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.candidates.passages import FindsPassages
 from orion_recall.recall.candidates.unindexed import ComparesTexts
 from orion_recall.recall.cascade.run import CascadeRun
-from orion_recall.recall.confidence.answer import NO_CONFIDENCE, AnswerConfidence, Withheld
+from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence, Withheld
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.ranking.evidence import FindsEvidence
 from orion_recall.recall.ranking.late_interaction import Closeness
@@ -24,7 +24,6 @@ from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.breaker import Breaker
 from orion_recall.sources.record_facts import RecordFacts
-from orion_recall.sources.turn_links import TurnLinks
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceName, SourceReport
 
@@ -44,7 +43,6 @@ class Sources:
     readers: tuple[MemoryReader, ...] = ()
     lexicon: Lexicon | None = None
     titles: TitleFinder | None = None
-    turn_links: TurnLinks | None = None
     chronological: ChronologicalIndex | None = None
     fallback: FallbackSource | None = None
     breakers: Mapping[SourceName, Breaker] = field(
@@ -81,9 +79,10 @@ class Recalled:
 
     `reranking` and `late_interaction` are None where the profile has them off, `strategy` where it has none for the
     question's class and shape, `render` where nothing was searched, `cascade` without a cascade, `withheld` where
-    the answer was not withheld. `basis` is what it went by, for the decision log. `metadata` is that of the
-    bundle's memories, by key, where the query asks for it. `result` is the search pass, or all passes of a cascade
-    together; the explanation is made of it.
+    the answer was not withheld. `is_unsure`: nothing clearly answers, the nearest are handed over; `has_note`: the
+    rendered text says so. `basis` is what it went by, for the decision log. `metadata` is that of the bundle's
+    memories, by key, where the query asks for it. `result` is the search pass, or all passes of a cascade together;
+    the explanation is made of it.
     """
 
     outcome: Outcome
@@ -99,6 +98,8 @@ class Recalled:
     confidence: AnswerConfidence = NO_CONFIDENCE
     cascade: CascadeRun | None = None
     withheld: Withheld | None = None
+    is_unsure: bool = False
+    has_note: bool = False
     strategy: str | None = None
     render: Render | None = None
     redaction: Redaction = NO_REDACTION
@@ -107,5 +108,6 @@ class Recalled:
 
     @property
     def rendered(self) -> str:
-        """The bundle as prompt text: one bullet a line, "" when there is nothing."""
-        return "\n".join(item.line for item in self.selection.items)
+        """The bundle as prompt text: one bullet a line, after its note if it is unsure; "" for nothing."""
+        note = (UNSURE_NOTE,) if self.has_note else ()
+        return "\n".join((*note, *(item.line for item in self.selection.items if item.line)))

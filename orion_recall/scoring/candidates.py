@@ -137,7 +137,8 @@ def _rounded(parts: Mapping[str, float]) -> dict[str, float]:
 class ScoredCandidate:
     """A candidate with its final score in [0, 1], the score's named parts, and the weight of each part.
 
-    The score is the mean of the parts by their weights; a weight without a part counts for nothing. `outdated` is
+    The score is the mean of the parts by their weights; a weight without a part counts for nothing. `same` are
+    those of other speakers or days that say the same words. `outdated` is
     there where a newer memory says something else; `newer_than` is why it has moved, where that is no succession.
     Nobody changes one: it is not frozen because each recall makes a hundred, and to make a frozen one takes four
     times as long.
@@ -148,5 +149,6 @@ class ScoredCandidate:
     score: float
     parts: Mapping[str, float]
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    same: tuple[ScoredCandidate, ...] = ()
     outdated: Outdated | None = None
     newer_than: NewerThan | None = None

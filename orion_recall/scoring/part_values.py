@@ -6,26 +6,32 @@ one.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from orion_recall.scoring import intervals
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.text.people.roles import names_assistant
-from orion_recall.values import ANY_TYPE, NO_TIME, AnswerType, MemoryView, QuestionTime, SourceName
+from orion_recall.scoring.intervals import is_told_of, overlaps, told_ranges, told_share
+from orion_recall.text.normal import words
+from orion_recall.values import NO_TIME, MemoryView, QuestionTime, SourceName
+
+_ADDRESSES = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
+_HALF, _QUARTER = 0.5, 0.25
+# Of a time that may be either, what was said then goes before what was told of it later.
+_TOLD = 0.8
+WHOLE_EVIDENCE = 31
+"""The weight of a memory's statements from which it has the whole part `evidence`."""
 
 Pair = tuple[Candidate, MemoryView]
 Column = Sequence[float | None]
 """One part of every candidate, in their order; None for a candidate without this part."""
 
 UNDATED_RECENCY = 0.5
-WHOLE_LENGTH = 200
-"""Characters from which a text has the whole part `length`; of a shorter text the part grows in proportion."""
 READ_CHARS = 2000
 """Characters of a text that are read for an answer, a few more than are embedded. To read whole documents would
 cost a recall more than all its searches."""
-ASSISTANT_SHARE = 0.2
-"""The share of the candidates from which on they are a talk with an assistant. It answers every question, at length
-and with names and numbers, so that these parts say who spoke rather than what answers: they are not made then."""
 _NO_KEYS: frozenset[int] = frozenset()
 
 
@@ -33,31 +39,25 @@ _NO_KEYS: frozenset[int] = frozenset()
 class QueryFacts:
     """Facts of a query and its searches for the score parts; mappings are by memory key.
 
-    `asker` is the speaker who asks, where the question is in the first person. `who` is the name in "Who is Hana?".
-    `asks_assistant`: the query asks what an assistant said.
+    `asker` is the speaker who asks, where the question is in the first person.
     `similarities` are the cosines of all hits of the dense search, candidate or not. `late` is the part of late
     interaction, for the memories that were compared. `followed` has the parts of the follow-up search by name.
     `unindexed` are memories that the index does not hold: where the index alone could give a part, a memory of its
     own has 0 and these have none. Texts of those in `told_unknown` were not read for told times.
-    `wants_chatter`: the question is about greetings, jokes or the weather. `entities` are the names in it;
+    `entities` are the names in it;
     `evidence` is how often memories' statements are stated, where that was looked up.
     """
 
     now: float
     named_speaker: str | None = None
     asker: str | None = None
-    who: str | None = None
-    asks_family: bool = False
     similarities: Mapping[int, float] = field(default_factory=dict[int, float])
     time: QuestionTime = NO_TIME
-    answer_type: AnswerType = ANY_TYPE
-    asks_assistant: bool = False
     session_id: str | None = None
     late: Mapping[int, float] = field(default_factory=dict[int, float])
     followed: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
     unindexed: frozenset[int] = _NO_KEYS
     told_unknown: frozenset[int] = _NO_KEYS
-    wants_chatter: bool = False
     entities: tuple[str, ...] = ()
     evidence: Mapping[int, float] = field(default_factory=dict[int, float])
 
@@ -67,8 +67,7 @@ class PartInputs:
     """The input of every part: the candidates and their memories, the query's facts, the profile's values.
 
     `fused` are the fused scores divided by the best. `cosines` are those of the dense search, None where it has
-    none; `farthest` is the lowest of them among indexed memories. `assistants`: whether an assistant said
-    each of them; `is_with_assistant`: whether they are from talk of people with an assistant."""
+    none; `farthest` is the lowest of them among indexed memories."""
 
     candidates: Sequence[Pair]
     memories: Sequence[MemoryView]
@@ -79,8 +78,6 @@ class PartInputs:
     fused: Sequence[float]
     cosines: Column
     farthest: float | None
-    assistants: Sequence[bool]
-    is_with_assistant: bool
 
 
 def part_inputs(
@@ -90,7 +87,6 @@ def part_inputs(
     *,
     half_life_hours: float,
     recency_minimum: float,
-    assistants: Sequence[bool],
 ) -> PartInputs:
     """The inputs of all parts; there must be a candidate."""
     fused = [candidate.fused for candidate, _ in candidates]
@@ -112,19 +108,7 @@ def part_inputs(
         fused=[score / best for score in fused],
         cosines=cosines,
         farthest=_share(min(reached)) if reached else None,
-        assistants=assistants,
-        is_with_assistant=is_with_assistant(assistants),
     )
-
-
-def said_by_assistants(memories: Iterable[MemoryView]) -> list[bool]:
-    """Of each memory whether an assistant said it."""
-    return [memory.assistant or names_assistant(memory.speaker) for memory in memories]
-
-
-def is_with_assistant(assistants: Sequence[bool]) -> bool:
-    """Whether memories are from talk of people with an assistant, by who said each of them."""
-    return bool(assistants) and ASSISTANT_SHARE <= sum(assistants) / len(assistants) < 1.0
 
 
 def fusion(given: PartInputs) -> Column:
@@ -197,8 +181,6 @@ def speaker(given: PartInputs) -> Column | None:
 
 def no_question(given: PartInputs) -> Column | None:
     """1 for texts without a question mark."""
-    if given.is_with_assistant:
-        return None
     return [
         0.0 if "?" in (memory.best_text if memory.passages else memory.text) else 1.0 for memory in given.memories
     ]
@@ -230,26 +212,35 @@ def session(given: PartInputs) -> Column:
     return [score if name is None else best[name] for name, score in zip(sessions, found, strict=True)]
 
 
+def asker(given: PartInputs) -> Column | None:
+    """1 for what the one who asks has said, or was told; 0 for what others say of themselves; 0.5 for the rest.
+
+    Where the question is in the first person, and asks for nobody else's words. "I live in Bergen" said by another
+    is no answer to "Where do I live?", but "you live" is one."""
+    me = given.facts.asker
+    if me is None or given.facts.named_speaker not in (None, me):
+        return None
+    first_name = (me.split() or [me])[0]
+    return [_of_asker(memory, me, first_name) for memory in given.memories]
+
+
+def _of_asker(memory: MemoryView, me: str, first_name: str) -> float:
+    if memory.speaker == me:
+        return 1.0
+    text = memory.best_text[:READ_CHARS]
+    if first_name in text or _ADDRESSES.search(text) is not None:
+        return 1.0
+    return 0.0 if memory.first_person and memory.speaker is not None else 0.5
+
+
 def after_question(given: PartInputs) -> Column | None:
     """1 for memories after a question in their session."""
-    if given.is_with_assistant:
-        return None
     return _known([1.0 if memory.after_question else 0.0 for memory in given.memories], given)
-
-
-def length(given: PartInputs) -> Column:
-    """The text's length, 1 from `WHOLE_LENGTH` characters on."""
-    return [min(1.0, len(memory.text) / WHOLE_LENGTH) for memory in given.memories]
 
 
 def first_person(given: PartInputs) -> Column:
     """1 for texts in the first person."""
     return [1.0 if memory.first_person else 0.0 for memory in given.memories]
-
-
-def more_than_chatter(given: PartInputs) -> Column | None:
-    """0 for chatter, 1 for any other text; no part where chatter is asked for."""
-    return None if given.facts.wants_chatter else [0.0 if one.chatter else 1.0 for one in given.memories]
 
 
 def path(given: PartInputs) -> Column | None:
@@ -273,12 +264,6 @@ def links(given: PartInputs) -> Column | None:
 def second_step(given: PartInputs) -> Column | None:
     """The score in the second keyword search."""
     column = _followed(given, "second_step")
-    return None if column is None else _known(column, given)
-
-
-def conversation(given: PartInputs) -> Column | None:
-    """The memory's rank among the turns around the first hits."""
-    column = _followed(given, "conversation")
     return None if column is None else _known(column, given)
 
 
@@ -332,3 +317,114 @@ def _with_late(given: PartInputs, late: Mapping[int, float]) -> Sequence[float]:
 def _share(value: float) -> float:
     """The value kept to [0, 1]."""
     return 0.0 if value < 0.0 else min(value, 1.0)
+
+
+def time(given: PartInputs) -> Column | None:
+    """How well the memory's time fits that of the question. An undated memory has no such part.
+
+    None where the question is about what texts tell of a time, whenever it was said. Where it may mean either, what
+    was told of the time later is of that time, too.
+    """
+    asked = given.facts.time
+    if asked.of == "told":
+        return None
+    named = asked.session_id or session_named(given.candidates, asked, given.facts.session_id)
+    if not asked.intervals and named is None:
+        return None
+    fits: Column = [None] * len(given.memories)
+    if asked.intervals:
+        fits = overlaps(asked.intervals, [(memory.ts, memory.until) for memory in given.memories])
+    ranges = told_ranges(asked, given.facts.now)
+    column: list[float | None] = []
+    for memory, fit in zip(given.memories, fits, strict=True):
+        near = fit
+        if fit != 1.0 and memory.told and ranges and is_told_of(memory, ranges, ahead=asked.ahead):
+            near = max(_TOLD * told_share(memory.told, ranges), fit or 0.0)
+        if near is None and named is not None:
+            near = 1.0 if memory.session_id == named else 0.0
+        column.append(near)
+    return column
+
+
+def proximity(given: PartInputs) -> Column | None:
+    """How close the memory's time is to the one that the question names. An undated memory has no such part."""
+    asked = given.facts.time
+    if asked.of == "told" or not asked.intervals:
+        return None
+    return [intervals.proximity(asked.intervals, memory.ts, memory.until) for memory in given.memories]
+
+
+def told(given: PartInputs) -> Column | None:
+    """How well the times that the text tells fit the time of the question.
+
+    None where that time may as well be that of saying: then it counts in `time`. Where a time is what the question
+    asks for, a fit is worth half; where the question asks when something is, a quarter, since any time would fit.
+    """
+    asked = given.facts.time
+    ranges = told_ranges(asked, given.facts.now)
+    if not ranges or (asked.of == "both" and asked.intervals):
+        return None
+    worth = 1.0 if asked.of == "told" and asked.intervals else _QUARTER if asked.asks_when else _HALF
+    column = [worth * told_share(memory.told, ranges) if memory.told else 0.0 for memory in given.memories]
+    if not (unknown := given.facts.told_unknown):
+        return column
+    return [
+        None if candidate.key in unknown else part
+        for (candidate, _), part in zip(given.candidates, column, strict=True)
+    ]
+
+
+def session_named(candidates: Iterable[Pair], time: QuestionTime, session_id: str | None) -> str | None:
+    """The session that the question names by its place, by first turn, among the candidates.
+
+    The query's own session is none of them.
+    """
+    if time.session is None:
+        return None
+    first: dict[str, float] = {}
+    for _, memory in candidates:
+        session, ts = memory.session_id, memory.ts
+        if session is not None and ts is not None and session != session_id:
+            first[session] = min(ts, first.get(session, ts))
+    place = time.session - 1 if time.session > 0 else time.session
+    order = sorted(first, key=lambda session: (first[session], session))
+    return order[place] if -len(order) <= place < len(order) else None
+
+
+def time_told(given: PartInputs) -> Column | None:
+    """1 for texts that tell a time, where the question asks when."""
+    if not given.facts.time.asks_when:
+        return None
+    return [1.0 if memory.told else 0.0 for memory in given.memories]
+
+
+def overlap(given: PartInputs) -> Column | None:
+    """The share of the question's entities that the memory or its statements hold; none without entities.
+
+    An entity is held by its whole name or by a longer one: "Ana" by "Ana Miles"."""
+    wanted = [frozenset(words(name)) for name in given.facts.entities]
+    if not wanted:
+        return None
+    column: list[float | None] = []
+    for (candidate, memory), _ in zip(given.candidates, given.memories, strict=True):
+        if candidate.key in given.facts.unindexed and not memory.entities:
+            column.append(None)  # nobody has looked for entities in it
+            continue
+        held = [frozenset(words(name)) for name in (*memory.entities, *candidate.statements)]
+        column.append(sum(any(one <= other for other in held) for one in wanted) / len(wanted))
+    return column
+
+
+def evidence(given: PartInputs) -> Column | None:
+    """The weight of the memory's statements: log2(1 + how often they are stated) / 5, at most 1.
+
+    What several memories state weighs more, and so does a memory of several statements."""
+    if not (weights := given.facts.evidence):
+        return None
+    whole = math.log2(1 + WHOLE_EVIDENCE)
+    return [
+        None
+        if candidate.key in given.facts.unindexed
+        else min(1.0, math.log2(1 + weights.get(candidate.key, 0.0)) / whole)
+        for candidate, _ in given.candidates
+    ]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orion_recall.scoring import answer_parts, graph_parts, people_parts, time_parts
 from orion_recall.scoring import part_values as make
 from orion_recall.scoring.part_values import Column, Pair, PartInputs, QueryFacts, part_inputs
 
@@ -82,65 +81,37 @@ PARTS: tuple[ScorePart, ...] = (
         maker=make.speaker,
     ),
     ScorePart(
-        name="role",
-        measures="'a person said it, not an assistant'; the reverse where the query asks what the assistant said",
-        reason="coming from a person, or from the assistant where that is asked for",
-        maker=people_parts.role,
-        needs_weight=True,
-    ),
-    ScorePart(
         name="asker",
         measures="'the query speaks of me, and the memory was said by me or names me'",
         reason="being said by the one who asks, or to them",
-        maker=people_parts.asker,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="introduces",
-        measures="'the query asks who somebody is, and the memory says it'",
-        reason="seeming to say who somebody is",
-        maker=people_parts.introduction,
+        maker=make.asker,
         needs_weight=True,
     ),
     ScorePart(
         name="time",
         measures="'the memory is of the time that the query names'",
         reason="when it was said, or a time that it names",
-        maker=time_parts.time,
+        maker=make.time,
     ),
     ScorePart(
         name="time_proximity",
         measures="'how close the memory is to the time that the query names', 1 inside it",
         reason="being close to the named time",
-        maker=time_parts.proximity,
+        maker=make.proximity,
         needs_weight=True,
     ),
     ScorePart(
         name="told",
         measures="'the memory tells of the time that the query is about'",
         reason="a time that it names",
-        maker=time_parts.told,
+        maker=make.told,
         needs_weight=True,
     ),
     ScorePart(
         name="tells_time",
         measures="'the query asks when, the memory tells a time'",
         reason="naming a time",
-        maker=time_parts.time_told,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="tells_name",
-        measures="'the query asks for a name, the memory has one that is new'",
-        reason="a name that is neither in the question nor a speaker's",
-        maker=answer_parts.name_given,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="tells_number",
-        measures="'the query asks how many, the memory has a number'",
-        reason="having a number",
-        maker=answer_parts.number_given,
+        maker=make.time_told,
         needs_weight=True,
     ),
     ScorePart(
@@ -179,24 +150,10 @@ PARTS: tuple[ScorePart, ...] = (
         needs_weight=True,
     ),
     ScorePart(
-        name="length",
-        measures="the text's length, 1 from 200 characters on",
-        reason="how much it says",
-        maker=make.length,
-        needs_weight=True,
-    ),
-    ScorePart(
         name="first_person",
         measures="'the memory speaks in the first person'",
         reason="being told in the first person",
         maker=make.first_person,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="no_chatter",
-        measures="'the memory is more than chatter', where the query does not ask for greetings, jokes or weather",
-        reason="being more than chatter",
-        maker=make.more_than_chatter,
         needs_weight=True,
     ),
     ScorePart(
@@ -216,14 +173,6 @@ PARTS: tuple[ScorePart, ...] = (
         without="there is none",
     ),
     ScorePart(
-        name="conversation",
-        measures="PageRank over next turns, replies, references and shared topics from the turns found",
-        reason="the conversation around it",
-        maker=make.conversation,
-        made="by another step",
-        without="they are not followed",
-    ),
-    ScorePart(
         name="path",
         measures="'the path of a chain or another walk rests on the memory' (`graph.paths`, `graph.traverse`)",
         reason="its path in the graph",
@@ -233,14 +182,14 @@ PARTS: tuple[ScorePart, ...] = (
         name="overlap",
         measures="the share of the question's entities that the memory or its statements hold",
         reason="what it names of the question",
-        maker=graph_parts.overlap,
+        maker=make.overlap,
         needs_weight=True,
     ),
     ScorePart(
         name="evidence",
         measures="how often the memory's statements are stated, log2(1 + n) / 5, at most 1",
         reason="the evidence for it",
-        maker=graph_parts.evidence,
+        maker=make.evidence,
         made="by another step",
         without="the graph is not asked",
         needs_weight=True,
@@ -278,11 +227,8 @@ def part_columns(
     *,
     half_life_hours: float,
     recency_minimum: float,
-    assistants: Sequence[bool],
 ) -> dict[str, Column]:
-    """A column for every part that any candidate has, by name; `weights` are those of the profile's `ranking`.
-
-    `assistants` says of each candidate whether an assistant said it."""
+    """A column for every part that any candidate has, by name; `weights` are those of the profile's `ranking`."""
     if not candidates:
         return {}
     given = part_inputs(
@@ -291,7 +237,6 @@ def part_columns(
         weights,
         half_life_hours=half_life_hours,
         recency_minimum=recency_minimum,
-        assistants=assistants,
     )
     columns: dict[str, Column] = {}
     for part in _IN_ORDER:

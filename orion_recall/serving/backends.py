@@ -53,7 +53,6 @@ from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.sources.text_vectors import TextVectors
 from orion_recall.sources.timeline import TimelineSource
 from orion_recall.sources.timeline_table import TimelineTable
-from orion_recall.sources.turn_links import TurnLinks
 from orion_recall.sources.vector_lexical import LateInteraction, LexicalSource, NearestPassages, VectorSource
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import SourceName
@@ -147,7 +146,6 @@ async def open_sources(
                 readers=readers,
                 lexicon=index,
                 titles=index,
-                turn_links=TurnLinks(graph) if graph is not None else None,
                 chronological=index,
                 reranker=reranker,
                 late_interaction=LateInteraction(index, questions) if index is not None else None,

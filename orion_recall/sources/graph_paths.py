@@ -15,7 +15,7 @@ from orion_recall.graph.told_windows import read_window, shown
 from orion_recall.graph.vocabulary import entity_iri
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
 from orion_recall.graph.walks.statements import Stated, identities, stated_in
-from orion_recall.scoring.told_overlap import told_ranges, told_share
+from orion_recall.scoring.intervals import told_ranges, told_share
 from orion_recall.text.normal import content_words, memory_key, words
 from orion_recall.values import Chain, Question, Scope, SearchRequest, TimeRange
 

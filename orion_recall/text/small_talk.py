@@ -176,3 +176,8 @@ def _phrase_at(said: Sequence[str], place: int) -> int:
     """How many words the longest phrase has that begins there; 0 for none."""
     lengths = range(min(_LONGEST, len(said) - place), 0, -1)
     return next((length for length in lengths if tuple(said[place : place + length]) in _KINDS), 0)
+
+
+def is_chatter(text: str) -> bool:
+    """Whether the text is small talk, and so nothing that anybody looks for. It comes last in a recap."""
+    return small_talk(text) is not None

@@ -25,7 +25,7 @@ from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
-from orion_recall.scoring.time_overlap import overlap
+from orion_recall.scoring.intervals import overlap
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from orion_recall.values import Interval, Memory

@@ -34,7 +34,7 @@ from orion_recall.index.told import TOLD, told_times_of
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
-from orion_recall.scoring.told_overlap import tells_of
+from orion_recall.scoring.intervals import tells_of
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey
 from orion_recall.values import MemoryView, Scope

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from orion_recall.text.normal import without_possessive
-from orion_recall.values import AnswerType, Question
+from orion_recall.values import Question
 
 _AGAIN: Final = 0.1
 """What a kind of evidence is worth where it is found again, beside 1."""
 _OF_ANSWER: Final = 1.0
-"""What a number, name or time is worth that is expected: as much as a rare word of the question."""
+"""What a time is worth that is asked for: as much as a rare word of the question."""
 _READ_CHARS: Final = 20_000
 _MOST_KEPT_CHARS: Final = 4_000
 
@@ -22,12 +20,6 @@ _SENTENCE: Final = re.compile(r"""\S[^.!?…]*(?:[.!?…](?!["'”’)]*(?:\s|$)
 _ABBREVIATED: Final = re.compile(
     r"(?:\b(?i:mr|mrs|ms|dr|st|prof|no|nr|vs|etc|e\.g|i\.e|approx|dept|tel)|\b[A-Z])\.$"
 )
-_NUMBER: Final = re.compile(r"\d[\d.,:/%-]*")
-_NUMBER_WORD: Final = re.compile(
-    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twice|hundred|thousand|million)\b"
-)
-_CAPITAL: Final = re.compile(r"[A-ZÀ-Þ][\w'’-]+")
-_BEFORE_NAME: Final = frozenset(",;:'’\"(“")
 _MONTH: Final = (
     "january|february|march|april|may|june|july|august|september|october|november|december"
     "|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
@@ -86,50 +78,18 @@ def worth(places: Sequence[Place], begin: int, end: int) -> float:
     return tally.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedEvidence:
-    """What an answer is expected to have besides the question's words."""
-
-    answer: AnswerType
-    asks_when: bool = False
-
-    def places(self, text: str) -> list[Place]:
-        """Where it stands in the text."""
-        if not (self.answer.number or self.answer.name or self.asks_when):
-            return []
-        read = text[:_READ_CHARS]
-        folded = read.lower()
-        if len(folded) != len(read):
-            folded = read  # places must stay places of the text
-        found: list[tuple[int, int, str]] = []
-        if self.answer.number:
-            numbers = (match.span() for match in _NUMBER.finditer(read))
-            found += [(start, end, " number") for start, end in numbers if not read[start - 1 : start].isalpha()]
-            found += [(*match.span(), " number") for match in _NUMBER_WORD.finditer(folded)]
-        if self.asks_when:
-            found += [(*match.span(), " time") for match in _TIME.finditer(folded)]
-        if self.answer.name:
-            found += [(*match.span(), " name") for match in _CAPITAL.finditer(read) if self._is_name(read, match)]
-        return [Place(start, end, what, _OF_ANSWER) for start, end, what in found]
-
-    def _is_name(self, text: str, match: re.Match[str]) -> bool:
-        start = match.start()
-        if (
-            start < 2
-            or text[start - 1] != " "
-            or not (text[start - 2].isalnum() or text[start - 2] in _BEFORE_NAME)
-        ):
-            return False
-        return without_possessive(match[0].casefold()) not in self.answer.known
+def times_in(text: str) -> list[Place]:
+    """Where the text tells a time, for a question that asks when."""
+    read = text[:_READ_CHARS]
+    folded = read.lower()
+    if len(folded) != len(read):
+        folded = read  # places must stay places of the text
+    return [Place(*match.span(), " time", _OF_ANSWER) for match in _TIME.finditer(folded)]
 
 
-NO_EVIDENCE = WantedEvidence(answer=AnswerType())
-
-
-def wanted_evidence(question: Question) -> WantedEvidence:
-    """What an answer to the question is expected to have: of what is to come, when it is."""
-    time = question.time
-    return WantedEvidence(answer=question.answer_type, asks_when=time.asks_when or time.ahead)
+def asks_for_time(question: Question) -> bool:
+    """Whether an answer to the question tells a time: of what is to come, when it is."""
+    return question.time.asks_when or question.time.ahead
 
 
 def sentences(text: str) -> Sequence[tuple[int, int]]:

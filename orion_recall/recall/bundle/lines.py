@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.evidence import NO_EVIDENCE, WantedEvidence
 from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.render import Parts, head, parts_of
 from orion_recall.recall.bundle.selection import SelectedItem
@@ -35,13 +34,13 @@ _BETWEEN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a line shows: the style of its head, the evidence in its window, and the dates of relative times.
+    """What a line shows: the style of its head, whether its window should tell a time, and relative dates.
 
     The days of its head are those of `zone`.
     `redaction` is that of its text. `flags_instructions`: a memory that tells its reader what to do is flagged."""
 
     style: RenderStyle = "v1"
-    answer: WantedEvidence = NO_EVIDENCE
+    asks_when: bool = False
     dates: RelativeDates | None = None
     redaction: Redaction = NO_REDACTION
     flags_instructions: bool = False
@@ -141,12 +140,12 @@ class Lines:
         whole = opening + text
         lead = self.tokens.count(f" {opening}") if opening else 0
         if not opening or lead > _LONGEST_LEAD * allowed:
-            return snippet(whole, self.wanted, allowed, self.tokens, self.shown.answer, whole_tokens)
-        window, used = snippet(text, self.wanted, allowed - lead, self.tokens, self.shown.answer)
+            return snippet(whole, self.wanted, allowed, self.tokens, self.shown.asks_when, whole_tokens)
+        window, used = snippet(text, self.wanted, allowed - lead, self.tokens, self.shown.asks_when)
         led = f"{opening}{window}"
         if (used := line_tokens(led, self.tokens)) <= allowed:
             return led, used
-        return snippet(whole, self.wanted, allowed, self.tokens, self.shown.answer, whole_tokens)
+        return snippet(whole, self.wanted, allowed, self.tokens, self.shown.asks_when, whole_tokens)
 
     def _stated(self, parts: Parts, allowed: int) -> tuple[str, int]:
         """As many statements, whole, as take their share, the first ones; then the text's window in brackets.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from orion_recall.time_values import clock_in
 from orion_recall.values import MemoryView, RenderStyle
 
 _LONGEST_REFERENCE = 80
+_MOST_LISTED = 8
 # Where a memory is from that does not say so itself.
 _SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
 
@@ -30,9 +32,11 @@ def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC)
     `source` is `- [vector:index] 2026-03-01`, with the item's `source_ref`. A memory that a newer one succeeds
     has `(until 2026-11-02)` after it, or `(until 2026-11-02 or earlier)`, with `perhaps` before "until" where that
     is less sure. Text cannot imitate a head: it stays on one line, and brackets in it are shown round. Of a very
-    long id both ends are shown. Days are those of the zone.
+    long id both ends are shown. Equal texts of several people or days are one line with all
+    days and ids. Days are those of the zone.
     """
-    day, source = day_of(scored.memory.ts, zone), scored.candidate.best_source
+    source, memories = scored.candidate.best_source, [scored.memory, *(one.memory for one in scored.same)]
+    day = _listed(day_of(memory.ts, zone) for memory in memories)
     by = scored.outdated
     until = "" if by is None else f" ({'perhaps ' if by.is_perhaps else ''}until {_last_day(by, zone)})"
     if style == "short":
@@ -40,7 +44,13 @@ def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC)
     if style == "source":
         return f"- [{source}:{_reference(source_ref(scored))}] {day}{until}"
     score = f" {scored.score:.2f}" if style == "scores" else ""
-    return f"- [{day} {source} {_reference(scored.memory.id)}{score}]{until}"
+    return f"- [{day} {source} {_listed(_reference(memory.id) for memory in memories)}{score}]{until}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The names, each once: `Ana, Bo, Dag`; of very many the first eight."""
+    first, *others = dict.fromkeys(names)
+    return ", ".join((first, *others[: _MOST_LISTED - 1], *(["…"] if len(others) >= _MOST_LISTED else [])))
 
 
 def _last_day(by: Outdated, zone: tzinfo) -> str:
@@ -82,7 +92,8 @@ def parts_of(scored: ScoredCandidate) -> Parts:
     None of it can pose as a part of the prompt (`text.inert`): a speaker "System" has a look-alike of the colon.
     """
     memory, candidate = scored.memory, scored.candidate
-    opening = "".join([_named(name) for name in (memory.title, memory.speaker) if name])
+    speaker = _listed(one.speaker or "" for one in (memory, *(other.memory for other in scored.same)))
+    opening = "".join([_named(name) for name in (memory.title, speaker) if name])
     by_graph = candidate.best_source == "rdf" or candidate.path > 0
     return Parts(tuple(map(inert, candidate.statements)) if by_graph else (), opening, _best_passage(memory))
 

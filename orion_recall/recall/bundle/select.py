@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from orion_recall.models.tokenizer import TokenCounter
@@ -115,7 +115,18 @@ def select(
         else:
             misses += 1
     kept = _widened([items[place] for place in sorted(items)], left, caps, lines)
-    return _within_budget(kept, caps.budget_tokens, left_out, tokens)
+    return _with_same(_within_budget(kept, caps.budget_tokens, left_out, tokens))
+
+
+def _with_same(selection: Selection) -> Selection:
+    """The selection with an item for every memory that a line names: equal texts have one line, with the first."""
+    if not any(item.scored.same for item in selection.items):
+        return selection
+    items: list[SelectedItem] = []
+    for item in selection.items:
+        items.append(item)
+        items += [replace(item, scored=other, line="", tokens=0) for other in item.scored.same]
+    return replace(selection, items=tuple(items))
 
 
 def _widened(items: list[SelectedItem], left: int, caps: Caps, lines: Lines) -> list[SelectedItem]:

@@ -30,12 +30,13 @@ DropReason = Literal[
     "token_budget",
     "over_fetch",
     "no_answer",
+    "unsure",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedItem:
-    """A selected item: the scored candidate, its snippet and its rendered line.
+    """A selected item: the scored candidate, its snippet and its rendered line, "" where another line names it.
 
     `tokens` are the line's, with the newline that follows it. `is_cut`: the snippet is not all of the memory. A
     part that holds no matter what a newer memory says is of a candidate that is not outdated.

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence, Set
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.evidence import NO_EVIDENCE, Place, Tally, WantedEvidence, sentences, worth
+from orion_recall.recall.bundle.evidence import Place, Tally, sentences, times_in, worth
 from orion_recall.text.normal import without_possessive
 
 # Words are compared by so many of their first characters: `repairing` finds `repaired`.
@@ -59,19 +59,19 @@ def snippet(
     wanted: Set[str],
     max_tokens: int,
     tokens: TokenCounter,
-    answer: WantedEvidence = NO_EVIDENCE,
+    asks_when: bool = False,
     used: int | None = None,
 ) -> tuple[str, int]:
     """The text when it fits, else its best span, marked with … where something was left out; and its tokens.
 
-    `wanted` are stems, `answer` is what an answer is expected to have, `used` the text's tokens if they are known.
+    `wanted` are stems, `asks_when`: a time is asked for; `used` the text's tokens if they are known.
     Tokens are counted as the text stands in a
     bundle: after a space, before a newline.
     """
     used = line_tokens(text, tokens) if used is None else used
     if used <= max_tokens:
         return text, used
-    places = sorted([*_places(text, wanted), *answer.places(text)])
+    places = sorted([*_places(text, wanted), *(times_in(text) if asks_when else ())])
     chars = len(text) * max(1, max_tokens - _ELLIPSES) // used
     while chars >= _FEWEST_CHARS:
         window = _span(text, places, chars)

@@ -11,8 +11,7 @@ from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.recall.candidates.fetch import read_of
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.scoring.time_overlap import overlap
-from orion_recall.scoring.told_overlap import is_told_of, told_ranges
+from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
 from orion_recall.text.normal import normal_form
 from orion_recall.values import MemoryView, Question, Scope
 

@@ -6,7 +6,7 @@ the question and the profile call for. Who may see a memory is decided before (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
@@ -31,25 +31,11 @@ class QuestionFilter(Protocol):
 def question_filters(
     understood: Understanding,
     profile: Profile,
-    *,
-    memories: Mapping[int, MemoryView],
-    similarities: Mapping[int, float],
-    closeness: Mapping[int, float],
 ) -> list[QuestionFilter]:
-    """The filters of a question.
-
-    `memories` are those read for this recall, `similarities` cosines and `closeness` late interaction, by key.
-    """
+    """The filters of a question."""
     filters: list[QuestionFilter] = []
     if (said := understood.said_by) is not None and said.is_strict:
-        of = SaidByFilter(
-            said=said,
-            memories=memories,
-            similarities=similarities,
-            closeness=closeness,
-            language=understood.language,
-        )
-        filters.append(of.kept)
+        filters.append(SaidByFilter(said).kept)
     if profile.time.filter:
         filters.append(partial(in_asked_time, question=understood.question))
     if is_of_period(understood):

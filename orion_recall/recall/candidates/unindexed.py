@@ -22,7 +22,7 @@ from orion_recall.recall.candidates.fuse import Fusing, fused_unindexed
 from orion_recall.recall.ranking.reports import LateInteractionReport
 from orion_recall.recall.search.fallback import index_is_away
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.scoring.told_overlap import told_ranges
+from orion_recall.scoring.intervals import told_ranges
 from orion_recall.sources.text_vectors import Nearness
 from orion_recall.values import MemoryView, Question, SourceReport, ToldTime
 

@@ -16,7 +16,6 @@ from orion_recall.profile.cascade import Layer, LayerName
 from orion_recall.recall.cascade.layers import Limits
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
-from orion_recall.recall.ranking.near_duplicates import near_duplicates
 from orion_recall.recall.ranking.score import combine, in_order
 from orion_recall.recall.ranking.up_to_date import up_to_date
 from orion_recall.recall.search.fallback import SILENT
@@ -92,7 +91,7 @@ def merged(
         if limits.merge.name in ("round_robin", "layer_order"):
             made = _placed(made, _places(members, limits.merge.name == "round_robin"))
         ordered = up_to_date(in_order(made.values()), understood, profile.succession)
-        whole = replace(whole, ranked=_ranked(ordered, profile, whole.dropped))
+        whole = replace(whole, ranked=tuple(said_once(ordered, whole.dropped)))
     return MergedLayers(
         result=whole,
         confidences={key: members[name].confidences[key] for key, (_, name, _) in best.items()},
@@ -130,13 +129,6 @@ def _places(members: Mapping[LayerName, LayerResult], is_round: bool) -> list[in
 def _placed(items: Mapping[int, ScoredCandidate], places: Sequence[int]) -> dict[int, ScoredCandidate]:
     """The items with scores of their places: 1 for the first, evenly less for each after it."""
     return {key: replace(items[key], score=1 - place / len(places)) for place, key in enumerate(places)}
-
-
-def _ranked(ordered: Sequence[ScoredCandidate], profile: Profile, dropped: Dropped) -> tuple[ScoredCandidate, ...]:
-    repeated = near_duplicates(ordered, profile.near_duplicate_similarity)
-    for place, kept in repeated.items():
-        dropped.note("near_duplicate", ordered[place].candidate.key, for_key=ordered[kept].candidate.key)
-    return tuple(item for place, item in enumerate(ordered) if place not in repeated)
 
 
 def _composite(

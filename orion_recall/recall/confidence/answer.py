@@ -1,15 +1,31 @@
-"""The confidence of an answer, and the gate that withholds an answer below the profile's minimum."""
+"""What is handed over: the confidence of an answer, whether it is unsure, and what a profile withholds.
+
+Nothing is withheld but where nothing is asked, or where a profile asks for it. Where nothing clearly answers, the
+nearest few are handed over, and the reply says that it is unsure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from orion_recall.contracts import RecallQueryV1
+from orion_recall.profile import Profile
 from orion_recall.profile.cascade import NoAnswer
-from orion_recall.recall.bundle.selection import Selection
-from orion_recall.recall.confidence.answerable import NOT_JUDGED, Answerable
+from orion_recall.recall.bundle.selection import DropReason, Selection
+from orion_recall.recall.confidence.answerable import NOT_JUDGED, Answerable, answerable
 from orion_recall.recall.confidence.factors import Confidence
+from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.search.period import is_of_period
+from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.text.normal import STOP_WORDS, words
+from orion_recall.text.small_talk import small_talk
+
+MIN_PROBABILITY = 0.12
+"""The minimum of a query that wants one (`options.no_answer`) where the profile has none."""
+UNSURE_NOTE = "Nothing remembered clearly answers this; the nearest:"
+"""The line before the items of an unsure reply, where the profile wants one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +51,105 @@ class Withheld:
     near_misses: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is handed over, its confidence, whether it is unsure, and why it is withheld, where it is.
+
+    `has_note`: the rendered text begins with a line that says that it is unsure.
+    """
+
+    selection: Selection
+    confidence: AnswerConfidence
+    is_unsure: bool = False
+    has_note: bool = False
+    withheld: Withheld | None = None
+
+
+def asks_nothing(query: RecallQueryV1, understood: Understanding, profile: Profile) -> Withheld | None:
+    """Why nothing is searched for: there is no word to search for, or it is small talk."""
+    if query.intent and words(query.intent):
+        return None
+    said = words(understood.question.text)
+    if not said or (len(said) == 1 and (said[0] in STOP_WORDS or (said[0].isascii() and len(said[0]) == 1))):
+        return Withheld(reason="there is no word to search for")
+    names = {word for name in understood.people for word in words(name)}
+    if profile.no_answer.greetings and (kind := small_talk(query.fragment, names)) is not None:
+        return Withheld(reason=f"it is {kind} and asks nothing")
+    return None
+
+
+def answer_of(
+    selection: Selection,
+    confidence: AnswerConfidence,
+    understood: Understanding,
+    result: PassResult,
+    profile: Profile,
+    *,
+    wanted: bool | None,
+    room_tokens: int,
+    has_external: bool,
+) -> Answer:
+    """The answer that a selection is.
+
+    `wanted` is the query's `no_answer`: True withholds an unsure answer, False hands everything over. A recap
+    answers with whatever is of its time. `room_tokens` are left of the budget after the note. Of an
+    external store's hits (`has_external`) hardly any signal is known.
+    """
+    if is_of_period(understood):
+        return Answer(selection=selection, confidence=confidence)
+    if not has_external:
+        confidence = replace(confidence, answerable=answerable(understood, result))
+    if (withheld := _below(selection, confidence, minima_of(profile, wanted))) is not None:
+        dropped: dict[DropReason, int] = {"no_answer": len(selection.items) + sum(selection.dropped.values())}
+        keys = [*selection.left_out, *(item.scored.candidate.key for item in selection.items)]
+        nothing = Selection(items=(), tokens=0, dropped=dropped, left_out=dict.fromkeys(keys, "no_answer"))
+        return Answer(selection=nothing, confidence=confidence, withheld=withheld)
+    probability = confidence.answerable.probability
+    if wanted is False or probability is None or probability >= profile.unsure_below or not selection.items:
+        return Answer(selection=selection, confidence=confidence)
+    nearest = _nearest(selection, profile.unsure_items)
+    has_note = profile.when_unsure == "note" and nearest.tokens <= room_tokens
+    return Answer(selection=nearest, confidence=confidence, is_unsure=True, has_note=has_note)
+
+
+def minima_of(profile: Profile, wanted: bool | None) -> NoAnswer:
+    """The profile's minima, or what a query wants instead: False for none, True for one in any case."""
+    if wanted is None or (wanted and profile.no_answer.is_on):
+        return profile.no_answer
+    return NoAnswer(min_probability=profile.unsure_below or MIN_PROBABILITY) if wanted else NoAnswer()
+
+
+def _below(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) -> Withheld | None:
+    """Why the answer is withheld: it is below a minimum."""
+    if not least.is_on or confidence.overall is None:
+        return None
+    numbers = (
+        ("probability of an answer", confidence.answerable.probability, least.min_probability),
+        ("confidence", confidence.overall, least.min_confidence),
+        ("best score", max(item.scored.score for item in selection.items), least.min_score),
+    )
+    for what, value, minimum in numbers:
+        if value is not None and value < minimum:
+            reason = f"the {what} of {value:.3f} is under the minimum of {minimum:g}"
+            return Withheld(reason=reason, near_misses=len(selection.items))
+    return None
+
+
+def _nearest(selection: Selection, most: int) -> Selection:
+    """The first items of the selection; the others are dropped as `unsure`."""
+    kept, further = selection.items[:most], selection.items[most:]
+    if not further:
+        return selection
+    left_out = {**selection.left_out, **{item.scored.candidate.key: "unsure" for item in further}}
+    return replace(
+        selection,
+        items=kept,
+        tokens=sum(item.tokens for item in kept),
+        dropped={**selection.dropped, "unsure": len(further)},
+        left_out=left_out,
+    )
+
+
 def answer_confidence(
     kept: Sequence[ScoredCandidate], confidences: Mapping[int, Confidence], *, firsts: Collection[int] = ()
 ) -> AnswerConfidence:
@@ -49,28 +164,3 @@ def answer_confidence(
         [items[key].overall for key in firsts if key in items], default=items[kept[0].candidate.key].overall
     )
     return AnswerConfidence(items=items, overall=overall)
-
-
-def gate(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) -> tuple[Selection, Withheld | None]:
-    """The selection; or an empty one and the reason, where the answer is below a minimum of the profile."""
-    if not least.is_on or confidence.overall is None:
-        return selection, None
-    numbers = (
-        ("probability of an answer", confidence.answerable.probability, least.min_probability),
-        ("confidence", confidence.overall, least.min_confidence),
-        ("best score", max(item.scored.score for item in selection.items), least.min_score),
-    )
-    below = next((one for one in numbers if one[1] is not None and one[1] < one[2]), None)
-    if below is None:
-        return selection, None
-    what, value, minimum = below
-    count = len(selection.items)
-    keys = [*selection.left_out, *(item.scored.candidate.key for item in selection.items)]
-    return Selection(
-        items=(),
-        tokens=0,
-        dropped={"no_answer": count + sum(selection.dropped.values())},
-        left_out=dict.fromkeys(keys, "no_answer"),
-    ), Withheld(
-        reason=f"the {what} of {value:.3f} is under the profile's minimum of {minimum:g}", near_misses=count
-    )

@@ -6,20 +6,21 @@ tells, and its place among those of its session.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from orion_recall.recall.ranking.score import in_order
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.part_values import READ_CHARS
-from orion_recall.text.answers import gives_name, gives_number, tells_time
-from orion_recall.text.normal import is_question, words
+from orion_recall.text.normal import is_question
 from orion_recall.values import MemoryView
 
 SUBSTANCE, TURN = "substance", "turn"
 WEIGHTS: Final = {SUBSTANCE: 2.0, TURN: 1.0}
 _WHOLE_LENGTH: Final = 160
 _DAY_S: Final = 86_400.0
+_NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z]\w")
 
 
 def in_recap(kept: Sequence[tuple[Candidate, MemoryView]]) -> list[ScoredCandidate]:
@@ -40,14 +41,13 @@ def in_recap(kept: Sequence[tuple[Candidate, MemoryView]]) -> list[ScoredCandida
 
 
 def substance(memory: MemoryView) -> float:
-    """How much a text tells, in [0, 1]: its length, and whether it gives a name, a number or a time.
+    """How much a text tells, in [0, 1]: its length, and whether it has a number, a time or a name in it.
 
     A question tells half of that, chatter nothing.
     """
     if memory.chatter:
         return 0.0
     text = memory.text[:READ_CHARS]
-    known = frozenset(words(memory.speaker)) if memory.speaker else frozenset[str]()
     value = 0.5 * min(1.0, len(text) / _WHOLE_LENGTH)
-    value += 0.25 * (gives_number(text) or tells_time(text)) + 0.25 * gives_name(text, known)
+    value += 0.25 * (bool(memory.told) or any(one.isdigit() for one in text)) + 0.25 * bool(_NAME.search(text))
     return value / 2 if is_question(text) else value

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from orion_recall.profile import Profile
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.recall.ranking.calendar_order import calendar_order
-from orion_recall.recall.ranking.near_duplicates import near_duplicates
 from orion_recall.recall.ranking.outdated import outdated
+from orion_recall.recall.ranking.repeats import said_once
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 
@@ -36,8 +36,4 @@ def reduced(
         for key, by in newer.items():
             dropped.note("outdated", key, for_key=by)
         kept = [item for item in kept if item.candidate.key not in newer]
-    repeated = near_duplicates(kept, profile.near_duplicate_similarity)
-    for place, first in repeated.items():
-        dropped.note("near_duplicate", kept[place].candidate.key, for_key=kept[first].candidate.key)
-    kept = [item for place, item in enumerate(kept) if place not in repeated]
-    return [*calendar_order(kept, understood, dropped)]
+    return [*calendar_order(said_once(kept, dropped), understood, dropped)]

@@ -15,9 +15,8 @@ from orion_recall.models.reranker import Reranker
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.render import body
 from orion_recall.recall.ranking.reports import RerankReport
-from orion_recall.recall.ranking.score import combine, in_order
+from orion_recall.recall.ranking.score import combine, in_context, in_order
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.scoring.part_values import is_with_assistant, said_by_assistants
 from orion_recall.sources.breaker import Breaker
 from orion_recall.values import SourceStatus
 
@@ -67,10 +66,8 @@ async def rerank(
         breaker.record(str(error), time.monotonic())
         return unchanged("failed", str(error))
     breaker.record(None, time.monotonic())
-    assistants = said_by_assistants([item.memory for item in scored])
-    talk = is_with_assistant(assistants)
-    decides = scored[0].weights.get("time", 0.0) > profile.weights(reranked=False, with_assistant=talk)["time"]
-    weights = profile.weights(reranked=True, with_assistant=talk, time_decides=decides)
+    decides = scored[0].weights.get("time", 0.0) > profile.weights(reranked=False)["time"]
+    weights = in_context(profile.weights(reranked=True, time_decides=decides), len(scored))
     parts = [*found, *[min(found)] * (len(scored) - len(judged))]
     blended = in_order(_with_part(item, part, weights) for item, part in zip(scored, parts, strict=True))
     ms = (time.perf_counter() - began) * 1000

@@ -15,34 +15,33 @@ import numpy.typing as npt
 from orion_recall.profile import Profile
 from orion_recall.profile.section_values import section_values
 from orion_recall.scoring.candidates import Candidate, PartsInColumns, ScoredCandidate
-from orion_recall.scoring.part_values import Column, QueryFacts, is_with_assistant, said_by_assistants
+from orion_recall.scoring.part_values import Column, QueryFacts
 from orion_recall.scoring.parts import part_columns
 from orion_recall.values import MemoryView
 
 # Scores that are at least this share of the best one are about equal; so many of them tell nothing apart.
 _ALIKE, _MANY = 0.8, 16
+_CROWD = 48
+_OF_CONTEXT = frozenset(("neighbour", "session"))
 
 
 def score_candidates(
     candidates: Sequence[tuple[Candidate, MemoryView]], profile: Profile, facts: QueryFacts
 ) -> list[ScoredCandidate]:
     """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id."""
-    assistants = said_by_assistants([memory for _, memory in candidates])
-    with_assistant = is_with_assistant(assistants)
-    weights = profile.weights(reranked=False, with_assistant=with_assistant)
+    weights = in_context(profile.weights(reranked=False), len(candidates))
     columns = part_columns(
         candidates,
         facts,
-        section_values(profile.ranking_of(with_assistant=with_assistant)),
+        section_values(profile.ranking),
         half_life_hours=profile.half_life_hours,
         recency_minimum=profile.recency_floor,
-        assistants=assistants,
     )
     if not columns:
         return []
     scores = _combined(columns, weights)
     if profile.time.past_factor > 1 and facts.time.is_past(facts.now) and _time_decides(columns, scores):
-        weights = profile.weights(reranked=False, with_assistant=with_assistant, time_decides=True)
+        weights = in_context(profile.weights(reranked=False, time_decides=True), len(candidates))
         scores = _combined(columns, weights)
     ordered = [  # as `in_order` has it; no two have a place in common, so that nothing after it is compared
         (-score, math.inf if (ts := memory.ts) is None else -ts, memory.id, place, candidate, memory)
@@ -59,6 +58,16 @@ def score_candidates(
         )
         for negative, _, _, place, candidate, memory in ordered
     ]
+
+
+def in_context(weights: dict[str, float], candidates: int) -> dict[str, float]:
+    """The weights; those of what stands around a memory only count in full among many candidates.
+
+    The turn beside it and the rest of its session tell where in a long record an answer is. In a store of five
+    memories everything is beside everything.
+    """
+    share = min(1.0, candidates / _CROWD)
+    return {name: weight * share if name in _OF_CONTEXT else weight for name, weight in weights.items()}
 
 
 def _time_decides(columns: Mapping[str, Column], scores: Sequence[float]) -> bool:

@@ -10,7 +10,7 @@ from orion_recall.memory.told_changes.wishes import without_wishes
 from orion_recall.memory.told_changes.word_lists import CueKind
 from orion_recall.recall.ranking.outdated import links_in_force
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.scoring.time_overlap import overlap
+from orion_recall.scoring.intervals import overlap
 from orion_recall.text.normal import is_question, words
 from orion_recall.values import Interval, MemoryView
 from orion_recall.when.told_start import told_start

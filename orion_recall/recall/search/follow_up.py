@@ -2,14 +2,12 @@
 
 A question of several steps names the first thing and asks for the last. The passage about the first names the next:
 where a memory has that name as its title, it is the next step (`links`); else the names in the first hits join a
-second keyword search (`second_step`). The turns around the first hits are found by a walk over their conversation
-(`conversation`). All are score parts; what has no weight in the profile is not searched for.
+second keyword search (`second_step`). Both are score parts; what has no weight in the profile is not searched for.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -17,8 +15,6 @@ from typing import Any, NamedTuple
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.interfaces import Source, TitleFinder
 from orion_recall.profile import Profile
-from orion_recall.recall.ranking.late_interaction import late_interaction
-from orion_recall.recall.search.conversation import ConversationSearch
 from orion_recall.recall.search.fallback import INDEX_SOURCES
 from orion_recall.recall.types import Sources
 from orion_recall.scoring.candidates import Candidate
@@ -37,14 +33,11 @@ Kept = Sequence[tuple[Candidate, MemoryView]]
 class FollowUp:
     """The results of the follow-up search: values in [0, 1] by part and key.
 
-    `further` are new candidates, whose memories are not read yet. `closeness` is late interaction with those of a
-    walk over a conversation, by key, as it was measured: they share no word with the question, and would rank above
-    compared ones for the want of that part.
+    `further` are new candidates, whose memories are not read yet.
     """
 
     parts: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
     further: tuple[Candidate, ...] = ()
-    closeness: Mapping[int, float] = field(default_factory=dict[int, float])
 
 
 NO_FOLLOW_UP = FollowUp()
@@ -73,7 +66,6 @@ async def follow_up(
 
     `similarities` are the cosines of the dense search: a further candidate keeps its own.
     """
-    until = time.perf_counter() + timeout_s
     well = {report.source for report in reports if report.status in ("ok", "empty")}
     asked = [requests[name] for name in INDEX_SOURCES if name in well and name in requests]
     if not asked or not kept or timeout_s <= 0:
@@ -87,14 +79,6 @@ async def follow_up(
         looking["links"] = _linked(kept, question, asked[0], titles)
     if ranking.second_step > 0 and "lexical" in well and "lexical" in requests:
         looking["second_step"] = _stepped(kept, question, requests["lexical"], by_name["lexical"])
-    if ranking.conversation > 0 and "rdf" in requests:
-        search = ConversationSearch(
-            walk=profile.graph.conversation,
-            links=sources.turn_links,
-            lexical=by_name["lexical"] if "lexical" in well else None,
-            readers=sources.readers,
-        )
-        looking["conversation"] = _around(kept, question, asked[0], search)
     if not looking:
         return NO_FOLLOW_UP
     found = await asyncio.gather(*(_or_nothing(one, timeout_s) for one in looking.values()))
@@ -110,18 +94,7 @@ async def follow_up(
                 key,
                 Candidate(key=key, scores=near, read=lead.read, best_source=lead.source, led_by="follow_up"),
             )
-    closeness: Mapping[int, float] = {}
-    if "conversation" in parts and ranking.late > 0:
-        closeness, _ = await late_interaction(
-            question.dense_text,
-            list(further),
-            sources.late_interaction,
-            sources.late_breaker,
-            timeout_s=until - time.perf_counter(),
-            is_short=True,
-            is_away=False,
-        )
-    return FollowUp(parts=parts, further=tuple(further.values()), closeness=closeness)
+    return FollowUp(parts=parts, further=tuple(further.values()))
 
 
 async def _has_titles(titles: TitleFinder, request: SearchRequest) -> bool:
@@ -177,14 +150,6 @@ def _titled_here(kept: Kept, wanted: Sequence[str]) -> Mapping[int, Sequence[str
         if candidate.read is not None and memory.title
     }
     return {key: given for key, given in called.items() if not names.isdisjoint(given)}
-
-
-async def _around(
-    kept: Kept, question: Question, request: SearchRequest, search: ConversationSearch
-) -> Mapping[int, _Lead]:
-    """The turns around the first hits, by their ranks in a walk over the conversation."""
-    found = await search.ranks(kept, question, request)
-    return {key: _Lead(rank, "rdf") for key, rank in found.items()}
 
 
 async def _stepped(kept: Kept, question: Question, request: SearchRequest, lexical: Source) -> Mapping[int, _Lead]:

@@ -21,9 +21,8 @@ from orion_recall.recall.search.fallback import INDEX_SOURCES
 from orion_recall.recall.search.time_search import within
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate
+from orion_recall.scoring.intervals import as_told, overlap, told_share, widened
 from orion_recall.scoring.part_values import READ_CHARS
-from orion_recall.scoring.time_overlap import overlap, widened
-from orion_recall.scoring.told_overlap import as_told, told_share
 from orion_recall.text.normal import without_possessive, words
 from orion_recall.time_values import TimedKey
 from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName

@@ -7,7 +7,7 @@ from datetime import tzinfo
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.profile import CANDIDATES, Profile
-from orion_recall.recall.bundle.evidence import wanted_evidence
+from orion_recall.recall.bundle.evidence import asks_for_time
 from orion_recall.recall.bundle.lines import Shown
 from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.select import Caps
@@ -98,7 +98,7 @@ def shown_of(question: Question, profile: Profile, zone: tzinfo, redaction: Reda
     dates = RelativeDates(zone=zone, now=question.now) if profile.render.relative_dates else None
     return Shown(
         style=profile.render.style,
-        answer=wanted_evidence(question),
+        asks_when=asks_for_time(question),
         dates=dates,
         redaction=redaction,
         flags_instructions=profile.reader_instructions in ("flag", "down"),

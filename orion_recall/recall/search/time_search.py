@@ -18,8 +18,7 @@ from orion_recall.errors import ModelError, PartialSourceError, SourceError
 from orion_recall.interfaces import Source
 from orion_recall.profile.sections import TimeInQuestions
 from orion_recall.recall.search.fallback import INDEX_SOURCES
-from orion_recall.scoring.time_overlap import WIDENED_S
-from orion_recall.scoring.told_overlap import told_ranges
+from orion_recall.scoring.intervals import WIDENED_S, told_ranges
 from orion_recall.values import Hit, Interval, Question, Scope, SearchRequest, SourceName, SourceReport, TimeRange
 
 _ENDING_S = 0.05

@@ -1,4 +1,4 @@
-"""Questions for a list: those that want all of a kind rather than one answer. English only.
+"""Questions for a list: those that want all of a kind, or all of a calendar, rather than one answer. English only.
 
 "Which invoices have I sent?"   "Who belongs to the band?"   "How many flats have I lived in?"   "List my tasks."
 """
@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Final
+
+from orion_recall.values import QuestionTime
+from orion_recall.when.vocabulary import PLAN_NOUNS
 
 _MOST_WORDS: Final = 40
 """Words that are read: a question has fewer, and what is longer is a text."""
@@ -73,6 +76,20 @@ _SHORT_IS: Final = re.compile(r"\b(who|what|which)'s\b")
 _WHOLE: Final = frozenset("time day night week way year month morning evening right things well over along".split())
 
 
+_ALL: Final = frozenset("what's anything everything something else all list show".split())
+_ASKING: Final = frozenset(("what", "which"))
+# "What is on", not "what music is on".
+_AFTER_WHAT: Final = frozenset(
+    """is are am was do does did have has had will would shall should can could must may might comes come happens
+    else all i we you they i've we've""".split()
+)
+# Of which a calendar has all: "which meetings are next week?".
+_ENTRIES: Final = PLAN_NOUNS | frozenset(
+    """event events meeting meetings task tasks visit visits booking bookings commitment commitments thing things
+    stuff dates""".split()
+)
+
+
 def asks_for_list(words: Sequence[str]) -> bool:
     """Whether the question, in folded words, asks for all of a kind."""
     if not words or len(words) > _MOST_WORDS:
@@ -94,3 +111,18 @@ def asks_for_list(words: Sequence[str]) -> bool:
 
 def _is_plural(word: str) -> bool:
     return word not in _SINGULAR and _PLURAL.fullmatch(word) is not None
+
+
+def asks_for_calendar(words: Sequence[str], time: QuestionTime) -> bool:
+    """Whether the question, in folded words, wants all of what is to come in the time that it names.
+
+    Such as "what do I have on tomorrow?", not "what music do we play in April?".
+    """
+    if time.of != "told" or not time.intervals or not time.ahead or time.asks_when:
+        return False
+    if time.alone or not _ALL.isdisjoint(words):
+        return True
+    return any(
+        word in _ASKING and (after in _AFTER_WHAT or not _ENTRIES.isdisjoint((after, then)))
+        for word, after, then in zip(words, (*words[1:], ""), (*words[2:], "", ""), strict=False)
+    )

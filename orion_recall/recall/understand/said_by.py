@@ -32,29 +32,20 @@ _ABOUT = frozenset("about regarding concerning on of for re over with".split())
 _LINKS = frozenset("in at on during since from to and that , this of by".split())
 _EMPTY = frozenset("anything something things thing everything else there it this that".split())
 _GIVING = frozenset("give given gave make made".split())
-# "the man from the garage" is a man.
-_AFTER_HEAD = frozenset("from of at in for on with who whom".split())
 _OF_SAYING = frozenset("yesterday today ago last this recently".split())
-# Whom people call by what they are to them, as by a name: no speaker is called so, as a rule.
-_CALLED_BY_ROLE = frozenset(
-    """mom mum mam mama mamma mommy mummy mother dad daddy papa father grandma grandpa granny gran nan nana grandad
-    granddad grandmother grandfather""".split()
-)
-_MOST_ROLE_WORDS, _MOST_NAME_WORDS = 4, 4
-# What ends a name, and what ends a role.
+_MOST_NAME_WORDS = 4
 _NO_NAME = SAYING | _ADVERBS
-_NO_ROLE = _NO_NAME | {"give", "given", "gave"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidBy:
     """Whose words a question asks for.
 
-    `name` is as the question has it ("Ana", "I", "the plumber"), `speakers` are the speakers of that name as
-    written. `names` are the folded names by which a text may report what that person said. `topic` are the words of
-    what it was about, "" where the question names none. `intervals` are the times of which it must have been said.
-    `by_role`: a role ("my boss", "Mum") is named instead of a person. `is_strict`: nothing but the words of that
-    person answers ("What did Ana say about the roof?"); else they are likelier to ("Which roof did Ana mention?").
+    `name` is as the question has it ("Ana", "I"), `speakers` are the speakers of that name as written: without one
+    the question is an ordinary one. `names` are the folded names by which a text may report what that person said.
+    `topic` are the words of what it was about, "" where the question names none. `intervals` are the times of which
+    it must have been said. `is_strict`: nothing but the words of that person answers ("What did Ana say about the
+    roof?"); else they are likelier to ("Which roof did Ana mention?").
     """
 
     name: str
@@ -62,7 +53,6 @@ class SaidBy:
     names: tuple[str, ...]
     topic: str = ""
     intervals: tuple[Interval, ...] = ()
-    by_role: bool = False
     is_strict: bool = False
 
 
@@ -71,7 +61,6 @@ class _Subject(NamedTuple):
     speakers: tuple[str, ...]
     names: tuple[str, ...]
     end: int
-    by_role: bool = False
 
 
 def said_by(text: str, time: QuestionTime, *, speakers: frozenset[str], asker: str | None) -> SaidBy | None:
@@ -156,8 +145,10 @@ class _Reader:
         if word == "you":
             mine = assistants(self.speakers)
             return _of_speakers("the assistant", mine, place + 1) if mine and self.asker not in mine else None
-        if word in _DETERMINERS:
-            return self._role(place)
+        if word in _DETERMINERS:  # "the assistant"; any other role names nobody who is known
+            after = self.folded[place + 1] if place + 1 < len(self.folded) else ""
+            mine = assistants(self.speakers) if after in ("assistant", "bot", "chatbot", "ai") else ()
+            return _of_speakers(f"{word} {after}", mine, place + 2) if mine else None
         titled, place = place, self._after_title(place)
         end = place
         while (
@@ -177,7 +168,6 @@ class _Reader:
             tuple(dict.fromkeys((*subject.speakers, *other.speakers))),
             tuple(sorted({*subject.names, *other.names})),
             other.end,
-            by_role=other.by_role,
         )
 
     def _after_title(self, place: int) -> int:
@@ -201,29 +191,10 @@ class _Reader:
         names = {" ".join(without_title(said)), *(" ".join(without_title(words(speaker))) for speaker in found)}
         if len(found) <= 1:  # of several with one first name, a text that tells it alone may mean another
             names |= {without_title(words(speaker))[0] for speaker in found if self._is_only(speaker)}
-        by_role = not found and len(said) == 1 and said[0] in _CALLED_BY_ROLE
-        return _Subject(name, found, tuple(sorted(names)), end, by_role=by_role)
+        return _Subject(name, found, tuple(sorted(names)), end) if found else None
 
     def _is_only(self, speaker: str) -> bool:
         return len(by_first_name(self.speakers)[without_title(words(speaker))[0]]) == 1
-
-    def _role(self, place: int) -> _Subject | None:
-        end = place + 1
-        while end < len(self.folded) and self.folded[end] not in _NO_ROLE:
-            end += 1
-        role = [word for word in self.folded[place + 1 : end] if word not in STOP_WORDS or word in _AFTER_HEAD]
-        if not role or end >= len(self.folded) or end - place - 1 > _MOST_ROLE_WORDS:
-            return None
-        if self.folded[end - 1] in STOP_WORDS:  # "the mayor of the state": no verb
-            return None
-        name = " ".join(self.tokens[place:end])
-        if role[-1] in ("assistant", "bot", "chatbot", "ai") and (mine := assistants(self.speakers)):
-            return _of_speakers(name, mine, end)
-        found = named_speakers(name, words(name), self.speakers)
-        if found:
-            return _of_speakers(name, tuple(found), end)
-        head = role[: next((at for at, word in enumerate(role) if word in _AFTER_HEAD), None)] or role
-        return _Subject(name, (), tuple(sorted({" ".join(head), head[-1]})), end, by_role=True)
 
     def _made(self, subject: _Subject, end: int, before: Sequence[str] = ()) -> SaidBy:
         """`before` are the words from the question word up to the auxiliary."""
@@ -239,7 +210,6 @@ class _Reader:
             names=subject.names,
             topic=topic,
             intervals=intervals if is_strict else (),
-            by_role=subject.by_role,
             is_strict=is_strict,
         )
 

@@ -35,7 +35,6 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
     rest: dict[str, Any] = {
         "class": classified.query_class,
         "shape": understanding.shape,
-        "language": understanding.language,
     }
     if with_words:
         rest["class_words"] = list(classified.words)
@@ -44,25 +43,18 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
             rest["asker"] = understanding.asker
         if understanding.said_by is not None:
             rest["said_by"] = _said_by(understanding.said_by)
-        if understanding.from_context:
-            rest["from_context"] = list(understanding.from_context)
         rest["entities"] = [{"name": entity.name, "kind": entity.kind} for entity in understanding.entities]
-    asks_for = [kind for kind in ("name", "number") if getattr(understanding.question.answer_type, kind)]
-    return {"time": told, "asks_for": asks_for, **rest}
+    return {"time": told, **rest}
 
 
 def _said_by(said: SaidBy) -> dict[str, Any]:
-    """Whose words are asked for, and about what; `only`: nothing else answers, `then`: of a time as well.
-
-    `role`: a role is named, and nobody speaks under it.
-    """
+    """Whose words are asked for, and about what; `only`: nothing else answers, `then`: of a time as well."""
     return {
         "name": said.name,
         "speakers": list(said.speakers),
         "about": said.topic,
         "only": said.is_strict,
         "then": bool(said.intervals),
-        "role": said.by_role and not said.speakers,
     }
 
 

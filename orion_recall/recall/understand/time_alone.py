@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence, Set
 from typing import Final
 
-from orion_recall.recall.understand.kinds_asked import OF_CHANGES
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 from orion_recall.values import QuestionTime
 from orion_recall.when.sessions import session_named
@@ -17,11 +16,9 @@ from orion_recall.when.tense import is_about_talk
 from orion_recall.when.vocabulary import HOLIDAY_BEGINNINGS, MONTHS, TALK_VERBS
 
 # What a question for a period says besides its time: verbs and nouns of talk, of happening and of summaries.
-_OF_A_PERIOD: Final = (
-    TALK_VERBS
-    | OF_CHANGES
-    | frozenset(
-        """happen happens happened happening go goes going went gone come comes came coming do does did done doing
+_OF_A_PERIOD: Final = TALK_VERBS | frozenset(
+    """change changes changed changing different differently happen happens happened happening go goes going went
+    gone come comes came coming do does did done doing
     occur occurred thing things stuff anything something everything nothing topic topics subject subjects event
     events session sessions conversation conversations chat chats talk talks message messages day days news new
     recap recaps recapitulate summary summaries summarise summarize summarising summarizing overview rundown digest
@@ -31,7 +28,6 @@ _OF_A_PERIOD: Final = (
     record recorded note noted log logged share shared plus like activity activities people everybody everyone
     anybody anyone folks others working worked busy kept keep keeping spend spent spending mind up
     run runs running through walk fill back earlier till until again would""".split()
-    )
 )
 # What a question for what lies ahead says besides.
 _OF_WHAT_IS_AHEAD: Final = frozenset(

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from typing import Final
 
 from orion_recall.recall.understand.entities import EntityKind, NamedEntity
-from orion_recall.text.people.introductions import asks_who
 from orion_recall.values import Chain, QuestionTime, WalkKind
 
 _MOST_SEEDS = 3
@@ -40,6 +40,20 @@ _RELATED = tuple(
 _WHO_AM_I = re.compile(r"^\W*(?:and\s+|so\s+)?who\s+am\s+i\W*$", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|a|an)\s+", re.IGNORECASE)
 _ME = frozenset("i me myself".split())
+
+
+_WHO_IS: Final = re.compile(
+    r"""^\W*(?:(?:and|so|ok(?:ay)?|please|tell\ me|do\ you\ know|remind\ me|again)\W+)*
+        who(?:\ exactly)?(?:['’]s|\ is|\ are|\ was|\ were)\ (?:this\ |that\ )?
+        (?P<name>[^\W\d_][\w'’.-]*(?:\ [^\W\d_][\w'’.-]*){0,3}?)
+        (?:\ (?:again|exactly|anyway|please|then))*\s*[?.!]*\s*$
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_NO_NAMES: Final = frozenset(
+    """the a an my our your his her their this that these those in on at to there it he she they we i you going
+    coming here responsible one""".split()
+)
 
 
 def walks(
@@ -100,3 +114,15 @@ def _temporal(named: Sequence[NamedEntity], time: QuestionTime, asker: str | Non
 
 def _bare(name: str) -> str:
     return _ARTICLE.sub("", " ".join(name.split())).strip(" \"'“”‘’,")
+
+
+def asks_who(text: str) -> str | None:
+    """The name in "Who is Hana Sato?" as written; None for another question, and for "who is my boss"."""
+    match = _WHO_IS.match(text)
+    if match is None:
+        return None
+    name = match["name"].removesuffix("'s").removesuffix("’s")
+    first = name.split()[0].casefold()
+    if first in _NO_NAMES or re.search(r"['’]s?\s|\bof\b", match["name"]) or match["name"] != name:
+        return None
+    return name

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.scoring.time_overlap import overlap, overlaps, proximity, widened
+from orion_recall.scoring.intervals import overlap, overlaps, proximity, widened
 from orion_recall.values import Interval
 
 DAY = 86_400.0

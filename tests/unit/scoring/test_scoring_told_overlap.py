@@ -5,7 +5,7 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from orion_recall.scoring.told_overlap import is_told_of, tells_of, told_ranges, told_share
+from orion_recall.scoring.intervals import is_told_of, tells_of, told_ranges, told_share
 from orion_recall.values import Interval, MemoryView, QuestionTime, ToldTime
 
 DAY = 86_400.0
