@@ -16,6 +16,7 @@ from orion_recall.profile.cascade import Layer, LayerName
 from orion_recall.recall.cascade.layers import Limits
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.recall.ranking.repeats import said_once
 from orion_recall.recall.ranking.score import combine, in_order
 from orion_recall.recall.ranking.up_to_date import up_to_date
 from orion_recall.recall.search.fallback import SILENT

@@ -4,7 +4,6 @@ Read are, also mixed:
 - "Ana's sister's employer", "the employer of the sister of Ana", "the employer of Ana's sister";
 - "my sister's employer", which goes from the one who asks;
 - "who owns Fjord Labs", which goes back from it;
-- "my editor at Fjord Labs", which goes from there, else from the one who asks;
 - "where do I live", "whom does Ana report to", which go from the subject to its home, to her boss.
 
 What follows the last of them may be a further step ("where does Ana's sister work?"), or the other half of a name
@@ -60,16 +59,15 @@ def chains(text: str, asker: str | None = None) -> tuple[Chain, ...]:
     tokens = [_word(token) for token in _TOKEN.findall(text[:_READ_CHARS])]
     start = 0
     while start < len(tokens):
-        if (
-            asker is not None
-            and tokens[start].written.casefold() in _MINE
-            and (mine := _of_asker(tokens, start, asker))
-        ):
-            return mine
         end = start
-        while end < len(tokens) and tokens[end].is_name and not (end > start and tokens[end - 1].is_possessive):
-            end += 1
-        if end > start and (readings := _readings(tokens, start, end)):
+        if asker is not None and tokens[start].written.casefold() in _MINE:
+            end, seed, is_mine = start + 1, asker, True
+        else:
+            while end < len(tokens) and tokens[end].is_name and not (end > start and tokens[end - 1].is_possessive):
+                end += 1
+            seed, is_mine = " ".join((*(one.written for one in tokens[start : end - 1]), "")), False
+            seed += _bare(tokens[end - 1]) if end > start else ""
+        if end > start and (readings := _readings(tokens, start, end, seed.strip(), is_mine=is_mine)):
             return readings
         start = max(end, start + 1)
     return _of_clause(tokens, asker)
@@ -78,11 +76,8 @@ def chains(text: str, asker: str | None = None) -> tuple[Chain, ...]:
 def _of_clause(tokens: Sequence[_Word], asker: str | None) -> tuple[Chain, ...]:
     """What a clause asks of its subject: "where do I live", "whom does Ana report to"."""
     for place in range(len(tokens) - 3):
-        if tokens[place].text not in ("where", "who", "whom") or tokens[place + 1].text not in (
-            "do",
-            "does",
-            "did",
-        ):
+        asking, auxiliary = tokens[place].text, tokens[place + 1].text
+        if asking not in ("where", "who", "whom") or auxiliary not in ("do", "does", "did"):
             continue
         start = end = place + 2
         while end < len(tokens) and tokens[end].is_name and not tokens[end].is_possessive:
@@ -93,68 +88,39 @@ def _of_clause(tokens: Sequence[_Word], asker: str | None) -> tuple[Chain, ...]:
         if not seed or end >= len(tokens):
             continue
         after = tokens[end + 1].text if end + 1 < len(tokens) else ""
-        if role := role_of_clause(tokens[place].text, tokens[end].text, after):
+        if role := role_of_clause(asking, tokens[end].text, after):
             return (Chain(seed=seed, via=(role,), words=" ".join(one.written for one in tokens[place : end + 1])),)
     return ()
 
 
-def _of_asker(tokens: Sequence[_Word], start: int, asker: str) -> tuple[Chain, ...]:
-    """What is said of "my" at `start`: "my sister's employer", "who leads my team", "my editor at Fjord Labs"."""
-    steps, rest, place = _forward(tokens, start + 1)
-    first_step = next(iter((*steps, *rest)), "")
-    if any(word.is_name for word in tokens[start + 1 : place + len(rest)]):  # "my boss Ana's sister" begins at Ana
-        return ()
+def _readings(tokens: Sequence[_Word], start: int, end: int, seed: str, *, is_mine: bool) -> tuple[Chain, ...]:
+    """What is said of the seed, a name or "my", that stands from `start` up to `end`."""
+    possessive = is_mine or tokens[end - 1].is_possessive
+    steps, rest, place = _forward(tokens, end) if possessive else ([], _phrase(tokens, end), end)
     outer, first = _backward(tokens, start)
-    verb = _verb_before(tokens, first)
-    if not first_step or not (is_role(first_step) or verb or outer or steps):
+    if not outer:
+        outer, first = _verb_before(tokens, first)
+    if not (possessive and (steps or rest)) and not outer:
         return ()
-    vias = _vias(steps, rest, (*outer, *verb), possessive=True)
-    if not is_role(first_step) and len(rest) > 1:  # "my older sister": the relation is the last word of several
-        vias += [(*steps, rest[-1])] if is_role(rest[-1]) else []
-    last = place + len(rest)
-    said = " ".join(word.written for word in tokens[first - len(verb) : last])
-    at, name = _place_after(tokens, last)
-    there = [Chain(seed=name, via=(rest[-1],), words=f"{said} {at} {name}")] if name and rest and not steps else []
+    if is_mine:
+        if any(word.is_name for word in tokens[end : place + len(rest)]):  # "my boss Ana's sister" begins at Ana
+            return ()
+        if not (steps or outer or is_role(rest[0])):  # "my bike" leads nowhere
+            return ()
+    vias = _vias(steps, rest, outer, possessive=possessive)
+    said = " ".join(word.written for word in tokens[first : place + len(rest)])
     kept = dict.fromkeys(tuple(via[:MOST_STEPS]) for via in vias if via)
-    return (*there, *(Chain(seed=asker, via=via, words=said) for via in kept))
+    return tuple(Chain(seed=seed, via=via, words=said) for via in kept)
 
 
-def _verb_before(tokens: Sequence[_Word], first: int) -> tuple[str, ...]:
-    """The verb of "who leads my team", "who owns Fjord Labs": it leads back from what it is done to."""
+def _verb_before(tokens: Sequence[_Word], first: int) -> tuple[list[str], int]:
+    """The verb of "who leads my team", and where it stands: it leads back from what it is done to."""
     at = first - 1
     while at >= 0 and tokens[at].text in _ARTICLES:
         at -= 1
     if at < 1 or tokens[at - 1].text != "who" or not tokens[at].is_plain or tokens[at].is_name:
-        return ()
-    return () if tokens[at].text in SAYING else (tokens[at].text,)
-
-
-def _place_after(tokens: Sequence[_Word], place: int) -> tuple[str, str]:
-    """The preposition and the name after it, of "at Fjord Labs"; empty when there is none."""
-    if place + 1 >= len(tokens) or tokens[place].text not in ("at", "for", "of", "in"):
-        return "", ""
-    end = place + 1
-    while end < len(tokens) and tokens[end].is_name:
-        end += 1
-    return tokens[place].text, " ".join(word.written for word in tokens[place + 1 : end])
-
-
-def _readings(tokens: Sequence[_Word], start: int, end: int) -> tuple[Chain, ...]:
-    """What is said of the name that stands from `start` up to `end`."""
-    possessive = tokens[end - 1].is_possessive
-    steps, rest, place = _forward(tokens, end) if possessive else ([], _phrase(tokens, end), end)
-    outer, first = _backward(tokens, start)
-    if not outer and (verb := _verb_before(tokens, first)):
-        outer = list(verb)
-        first = next(at for at in range(first - 1, -1, -1) if tokens[at].text == verb[0])
-    if not (possessive and (steps or rest)) and not outer:
-        return ()
-    seed = " ".join((*(word.written for word in tokens[start : end - 1]), _bare(tokens[end - 1])))
-    vias = _vias(steps, rest, outer, possessive=possessive)
-    last = place + len(rest)
-    said = " ".join(word.written for word in tokens[first:last])
-    kept = dict.fromkeys(tuple(via[:MOST_STEPS]) for via in vias if via)
-    return tuple(Chain(seed=seed, via=via, words=said) for via in kept)
+        return [], first
+    return ([], first) if tokens[at].text in SAYING else ([tokens[at].text], at)
 
 
 def _vias(

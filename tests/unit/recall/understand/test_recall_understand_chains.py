@@ -53,7 +53,7 @@ SISTER_WORKS = (("sister", "work"), ("sister work",), ("sister",))
         ("Where does my sister work?", [("Bo Lind", via) for via in SISTER_WORKS]),
         ("Who conducts our choir?", [("Bo Lind", ("choir", "conducts"))]),
         ("the employer of my sister", [("Bo Lind", ("sister", "employer"))]),
-        ("Who is my editor at Fjord Labs?", [("Fjord Labs", ("editor",)), ("Bo Lind", ("editor",))]),
+        ("Who is my editor at Fjord Labs?", [("Bo Lind", ("editor",))]),
         ("my boss Ana's sister", [("Ana", ("sister",))]),
     ],
 )  # fmt: skip
