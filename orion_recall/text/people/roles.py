@@ -1,4 +1,4 @@
-"""Roles of speakers: which speakers are assistants, and which questions ask what an assistant said.
+"""Roles of speakers: which speakers are assistants.
 
 A person who talks to an assistant is who the memories are about; the assistant mostly repeats what it was told, at
 more length. English first.
@@ -6,8 +6,6 @@ more length. English first.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -23,26 +21,6 @@ _WITH_OTHERS: Final = frozenset("assistant assistent asistente assistente agent 
 _OTHERS: Final = frozenset("ai the my our your virtual digital personal voice chat language helper".split())
 # "Ai" is a given name, "AI" and "ai" are none.
 _AI: Final = frozenset(("AI", "ai", "A.I.", "a.i."))
-
-_SAID: Final = r"""said|told|suggested|recommended|advised|proposed|explained|mentioned|gave|wrote|drafted|answered
-    |replied|responded|warned|listed|outlined|showed|offered|provided|created|generated|described|taught|summari[sz]ed
-    |(?:came\ up\ with|put\ together|pointed\ out|walked\ me|helped\ me)"""
-_SAY: Final = r"""say|tell|suggest|recommend|advise|propose|explain|mention|give|write|draft|answer|reply|respond
-    |warn|list|outline|show|offer|provide|create|generate|describe|teach|summari[sz]e
-    |(?:come\ up\ with|put\ together|point\ out|walk\ me|help\ me)"""
-_WORDS_OF: Final = """suggestions?|recommendations?|advice|answers?|reply|replies|responses?|proposals?
-    |explanations?|tips?|feedback|drafts?|summary|instructions?|words"""
-# At most three, and each in one way only: no text makes the search slow.
-_BETWEEN: Final = r"(?:\ (?:have|had|already|also|once|just|ever|last|first|then|\w+ly)){0,3}"
-_THEM: Final = r"(?:you|the\ (?:ai|assistant|bot|chatbot|agent|model))"
-_ASKS: Final = re.compile(
-    rf"""\b(?:
-        {_THEM}(?:'ve|'d)?{_BETWEEN}\ (?:{_SAID})\b
-      | (?:did|didn't|have|had|has)\ {_THEM}{_BETWEEN}\ (?:{_SAY}|{_SAID}|given|written|shown|offered)\b
-      | (?:your|the\ (?:ai|assistant|bot|chatbot|agent|model)'s)(?:\ \w+)?\ (?:{_WORDS_OF})\b
-    )""",
-    re.VERBOSE,
-)
 
 
 @lru_cache(maxsize=4096)
@@ -68,8 +46,3 @@ def is_assistant(speaker: str | None, *, agent_id: str | None = None, role: obje
     if speaker and agent_id and speaker.casefold() == agent_id.casefold():
         return True
     return names_assistant(speaker)
-
-
-def asks_assistant(said: Sequence[str]) -> bool:
-    """Whether a question, in folded words, asks what the assistant said: "what did you suggest", "your advice"."""
-    return _ASKS.search(" ".join(said).replace("’", "'")) is not None
