@@ -183,7 +183,7 @@ class Lines:
         """The window with the dates of its relative times, where these fit the budget."""
         if self.shown.dates is None:
             return window, used
-        dated = self.shown.dates.resolved(window, scored.memory.ts, scored.memory.told)
+        dated = self.shown.dates.resolved(window, scored.memory.ts)
         if dated == window or (with_dates := line_tokens(dated, self.tokens)) > allowed:
             return window, used
         return dated, with_dates

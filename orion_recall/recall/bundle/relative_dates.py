@@ -7,51 +7,44 @@ its date: to any other the reader has the day on which it was said, at the begin
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
 
-from orion_recall.recall.bundle.unambiguous_times import (
-    agreed_weekday,
-    has_one_meaning,
-    in_small_hours,
-    is_ahead,
-    is_of_one_day,
-    stands_free,
-    tells_weekday_after,
-    weekday_way,
-)
 from orion_recall.time_values import clock_in
-from orion_recall.values import Interval, ToldTime
+from orion_recall.values import Interval
 from orion_recall.when.calendar import shifted
 from orion_recall.when.times import times
-from orion_recall.when.vocabulary import SEASONS
 
 _NUMBER: Final = r"(?:an?|\d{1,3}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a\s+couple\s+of)"
 _UNIT: Final = r"(?:day|night|week|fortnight|month|year)"
 _WEEKDAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _PART: Final = r"(?:\s+(?:morning|afternoon|evening|night))?"
-_ORDINAL: Final = r"(?:first|second|third|(?:twenty|thirty)[- ]\w+|\w+th\b)"
-_MONTH: Final = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 # Of folded text; the first letters are looked at first: a quarter of the time.
 _RELATIVE: Final = re.compile(
     rf"""\b(?=[adefilmnstwy\d])(?:
       (?P<day>(?:the\s+)?day\s+(?:before\s+yesterday|after\s+tomorrow)
         |yesterday{_PART}|tomorrow{_PART}|tonight|last\s+night)
       |(?P<beside>last|next|this(?:\s+(?:coming|past))?)\s+
-        (?:(?P<whole>week|month|year)|(?P<weekend>weekend)|(?P<season>spring|summer|autumn|fall|winter)
-          |(?P<named>{_WEEKDAY}){_PART})
-      |the\s+(?P<beyond>week|weekend|month|year)\s+(?P<beyond_which>before\s+last|after\s+next)
+        (?:(?P<whole>week|month|year)|(?P<weekend>weekend)|(?P<named>{_WEEKDAY}){_PART})
       |(?P<ago>{_NUMBER})\s+(?P<ago_unit>{_UNIT})s?\s+(?P<ago_way>ago|from\s+now(?!\s+on))
-      |(?P<weekday>{_WEEKDAY}){_PART}(?!,?\s+(?:the\s+)?(?:\d|{_ORDINAL})|,?\s+{_MONTH})
-      |in\s+(?P<count>{_NUMBER})\s+(?P<unit>{_UNIT})s?
     )(?![\w'’-])""",
     re.VERBOSE,
 )
 _HINTS: Final = ("day", "tomorrow", "night", "week", "month", "year", "last ", "next ")
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_QUOTED: Final = re.compile(r'"[^"]*"|“[^”]*”|‘[^’]*’(?!\w)|«[^»]*»')
+_REPORTED: Final = re.compile(r"[\w)]:\s[^.!?]*\Z")
+_CAPITALS: Final = re.compile(r"\b(?!(?:mon|tues|wednes|thurs|fri|satur|sun)day)(?-i:[A-Z])", re.IGNORECASE)
+_OTHER_COUNT: Final = re.compile(r",?\s+(?:never|(?:on\s+)?\w+day\b|tomorrow\b)", re.IGNORECASE)
+_COUNTED_FROM: Final = re.compile(r"\b(?:ago|weeks?|fortnight|always|never|every)\s+\Z", re.IGNORECASE)
+_NOT_FREE_BEFORE: Final = re.compile(
+    r"\b(?:the|an?|my|our|your|his|her|its|their|each|every|other|first|no|one|some|any|that|both|all)\s+\Z",
+    re.IGNORECASE,
+)
+_NOT_FREE_AFTER: Final = re.compile(r"\s+(?:of|before|after|in)\b", re.IGNORECASE)
+_SMALL_HOURS: Final = 4
 _SATURDAY: Final = 5
 _DAY_S: Final = 86_400.0
 _COUNTS: Final = {
@@ -78,10 +71,10 @@ class RelativeDates:
     zone: tzinfo
     now: float
 
-    def resolved(self, text: str, said: float | None, told: Sequence[ToldTime] = ()) -> str:
+    def resolved(self, text: str, said: float | None) -> str:
         """The text with the date behind each relative time, once for each.
 
-        `said` is the memory's own time. `told` are the times that its text tells: they know which Tuesday is meant.
+        `said` is the memory's own time.
         """
         if said is None or not any(map((folded := _folded(text)).__contains__, _HINTS)):
             return text
@@ -98,7 +91,7 @@ class RelativeDates:
             if words in dated:
                 continue
             try:
-                date = self._date(match, text, clock, told, year)
+                date = self._date(match, text, clock, year)
             except (ValueError, OverflowError):  # beyond the years that a calendar has
                 date = None
             if date is None:
@@ -108,31 +101,35 @@ class RelativeDates:
             done = match.end()
         return "".join([*parts, text[done:]]) if parts else text
 
-    def _date(
-        self, match: re.Match[str], text: str, clock: datetime, told: Sequence[ToldTime], year: int
-    ) -> str | None:
+    def _date(self, match: re.Match[str], text: str, clock: datetime, year: int) -> str | None:
         """The date of a time that has one meaning; None for any other."""
         start, end = match.span()
-        if not has_one_meaning(text, start, end):
+        if _is_quoted(text, start, end) or _OTHER_COUNT.match(text, end) is not None:
             return None
         if match["day"]:
-            is_sure = is_of_one_day(text, start, end) and not in_small_hours(clock)
+            is_sure = _COUNTED_FROM.search(text, 0, start) is None and clock.hour >= _SMALL_HOURS
             return _date(match[0], clock, self.zone, year) if is_sure else None
         if match["beside"]:
-            is_sure = stands_free(text, start, end) and _is_agreed(match, clock)
+            is_sure = _stands_free(text, start, end) and _is_agreed(match, clock)
             return _date(match[0], clock, self.zone, year) if is_sure else None
-        if match["beyond"]:
-            is_sure = match["beyond"] != "weekend" or (clock.weekday() >= _SATURDAY) == (
-                match["beyond_which"].startswith("after")
-            )
-            return _date(match[0], clock, self.zone, year) if is_sure else None
-        if match["weekday"]:
-            return _weekday_date(match, text, clock, told, year)
-        if match["unit"]:
-            return _counted(match["count"], match["unit"], clock, year) if is_ahead(text, start, end) else None
-        if tells_weekday_after(text, end):
-            return None
         return _counted(match["ago"], match["ago_unit"], clock, year, back=match["ago_way"] == "ago")
+
+
+def _is_quoted(text: str, start: int, end: int) -> bool:
+    """Whether it is somebody else's: in a quotation, behind "Nina wrote:", or in capitals like a title.
+
+    A text that is a quotation as a whole is said by its speaker.
+    """
+    if _CAPITALS.search(text, start + 1, end) is not None and _REPORTED.search(text, 0, start) is None:
+        return text.upper() != text
+    return _REPORTED.search(text, 0, start) is not None or any(
+        one.start() < start and end < one.end() and one.group() != text.strip() for one in _QUOTED.finditer(text)
+    )
+
+
+def _stands_free(text: str, start: int, end: int) -> bool:
+    """Whether "last week" stands by itself: not "the last week", "last week of term", "last Friday in May"."""
+    return _NOT_FREE_BEFORE.search(text, 0, start) is None and _NOT_FREE_AFTER.match(text, end) is None
 
 
 def _folded(text: str) -> str:
@@ -157,39 +154,11 @@ def _is_agreed(match: re.Match[str], clock: datetime) -> bool:
         return word in ("last", "next")
     if match["weekend"]:
         return clock.weekday() > 1 if word == "this" else word == "last" or is_weekend == (word == "next")
-    if match["season"]:
-        return _is_agreed_season(match["season"], word, clock)
-    weekday = _WEEKDAYS.index(match["named"])
-    return weekday != clock.weekday() if " " in word else agreed_weekday(weekday, clock, word)
-
-
-def _is_agreed_season(name: str, word: str, clock: datetime) -> bool:
-    """Whether this year's leaves no doubt: "last summer" may be this year's once that is over."""
-    begins = SEASONS[name]
-    has_begun, is_over = clock.month >= begins, clock.month >= begins + 3
-    return not is_over if word == "last" else has_begun if word == "next" else False
-
-
-def _weekday_date(
-    match: re.Match[str], text: str, clock: datetime, told: Sequence[ToldTime], year: int
-) -> str | None:
-    """The date of a bare weekday, where the clause says whether it is over, and the told times say the same.
-
-    Told times are in UTC.
-    """
-    weekday = _WEEKDAYS.index(match["weekday"])
-    way = weekday_way(text, *match.span(), weekday, clock)
-    if way is None:
-        return None
-    back = (clock.weekday() - weekday) % 7
-    day = clock.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(
-        days=-back if way == "past" else 7 - back
-    )
-    start = day.replace(tzinfo=UTC).timestamp()
-    once = [one for one in told if not one.weekly and _weekday(one.since) == weekday]
-    if {one.since // _DAY_S * _DAY_S for one in once if one.until - one.since <= _DAY_S} != {start}:
-        return None
-    return _named(Interval(start, start + _DAY_S, "relative", match[0]), UTC, year)
+    weekday, today = _WEEKDAYS.index(match["named"]), clock.weekday()
+    if " " in word:
+        return weekday != today
+    # "Next Friday" is the coming one or that of next week, "last Monday" that of this week or of the one before.
+    return weekday >= today if word == "last" else weekday <= today if word == "next" else weekday > today
 
 
 def _counted(count: str, unit: str, clock: datetime, year: int, *, back: bool = False) -> str | None:
@@ -209,11 +178,6 @@ def _counted(count: str, unit: str, clock: datetime, year: int, *, back: bool = 
 def _of_day(day: datetime, year: int, *, is_month: bool = False) -> str:
     of_year = "" if day.year == year else f" {day.year}"
     return f"{day:%B}{of_year}" if is_month else f"{day.day} {day:%B}{of_year}"
-
-
-def _weekday(moment: float) -> int:
-    """Monday is 0; in UTC, where the first of January 1970 was a Thursday."""
-    return int(moment // _DAY_S + 3) % 7
 
 
 def _named(interval: Interval, zone: tzinfo, year: int) -> str | None:

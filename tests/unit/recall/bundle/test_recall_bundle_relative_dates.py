@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.recall.bundle.relative_dates import RelativeDates
-from orion_recall.values import ToldTime
 
 SAID = datetime(2026, 3, 4, 10, tzinfo=UTC).timestamp()  # a Wednesday
 DATES = RelativeDates(zone=UTC, now=datetime(2026, 11, 20, tzinfo=UTC).timestamp())
@@ -29,7 +28,6 @@ DATES = RelativeDates(zone=UTC, now=datetime(2026, 11, 20, tzinfo=UTC).timestamp
         ("last month was cold", "last month [February] was cold"),
         ("we start next month", "we start next month [April]"),
         ("this weekend!", "this weekend [7-8 March]!"),
-        ("last winter", "last winter [December 2025 to February 2026]"),
         ("since last Friday", "since last Friday [27 February]"),
         ("İzmir was warm YESTERDAY", "İzmir was warm YESTERDAY [3 March]"),
     ],
@@ -55,64 +53,17 @@ def test_other_times_stay_as_they_are(text: str):
     assert DATES.resolved(text, SAID) == text
 
 
-def told(day: int, days: int = 1, *, hour: int = 0, weekly: bool = False) -> ToldTime:
-    since = datetime(2026, 3, day, hour, tzinfo=UTC).timestamp()
-    return ToldTime(since, since + (60 if hour else days * 86_400), weekly)
-
-
 @pytest.mark.parametrize(
-    ("text", "times", "shown"),
-    [
-        (
-            "the dentist is on Tuesday at 14:00",
-            [told(10, hour=14)],
-            "the dentist is on Tuesday [10 March] at 14:00",
-        ),
-        ("on Tuesday I ran", [told(3)], "on Tuesday [3 March] I ran"),
-        ("I'll ring you on Friday", [told(6), told(20)], "I'll ring you on Friday"),
-        (
-            "the boiler broke on Monday, he comes on Friday",
-            [told(2)],
-            "the boiler broke on Monday [2 March], he comes on Friday",
-        ),
-        ("she has been ill since Monday", [told(2)], "she has been ill since Monday [2 March]"),
-    ],
+    "text",
+    ["on Tuesday I ran", "every Tuesday", "we agreed on Friday", "closed on Monday", "I fly in two weeks"],
 )
-def test_a_weekday_is_the_one_that_the_told_times_have(text: str, times: list[ToldTime], shown: str):
-    assert DATES.resolved(text, SAID, times) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "times"),
-    [
-        ("on Tuesday I ran", []),
-        ("every Tuesday", [told(10)]),
-        ("Tuesday", [told(10, weekly=True)]),
-        ("Tuesday or the Tuesday after", [told(10), told(17)]),
-        ("Tuesday, 10 March", [told(10)]),
-        ("Tuesdays", [told(10)]),
-        ("we swim on Tuesday mornings", [told(10, weekly=True)]),
-        ("we swim on Tuesday mornings", []),
-        ("moved from Monday to Thursday", [told(5)]),
-        ("closed on Monday", [told(2)]),
-        ("we agreed on Friday", [told(6)]),
-        ("she said she'd come on Friday", [told(6)]),
-        ("the cleaner comes on Friday", [told(6)]),
-        ("in May we moved, and on Monday he left", [told(2)]),
-        ("it was on Wednesday", [told(4)]),
-    ],
-)
-def test_no_date_is_guessed(text: str, times: list[ToldTime]):
-    assert DATES.resolved(text, SAID, times) == text
+def test_no_date_is_guessed(text: str):
+    assert DATES.resolved(text, SAID) == text
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("I fly in two weeks", "I fly in two weeks [about 18 March]"),
-        ("I'm flying in two weeks", "I'm flying in two weeks [about 18 March]"),
-        ("the lease ends in a month", "the lease ends in a month [about 4 April]"),
-        ("it will be ready in 3 days", "it will be ready in 3 days [7 March]"),
         ("two weeks ago it froze", "two weeks ago [about 18 February] it froze"),
         ("six months ago she couldn't swim", "six months ago [about September 2025] she couldn't swim"),
         ("three years ago", "three years ago [about 2023]"),

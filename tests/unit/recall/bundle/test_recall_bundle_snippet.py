@@ -5,12 +5,12 @@ import time
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from orion_recall.recall.understand.answer_types import answer_type
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.evidence import WantedEvidence
 from orion_recall.recall.bundle.snippet import line_tokens, stems
 from orion_recall.recall.bundle.snippet import snippet as snippet_of
-from orion_recall.recall.understand.answer_types import answer_type
 from orion_recall.text.normal import content_words, words
 from orion_recall.values import AnswerType
 
