@@ -17,8 +17,8 @@ from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.citation import cited_id, mapped_key
 from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TEXT, tags_of
 from orion_recall.sources.vector_lexical import vector_of
-from orion_recall.text.small_talk import is_chatter
 from orion_recall.text.normal import storable, text_hash
+from orion_recall.text.small_talk import is_chatter
 from orion_recall.time_values import in_calendar
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 

@@ -15,8 +15,8 @@ from orion_recall.external.qdrant import time_of
 from orion_recall.interfaces import GraphStore, in_scope
 from orion_recall.sources.citation import cited_id, mapped_key
 from orion_recall.sources.read_limits import MOST_LINE, MOST_TEXT
-from orion_recall.text.small_talk import is_chatter
 from orion_recall.text.normal import STOP_WORDS, storable, text_hash, words
+from orion_recall.text.small_talk import is_chatter
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +13,10 @@ from orion_recall.index.text_forms import event_time
 from orion_recall.index.told import TOLD, told_payload, told_times_of
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
-from orion_recall.text.small_talk import is_chatter
 from orion_recall.text.normal import is_question, memory_key, number_of, speaks_of_itself
 from orion_recall.text.people.roles import is_assistant
 from orion_recall.text.people.titles import title_names
+from orion_recall.text.small_talk import is_chatter
 from orion_recall.time_values import TimedKey
 from orion_recall.values import Change, Memory, MemoryView, MergedName, Scope, SuccessionLink, ToldTime
 
@@ -162,8 +161,8 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
         of("chatter", False),
         told_times_of(payload[TOLD]) if TOLD in payload else (),
         of("assistant", False),
-        tuple(starmap(SuccessionLink, payload["succeeds"])) if "succeeds" in payload else (),
-        tuple(starmap(SuccessionLink, payload["succeeded_by"])) if "succeeded_by" in payload else (),
+        tuple(map(_link, payload["succeeds"])) if "succeeds" in payload else (),
+        tuple(map(_link, payload["succeeded_by"])) if "succeeded_by" in payload else (),
         tuple(payload["passages"]) if "passages" in payload else (),
         0,
         of("confidence"),
@@ -235,3 +234,8 @@ def _listed(vectors: Any) -> Any:
 def _beside(change: Change) -> list[int]:
     turns = (change.previous, change.following)
     return [memory_key(change.memory.tenant, turn.id) for turn in turns if turn is not None]
+
+
+def _link(kept: Sequence[Any]) -> SuccessionLink:
+    key, name, at, reason, probability, evidence = kept
+    return SuccessionLink(key, name, at, reason, probability, tuple(evidence))

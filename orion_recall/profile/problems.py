@@ -38,6 +38,7 @@ def _keys_by_parent() -> dict[KeyPath, tuple[str, ...]]:
 _KEYS = _keys_by_parent()
 
 FORMER_KEYS: Mapping[str, str] = {
+    "succession": "only stated successors count: write `superseded: mark`, `omit` (for `outdated: drop`) or `keep`",
     "ranking_with_assistant": "`ranking` holds everywhere: leave it out",
     "near_duplicate_similarity": "only equal texts count as the same memory: leave it out",
     "graph.conversation": "the walk over conversations is gone: leave it out",

@@ -15,8 +15,8 @@ from typing import Any
 from orion_recall.errors import ScopeNotKept
 from orion_recall.postgres.held_connections import HeldConnections
 from orion_recall.postgres.pool import Row
-from orion_recall.text.small_talk import is_chatter
 from orion_recall.text.normal import content_words, memory_key
+from orion_recall.text.small_talk import is_chatter
 from orion_recall.time_values import in_calendar
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName, ToldTime
 

@@ -24,8 +24,8 @@ from orion_recall.sources.citation import cited_id, mapped_key
 from orion_recall.sources.read_limits import MOST_TEXT, tags_of
 from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
 from orion_recall.sources.timeline_table import CATALOGUE, TimelineShape, TimelineTable, shape_of
-from orion_recall.text.small_talk import is_chatter
 from orion_recall.text.normal import memory_key, text_hash
+from orion_recall.text.small_talk import is_chatter
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")

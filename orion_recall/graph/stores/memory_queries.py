@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from orion_recall.graph.projection.lookups import Node, node_of
 from orion_recall.graph.terms import Row, reading_rows
 from orion_recall.graph.vocabulary import ORION, key_of, memory_iri
-from orion_recall.text.small_talk import is_chatter
 from orion_recall.text.normal import text_hash
+from orion_recall.text.small_talk import is_chatter
 from orion_recall.values import MemoryView
 
 
