@@ -83,7 +83,8 @@ class Recalled:
     question's class and shape, `render` where nothing was searched, `cascade` without a cascade, `withheld` where
     the answer was not withheld. `basis` is what it went by, for the decision log. `metadata` is that of the
     bundle's memories, by key, where the query asks for it. `result` is the search pass, or all passes of a cascade
-    together; the explanation is made of it.
+    together; the explanation is made of it. `unsure`: nothing clearly answers, and the nearest are handed over;
+    `probability` is that anything found answers, None where it could not be told.
     """
 
     outcome: Outcome
@@ -104,6 +105,8 @@ class Recalled:
     redaction: Redaction = NO_REDACTION
     metadata: Mapping[int, Mapping[str, JsonValue]] = field(default_factory=dict[int, Mapping[str, JsonValue]])
     basis: RecallBasis | None = None
+    unsure: bool = False
+    probability: float | None = None
 
     @property
     def rendered(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +11,29 @@ import numpy.typing as npt
 Values = npt.NDArray[np.float64]
 
 LEVEL = 0.95
+LEVEL_Z = 1.959964
+"""Standard deviations of the normal distribution between which that share lies."""
 # The most numbers held in memory while resampling: 32 MiB.
 _CELLS = 4_194_304
 _ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """A mean with its 95 percent interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def mean_of(values: Sequence[float]) -> Mean:
+    """The mean of some values with its interval; 0 of none."""
+    if not values:
+        return Mean(mean=0.0, low=0.0, high=0.0)
+    column = np.array(values, dtype=np.float64)[:, None]
+    low, high = bootstrap_interval(column)
+    return Mean(mean=float(column.mean()), low=float(low[0]), high=float(high[0]))
 
 
 def bootstrap_interval(values: Values, *, resamples: int = 2000, seed: int = 0) -> tuple[Values, Values]:
