@@ -19,7 +19,7 @@ from orion_recall.contracts.decision import SelectedV1
 from orion_recall.decisions.feedback import FeedbackMessage, feedback_on
 from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.decisions.texts import SelectedText, selected_texts
-from orion_recall.evaluation.tuning.judged_file import FILE_NAME
+from orion_recall.evaluation.feedback import FILE_NAME
 from orion_recall.recall.ranking.successions import PART
 from orion_recall.recall.report.interval_words import interval_words
 from orion_recall.recall.report.why_not import WhyNot

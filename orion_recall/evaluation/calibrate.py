@@ -7,14 +7,16 @@ runs. Each conversation is held out in turn; so a collection of one conversation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field
 
 from orion_recall.errors import EvaluationError
-from orion_recall.evaluation.answers.lines import AnswerLine
+from orion_recall.evaluation.dataset import read_lines
 from orion_recall.recall.confidence.answerable import AnswerModel, Weights
 from orion_recall.recall.confidence.signals import LATE_SIGNALS, SIGNALS
 
@@ -23,6 +25,97 @@ Values = npt.NDArray[np.float64]
 _EITHER_SIGN = frozenset({"words"})
 _STEPS = 20_000
 _CLOSE = 1e-7
+_BINS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerLine:
+    """One query of a run: whether anything answers it, and what the recall made of it.
+
+    `probability` is None where it could not be told, and then `signals` is empty.
+    """
+
+    query_id: str
+    conversation: str
+    is_answerable: bool
+    probability: float | None
+    signals: Mapping[str, float]
+    is_empty: bool
+
+    @property
+    def stated(self) -> float:
+        """The probability; where it could not be told, 1 with a bundle and 0 without one, as the caller sees it."""
+        if self.probability is not None:
+            return self.probability
+        return 0.0 if self.is_empty else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliability:
+    """The reliability over some queries. `auc` is None without both kinds of queries.
+
+    `error` is the expected calibration error: the mean distance of probability and share, by tenths.
+    """
+
+    name: str
+    answerable: int
+    unanswerable: int
+    auc: float | None
+    error: float
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
+
+    query_id: str = Field(min_length=1)
+    conversation_id: str = Field(min_length=1)
+    selected: tuple[str, ...]
+    answerable: bool | None
+    probability: float | None
+    answer_signals: dict[str, float]
+
+
+def read_answer_lines(path: Path) -> Sequence[AnswerLine]:
+    """The lines of queries that are known to be answerable or not. EvaluationError when there is none."""
+    lines = [
+        AnswerLine(
+            query_id=line.query_id,
+            conversation=line.conversation_id,
+            is_answerable=line.answerable,
+            probability=line.probability,
+            signals=line.answer_signals,
+            is_empty=not line.selected,
+        )
+        for line in read_lines(_Line, path)
+        if line.answerable is not None
+    ]
+    if not lines:
+        raise EvaluationError(f"{path}: no query of it is known to be answerable or not")
+    return lines
+
+
+def reliability(name: str, lines: Sequence[AnswerLine]) -> Reliability:
+    """The reliability over the lines, at least one."""
+    stated = np.array([line.stated for line in lines])
+    labels = np.array([line.is_answerable for line in lines], dtype=np.bool_)
+    tenths = np.minimum((stated * _BINS).astype(int), _BINS - 1)
+    inside = [tenths == tenth for tenth in range(_BINS)]
+    return Reliability(
+        name=name,
+        answerable=int(labels.sum()),
+        unanswerable=int((~labels).sum()),
+        auc=auc(stated[labels], stated[~labels]),
+        error=sum(float(abs(stated[one].sum() - labels[one].sum())) for one in inside) / len(lines),
+    )
+
+
+def auc(higher: Values, lower: Values) -> float | None:
+    """The chance that one of `higher` is above one of `lower`; equal ones count half. None when one is empty."""
+    if not len(higher) or not len(lower):
+        return None
+    order = np.sort(lower)
+    below, up_to = np.searchsorted(order, higher, "left"), np.searchsorted(order, higher, "right")
+    return float((below + up_to).mean() / (2 * len(order)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +147,14 @@ def calibrate(runs: Sequence[WeightedRun], *, l2: float = 1.0, late: bool = True
     if not 0 < labels.sum() < len(labels):
         raise EvaluationError("the runs need queries that something answers and queries that nothing answers")
     counts = _counts([run for run, _ in everything], labels)
-    told = np.zeros(len(everything))
+    held_out = np.zeros(len(everything))
     conversations = np.array([line.conversation for _, line in everything])
     for conversation in dict.fromkeys(conversations.tolist()):
         out = conversations == conversation
         if not 0 < labels[~out].sum() < (~out).sum():
             raise EvaluationError(f"without {conversation!r} there is nothing to learn from: name more runs")
-        told[out] = _shares(_learned(values[~out], labels[~out], counts[~out], names, l2), values[out])
-    held = {id(line): float(value) for (_, line), value in zip(everything, told, strict=True)}
+        held_out[out] = _shares(_learned(values[~out], labels[~out], counts[~out], names, l2), values[out])
+    held = {id(line): float(value) for (_, line), value in zip(everything, held_out, strict=True)}
     weights = _learned(values, labels, counts, names, l2)
     return Calibrated(
         weights=Weights(intercept=weights[0], signals=dict(zip(names, weights[1:], strict=True))),
@@ -72,7 +165,7 @@ def calibrate(runs: Sequence[WeightedRun], *, l2: float = 1.0, late: bool = True
     )
 
 
-def rounded(weights: Weights) -> Weights:
+def _rounded(weights: Weights) -> Weights:
     """The weights with four digits after the point."""
     return Weights(
         intercept=round(weights.intercept, 4),
@@ -122,4 +215,4 @@ def _shares(weights: Sequence[float], values: Values) -> Values:
 
 def as_model(late: Weights, without_late: Weights, made: dict[str, object]) -> AnswerModel:
     """The model of both kinds of profiles, rounded."""
-    return AnswerModel(late=rounded(late), without_late=rounded(without_late), made=made)
+    return AnswerModel(late=_rounded(late), without_late=_rounded(without_late), made=made)

@@ -1,10 +1,10 @@
-"""Variants of a profile: with other values of its keys, and ablations without a source or a score part."""
+"""Sweeps a grid of values over a profile's keys, and over the constants of the keyword index (k1, b, mean length)."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -12,12 +12,14 @@ from pydantic import ValidationError
 
 from orion_recall.contracts import describe
 from orion_recall.errors import SettingsError
+from orion_recall.evaluation.measures import judged
+from orion_recall.evaluation.plan import Plan, Progress
+from orion_recall.evaluation.score import Figures, figures_of
+from orion_recall.evaluation.trials import Run, trials
 from orion_recall.profile import KeyPath, Profile, profile_fields
-from orion_recall.profile.cascade import LAYER_NAMES
 from orion_recall.profile.problems import nearest_path
-from orion_recall.profile.sections import RankingWeights
-from orion_recall.text.keyword_weights import keyword_weights_of
-from orion_recall.values import SOURCE_NAMES, SourceName
+from orion_recall.settings import Settings
+from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 
 Value = str | int | float | bool | None
 Point = Mapping[str, Value]
@@ -30,6 +32,35 @@ _SAME_DECAY = {
     "time_decay_half_life_hours": "time_decay_lambda_per_hour",
     "time_decay_lambda_per_hour": "time_decay_half_life_hours",
 }
+
+
+async def sweep(
+    plan: Plan,
+    points: Sequence[Point],
+    settings: Settings,
+    progress: Progress,
+    *,
+    by: str,
+    depths: tuple[int, ...] = (5, 10),
+) -> list[Figures]:
+    """The figures of the profile as it is, then of every grid point, best first by the measure `by`.
+
+    Points of other keyword constants are searched in an index that is filled with these.
+    """
+    current = plan.profile
+    tried = [(name_of(point), at(current, point), _keywords_of(point)) for point in points]
+    found: dict[str, Run] = {}
+    for constants in dict.fromkeys(["", *(own for _, _, own in tried)]):
+        keywords = keyword_weights_of(constants) if constants else None
+        assert keywords is None or isinstance(keywords, KeywordWeights)
+        async with trials(replace(plan, keywords=keywords), settings, progress) as opened:
+            if not constants:
+                found[current.profile] = await opened.run(current, what=current.profile)
+            for name, profile, own in tried:
+                if own == constants:
+                    found[name] = await opened.run(profile, what=name)
+    first, *rest = figures_of(found, judged(plan.queries), against=current.profile, depths=depths)
+    return [first, *sorted(rest, key=lambda one: -one.scores.means[by].mean)]
 
 
 def grid_of(given: Sequence[str]) -> list[Point]:
@@ -80,88 +111,6 @@ def name_of(point: Point) -> str:
     return " ".join(f"{key}={'null' if value is None else value}" for key, value in point.items())
 
 
-def with_sources(profile: Profile, sources: Sequence[SourceName]) -> Profile:
-    """The profile with only these of its sources on."""
-    top_k: dict[SourceName, tuple[str, int]] = {
-        "vector": ("vector_top_k", profile.vector_top_k),
-        "lexical": ("lexical_top_k", profile.effective_lexical_top_k),
-        "rdf": ("rdf_top_k", profile.rdf_top_k),
-        "sql_timeline": ("sql_top_k", profile.sql_top_k),
-    }
-    return profile.model_copy(update={key: k if name in sources else 0 for name, (key, k) in top_k.items()})
-
-
-def with_parts(profile: Profile, parts: Sequence[str]) -> Profile:
-    """The profile with only the weights of these score parts; all others are 0."""
-    given: dict[str, float] = profile.ranking.model_dump()
-    weights: dict[str, float] = {name: weight if name in parts else 0.0 for name, weight in given.items()}
-    differing = profile.ranking_with_assistant
-    left_out = dict.fromkeys(differing.model_fields_set.difference(parts), 0.0)
-    # Not validated: an ablation may have weights that a profile must not have.
-    return profile.model_copy(
-        update={
-            "ranking": RankingWeights.model_construct(None, **weights),
-            "ranking_with_assistant": differing.model_copy(update=left_out),
-        }
-    )
-
-
-def parts_on(profile: Profile) -> list[str]:
-    """The score parts with a weight above 0 in the profile, whoever talks."""
-    weights: dict[str, float] = profile.ranking.model_dump()
-    others: dict[str, float] = profile.ranking_of(with_assistant=True).model_dump()
-    return [name for name, weight in weights.items() if weight > 0 or others[name] > 0]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ablation:
-    """A profile to try, and the sources that it may search."""
-
-    profile: Profile
-    sources: Sequence[SourceName]
-
-
-def ablations(profile: Profile, sources: Sequence[SourceName]) -> dict[str, Ablation]:
-    """Ablations by name: the profile without each source and each part, and with a single source or part.
-
-    `sources` are the available ones. A single part is tried together with `fusion`.
-    """
-    searched = searched_by(profile)
-    on: list[SourceName] = [name for name in SOURCE_NAMES if name in searched and name in sources]
-    parts = parts_on(profile)
-    variants: dict[str, Ablation] = {}
-
-    def of_sources(left: Sequence[SourceName]) -> Ablation:
-        if profile.cascade.enabled:  # its layers search what they name, whatever the profile has on
-            return Ablation(profile=profile, sources=left)
-        return Ablation(profile=with_sources(profile, left), sources=sources)
-
-    def of_parts(*names: str) -> Ablation:
-        return Ablation(profile=with_parts(profile, names), sources=sources)
-
-    if len(on) > 1:
-        for name in on:
-            others: list[SourceName] = [other for other in on if other != name]
-            variants[f"without source {name}"] = of_sources(others)
-        for name in on:
-            variants[f"source {name} alone"] = of_sources([name])
-
-    for name in parts:
-        variants[f"without part {name}"] = of_parts(*(other for other in parts if other != name))
-    if "fusion" in parts:
-        variants["part fusion alone"] = of_parts("fusion")
-        for name in parts:
-            if name != "fusion":
-                variants[f"parts fusion and {name}"] = of_parts("fusion", name)
-    return variants
-
-
-def searched_by(profile: Profile) -> frozenset[SourceName]:
-    """The sources that the profile has on, and those of its cascade's layers."""
-    layers = [profile.cascade.layers.named(name) for name in LAYER_NAMES] if profile.cascade.enabled else []
-    return frozenset(profile.sources_on).union(*(layer.sources for layer in layers))
-
-
 def _check_key(key: str) -> None:
     path: KeyPath = tuple(key.split("."))
     fields = profile_fields(with_overrides=True)
@@ -189,3 +138,8 @@ def _value(key: str, text: str) -> Value:
                 raise SettingsError(f"--set: {key}: {error}") from error
         return value
     raise SettingsError(f"--set: {key}: {text!r} is no single value")
+
+
+def _keywords_of(point: Point) -> str:
+    """The constants of the keyword index that the point names, as in the setting; "" where it names none."""
+    return ",".join(f"{key.removeprefix('bm25.')}={point[key]}" for key in KEYWORD_KEYS if key in point)
