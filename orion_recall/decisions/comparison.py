@@ -1,7 +1,8 @@
 """Measures of a profile that is tried, beside the one that answers: from pairs of their answers to one query.
 
-Shadow, canary and replay make such pairs: a shadow after the reply, a replay from the log; of a canary each query has
-one of the two answers. With A and B the ids of two answers in order, U and W what callers used and called wrong:
+Shadow, canary and replay make such pairs: a shadow after the reply, a replay from the log; of a canary each query
+has one of the two answers. With A and B the ids of two answers in order, U and W what callers used and called
+wrong:
 
     overlap@k      |A[:k] and B[:k]| / |A[:k] or B[:k]| (Jaccard); 1 where both are empty
     same_first     1 if both begin with the same memory, or both are empty
@@ -10,9 +11,9 @@ one of the two answers. With A and B the ids of two answers in order, U and W wh
     used_kept      |U and B| / |U|, where callers used something of the first answer
     wrong_removed  |W, not in B| / |W|, where callers called something of it wrong
 
-and of each side alone the shares `empty`, `unsure` and `degraded` (or failed), `items`, `tokens`, `confidence`, `ms`, and
-where callers used something `hit` and `mrr`: whether it is in the answer, and 1 / the rank of the first. Likeness says
-that something changed, not that it is worse: only feedback says that.
+and of each side alone the shares `empty`, `unsure` and `degraded` (or failed), `items`, `tokens`, `confidence`,
+`ms`, and where callers used something `hit` and `mrr`: whether it is in the answer, and 1 / the rank of the
+first. Likeness says that something changed, not that it is worse: only feedback says that.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, LiteralString
+from typing import LiteralString
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """The answers of both sides to one query (None: that side was not asked), and what callers said of the first."""
+    """The answers of both sides to one query (None: that side was not asked), and the feedback on the first."""
 
     before: Answer | None
     after: Answer | None
@@ -192,9 +193,9 @@ def percentile(values: Sequence[float] | np.ndarray, share: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A profile tried beside another one in service, as the log has it. `step` is that of a canary, from 1."""
+    """A profile tried beside another one in service: `kind` is shadow or canary, `step` that of a canary, from 1."""
 
-    kind: Literal["shadow", "canary"]
+    kind: str
     profile: str
     tried_profile: str
     step: int | None
@@ -210,7 +211,9 @@ async def compared_trials(
     """
     async with borrow(pool, "comparing profiles") as connection:
         rows = await connection.fetch(_TRIALS, profile, since, MOST_ANSWERS)
-    judged = await judgements(pool, [row["decision_id"] for row in rows if row["kind"] == "canary" or row["side"] == "control"])
+    judged = await judgements(
+        pool, [row["decision_id"] for row in rows if row["kind"] == "canary" or row["side"] == "control"]
+    )
     trials: dict[tuple[str, str, str, int, str], list[Row]] = {}
     for row in rows:
         key = (row["kind"], row["profile"], row["tried_profile"], row["step"] or 0, row["trial"] or "")
@@ -257,7 +260,8 @@ def _answer(row: Row | None) -> Answer | None:
 
 def _levels(pairs: Sequence[Pair]) -> dict[str, Level]:
     sides = [
-        [answer.levels(one.judged) if answer is not None else {} for answer in (one.before, one.after)] for one in pairs
+        [answer.levels(one.judged) if answer is not None else {} for answer in (one.before, one.after)]
+        for one in pairs
     ]
     in_pairs = any(one.before is not None and one.after is not None for one in pairs)
     found: dict[str, Level] = {}

@@ -1,7 +1,7 @@
 """Baselines that recall must beat: plain searches over the same memories, without any rule of the recall.
 
-Each asks the sources of the index directly for the raw text of the question: no names taken out, no reading of times,
-no parts, no gate, no filter but tenant and what is deleted. The bundle is the first twelve.
+Each asks the sources of the index directly for the raw text of the question: no names taken out, no reading of
+times, no parts, no gate, no filter but tenant and what is deleted. The bundle is the first twelve.
 
 vector      cosine of the question and "speaker: text", the index's own dense vectors
 rrf         sum of 1 / (60 + rank) over the vector list and the keyword list (own words, BM25), equal scores by id
@@ -113,5 +113,3 @@ def decay(at: float | None, now: float | None) -> float:
     if at is None or now is None:
         return 0.5
     return max(DECAY_FLOOR, math.exp(-DECAY_LAMBDA * max(0.0, now - at) / 3600))
-
-

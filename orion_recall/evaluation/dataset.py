@@ -32,8 +32,9 @@ class JudgedQuery:
 
     `shown` is None where every memory is judged: all others than the evidence are irrelevant. Otherwise only the
     shown memories are judged (best first): the evidence is relevant, `wrong` is irrelevant, the rest was passed
-    over. The rest are the conditions of an everyday set (see `everyday`): what has to stand `first`, what is `stale`,
-    what else is `allowed`, whether nothing answers it (`none`), and whether hardly anything else may be handed over.
+    over. The rest are the conditions of an everyday set (see `everyday`): what has to stand `first`, what is
+    `stale`, what else is `allowed`, whether nothing answers it (`none`), and whether hardly anything else may be
+    handed over.
     """
 
     id: str

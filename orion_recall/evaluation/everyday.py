@@ -1,10 +1,10 @@
 """The everyday pass: whether a bundle meets all conditions that its query states.
 
     none      the query says that nothing answers it: nothing is selected, or at most three and the run says unsure
-    evidence  otherwise all evidence is selected; in the categories recap, list, future and history at least 0.7 of it,
-              or 10 ids, whichever is fewer
+    evidence  otherwise all evidence is selected; in the categories recap, list, future and history at least 0.7 of
+              it, or 10 ids, whichever is fewer
     first     where stated: the first selected is one of these
-    stale     where stated: no stale id stands before the best-placed id of `first` (without it, of the evidence that is
+    stale     where stated: no stale id stands before the best-placed id of `first` (else, of the evidence that is
               not stale); with none of these selected, no stale id stands there at all
     outside   where true: at least 0.7 of what is selected is evidence, or allowed
 
@@ -51,7 +51,7 @@ def is_everyday(queries: Sequence[JudgedQuery]) -> bool:
 
 
 def judge(query: JudgedQuery, line: RunLine | None) -> Judgement:
-    """The judgement on one query; `line` is None where the run has none. A repeated id counts at its first place."""
+    """The judgement on one query (`line` None: the run has none). A repeated id counts at its first place."""
     chosen = tuple(dict.fromkeys((line.selected or ()) if line is not None else ()))
     unsure = line is not None and line.unsure
     violated = ["missing"] if line is None else []

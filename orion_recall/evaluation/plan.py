@@ -52,8 +52,8 @@ class Contents:
 class Plan:
     """The plan of a run: the queries in order, the file of memories, and the profile.
 
-    `without_evidence`: what answers a query is left out of its search. `keywords` are other constants of the keyword
-    index than those of the settings.
+    `without_evidence`: what answers a query is left out of its search. `keywords` are other constants of the
+    keyword index than those of the settings.
     """
 
     memories: Path
@@ -69,8 +69,8 @@ class Plan:
 class RunSummary:
     """The summary of a run.
 
-    `silent` has the sources that failed, with the count and the first reason of each. `late_off` is why there was no
-    late interaction although the profile has it. `query_ms`, `stage_ms` and `source_ms` are milliseconds by
+    `silent` has the sources that failed, with the count and the first reason of each. `late_off` is why there was
+    no late interaction although the profile has it. `query_ms`, `stage_ms` and `source_ms` are milliseconds by
     percentile: p50, p95, p99.
     """
 

@@ -72,7 +72,12 @@ def left_out(query: JudgedQuery, order: Sequence[str]) -> tuple[str, ...]:
 
 
 def _answering(
-    plan: Plan, opened: Opened, contents: Contents, baseline: BaselineName | None, summary: RunSummary, times: _Times
+    plan: Plan,
+    opened: Opened,
+    contents: Contents,
+    baseline: BaselineName | None,
+    summary: RunSummary,
+    times: _Times,
 ) -> Callable[[JudgedQuery], Awaitable[dict[str, Any]]]:
     """What gives the line of a query: the recall under the plan's profile, or the baseline."""
     asking = Asking(sources=opened.sources, newest=contents.newest)

@@ -103,7 +103,11 @@ class Figures:
 
 
 def figures_of(
-    runs: Mapping[str, Mapping[str, RunLine]], queries: Sequence[JudgedQuery], *, against: str, depths: tuple[int, ...]
+    runs: Mapping[str, Mapping[str, RunLine]],
+    queries: Sequence[JudgedQuery],
+    *,
+    against: str,
+    depths: tuple[int, ...],
 ) -> list[Figures]:
     """The figures of each run, in order; the differences are paired by query.
 

@@ -1,4 +1,4 @@
-"""Sweeps a grid of values over a profile's keys, and over the constants of the keyword index (k1, b, mean length)."""
+"""Sweeps a grid of values over a profile's keys, and over constants of the keyword index (k1, b, mean length)."""
 
 from __future__ import annotations
 

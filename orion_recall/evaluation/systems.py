@@ -5,8 +5,8 @@ bm25_decay  BM25 times exp(-lambda * age)
 vector      nearest by the embedding of the question
 rrf         the hybrid: vector and keywords fused by rank
 
-Latency is measured over synthetic turns: the first half of one text and the second half of another, so that lengths and
-frequencies of words are those of the data set. The same seed gives the same turns.
+Latency is measured over synthetic turns: the first half of one text and the second half of another, so that
+lengths and frequencies of words are those of the data set. The same seed gives the same turns.
 """
 
 from __future__ import annotations
@@ -225,7 +225,9 @@ async def measure_at(
             new = changes(synthetic_turns(memories, _NEW_TURNS, first=size))
             steps = [replace(step, position=size + place) for place, step in enumerate(new, 1)]
             stored = await _timed(
-                lambda step: asyncio.gather(*(projection.apply([step]) for projection in projections)), steps, warm_up=0
+                lambda step: asyncio.gather(*(projection.apply([step]) for projection in projections)),
+                steps,
+                warm_up=0,
             )
             dimension = opened.embedder.dimension
         return AtSize(
@@ -314,7 +316,10 @@ def comparative_table(found: Sequence[Quality], sizes: Sequence[AtSize]) -> Text
     if at is not None:
         latencies = {**at.searches, **at.recalls}
         rows += [
-            (f"latency {label}, {at.turns:,} turns", *(f"{_number(latencies[one.name][label.lower()])} ms" for one in found))
+            (
+                f"latency {label}, {at.turns:,} turns",
+                *(f"{_number(latencies[one.name][label.lower()])} ms" for one in found),
+            )
             for label in ("P50", "P95", "P99")
         ]
         rows.append(("held per 1,000 turns", *(_held(one.name, at) for one in found)))
@@ -326,12 +331,14 @@ def comparative_table(found: Sequence[Quality], sizes: Sequence[AtSize]) -> Text
 
 def scaling_table(sizes: Sequence[AtSize]) -> TextTable:
     """P95 at each size in milliseconds, and beside a target whether it is met."""
-    heads = [label if target is None else f"{label} (target {target:g} ms)" for label, _, target in _timings(sizes[0])]
+    heads = [
+        label if target is None else f"{label} (target {target:g} ms)" for label, _, target in _timings(sizes[0])
+    ]
     rows = [
         (
             f"{one.turns:,}",
             *(
-                f"{_number(latency['p95'])} ms{', missed' if target is not None and latency['p95'] > target else ''}"
+                f"{_number(latency['p95'])} ms{', missed' if target and latency['p95'] > target else ''}"
                 for _, latency, target in _timings(one)
             ),
         )

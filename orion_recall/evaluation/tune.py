@@ -4,9 +4,9 @@ Each conversation is held out in turn: its queries are recalled under weights le
 conversation is divided into five folds of queries. Candidates and their score parts are those of real recalls with
 every part on; other weights change their order and nothing else.
 
-The weights are learned by ListNet (top-one softmax, Cao and others 2007): the softmax over a query's candidates should
-give all its mass to the evidence, in equal shares. With L2 this is convex. Weights below zero are excluded: a score
-part never counts against a memory. Solved by projected Newton steps.
+The weights are learned by ListNet (top-one softmax, Cao and others 2007): the softmax over a query's candidates
+should give all its mass to the evidence, in equal shares. With L2 this is convex. Weights below zero are
+excluded: a score part never counts against a memory. Solved by projected Newton steps.
 
 For queries from feedback only the shown memories are judged: others may be just as good, so they are no negative
 examples. Shown memories are alike in the score parts that ranked them high, so little can be learned about these
@@ -47,7 +47,7 @@ _Problem = tuple[Values, Values, Values, float, Values]  # features, outside, wa
 
 PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)
 CHANGING = ("late", "links", "second_step", "conversation")
-"""Parts that change more than their own column when they are on: `late` changes `session`, the others add candidates."""
+"""Parts that change more than their own column: `late` changes `session`, the others add candidates."""
 NOT_LEARNED = "recency"
 """Its share stays as in the profile: judged queries ask about any time, callers mostly about recent times."""
 FOLDS = 5
@@ -134,7 +134,9 @@ async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, 
     folds: dict[str, Mapping[str, float]] = {}
     held_out: Run = {}
     for name, left_out in _folds(table).items():
-        folds[name] = weights_of([one for place, one in enumerate(table) if place not in left_out], current, learning)
+        folds[name] = weights_of(
+            [one for place, one in enumerate(table) if place not in left_out], current, learning
+        )
         mine = [table[place].query for place in sorted(left_out)]
         other = _with(current, folds[name])
         held_out |= await trials.run(other, what=f"learned without {name}", queries=mine)
@@ -157,7 +159,7 @@ async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, 
 
 
 def with_all_parts(profile: Profile, learned: Sequence[str]) -> Profile:
-    """The profile with every score part on, ranked by weights alone; parts of `CHANGING` only where they are learned."""
+    """The profile with every score part on, ranked by weights alone; `CHANGING` parts only where learned."""
     off = [name for name in CHANGING if name not in learned]
     weights = {name: 0.0 if name in off else getattr(profile.ranking, name) or 1.0 for name in PARTS}
     return profile.model_copy(

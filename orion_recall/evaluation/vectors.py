@@ -79,11 +79,12 @@ class VectorCache:
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The cached vectors, by key."""
         found: dict[bytes, bytes] = {}
+        connection = self._connection
         try:
-            for start in range(0, len(keys), _AT_ONCE) if self._connection is not None else ():
+            for start in range(0, len(keys), _AT_ONCE) if connection is not None else ():
                 some = keys[start : start + _AT_ONCE]
-                select = f"SELECT key, vector FROM vectors WHERE key IN ({','.join('?' * len(some))})"  # noqa: S608 (marks)
-                found |= dict(self._connection.execute(select, some))
+                select = f"SELECT key, vector FROM vectors WHERE key IN ({','.join('?' * len(some))})"  # noqa: S608
+                found |= dict(connection.execute(select, some)) if connection is not None else {}
         except sqlite3.Error as error:
             self._give_up(error)
         return found
@@ -135,7 +136,8 @@ class CachedEmbedder:
     ) -> list[bytes]:
         """The cached value of each text, in their order; missing ones are made and cached."""
         keys = [
-            hashlib.blake2b(self._space + kind + text.encode("utf-8", "replace"), digest_size=32).digest() for text in texts
+            hashlib.blake2b(self._space + kind + text.encode("utf-8", "replace"), digest_size=32).digest()
+            for text in texts
         ]
         known = await asyncio.to_thread(self._cache.get, keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}

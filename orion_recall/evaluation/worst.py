@@ -1,4 +1,4 @@
-"""The queries with the worst scores under a profile: the ranks of their evidence, why, and what kind of failure it is.
+"""The queries with the worst scores under a profile: ranks of their evidence, why, and the kind of failure.
 
 semantic_gap     a missed memory shares no content word with the question (stemmed): "ML", "machine learning"
 several_words    a missed memory shares some of the question's content words, and not all: "quantum computing"

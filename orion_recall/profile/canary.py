@@ -25,8 +25,7 @@ class CanaryGates(BaseModel):
         default=0.05, description="By how much the share of empty answers may exceed that of the control."
     )
     unsure: Share = Field(
-        default=0.05,
-        description="By how much the share of unsure answers (nothing clearly answers) may exceed that of the control.",
+        default=0.05, description="By how much the share of unsure answers may exceed that of the control."
     )
     latency_ratio: float = Field(
         default=1.5, ge=1, le=100, description="How many times the p95 latency of the control it may have."

@@ -1,8 +1,9 @@
 """Canaries: a share of the sessions is answered by another profile, until it is taken back or answers all.
 
-Whose sessions is decided by a hash: every worker decides alike, and a session that belongs to a step belongs to all
-later ones. Each worker judges by the answers that it gave itself, with the measures of `decisions.comparison`. Steps
-and canaries taken back are shared over the bus; while the bus does not tell them, a worker goes by its own.
+Whose sessions is decided by a hash: every worker decides alike, and a session that belongs to a step belongs to
+all later ones. Each worker judges by the answers that it gave itself, with the measures of
+`decisions.comparison`. Steps and canaries taken back are shared over the bus; while the bus does not tell them, a
+worker goes by its own.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orion_recall.errors import QueryNotTaken, RecordError, SourceError
-from orion_recall.evaluation.decision_replay.past_record import Moment, PastRecord
-from orion_recall.evaluation.plan import Cache, Progress
-from orion_recall.evaluation.run_stores import index_and_graph, private_settings
-from orion_recall.evaluation.vectors import cached
+from orion_recall.evaluation.plan import Progress
+from orion_recall.evaluation.replay.past_record import Moment, PastRecord
+from orion_recall.evaluation.run_stores import index_and_graph, private_settings, vectors_open
+from orion_recall.evaluation.vectors import VectorCache, cached
 from orion_recall.interfaces import Projection, Source
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.embedder import Embedder
@@ -91,7 +91,7 @@ class PastStores:
 
 @contextlib.asynccontextmanager
 async def past_stores(
-    settings: Settings, dsn: str, folder: Path, tenants: Sequence[str], cache: Cache | None
+    settings: Settings, dsn: str, folder: Path, tenants: Sequence[str], cache: VectorCache | None
 ) -> AsyncGenerator[PastStores]:
     """Empty stores in the folder, with the models of the settings, until the end of the block.
 
@@ -100,13 +100,11 @@ async def past_stores(
     private = private_settings(settings, folder).changed(postgres_dsn=None)
 
     def around(embedder: Embedder) -> Embedder:
-        return embedder if cache is None else cached(embedder, cache.vectors)
+        return embedder if cache is None else cached(embedder, cache)
 
     async with contextlib.AsyncExitStack() as stack:
         past = await stack.enter_async_context(PastRecord.open(dsn, tenants))
-        if cache is not None:
-            stack.callback(cache.vectors.close)
-            cache.vectors.open()
+        stack.enter_context(vectors_open(cache))
         sparse = await sparse_encoder_of(settings)
         opened = await stack.enter_async_context(open_sources(private, around=around, sparse=sparse))
         copies: dict[str, Projection] = dict(zip(_KINDS, index_and_graph(opened), strict=True))

@@ -13,31 +13,54 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Literal
 
+from orion_recall.contracts import RecallDecisionV1
+from orion_recall.decisions.comparison import Answer
 from orion_recall.engines.replay_folders import replay_folder
-from orion_recall.errors import InvalidMessage
-from orion_recall.evaluation.decision_replay.logged import (
+from orion_recall.errors import InvalidMessage, SettingsError, SourceError
+from orion_recall.evaluation.plan import Progress
+from orion_recall.evaluation.replay.logged import (
     OF_NO_RECORD,
-    Answer,
+    Choice,
     Chosen,
     LoggedQuery,
+    began_at,
     is_of_record,
     read_chosen,
 )
-from orion_recall.evaluation.decision_replay.past_record import Moment
-from orion_recall.evaluation.decision_replay.past_stores import PastStores, past_stores
-from orion_recall.evaluation.decision_replay.plan import ReplayPlan
-from orion_recall.evaluation.decision_replay.reasons import Circumstances, erased_ids, why_different
-from orion_recall.evaluation.plan import Progress
+from orion_recall.evaluation.replay.past_record import Moment
+from orion_recall.evaluation.replay.past_stores import PastStores, past_stores
 from orion_recall.evaluation.trials import SOURCE_TIMEOUT_MS, patient
+from orion_recall.evaluation.vectors import VectorCache
 from orion_recall.postgres.pool import Pool
 from orion_recall.profile import Profile
-from orion_recall.profile.watch import LoadedProfile, loaded_profiles
+from orion_recall.profile.watch import LoadedProfile, loaded_profiles, profiles_with_default
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search.lane import narrowed
 from orion_recall.recall.types import Recalled
-from orion_recall.serving.recall_again import served_profile
+from orion_recall.serving.explain import Asker
+from orion_recall.serving.recall_again import Again, asked_again, served_profile
 from orion_recall.settings import Settings
+
+AsOf = Literal["decision", "now"]
+# Vectors of one text differ in the last bits from one batch to another.
+_ROUNDING = 1e-3
+_ERASED = """
+SELECT wanted.id FROM unnest($2::text[]) AS wanted (id)
+WHERE NOT EXISTS (SELECT FROM {old}.memories m WHERE m.tenant = $1 AND m.id = wanted.id AND m.content_hash <> '')
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayPlan:
+    """What is replayed: the choice of queries, the tried profile (None: only the logged one), on which data."""
+
+    choice: Choice
+    tried: Profile | None = None
+    as_of: AsOf = "decision"
+    cache: VectorCache | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,15 +166,31 @@ class _Asking:
     async def _one(self, logged: LoggedQuery, moment: Moment, loaded: Mapping[str, LoadedProfile]) -> Replayed:
         others = {name: one.profile for name, one in loaded.items()}
         control, tried = await self._both(logged, self.served[logged.profile_hash], others)
-        erased = await erased_ids(self.stores.past, logged)
+        erased = await self._erased(logged)
         why = None
         if control.ids != logged.answer.ids:
-            copies = {kind: copy.position for kind, copy in self.stores.copies.items()}
-            circumstances = Circumstances(
-                moment=moment, copies=copies, erased=erased, embedder=self.stores.embedder, as_of=self.plan.as_of
-            )
-            why = why_different(logged, control, circumstances)
+            why = self._why_different(logged, control, moment, erased)
         return Replayed(logged=logged, control=control, tried=tried, erased=erased, why=why)
+
+    async def _erased(self, logged: LoggedQuery) -> tuple[str, ...]:
+        """The ids of the logged answer that the record does not hold: erased, forgotten, or of another store."""
+        past = self.stores.past
+        rows = await past.fetch(past.of_record(_ERASED), [logged.tenant, list(logged.answer.ids)])
+        return tuple(row["id"] for row in rows)
+
+    def _why_different(self, logged: LoggedQuery, control: Answer, moment: Moment, erased: tuple[str, ...]) -> str:
+        copies = {kind: copy.position for kind, copy in self.stores.copies.items()}
+        further = next((kind for kind, at in logged.read_at.items() if copies.get(kind, at) > at), None)
+        is_of_now, read_at = self.plan.as_of == "now", min(logged.read_at.values(), default=None)
+        return why_different(
+            logged,
+            control,
+            is_erased=bool(erased),
+            model=self.stores.embedder.name,
+            is_of_now=is_of_now,
+            further=further,
+            is_behind=read_at is not None and read_at < moment.position,
+        )
 
     async def _both(
         self, logged: LoggedQuery, profile: Profile, others: Mapping[str, Profile]
@@ -177,7 +216,7 @@ class _Asking:
                 profiles=others,
             )
         except InvalidMessage:  # such as a scope that the query has no id for
-            return Answer(ids=(), outcome="invalid", tokens=0, confidence=None, ms=0.0)
+            return Answer(outcome="invalid")
         for report in recalled.reports:
             if report.status in ("failed", "late"):
                 self.run.silent[f"{report.source}: {report.error or report.status}"] += 1
@@ -190,9 +229,81 @@ def answer_of(recalled: Recalled, ms: float) -> Answer:
     return Answer(
         ids=tuple(item.memory.id for item in items),
         outcome=recalled.outcome,
+        unsure=recalled.unsure,
         tokens=recalled.selection.tokens,
         confidence=recalled.confidence.overall,
         ms=ms,
         scores={item.memory.id: item.score for item in items},
         rendered=recalled.rendered,
     )
+
+
+def why_different(
+    logged: LoggedQuery,
+    control: Answer,
+    *,
+    is_erased: bool = False,
+    model: str,
+    is_of_now: bool = False,
+    further: str | None = None,
+    is_behind: bool = False,
+) -> str:
+    """Why the logged profile gives another answer than the log: the first reason that holds, else "unknown".
+
+    `further` is a copy that is ahead of the one that was read, `is_behind` that copies had not applied all changes.
+    """
+    build = logged.build
+    here = version("orion-recall")
+    reasons = (
+        (is_erased, "memories of the answer were erased since, or are of another store"),
+        (build.get("version", here) != here, f"it was answered by version {build.get('version')}, this is {here}"),
+        (
+            build.get("model", model) != model,
+            f"it was answered with the model {build.get('model')}, this is {model}",
+        ),
+        (is_of_now, "the memories have changed since"),
+        (
+            further is not None,
+            f"several workers' copies were at different positions: the {further} is further here",
+        ),
+        (not logged.read_at, "the log does not hold which changes the copies had applied"),
+        (is_behind, "changes were under way: the copies had not applied them"),
+        (
+            _is_of_rounding(logged.answer, control),
+            "memories with equal scores, but for the last bits, are in another order",
+        ),
+    )
+    unknown = "unknown: something outside the record, such as how often memories were used, or an extraction since"
+    return next((why for holds, why in reasons if holds), unknown)
+
+
+def _is_of_rounding(logged: Answer, control: Answer) -> bool:
+    """Whether all scores are those that were logged, and those of one answer alone are like the other's last."""
+    both = [name for name in logged.ids if name in control.scores]
+    if any(abs(logged.scores.get(name, 0.0) - control.scores[name]) > _ROUNDING for name in both):
+        return False
+    return len(logged.ids) == len(control.ids)
+
+
+def as_of_decision(cache: VectorCache | None, progress: Progress) -> Asker:
+    """An asker for explanations on the data as of the decision: built from the history, and deleted."""
+
+    async def ask(pool: Pool, settings: Settings, decision: RecallDecisionV1, memory_id: str | None) -> Again:
+        if settings.dsn is None:
+            raise SettingsError("no Postgres: what the data were is read from the record")
+        tenant, read_at = decision.tenant or settings.default_tenant, decision.read_at or {}
+        if not all(await is_of_record(pool, [read_at])):
+            raise SourceError(f"it cannot be asked again as of then: {OF_NO_RECORD}")
+        with replay_folder(settings.data_dir) as folder:
+            async with past_stores(settings, settings.dsn, folder / "data", [tenant], cache) as stores:
+                await stores.move(await stores.past.moment(began_at(decision), read_at), read_at, progress)
+                return await asked_again(
+                    decision.id,
+                    memory_id,
+                    pool=pool,
+                    settings=settings,
+                    sources=stores.sources,
+                    profiles=profiles_with_default(settings),
+                )
+
+    return Asker(ask=ask, data="the data as the decision found them")

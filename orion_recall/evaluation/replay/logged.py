@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import LiteralString
 from uuid import UUID
 
 from orion_recall.contracts import RecallDecisionV1, RecallQueryV1
+from orion_recall.decisions.comparison import NOT_JUDGED, Answer
+from orion_recall.decisions.feedback import Judged, judgements
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.errors import InvalidMessage
 from orion_recall.postgres.pool import Pool, borrow
@@ -25,17 +27,12 @@ _OF_ANOTHER_VERSION = "this version cannot read what was asked"
 OF_NO_RECORD = "the positions that its copies were at are none of this record"
 _HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 _WANTED: LiteralString = """
-SELECT id FROM recall_decisions
+SELECT id, unsure FROM recall_decisions
 WHERE shadow_of IS NULL
   AND ($1::timestamptz IS NULL OR created_at >= $1) AND ($2::timestamptz IS NULL OR created_at < $2)
   AND ($3::text IS NULL OR tenant = $3) AND ($4::text IS NULL OR understood ->> 'class' = $4)
   AND ($5::text IS NULL OR profile = $5) AND ($6::text[] IS NULL OR id::text = ANY($6) OR corr_id = ANY($6))
 ORDER BY created_at, id
-"""
-_FEEDBACK: LiteralString = """
-SELECT d.id::text AS id, f.used, f.wrong FROM recall_decisions d JOIN recall_feedback f
-    ON f.tenant = d.tenant AND (f.decision_id = d.id::text OR f.decision_id IS NULL AND f.corr_id = d.corr_id)
-WHERE d.id = ANY($1::uuid[])
 """
 
 
@@ -57,30 +54,6 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One answer to a query: the ids of its bundle in order, and what is measured of it.
-
-    `rendered` is its text, None for a logged one: the log holds no text of a memory.
-    """
-
-    ids: tuple[str, ...]
-    outcome: Outcome
-    tokens: int
-    confidence: float | None
-    ms: float
-    scores: Mapping[str, float] = field(default_factory=dict[str, float])
-    rendered: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What callers said of a logged answer: those of its memories that they used, and those that were wrong."""
-
-    used: frozenset[str] = frozenset()
-    wrong: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedQuery:
     """A query as the log has it, and how it was answered.
 
@@ -98,7 +71,7 @@ class LoggedQuery:
     read_at: Mapping[str, int]
     build: Mapping[str, str]
     answer: Answer
-    judged: Judged = Judged()
+    judged: Judged = NOT_JUDGED
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,15 +94,17 @@ async def read_chosen(pool: Pool, choice: Choice) -> Chosen:
     async with borrow(pool, "reading decisions") as connection:
         conditions = (choice.since, choice.until, choice.tenant, choice.query_class, choice.profile)
         ids = None if choice.ids is None else list(choice.ids)
-        found = [row["id"] for row in await connection.fetch(_WANTED, *conditions, ids)]
-    chosen.matching, names = len(found), _sampled(found, choice)
+        found: dict[UUID, bool] = {
+            row["id"]: row["unsure"] for row in await connection.fetch(_WANTED, *conditions, ids)
+        }
+    chosen.matching, names = len(found), _sampled([*found], choice)
     for start in range(0, len(names), _PAGE):
         page = names[start : start + _PAGE]
-        judged, decisions = await _feedback(pool, page), await log.of_ids(page)
+        judged, decisions = await judgements(pool, page), await log.of_ids(page)
         if len(decisions) < len(page):
             chosen.not_replayable[_OF_ANOTHER_VERSION] += len(page) - len(decisions)
         for decision in decisions:
-            _add(decision, judged.get(decision.id, Judged()), chosen)
+            _add(decision, judged.get(decision.id, NOT_JUDGED), found[UUID(decision.id)], chosen)
     chosen.queries.sort(key=lambda one: (one.began, one.id))
     return chosen
 
@@ -155,15 +130,6 @@ def why_none(chosen: Chosen, choice: Choice) -> str:
     return f"{told}: {'; '.join(more)}" if more else told
 
 
-async def _feedback(pool: Pool, names: Sequence[UUID]) -> Mapping[str, Judged]:
-    found: dict[str, Judged] = {}
-    async with borrow(pool, "reading feedback") as connection:
-        for row in await connection.fetch(_FEEDBACK, list(names)):
-            known = found.get(row["id"], Judged())
-            found[row["id"]] = Judged(used=known.used.union(row["used"]), wrong=known.wrong.union(row["wrong"]))
-    return found
-
-
 def _sampled(names: Sequence[UUID], choice: Choice) -> Sequence[UUID]:
     if choice.sample is None or choice.sample >= len(names):
         return names
@@ -171,7 +137,7 @@ def _sampled(names: Sequence[UUID], choice: Choice) -> Sequence[UUID]:
     return random.Random(choice.seed).sample(names, choice.sample)  # noqa: S311
 
 
-def _add(decision: RecallDecisionV1, judged: Judged, chosen: Chosen) -> None:
+def _add(decision: RecallDecisionV1, judged: Judged, unsure: bool, chosen: Chosen) -> None:
     if decision.outcome not in _WHOLE:
         chosen.apart[decision.outcome] += 1
     elif decision.cascade is not None and decision.cascade.ended == "deadline":
@@ -182,7 +148,8 @@ def _add(decision: RecallDecisionV1, judged: Judged, chosen: Chosen) -> None:
         chosen.not_replayable["the log does not hold its profile and tenant"] += 1
     else:
         try:
-            chosen.queries.append(_logged(decision, decision.tenant, decision.profile_hash, judged))
+            logged = _logged(decision, decision.tenant, decision.profile_hash, judged)
+            chosen.queries.append(replace(logged, answer=replace(logged.answer, unsure=unsure)))
         except (InvalidMessage, ValueError):
             chosen.not_replayable[_OF_ANOTHER_VERSION] += 1
 
