@@ -16,10 +16,10 @@ from orion_recall.console.visit import Visit, decision_path, memory_path
 from orion_recall.console.workers import profiles_in_use
 from orion_recall.contracts import CandidateV1, RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
-from orion_recall.decisions.feedback_given import GivenFeedback, feedback_on
+from orion_recall.decisions.feedback import FeedbackMessage, feedback_on
 from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.decisions.texts import SelectedText, selected_texts
-from orion_recall.evaluation.tuning.judged_file import FILE_NAME
+from orion_recall.evaluation.feedback import FILE_NAME
 from orion_recall.recall.report.interval_words import interval_words
 from orion_recall.recall.report.why_not import WhyNot
 from orion_recall.serving.explain import DecisionExplained, explain_decision, why_not
@@ -139,7 +139,7 @@ async def decision_of(visit: Visit, name: str) -> RecallDecisionV1:
 async def _kept(
     visit: Visit,
     decision: RecallDecisionV1,
-    feedback: Sequence[GivenFeedback],
+    feedback: Sequence[FeedbackMessage],
     text: str | None,
     candidates: Sequence[CandidateV1] | None,
 ) -> list[KeptItem]:

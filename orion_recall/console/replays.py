@@ -60,7 +60,7 @@ class Changed(_Part):
 
     decision_id: str
     query: str = ""
-    rbo: float
+    overlap: float
     gained: Sequence[str]
     lost: Sequence[str]
     used_lost: Sequence[str]
@@ -133,7 +133,7 @@ async def replay_page(visit: Visit) -> Response:
 
 def shown_report(report: Report) -> dict[str, Any]:
     """What the page shows of a report: of what changed, used memories that were lost come first."""
-    changed = sorted(report.changed, key=lambda one: (not one.used_lost, one.rbo))
+    changed = sorted(report.changed, key=lambda one: (not one.used_lost, one.overlap))
     return {
         "report": report,
         "compared": report.tried or report.control_against_logged,

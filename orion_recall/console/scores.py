@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
 
 from orion_recall.contracts import CandidateV1, RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
@@ -18,8 +17,6 @@ from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES
 
 # Scores and parts of the log are rounded.
 _CLOSE = 0.002
-# The part that every candidate has in talk with an assistant.
-_ROLE = "role"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +77,8 @@ def _weights(item: SelectedV1, decision: RecallDecisionV1, profile: Profile | No
     if profile is None or not item.parts:
         return {}
     used = _of_question(profile, decision)
-    has_assistant = _ROLE in item.parts or not used.weights(reranked=False, with_assistant=True)[_ROLE]
-    for with_assistant, time_decides in product((False, True) if has_assistant else (False,), (False, True)):
-        weights = used.weights(
-            reranked="rerank" in item.parts, with_assistant=with_assistant, time_decides=time_decides
-        )
+    for time_decides in (False, True):
+        weights = used.weights(reranked="rerank" in item.parts, time_decides=time_decides)
         if fitted := _fitted(item, weights):
             return fitted
     return {}

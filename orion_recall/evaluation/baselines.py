@@ -1,136 +1,115 @@
-"""Baselines that recall must beat: plain searches over the same memories.
+"""Baselines that recall must beat: plain searches over the same memories, without any rule of the recall.
 
-like    count of the question's words that occur in the text: SQL's LIKE '%word%'
-bm25    keywords of a memory with its date, speaker and title
-dense   nearest by the embedding of the question as it is asked
-rrf     the last two, fused by rank (k = 60)
-bm25_decay  bm25 times exp(-lambda * age), lambda 0.01 an hour, never below 0.05
+Each asks the sources of the index directly for the raw text of the question: no names taken out, no reading of
+times, no parts, no gate, no filter but tenant and what is deleted. The bundle is the first twelve.
+
+vector      cosine of the question and "speaker: text", the index's own dense vectors
+rrf         sum of 1 / (60 + rank) over the vector list and the keyword list (own words, BM25), equal scores by id
+bm25        that keyword list alone
+bm25_decay  it times exp(-lambda * age), lambda 0.01 an hour, never below 0.05
+like        the number of the question's words that occur in the text, also inside words: SQL's LIKE '%word%'
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from orion_recall.errors import SourceError
-from orion_recall.evaluation.snapshots import Contents
-from orion_recall.interfaces import MemoryIndex, Source
+from orion_recall.evaluation.dataset import JudgedQuery, RunLine
+from orion_recall.evaluation.plan import Contents
+from orion_recall.interfaces import MemoryIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.profile import Profile
-from orion_recall.profile.sections import Fusion, FusionWeights, RankingWeights
 from orion_recall.serving.backends import Opened
 from orion_recall.text.normal import content_words, memory_key
-from orion_recall.values import Hit, SearchRequest, SourceName
+from orion_recall.values import Scope
 
-BaselineName = Literal["like", "bm25", "dense", "rrf", "bm25_decay"]
-DECAY_LAMBDA = 0.01
+BaselineName = Literal["vector", "rrf", "bm25", "bm25_decay", "like"]
 BASELINES: tuple[BaselineName, ...] = get_args(BaselineName)
 
-
-class LikeSource:
-    """Memories by how many of the question's words their text contains, also inside words."""
-
-    name: SourceName = "lexical"
-
-    def __init__(self, texts: Mapping[str, Sequence[tuple[int, str]]]) -> None:
-        """`texts` are the keys and folded texts of a tenant's memories."""
-        self._texts = texts
-
-    async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Most words first; of equals the oldest in the file."""
-        wanted = frozenset(content_words(request.question.text))
-        counted = [(sum(word in text for word in wanted), key) for key, text in self._texts[request.scope.tenant]]
-        found = sorted([(count, key) for count, key in counted if count], key=lambda one: -one[0])
-        return [Hit(key, float(count)) for count, key in found[: request.limit]]
+RRF_K = 60
+DECAY_LAMBDA, DECAY_FLOOR = 0.01, 0.05
+DEPTH, BUNDLE = 100, 12
+Scored = list[tuple[int, float]]
 
 
-class OwnWordsSource:
-    """BM25 of a memory's own words for the words of the question."""
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """The baselines over open stores. `now` is asked for `bm25_decay`; SourceError when there is no index."""
 
-    name: SourceName = "lexical"
+    index: MemoryIndex
+    embedder: Embedder
+    sparse: SparseEncoder
+    contents: Contents
 
-    def __init__(self, index: MemoryIndex, sparse: SparseEncoder) -> None:
-        self._index, self._sparse = index, sparse
-
-    async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Best first. The context of neighbouring turns is not searched."""
-        terms = self._sparse.encode_query(request.question.text)
-        own, _ = await self._index.search_sparse(terms, request.scope, request.limit)
-        return [Hit(key, score) for key, score in own]
-
-
-class WholeQuestionSource:
-    """Memories nearest to the embedding of the whole question, names included."""
-
-    name: SourceName = "vector"
-
-    def __init__(self, index: MemoryIndex, embedder: Embedder) -> None:
-        self._index, self._embedder = index, embedder
-
-    async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Best first."""
-        vector = await self._embedder.embed_query(request.question.text)
-        found = await self._index.search_dense(vector.tolist(), request.scope, request.limit, 0.0)
-        return [Hit(key, score) for key, score in found]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """One of the baselines: its profile, and the sources that it searches."""
-
-    name: BaselineName
-
-    @property
-    def profile(self) -> Profile:
-        """The order of the fused lists and nothing else, in a bundle as large as that of `reflect.v1`."""
-        dense, words = self._searches
-        return Profile(
-            profile=f"baseline.{self.name}",
-            vector_top_k=100 if dense else 0,
-            lexical_top_k=100 if words else 0,
-            rdf_top_k=0,
-            max_per_source=12,
-            max_total_items=12,
-            render_budget_tokens=256,
-            enable_query_expansion=False,
-            rank_pool=100,
-            time_decay_lambda_per_hour=DECAY_LAMBDA,
-            fusion=Fusion(
-                method="bm25_decay" if self.name == "bm25_decay" else "rrf",
-                k=60,
-                weights=FusionWeights(vector=1.0, lexical=1.0),
-            ),
-            ranking=RankingWeights(fusion=1.0, similarity=0.0, recency=0.0),
-        )
-
-    @property
-    def _searches(self) -> tuple[bool, bool]:
-        """Whether vectors are searched, and whether words are."""
-        return self.name in ("dense", "rrf"), self.name != "dense"
-
-    async def sources(self, opened: Opened, contents: Contents) -> Mapping[SourceName, Source]:
-        """The sources over these stores. SourceError when there is no index."""
-        index = opened.index
-        if index is None:
+    @classmethod
+    def of(cls, opened: Opened, contents: Contents) -> Baselines:
+        """Those over these stores."""
+        if opened.index is None:
             raise SourceError("; ".join(opened.broken.values()))
-        dense, words = self._searches
-        if self.name == "like":
-            return {"lexical": LikeSource(await _texts(index, contents))}
-        sources: dict[SourceName, Source] = {}
-        if words:
-            sources["lexical"] = OwnWordsSource(index, SparseEncoder())
-        if dense:
-            sources["vector"] = WholeQuestionSource(index, opened.embedder)
-        return sources
+        return cls(opened.index, opened.embedder, SparseEncoder(), contents)
+
+    async def line(self, name: BaselineName, query: JudgedQuery) -> RunLine:
+        """The result of one query: the ranking, and its beginning as the bundle."""
+        found = await self.ranked(name, query)
+        read = await self.index.fetch([key for key, _ in found])
+        ids = tuple(read[key].id for key, _ in found if key in read)
+        return RunLine(ranked=ids, selected=ids[:BUNDLE])
+
+    async def ranked(self, name: BaselineName, query: JudgedQuery, depth: int = DEPTH) -> Scored:
+        """Keys and scores, best first."""
+        scope = Scope(
+            tenant=query.conversation,
+            session_id=query.session_id if query.scope == "session" else None,
+            user_id=query.user_id if query.scope == "user" else None,
+        )
+        if name == "vector":
+            return await self._vector(query.text, scope, depth)
+        if name == "like":
+            return await self._like(query.text, query.conversation, depth)
+        keywords = await self._keywords(query.text, scope, depth)
+        if name == "rrf":
+            return fused([await self._vector(query.text, scope, depth), keywords])[:depth]
+        return keywords if name == "bm25" else await self._decayed(keywords, query)
+
+    async def _vector(self, text: str, scope: Scope, depth: int) -> Scored:
+        vector = await self.embedder.embed_query(text)
+        # The least cosine there is: what is unlike the question is ranked, too.
+        return await self.index.search_dense(vector.tolist(), scope, depth, -1.0)
+
+    async def _keywords(self, text: str, scope: Scope, depth: int) -> Scored:
+        own, _ = await self.index.search_sparse(self.sparse.encode_query(text), scope, depth)
+        return own
+
+    async def _like(self, text: str, tenant: str, depth: int) -> Scored:
+        wanted = frozenset(content_words(text))
+        keys = [memory_key(tenant, name) for name in self.contents.ids.get(tenant, ())]
+        read = await self.index.fetch(keys)
+        texts = {key: read[key].text.casefold() for key in keys if key in read}
+        counts = [(key, float(sum(word in text for word in wanted))) for key, text in texts.items()]
+        return sorted((one for one in counts if one[1]), key=lambda one: -one[1])[:depth]
+
+    async def _decayed(self, found: Scored, query: JudgedQuery) -> Scored:
+        now = query.asked_at if query.asked_at is not None else self.contents.newest.get(query.conversation)
+        read = await self.index.fetch([key for key, _ in found])
+        decayed = [(key, score * decay(read[key].ts, now)) for key, score in found if key in read]
+        return sorted(decayed, key=lambda one: -one[1])
 
 
-async def _texts(index: MemoryIndex, contents: Contents) -> Mapping[str, Sequence[tuple[int, str]]]:
-    """Every conversation's texts in the order of its file."""
-    texts: dict[str, list[tuple[int, str]]] = {}
-    for conversation, ids in contents.ids.items():
-        keys = [memory_key(conversation, name) for name in ids]
-        read = await index.fetch(keys)
-        texts[conversation] = [(key, read[key].text.casefold()) for key in keys if key in read]
-    return texts
+def fused(lists: Sequence[Sequence[tuple[int, float]]]) -> Scored:
+    """Reciprocal rank fusion (Cormack and others 2009): sum of 1 / (60 + rank), ranks from 1; equal sums by key."""
+    sums: dict[int, float] = {}
+    for found in lists:
+        for rank, (key, _) in enumerate(found, 1):
+            sums[key] = sums.get(key, 0.0) + 1 / (RRF_K + rank)
+    return sorted(sums.items(), key=lambda one: (-one[1], one[0]))
+
+
+def decay(at: float | None, now: float | None) -> float:
+    """exp(-lambda * age in hours), never below 0.05; 0.5 for what has no date."""
+    if at is None or now is None:
+        return 0.5
+    return max(DECAY_FLOOR, math.exp(-DECAY_LAMBDA * max(0.0, now - at) / 3600))

@@ -32,7 +32,9 @@ class JudgedQuery:
 
     `shown` is None where every memory is judged: all others than the evidence are irrelevant. Otherwise only the
     shown memories are judged (best first): the evidence is relevant, `wrong` is irrelevant, the rest was passed
-    over. `related` are memories that tell a part of the answer or what it was before, beside the evidence.
+    over. The rest are the conditions of an everyday set (see `everyday`): what has to stand `first`, what is
+    `stale`, what else is `allowed`, whether nothing answers it (`none`), and whether hardly anything else may be
+    handed over.
     """
 
     id: str
@@ -49,7 +51,16 @@ class JudgedQuery:
     intent: str | None = None
     shown: tuple[str, ...] | None = None
     wrong: frozenset[str] = frozenset()
-    related: frozenset[str] = frozenset()
+    first: frozenset[str] = frozenset()
+    stale: frozenset[str] = frozenset()
+    allowed: frozenset[str] = frozenset()
+    none: bool = False
+    outside: bool = False
+
+    @property
+    def related(self) -> frozenset[str]:
+        """Memories that tell a part of the answer, or what it was before."""
+        return self.first | self.stale | self.allowed
 
     @property
     def is_answerable(self) -> bool | None:
@@ -61,11 +72,15 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLine:
-    """The result of one query: ids as ranked, before caps and budget, and those in the bundle (None: unknown)."""
+    """The result of one query: ids as ranked, before caps and budget, and those in the bundle (None: unknown).
+
+    `unsure`: nothing clearly answers, and the nearest were handed over.
+    """
 
     ranked: tuple[str, ...]
     selected: tuple[str, ...] | None
-    line: int
+    line: int = 0
+    unsure: bool = False
 
 
 class _Line(BaseModel):
@@ -90,6 +105,8 @@ class _QueryLine(_Line):
     first: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
+    none: bool = False
+    outside: bool = False
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
@@ -110,6 +127,7 @@ class _RunLine(_Line):
     query_id: str = Field(min_length=1)
     ranked: tuple[str, ...]
     selected: tuple[str, ...] | None = None
+    unsure: bool = False
 
 
 L = TypeVar("L", bound=BaseModel)
@@ -140,7 +158,11 @@ def read_queries(path: Path, *, limit: int | None = None) -> list[JudgedQuery]:
             intent=found.intent,
             shown=found.shown,
             wrong=frozenset(found.wrong),
-            related=frozenset((*found.first, *found.stale, *found.allowed)),
+            first=frozenset(found.first),
+            stale=frozenset(found.stale),
+            allowed=frozenset(found.allowed),
+            none=found.none,
+            outside=found.outside,
         )
     if not queries:
         raise EvaluationError(f"{path}: there is no query in it")
@@ -155,7 +177,9 @@ def read_run(path: Path) -> dict[str, RunLine]:
         if found.query_id in run:
             first = run[found.query_id].line
             raise EvaluationError(f"{path}:{number}: query_id {found.query_id!r} is in line {first} already")
-        run[found.query_id] = RunLine(ranked=found.ranked, selected=found.selected, line=number)
+        run[found.query_id] = RunLine(
+            ranked=found.ranked, selected=found.selected, line=number, unsure=found.unsure
+        )
     if not run:
         raise EvaluationError(f"{path}: there is no line in it")
     return run

@@ -25,13 +25,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from orion_recall.errors import EvaluationError
+from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 
 Values = npt.NDArray[np.float64]
 
 _CHARS_A_TOKEN = 4
-_NOTHING = RunLine(ranked=(), selected=None, line=0)
+_NOTHING = RunLine(ranked=(), selected=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,16 @@ class Measured:
     def categories(self) -> list[str]:
         """The categories of the queries, sorted."""
         return sorted({query.category for query in self.queries})
+
+
+def depths_with(by: str, depths: Sequence[int]) -> tuple[int, ...]:
+    """The depths, with that of the measure `by`; SettingsError for a measure that there is not."""
+    name, at, k = by.partition("@")
+    if at and k.isdigit() and int(k) > 0 and name in ("recall", "precision", "hit", "full", "ndcg"):
+        return tuple(sorted({*depths, int(k)}))
+    if by in ("mrr", "map"):
+        return tuple(depths)
+    raise SettingsError(f"--by: {by!r} is not measured; there are recall@5, precision@5, ndcg@5, mrr, map")
 
 
 def judged(queries: Sequence[JudgedQuery], *, all_categories: bool = False) -> list[JudgedQuery]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from orion_recall.evaluation.baselines import Baseline
 from orion_recall.evaluation.dataset import JudgedQuery
-from orion_recall.evaluation.snapshots import Snapshots
 from orion_recall.evaluation.vectors import VectorCache
 from orion_recall.profile import Profile
-from orion_recall.values import Outcome
+from orion_recall.text.keyword_weights import KeywordWeights
+from orion_recall.values import Memory, Outcome
 
 
 class Progress(Protocol):
@@ -26,37 +25,53 @@ class Progress(Protocol):
     def advanced(self, done: int) -> None: ...
 
 
-class Cache:
-    """The folder kept between runs: document vectors, and snapshots of filled stores."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The ids of every conversation's memories, and the time of each conversation's newest memory (epoch seconds).
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.vectors, self.snapshots = VectorCache(folder), Snapshots(folder)
+    A conversation without any date is not in `newest`.
+    """
+
+    ids: Mapping[str, Sequence[str]]
+    newest: Mapping[str, float]
+
+    @classmethod
+    def of(cls, memories: Sequence[Memory]) -> Contents:
+        """The contents of these memories."""
+        ids: dict[str, list[str]] = {}
+        newest: dict[str, float] = {}
+        for memory in memories:
+            ids.setdefault(memory.tenant, []).append(memory.id)
+            moment = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
+            if moment is not None:
+                newest[memory.tenant] = max(moment, newest.get(memory.tenant, moment))
+        return cls(ids=ids, newest=newest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The plan of a run: the queries in order, the file of memories, and the profile.
 
-    A `baseline` replaces the profile's sources. `without_evidence`: what answers a query is left out of its search.
+    `without_evidence`: what answers a query is left out of its search. `keywords` are other constants of the
+    keyword index than those of the settings.
     """
 
     memories: Path
     queries_file: Path
     queries: Sequence[JudgedQuery]
     profile: Profile
-    cache: Cache | None
-    baseline: Baseline | None = None
+    cache: VectorCache | None = None
     without_evidence: bool = False
+    keywords: KeywordWeights | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class RunSummary:
     """The summary of a run.
 
-    `from_cache`: index and graph are those of an earlier run. `silent` has the sources that failed, with the count
-    and the first reason of each. `late_off` is why there was no late interaction although the profile has it.
-    `query_ms`, `stage_ms` and `source_ms` are milliseconds by percentile: p50, p95, p99.
+    `silent` has the sources that failed, with the count and the first reason of each. `late_off` is why there was
+    no late interaction although the profile has it. `query_ms`, `stage_ms` and `source_ms` are milliseconds by
+    percentile: p50, p95, p99.
     """
 
     profile: str
@@ -67,7 +82,7 @@ class RunSummary:
     conversations: int = 0
     evidence_unknown: int = 0
     timeline: bool = False
-    from_cache: bool = False
+    unsure: int = 0
     vectors_embedded: int = 0
     vectors_from_cache: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter[Outcome])

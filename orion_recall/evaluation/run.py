@@ -1,4 +1,4 @@
-"""One evaluation run: fills temporary stores with the memories, recalls every query, gives a line for each.
+"""One evaluation run: fills temporary stores with the memories, recalls every query, writes a line for each.
 
 Every conversation is a tenant, so no search leaves it. The stores are embedded, in a folder deleted after the run.
 Servers in the settings are not used, except for the timeline: with a Postgres its table is searched as it is,
@@ -8,78 +8,105 @@ without one that source is off.
 from __future__ import annotations
 
 import json
-import math
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from orion_recall.atomic_file import whole_text
-from orion_recall.evaluation.answers.excluded import Excluded
+from orion_recall.decisions.comparison import percentile
+from orion_recall.evaluation.baselines import BaselineName, Baselines
 from orion_recall.evaluation.dataset import JudgedQuery
-from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
+from orion_recall.evaluation.plan import Contents, Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.run_stores import prepared, private_settings
 from orion_recall.evaluation.trials import Asking
 from orion_recall.recall.types import Recalled
+from orion_recall.serving.backends import Opened
 from orion_recall.settings import Settings
 
+_BESIDE = 2
 
-async def run(plan: Plan, out: Path, settings: Settings, progress: Progress) -> RunSummary:
-    """Runs the plan and writes the file `out`, atomically at the end.
+
+async def run(
+    plan: Plan, out: Path, settings: Settings, progress: Progress, *, baseline: BaselineName | None = None
+) -> RunSummary:
+    """Runs the plan, or a baseline instead of its profile, and writes the file `out`, atomically at the end.
 
     EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
     """
-    summary = RunSummary(profile=plan.profile.profile, profile_hash=plan.profile.content_hash)
+    name = plan.profile.profile if baseline is None else f"baseline.{baseline}"
+    content_hash = plan.profile.content_hash if baseline is None else ""
+    summary = RunSummary(profile=name, profile_hash=content_hash)
     with whole_text(out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
         private = private_settings(settings, Path(folder) / "data")
         async with prepared(plan, private, progress, summary) as (opened, contents):
             summary.model = opened.embedder.name
             summary.timeline = "sql_timeline" in opened.sources.by_name
+            times = _Times()
+            progress.begins("queries", len(plan.queries))
             with timed(summary, "queries"):
-                sources = opened.sources
-                if plan.baseline is not None:
-                    sources = replace(sources, by_name=await plan.baseline.sources(opened, contents))
-                asking = Asking(sources=sources, newest=contents.newest)
-                exclude = Excluded(ids=contents.ids if plan.without_evidence else {})
-                await _ask_all(plan, asking, lines, progress, summary, exclude)
+                answering = _answering(plan, opened, contents, baseline, summary, times)
+                # One after the other: vectors embedded in one batch differ in the last bits.
+                for done, query in enumerate(plan.queries, 1):
+                    began = time.perf_counter()
+                    line = await answering(query)
+                    times.add("query", "", (time.perf_counter() - began) * 1000)
+                    lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+                    summary.queries += 1
+                    progress.advanced(done)
+            summary.query_ms = times.percentiles("query")[""]
+            summary.stage_ms, summary.source_ms = times.percentiles("stage"), times.percentiles("source")
     return summary
 
 
-async def _ask_all(
+def left_out(query: JudgedQuery, order: Sequence[str]) -> tuple[str, ...]:
+    """The query's evidence, what is related to it, and two memories before and after each in their order.
+
+    Without these nothing answers the query: people repeat in the next turns what they have just said.
+    """
+    answering = query.evidence | query.related
+    places = [place for place, memory_id in enumerate(order) if memory_id in answering]
+    near = {other for place in places for other in range(place - _BESIDE, place + _BESIDE + 1)}
+    return tuple(order[place] for place in sorted(near) if 0 <= place < len(order))
+
+
+def _answering(
     plan: Plan,
-    asking: Asking,
-    lines: TextIO,
-    progress: Progress,
+    opened: Opened,
+    contents: Contents,
+    baseline: BaselineName | None,
     summary: RunSummary,
-    exclude: Excluded,
-) -> None:
-    """Recalls the queries one after the other: vectors embedded in one batch differ in the last bits."""
-    progress.begins("queries", len(plan.queries))
-    took: list[float] = []
-    stages: dict[str, list[float]] = {}
-    searched: dict[str, list[float]] = {}
-    for done, query in enumerate(plan.queries, 1):
-        started = time.perf_counter()
-        recalled = await asking.recalled(query, plan.profile, exclude=exclude.of(query))
-        took.append((time.perf_counter() - started) * 1000)
-        for stage, ms in recalled.stage_ms.items():
-            stages.setdefault(stage, []).append(ms)
-        for report in recalled.reports:
-            if report.status != "off":
-                searched.setdefault(report.source, []).append(report.ms)
-        _note(recalled, summary)
-        lines.write(json.dumps(_line(query, recalled, plan), ensure_ascii=False) + "\n")
-        progress.advanced(done)
-    summary.query_ms = _percentiles(took)
-    summary.stage_ms = {stage: _percentiles(ms) for stage, ms in stages.items()}
-    summary.source_ms = {source: _percentiles(ms) for source, ms in searched.items()}
+    times: _Times,
+) -> Callable[[JudgedQuery], Awaitable[dict[str, Any]]]:
+    """What gives the line of a query: the recall under the plan's profile, or the baseline."""
+    asking = Asking(sources=opened.sources, newest=contents.newest)
 
+    async def recalled(query: JudgedQuery) -> dict[str, Any]:
+        exclude = left_out(query, contents.ids[query.conversation]) if plan.without_evidence else ()
+        found = await asking.recalled(query, plan.profile, exclude=exclude)
+        _note(found, summary, times)
+        return _line(query, found, plan)
 
-def _percentiles(values: list[float]) -> dict[str, float]:
-    """p50, p95 and p99: the smallest value that the share of them does not exceed."""
-    values.sort()
-    return {f"p{share}": values[max(math.ceil(len(values) * share / 100) - 1, 0)] for share in (50, 95, 99)}
+    if baseline is None:
+        return recalled
+    baselines = Baselines.of(opened, contents)
+
+    async def searched(query: JudgedQuery) -> dict[str, Any]:
+        found = await baselines.line(baseline, query)
+        return {
+            "query_id": query.id,
+            "category": query.category,
+            "profile": f"baseline.{baseline}",
+            "outcome": "ok" if found.ranked else "empty",
+            "ranked": found.ranked,
+            "selected": found.selected,
+            "unsure": False,
+            "probability": None,
+            "conversation_id": query.conversation,
+        }
+
+    return searched
 
 
 def _line(query: JudgedQuery, recalled: Recalled, plan: Plan) -> dict[str, Any]:
@@ -90,27 +117,51 @@ def _line(query: JudgedQuery, recalled: Recalled, plan: Plan) -> dict[str, Any]:
         "category": query.category,
         "profile": plan.profile.profile,
         "outcome": recalled.outcome,
-        "ranked": [item.memory.id for item in recalled.ranked],
+        "ranked": [one.memory.id for item in recalled.ranked for one in (item, *item.same)],
         "selected": [item.scored.memory.id for item in items],
+        "unsure": recalled.is_unsure,
+        "probability": found.probability,
         "selected_tokens": [item.tokens for item in items],
         "tokens": recalled.selection.tokens,
         "conversation_id": query.conversation,
         "answerable": False if plan.without_evidence else query.is_answerable,
-        "answer_probability": found.probability,
         "answer_signals": dict(found.signals),
         "withheld": recalled.withheld.reason if recalled.withheld else None,
     }
 
 
-def _note(recalled: Recalled, summary: RunSummary) -> None:
-    summary.queries += 1
+def _note(recalled: Recalled, summary: RunSummary, times: _Times) -> None:
     summary.outcomes[recalled.outcome] += 1
+    summary.unsure += recalled.is_unsure
+    for stage, ms in recalled.stage_ms.items():
+        times.add("stage", stage, ms)
     asked = {str(report.source): (report.status, report.error) for report in recalled.reports}
+    for report in recalled.reports:
+        if report.status != "off":
+            times.add("source", report.source, report.ms)
     if (late := recalled.late_interaction) is not None:
         asked["late interaction"] = (late.status, late.error)
         if late.status == "off":
             summary.late_off = late.error
     for name, (status, error) in asked.items():
         if status in ("failed", "late"):
-            times, first = summary.silent.get(name, (0, error or status))
-            summary.silent[name] = (times + 1, first)
+            times_silent, first = summary.silent.get(name, (0, error or status))
+            summary.silent[name] = (times_silent + 1, first)
+
+
+class _Times:
+    """Milliseconds by kind and name."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, dict[str, list[float]]] = {}
+
+    def add(self, kind: str, name: str, ms: float) -> None:
+        self._taken.setdefault(kind, {}).setdefault(name, []).append(ms)
+
+    def percentiles(self, kind: str) -> dict[str, dict[str, float]]:
+        return {name: percentiles_of(taken) for name, taken in self._taken.get(kind, {}).items()}
+
+
+def percentiles_of(values: Sequence[float]) -> dict[str, float]:
+    """p50, p95 and p99: the smallest value that the share of them does not exceed."""
+    return {f"p{share}": percentile(values, share) for share in (50, 95, 99)}

@@ -1,28 +1,19 @@
-"""The scores of a run, and the differences of two runs over the same queries."""
+"""The scores of a run, the differences of two runs over the same queries, and the figures of several."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from orion_recall.decisions.intervals import Mean, bootstrap_interval, randomisation_test
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
-from orion_recall.evaluation.intervals import bootstrap_interval, randomisation_test
-from orion_recall.evaluation.measures import Measured, Values
+from orion_recall.evaluation.measures import Measured, Values, Wanted, measure
 
 _SAME = 1e-12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mean:
-    """A mean with its 95 percent interval."""
-
-    mean: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +90,37 @@ def most_changed(a: Measured, b: Measured, measure: str, limit: int) -> list[Cha
         Changed(query=a.queries[place], a=float(ours[place]), b=float(theirs[place]))
         for place in places
         if abs(theirs[place] - ours[place]) > _SAME
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The scores of one run, and by measure its difference to the run it is compared with (B is this one)."""
+
+    name: str
+    scores: Scores
+    against: Mapping[str, Difference]
+
+
+def figures_of(
+    runs: Mapping[str, Mapping[str, RunLine]],
+    queries: Sequence[JudgedQuery],
+    *,
+    against: str,
+    depths: tuple[int, ...],
+) -> list[Figures]:
+    """The figures of each run, in order; the differences are paired by query.
+
+    The bundle is not measured here: only the ranking is compared, not caps and token budget.
+    """
+    wanted = Wanted(depths=depths)
+    measured = {
+        name: measure({key: replace(line, selected=None) for key, line in run.items()}, queries, wanted)
+        for name, run in runs.items()
+    }
+    return [
+        Figures(name=name, scores=score(one)[0], against=compare(measured[against], one, permutations=1000))
+        for name, one in measured.items()
     ]
 
 

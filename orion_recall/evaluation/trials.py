@@ -1,4 +1,8 @@
-"""Tries many profiles over the same judged queries, in stores that are filled once."""
+"""Tries many profiles over the same judged queries, in stores that are filled once.
+
+Profiles mostly differ in what happens after the search. So every source keeps its hits by request and is searched
+again only for another request; the recall itself runs unchanged.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +16,86 @@ from pathlib import Path
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
-from orion_recall.evaluation.plan import Plan, Progress, RunSummary
-from orion_recall.evaluation.replay import replayed
+from orion_recall.evaluation.plan import Contents, Plan, Progress, RunSummary
 from orion_recall.evaluation.run_stores import prepared, private_settings
-from orion_recall.evaluation.snapshots import Contents
-from orion_recall.interfaces import Source
+from orion_recall.interfaces import MemoryReader, Source
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.ranking.late_interaction import Closeness
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.backends import Opened
 from orion_recall.settings import Settings
-from orion_recall.values import SourceName
+from orion_recall.text.passages import FIRST_PASSAGES
+from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 # Figures must not depend on the load of the machine: sources get the longest timeout that a profile may have.
 SOURCE_TIMEOUT_MS = 60_000
 
-TrialSources = Mapping[SourceName, Source]
 Run = dict[str, RunLine]
+
+
+class KeptHits:
+    """A source that keeps its hits by request. A failed search is repeated."""
+
+    def __init__(self, source: Source) -> None:
+        self.name: SourceName = source.name
+        self._source = source
+        self._found: dict[SearchRequest, Sequence[Hit]] = {}
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        """As the source's own; errors are its own, too."""
+        asked = replace(request, timeout_s=0.0)  # the timeout does not change the hits
+        if (found := self._found.get(asked)) is None:
+            found = self._found[asked] = await self._source.search(request)
+        return found
+
+
+class KeptMemories:
+    """A reader that reads each memory once."""
+
+    def __init__(self, reader: MemoryReader) -> None:
+        self._reader = reader
+        self._read: dict[int, MemoryView | None] = {}
+
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
+        """As the reader's own."""
+        if missing := [key for key in keys if key not in self._read]:
+            self._read |= dict.fromkeys(missing) | dict(await self._reader.fetch(missing))
+        return {key: memory for key in keys if (memory := self._read[key]) is not None}
+
+
+class KeptCloseness:
+    """Late interaction that compares a question with each passage once."""
+
+    def __init__(self, closeness: Closeness) -> None:
+        self._closeness = closeness
+        self._known: dict[str, dict[tuple[int, int], float | None]] = {}
+
+    async def why_off(self) -> str | None:
+        """As the comparer's own."""
+        return await self._closeness.why_off()
+
+    async def closeness(
+        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+    ) -> Mapping[int, float]:
+        """As the comparer's own; the score of a passage does not depend on the others."""
+        known = self._known.setdefault(text, {})
+        wanted = {key: (key, passages.get(key, 0)) for key in keys}
+        if missing := [key for key, one in wanted.items() if one not in known]:
+            found = await self._closeness.closeness(text, missing, passages)
+            known |= {wanted[key]: found.get(key) for key in missing}
+        return {key: value for key, one in wanted.items() if (value := known[one]) is not None}
+
+
+def keeping(sources: Sources) -> Sources:
+    """The same sources, each asked once for the same."""
+    late = sources.late_interaction
+    return replace(
+        sources,
+        by_name={name: KeptHits(source) for name, source in sources.by_name.items()},
+        readers=tuple(KeptMemories(reader) for reader in sources.readers),
+        late_interaction=None if late is None else KeptCloseness(late),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,54 +128,37 @@ def patient(profile: Profile) -> Profile:
 
 
 class Trials:
-    """Recalls of the plan's queries under any number of profiles; searches are cached from one to the next.
+    """Recalls of the plan's queries under any number of profiles; searches are kept from one to the next."""
 
-    `given` replaces the sources of the stores.
-    """
-
-    def __init__(
-        self, plan: Plan, opened: Opened, contents: Contents, progress: Progress, given: TrialSources | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, opened: Opened, contents: Contents, progress: Progress) -> None:
         self.plan, self.opened, self.contents = plan, opened, contents
         self._progress = progress
-        sources = opened.sources if given is None else replace(opened.sources, by_name=given)
-        self._asking = Asking(sources=replayed(sources), newest=contents.newest)
+        self._asking = Asking(sources=keeping(opened.sources), newest=contents.newest)
 
-    @property
-    def sources(self) -> TrialSources:
-        """The sources, with their cached hits."""
-        return self._asking.sources.by_name
+    async def run(self, profile: Profile, *, what: str, queries: Sequence[JudgedQuery] | None = None) -> Run:
+        """The result of every query by its id, or of these. `what` names the trial in the progress."""
+        recalls = self.recalls(profile, what=what, queries=queries)
+        return {query.id: line_of(recalled) async for query, recalled in recalls}
 
-    async def run(self, profile: Profile, *, what: str) -> Run:
-        """The result of every query by its id. `what` names the trial in the progress."""
-        return {query.id: line_of(recalled) async for query, recalled in self.recalls(profile, what=what)}
-
-    def of_queries(self, queries: Sequence[JudgedQuery]) -> Trials:
-        """Trials with only these of the plan's queries, and the hits cached so far."""
-        plan = replace(self.plan, queries=queries)
-        return Trials(plan, self.opened, self.contents, self._progress, self.sources)
-
-    async def recalls(self, profile: Profile, *, what: str) -> AsyncGenerator[tuple[JudgedQuery, Recalled]]:
+    async def recalls(
+        self, profile: Profile, *, what: str, queries: Sequence[JudgedQuery] | None = None
+    ) -> AsyncGenerator[tuple[JudgedQuery, Recalled]]:
         """Every query with its recall, one after the other.
 
         SourceError when a source or late interaction fails: the figures would be wrong.
         """
-        self._progress.begins(what, len(self.plan.queries))
-        for done, query in enumerate(self.plan.queries, 1):
+        asked = self.plan.queries if queries is None else queries
+        self._progress.begins(what, len(asked))
+        for done, query in enumerate(asked, 1):
             recalled = await self._asking.recalled(query, profile)
             for report in recalled.reports:
                 if report.status in ("failed", "late"):
                     raise SourceError(f"{report.source} did not answer {query.id!r}: {report.error}")
-            if recalled.late_interaction is not None and recalled.late_interaction.status in ("failed", "late"):
-                raise SourceError(
-                    f"late interaction did not answer {query.id!r}: {recalled.late_interaction.error}"
-                )
+            late = recalled.late_interaction
+            if late is not None and late.status in ("failed", "late"):
+                raise SourceError(f"late interaction did not answer {query.id!r}: {late.error}")
             yield query, recalled
             self._progress.advanced(done)
-
-    def with_sources(self, sources: TrialSources) -> Trials:
-        """The same queries over these sources only."""
-        return Trials(self.plan, self.opened, self.contents, self._progress, sources)
 
 
 def line_of(recalled: Recalled) -> RunLine:
@@ -116,7 +166,7 @@ def line_of(recalled: Recalled) -> RunLine:
     return RunLine(
         ranked=tuple(item.memory.id for item in recalled.ranked),
         selected=tuple(item.scored.memory.id for item in recalled.selection.items),
-        line=0,
+        unsure=recalled.is_unsure,
     )
 
 

@@ -12,10 +12,8 @@ import hashlib
 import logging
 import os
 import sqlite3
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,19 +25,12 @@ from orion_recall.models.token_space import Tokens, TokenVectors
 log = logging.getLogger("orion_recall.evaluation")
 
 Vectors = npt.NDArray[np.float32]
-R = TypeVar("R")
 
-FILE_NAME = "document-vectors.sqlite3"
+FILE_NAME = "vectors.sqlite3"
 MOST_BYTES = 1 << 30
 _WAIT_S = 30.0
 _AT_ONCE = 500
-_DAY_S = 86_400
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS vectors (
-    space BLOB NOT NULL, text BLOB NOT NULL, vector BLOB NOT NULL, used INTEGER NOT NULL,
-    PRIMARY KEY (space, text)
-)
-"""
+_SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 
 
 def default_folder() -> Path:
@@ -49,81 +40,69 @@ def default_folder() -> Path:
 
 
 class VectorCache:
-    """One SQLite file for all models and runs, up to about `most_bytes`; least recently used vectors go first.
+    """One SQLite file for all models and runs; one of more than `most_bytes` is begun anew.
 
     Every write is a transaction, so a killed run leaves nothing half-written, and concurrent runs wait for each
     other. A broken file is replaced. Where the file cannot be used, the run goes on without it and the log says so.
     """
 
     def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
-        self.file = folder / FILE_NAME
+        self.folder, self.file = folder, folder / FILE_NAME
         self._most_bytes = most_bytes
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
         """Open the file; does nothing when it is open."""
-        if self._connection is None:
-            self._connection = self._attempt(self._connected)
+        if self._connection is not None:
+            return
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.file.exists() and self.file.stat().st_size > self._most_bytes:
+                self.file.unlink()
+            try:
+                self._connection = _opened(self.file)
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError as error:
+                log.warning("the cache %s is broken (%s): it is made anew", self.file, error)
+                self.file.unlink(missing_ok=True)
+                self._connection = _opened(self.file)
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
 
     def close(self) -> None:
-        """Evict vectors beyond the limit, and close the file."""
-        connection = self._connection
-        if connection is not None:
-            self._attempt(lambda: self._make_room(connection))
-            connection.close()
+        """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
             self._connection = None
 
-    def get(self, space: bytes, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The cached vectors, by key."""
+        found: dict[bytes, bytes] = {}
         connection = self._connection
-        return {} if connection is None else self._attempt(lambda: _read(connection, space, keys)) or {}
+        try:
+            for start in range(0, len(keys), _AT_ONCE) if connection is not None else ():
+                some = keys[start : start + _AT_ONCE]
+                select = f"SELECT key, vector FROM vectors WHERE key IN ({','.join('?' * len(some))})"  # noqa: S608
+                found |= dict(connection.execute(select, some)) if connection is not None else {}
+        except sqlite3.Error as error:
+            self._give_up(error)
+        return found
 
-    def put(self, space: bytes, vectors: Mapping[bytes, bytes]) -> None:
+    def put(self, vectors: Mapping[bytes, bytes]) -> None:
         """Add vectors; existing ones stay."""
-        connection, now = self._connection, int(time.time())
-
-        def write(connection: sqlite3.Connection) -> None:
-            rows = [(space, key, vector, now) for key, vector in vectors.items()]
-            with connection:
-                connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)", rows)
-
-        if connection is not None:
-            self._attempt(lambda: write(connection))
-
-    def _connected(self) -> sqlite3.Connection:
-        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            return _opened(self.file)
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError as error:
-            log.warning("the cache %s is broken (%s): it is made anew", self.file, error)
-            self.file.unlink(missing_ok=True)
-            return _opened(self.file)
-
-    def _attempt(self, step: Callable[[], R]) -> R | None:
-        """The result of the step; after an error the run goes on without a cache."""
-        try:
-            return step()
-        except (sqlite3.Error, OSError) as error:
-            log.warning("vectors are not cached in %s: %s", self.file, error)
             if self._connection is not None:
-                with contextlib.suppress(sqlite3.Error):
-                    self._connection.close()
-                self._connection = None
-            return None
+                with self._connection:
+                    self._connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", vectors.items())
+        except sqlite3.Error as error:
+            self._give_up(error)
 
-    def _make_room(self, connection: sqlite3.Connection) -> None:
-        held = _held_bytes(connection)
-        if held <= self._most_bytes:
-            return
-        (rows,) = connection.execute("SELECT count(*) FROM vectors").fetchone()
-        too_many = rows - int(rows * 0.8 * self._most_bytes / held)
-        with connection:
-            connection.execute(
-                "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY used LIMIT ?)",
-                (too_many,),
-            )
+    def _give_up(self, error: Exception) -> None:
+        log.warning("vectors are not cached in %s: %s", self.file, error)
+        with contextlib.suppress(sqlite3.Error):
+            self.close()
+        self._connection = None
 
 
 class CachedEmbedder:
@@ -132,20 +111,9 @@ class CachedEmbedder:
     def __init__(self, embedder: Embedder, cache: VectorCache) -> None:
         self._embedder, self._cache = embedder, cache
         self._space = space_of(embedder)
-        self.from_cache = 0
-        self.embedded = 0
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    @property
-    def weights_sha256(self) -> str:
-        return self._embedder.weights_sha256
+        self.name, self.dimension = embedder.name, embedder.dimension
+        self.weights_sha256 = embedder.weights_sha256
+        self.from_cache = self.embedded = 0
 
     async def embed_query(self, text: str) -> Vectors:
         """A unit vector, float32, shape (dimension,)."""
@@ -157,33 +125,25 @@ class CachedEmbedder:
         async def made(missing: Sequence[str]) -> list[bytes]:
             return [vector.astype("<f4").tobytes() for vector in await self._embedder.embed_documents(missing)]
 
-        kept = await self._kept(texts, self._space, lambda blob: len(blob) == self._size, made)
-        return self._dense(kept)
-
-    @property
-    def _size(self) -> int:
-        """Bytes of a text's vector."""
-        return 4 * self.dimension
+        return self._dense(await self._kept(texts, b"", made))
 
     def _dense(self, kept: Sequence[bytes]) -> Vectors:
         rows = [np.frombuffer(blob, dtype="<f4", count=self.dimension) for blob in kept]
         return np.array(rows, dtype=np.float32).reshape(len(kept), self.dimension)
 
     async def _kept(
-        self,
-        texts: Sequence[str],
-        space: bytes,
-        is_whole: Callable[[bytes], bool],
-        make: Callable[[Sequence[str]], Awaitable[Sequence[bytes]]],
+        self, texts: Sequence[str], kind: bytes, make: Callable[[Sequence[str]], Awaitable[Sequence[bytes]]]
     ) -> list[bytes]:
         """The cached value of each text, in their order; missing ones are made and cached."""
-        keys = [hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=32).digest() for text in texts]
-        found = await asyncio.to_thread(self._cache.get, space, keys)
-        known = {key: blob for key, blob in found.items() if is_whole(blob)}
+        keys = [
+            hashlib.blake2b(self._space + kind + text.encode("utf-8", "replace"), digest_size=32).digest()
+            for text in texts
+        ]
+        known = await asyncio.to_thread(self._cache.get, keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
             new = dict(zip(missing, await make(list(missing.values())), strict=True))
-            await asyncio.to_thread(self._cache.put, space, new)
+            await asyncio.to_thread(self._cache.put, new)
             known |= new
         self.embedded += len(missing)
         self.from_cache += len(texts) - len(missing)
@@ -196,15 +156,7 @@ class CachedTokenEmbedder(CachedEmbedder):
     def __init__(self, embedder: Embedder, tokens: TokenVectors, cache: VectorCache) -> None:
         super().__init__(embedder, cache)
         self._tokens = tokens
-        self._together = hashlib.blake2b(self._space + tokens.token_space.encode(), digest_size=32).digest()
-
-    @property
-    def token_space(self) -> str:
-        return self._tokens.token_space
-
-    @property
-    def token_width(self) -> int:
-        return self._tokens.token_width
+        self.token_space, self.token_width = tokens.token_space, tokens.token_width
 
     async def query_tokens(self, text: str) -> Tokens:
         """As `TokenVectors` says."""
@@ -212,7 +164,6 @@ class CachedTokenEmbedder(CachedEmbedder):
 
     async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
         """As `TokenVectors` says; token vectors have the precision of float16."""
-        width = self.token_width
 
         async def made(missing: Sequence[str]) -> list[bytes]:
             vectors, tokens = await self._tokens.documents_with_tokens(missing)
@@ -221,12 +172,9 @@ class CachedTokenEmbedder(CachedEmbedder):
                 for vector, theirs in zip(vectors, tokens, strict=True)
             ]
 
-        def is_whole(blob: bytes) -> bool:
-            return len(blob) > self._size and (len(blob) - self._size) % (2 * width) == 0
-
-        kept = await self._kept(texts, self._together, is_whole, made)
-        halves = (np.frombuffer(blob, dtype="<f2", offset=self._size).reshape(-1, width) for blob in kept)
-        return self._dense(kept), [theirs.astype(np.float32) for theirs in halves]
+        kept = await self._kept(texts, self.token_space.encode(), made)
+        halves = (np.frombuffer(blob, dtype="<f2", offset=4 * self.dimension) for blob in kept)
+        return self._dense(kept), [theirs.reshape(-1, self.token_width).astype(np.float32) for theirs in halves]
 
 
 def cached(embedder: Embedder, cache: VectorCache) -> CachedEmbedder:
@@ -254,34 +202,3 @@ def _opened(file: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _read(connection: sqlite3.Connection, space: bytes, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes] = {}
-    now, old = int(time.time()), list[tuple[int, bytes, bytes]]()
-    for some in _chunks(keys, _AT_ONCE):
-        marks = ",".join("?" * len(some))
-        rows = connection.execute(
-            f"SELECT text, vector, used FROM vectors WHERE space = ? AND text IN ({marks})",  # noqa: S608 (marks)
-            (space, *some),
-        )
-        for text, vector, used in rows:
-            found[text] = vector
-            if used < now - _DAY_S:  # to the day is enough, and a second run writes nothing
-                old.append((now, space, text))
-    if old:
-        with connection:
-            connection.executemany("UPDATE vectors SET used = ? WHERE space = ? AND text = ?", old)
-    return found
-
-
-def _held_bytes(connection: sqlite3.Connection) -> int:
-    pages, free, size = (
-        int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-        for name in ("page_count", "freelist_count", "page_size")
-    )
-    return (pages - free) * size
-
-
-def _chunks(keys: Sequence[bytes], size: int) -> Iterable[Sequence[bytes]]:
-    return (keys[start : start + size] for start in range(0, len(keys), size))

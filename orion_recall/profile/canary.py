@@ -24,6 +24,9 @@ class CanaryGates(BaseModel):
     empty: Share = Field(
         default=0.05, description="By how much the share of empty answers may exceed that of the control."
     )
+    unsure: Share = Field(
+        default=0.05, description="By how much the share of unsure answers may exceed that of the control."
+    )
     latency_ratio: float = Field(
         default=1.5, ge=1, le=100, description="How many times the p95 latency of the control it may have."
     )

@@ -1,31 +1,154 @@
 """Canaries: a share of the sessions is answered by another profile, until it is taken back or answers all.
 
-Whose sessions is decided by a hash: every worker decides alike, and a session that belongs to a step belongs to all
-later ones. Each worker judges by the answers that it gave itself. Steps and canaries taken back are shared over the
-bus; while the bus does not tell them, a worker goes by its own.
+Whose sessions is decided by a hash: every worker decides alike, and a session that belongs to a step belongs to
+all later ones. Each worker judges by the answers that it gave itself, with the measures of
+`decisions.comparison`. Steps and canaries taken back are shared over the bus; while the bus does not tell them, a
+worker goes by its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, cast
 
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.contracts import CanaryV1, RecallQueryV1
+from orion_recall.decisions.comparison import RECALLED, Answer, Compared, Pair, compared
 from orion_recall.errors import BusUnavailable
+from orion_recall.profile.canary import Canary, CanaryGates
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
-from orion_recall.serving.canary_trial import CanaryTrial, SharedTrial, trial_of
+from orion_recall.settings import Settings
 from orion_recall.telemetry import LOG_WORKER
 from orion_recall.text.normal import number_of
-from orion_recall.values import Outcome
 
 log = logging.getLogger(LOG_WORKER)
 
 _EVERY_S = 2.0
 _WHOLE = float(1 << 63)
+# A trial that nobody looks at any more is forgotten; while workers run, each write begins it anew.
+_LIFE_S = 400 * 24 * 3600
+_MOST_ANSWERS = 5000
 _Key = tuple[str, str, str]
+TrialChange = Literal["taken back", "next step"]
+
+
+@dataclass(slots=True)
+class StepAnswers:
+    """The answers of one profile in one step: how many, and the latest 5,000 of them."""
+
+    queries: int = 0
+    latest: deque[Answer] = field(default_factory=lambda: deque[Answer](maxlen=_MOST_ANSWERS))
+
+    def add(self, answer: Answer) -> None:
+        """Count one answer; one that was not recalled is left out."""
+        if answer.outcome in RECALLED:
+            self.queries += 1
+            self.latest.append(answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedTrial:
+    """What all workers know of a trial. `step` counts from 0, `began` is in epoch seconds."""
+
+    step: int
+    began: float
+    taken_back: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class CanaryTrial:
+    """A trial on this worker. `shared` is what it has in common with other workers, the answers are its own.
+
+    The id is made of the names and contents of both profiles: an edit of either begins another trial.
+    """
+
+    id: str
+    profile: str
+    canary: str
+    settings: Canary
+    shared: SharedTrial
+    of_canary: StepAnswers = field(default_factory=StepAnswers)
+    of_control: StepAnswers = field(default_factory=StepAnswers)
+    before: StepAnswers | None = None
+    _judged: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def of(cls, control: LoadedProfile, canary: LoadedProfile, now: float) -> CanaryTrial:
+        """The trial of a profile's canary, at its first step."""
+        profile = control.profile
+        named = (profile.profile, control.content_hash, canary.profile.profile, canary.content_hash)
+        return cls(
+            id=hashlib.sha256("\x1f".join(named).encode()).hexdigest()[:16],
+            profile=profile.profile,
+            canary=canary.profile.profile,
+            settings=profile.canary,
+            shared=SharedTrial(step=0, began=now),
+        )
+
+    @property
+    def share(self) -> float:
+        """The share of the sessions that the canary answers now."""
+        return 0.0 if self.shared.taken_back else self.settings.steps[self.shared.step]
+
+    @property
+    def control(self) -> StepAnswers:
+        """The control's answers: those of the step, or of the one before where the step has too few."""
+        if self.before is not None and self.of_control.queries < self.settings.min_queries:
+            return self.before
+        return self.of_control
+
+    def judge(self, now: float) -> TrialChange | None:
+        """Take the canary back or begin its next step, as its answers say; None where nothing changes."""
+        least = self.settings.min_queries
+        if self.shared.taken_back or min(self.of_canary.queries, self.control.queries) < least:
+            return None
+        if (counts := (self.of_canary.queries, self.control.queries)) != self._judged:
+            self._judged = counts
+            pairs = [Pair(before=one, after=None) for one in self.control.latest]
+            pairs += [Pair(before=None, after=one) for one in self.of_canary.latest]
+            if (why := failed_gate(self.settings.gates, compared(pairs, 1))) is not None:
+                self.adopt(SharedTrial(step=self.shared.step, began=self.shared.began, taken_back=why))
+                return "taken back"
+        is_over = now - self.shared.began >= self.settings.step_minutes * 60
+        if is_over and self.shared.step + 1 < len(self.settings.steps):
+            self.adopt(SharedTrial(step=self.shared.step + 1, began=now))
+            return "next step"
+        return None
+
+    def adopt(self, shared: SharedTrial) -> None:
+        """Go on from there. Answers begin anew with a step; a canary that was taken back stays so."""
+        if self.shared.taken_back:
+            return
+        step = min(max(shared.step, 0), len(self.settings.steps) - 1)
+        if step != self.shared.step:
+            self.before, self.of_control, self.of_canary = self.control, StepAnswers(), StepAnswers()
+        self.shared = SharedTrial(step=step, began=shared.began, taken_back=shared.taken_back)
+
+
+def failed_gate(gates: CanaryGates, between: Compared) -> str | None:
+    """The gate that the canary (`after`) fails against the control, in words; None while it fails none."""
+    for name, words, most in (
+        ("degraded", "degraded or failed", ("errors", gates.errors)),
+        ("empty", "empty", ("empty", gates.empty)),
+        ("unsure", "unsure", ("unsure", gates.unsure)),
+    ):
+        level = between.levels[name]
+        if level.after > level.before + most[1]:
+            return f"{words} {level.after:.3f}, control {level.before:.3f}, gate {most[0]} {most[1]:g}"
+    control_ms, canary_ms = between.p95_ms
+    if canary_ms > control_ms * gates.latency_ratio:
+        told = f"p95 {canary_ms:.1f} ms, control {control_ms:.1f} ms"
+        return f"{told}, gate latency_ratio {gates.latency_ratio:g}"
+    return None
 
 
 class SharesTrials(Protocol):
@@ -33,6 +156,41 @@ class SharesTrials(Protocol):
 
     async def read(self, trial_id: str) -> SharedTrial | None: ...
     async def write(self, trial_id: str, shared: SharedTrial) -> None: ...
+
+
+class TrialsOnBus:
+    """Shared trials as hashes on the bus that all workers read. While the bus is away nothing is written."""
+
+    def __init__(self, redis: Redis, settings: Settings) -> None:
+        self._redis, self._settings = redis, settings
+
+    async def read(self, trial_id: str) -> SharedTrial | None:
+        """The trial; None when nobody has written it. BusUnavailable when it cannot be read."""
+        try:
+            raw = await cast("Any", self._redis).hgetall(self._settings.canary_key(trial_id))
+            if not raw:
+                return None
+            return SharedTrial(
+                step=int(raw[b"step"]),
+                began=float(raw[b"began"]),
+                taken_back=raw.get(b"taken_back", b"").decode("utf-8", "replace") or None,
+            )
+        except (*BUS_AWAY, RedisError, KeyError, ValueError) as error:
+            raise BusUnavailable(f"the canary trial {trial_id} cannot be read: {error}") from error
+
+    async def write(self, trial_id: str, shared: SharedTrial) -> None:
+        """Write the trial as it is now."""
+        key = self._settings.canary_key(trial_id)
+        fields: dict[Any, Any] = {"step": shared.step, "began": shared.began}
+        if shared.taken_back:
+            fields["taken_back"] = shared.taken_back
+        try:
+            async with self._redis.pipeline(transaction=True) as pipeline:
+                pipeline.hset(key, mapping=fields)
+                pipeline.expire(key, _LIFE_S)
+                await pipeline.execute()
+        except (*BUS_AWAY, RedisError) as error:
+            log.debug("the canary trial %s is not written: %s", trial_id, error)
 
 
 class Canaries:
@@ -75,11 +233,11 @@ class Canaries:
             share=trial.share,
         )
 
-    def record(self, canary: CanaryV1, outcome: Outcome, latency_ms: float) -> None:
+    def record(self, canary: CanaryV1, answer: Answer) -> None:
         """Count an answer of either profile; one that was drawn in an earlier step is left out."""
         trial = next((one for one in self._trials.values() if one.id == canary.trial), None)
         if trial is not None and trial.shared.step + 1 == canary.step:
-            (trial.of_canary if canary.variant == "canary" else trial.of_control).add(outcome, latency_ms)
+            (trial.of_canary if canary.variant == "canary" else trial.of_control).add(answer)
 
     async def run(self) -> None:
         """Judge until cancelled."""
@@ -128,7 +286,7 @@ class Canaries:
         if (trial := self._trials.get(key)) is None:
             canary = profiles[name].profile.canary.profile
             assert canary is not None
-            trial = self._trials[key] = trial_of(profiles[name], profiles[canary], self._now())
+            trial = self._trials[key] = CanaryTrial.of(profiles[name], profiles[canary], self._now())
         return trial
 
 

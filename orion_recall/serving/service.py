@@ -30,8 +30,7 @@ from orion_recall.serving.admission import Admission
 from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
 from orion_recall.serving.build import Build
-from orion_recall.serving.canaries import Canaries
-from orion_recall.serving.canary_bus import TrialsOnBus
+from orion_recall.serving.canaries import Canaries, TrialsOnBus
 from orion_recall.serving.observe.canary_field import CANARIES, canaries_field, state_of
 from orion_recall.serving.observe.disk_watch import DiskState, DiskWatch
 from orion_recall.serving.observe.heartbeat_fields import health_fields, model_fields

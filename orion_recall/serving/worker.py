@@ -23,6 +23,7 @@ from orion_recall.bus.delivery import Deliveries, Delivery
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import Callers
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, v1_decision
+from orion_recall.decisions.comparison import Answer
 from orion_recall.errors import MessageError, Overloaded
 from orion_recall.foreground import FOREGROUND
 from orion_recall.profile.watch import ProfilesInUse
@@ -254,7 +255,13 @@ class Worker:
     def _note_canary(self, request: QueryRequest, result: Committed) -> None:
         canary = request.facts.canary
         if self._canaries is not None and canary is not None and result == "committed":
-            self._canaries.record(canary, request.answer.outcome, request.delivery.elapsed_ms)
+            recalled = request.answer.recalled
+            answer = Answer(
+                outcome=request.answer.outcome,
+                unsure=recalled is not None and recalled.unsure,
+                ms=request.delivery.elapsed_ms,
+            )
+            self._canaries.record(canary, answer)
 
     def _start_shadow(self, request: QueryRequest, result: Committed) -> None:
         facts, answer = request.facts, request.answer

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.fill import changes
 from orion_recall.evaluation.run_stores import private_settings
-from orion_recall.evaluation.systems.word_vectors import WordVectors
+from orion_recall.evaluation.word_vectors import WordVectors
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.embedded.optimised_copy import optimise_apart
 from orion_recall.memory.record.compose import compose

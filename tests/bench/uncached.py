@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from orion_recall.evaluation.systems.word_vectors import TokenEmbedder
+from orion_recall.evaluation.word_vectors import TokenEmbedder
 from orion_recall.graph.terms import Row
 from orion_recall.interfaces import OwnGraph, Source
 from orion_recall.models.batching import Vector

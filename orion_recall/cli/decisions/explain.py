@@ -14,15 +14,14 @@ from orion_recall.cli.ask.explain import show_trace
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
 from orion_recall.cli.connect.record import with_record
-from orion_recall.cli.evaluate.output import RunBars, progress_bars
+from orion_recall.cli.evaluate.output import progress_bars
 from orion_recall.cli.interrupts import interrupted_once
 from orion_recall.cli.output import JsonFlag, note, print_error, print_json, prose, visible
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.texts import SelectedTexts, selected_texts
-from orion_recall.evaluation.decision_replay.then import as_of_decision
-from orion_recall.evaluation.plan import Cache
-from orion_recall.evaluation.vectors import default_folder
+from orion_recall.evaluation.replay.run import as_of_decision
+from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.postgres.pool import Pool
 from orion_recall.recall.report.explain_kept import stats_of
 from orion_recall.recall.report.why_not import WhyNot
@@ -100,8 +99,7 @@ async def _answered(
             return _Answer()
         asker = None
         if then:
-            bars = RunBars(stack.enter_context(progress_bars()))
-            asker = as_of_decision(Cache(default_folder()), bars)
+            asker = as_of_decision(VectorCache(default_folder()), stack.enter_context(progress_bars()))
         if memory is not None:
             return _Answer(decision=decision, lost=await why_not(pool, settings, decision, memory, asker=asker))
         explained = await explain_decision(pool, settings, decision, asker=asker)

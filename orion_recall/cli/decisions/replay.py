@@ -4,56 +4,112 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
+from pathlib import Path
+from typing import Annotated, Literal
 
+import typer
+
+from orion_recall.atomic_file import whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.connect.record import with_record
-from orion_recall.cli.decisions import replay_options as opt
-from orion_recall.cli.decisions.replay_output import show_replay
-from orion_recall.cli.evaluate.files import CacheFolder, NoCache
-from orion_recall.cli.evaluate.output import RunBars, progress_bars
+from orion_recall.cli.decisions.compare import show_compared
+from orion_recall.cli.evaluate.files import CacheFolder, NoCache, cache_of
+from orion_recall.cli.evaluate.output import progress_bars
 from orion_recall.cli.interrupts import interrupted_once
-from orion_recall.cli.moments import moment
-from orion_recall.cli.output import JsonFlag, print_error, print_json
+from orion_recall.cli.moments import MOMENT_HELP, moment
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, table
 from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.errors import OrionError, SettingsError
-from orion_recall.evaluation.decision_replay.gate import CANNOT_JUDGE, gate_of
-from orion_recall.evaluation.decision_replay.logged import Choice, why_none
-from orion_recall.evaluation.decision_replay.plan import ReplayPlan, answered_by, listed_ids
-from orion_recall.evaluation.decision_replay.report_files import ReportFiles
-from orion_recall.evaluation.decision_replay.reports import as_json as report_json
-from orion_recall.evaluation.decision_replay.run import ReplayRun, replay
-from orion_recall.evaluation.decision_replay.summary import summed_up
-from orion_recall.evaluation.plan import Cache
-from orion_recall.evaluation.vectors import default_folder
+from orion_recall.evaluation.replay.logged import Choice, why_none
+from orion_recall.evaluation.replay.report import (
+    CANNOT_JUDGE,
+    CHANGED_IS_NOT_WORSE,
+    LEAST_QUERIES,
+    Gate,
+    Summary,
+    Verdict,
+    lines,
+    summed_up,
+)
+from orion_recall.evaluation.replay.report import (
+    as_json as report_json,
+)
+from orion_recall.evaluation.replay.run import AsOf, ReplayPlan, ReplayRun, replay
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 from orion_recall.values import QUERY_CLASSES
 
+_GATE, _WHICH, _REPORT = "The gate", "Which queries", "The report"
+_ANY = "any"
+_ID_CHARS, _QUERY_CHARS = 8, 60
+# With a lower share of logged answers that come again, something else than the profile has changed a good deal.
+_TRUSTED = 0.95
+
 
 def replay_decisions(
-    profile: opt.TriedProfile = None,
-    since: opt.Since = None,
-    until: opt.Until = None,
-    ids: opt.IdsFile = None,
-    tenant: opt.OfTenant = None,
-    query_class: opt.OfClass = None,
-    profile_of: opt.OfProfile = None,
-    sample: opt.Sample = 500,
-    seed: opt.Seed = 0,
-    as_of: opt.MemoriesAsOf = "decision",
-    against: opt.ComparedWith = "control",
-    k: opt.Depth = 5,
-    fail_under: opt.FailUnder = None,
-    fail_over: opt.FailOver = None,
-    min_queries: opt.MinQueries = None,
-    strict: opt.Strict = False,
-    out: opt.LinesFile = None,
-    junit_file: opt.JunitFile = None,
-    markdown_file: opt.MarkdownFile = None,
-    redact: opt.Redact = False,
-    show: opt.Show = 10,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE", help="The profile to try: a name, or a YAML file. Without it: the control."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}", rich_help_panel=_WHICH)
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only earlier ones.", rich_help_panel=_WHICH)] = None,
+    ids: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Only these: a decision or correlation id a line.", rich_help_panel=_WHICH
+        ),
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.", rich_help_panel=_WHICH)] = None,
+    query_class: Annotated[
+        str | None,
+        typer.Option("--class", help=f"Only of this class: {', '.join(QUERY_CLASSES)}.", rich_help_panel=_WHICH),
+    ] = None,
+    profile_of: Annotated[
+        str | None,
+        typer.Option(
+            help="Only those under this profile (default: the one named as the tried one); any: all.",
+            rich_help_panel=_WHICH,
+        ),
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, help="So many at most, drawn.", rich_help_panel=_WHICH)] = 500,
+    seed: Annotated[int, typer.Option(help="Of the draw.", rich_help_panel=_WHICH)] = 0,
+    as_of: Annotated[
+        AsOf, typer.Option(help="On the memories as each decision found them, or as of now.")
+    ] = "decision",
+    against: Annotated[
+        Literal["control", "logged"],
+        typer.Option(help="What the tried profile is compared with: the logged profile asked again, or the log."),
+    ] = "control",
+    k: Annotated[int, typer.Option(min=1, max=100, help="Depth of the overlap.")] = 5,
+    fail_under: Annotated[
+        str | None,
+        typer.Option(metavar="M=X,…", help="Means wanted: overlap@5=.8,used_kept=1", rich_help_panel=_GATE),
+    ] = None,
+    fail_over: Annotated[
+        str | None,
+        typer.Option(metavar="M=+X,…", help="Increases allowed: empty=+.01,p95_ms=+10%", rich_help_panel=_GATE),
+    ] = None,
+    min_queries: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"With fewer it cannot be judged ({LEAST_QUERIES}).", rich_help_panel=_GATE),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="The 95% interval counts, not the mean.", rich_help_panel=_GATE)
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.jsonl", help="A line for each query.", rich_help_panel=_REPORT)
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Leave the texts of queries out.", rich_help_panel=_REPORT)
+    ] = False,
+    show: Annotated[int, typer.Option(min=0, help="Changed queries to list.", rich_help_panel=_REPORT)] = 10,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
     data: DataFolder = None,
@@ -68,27 +124,22 @@ def replay_decisions(
 
     Example: `orion-recall decisions replay --since 1d --profile mine/reflect.v1.yaml --fail-under overlap@5=.8`
     """
-    if cache is not None and no_cache:
-        raise SettingsError("--cache and --no-cache do not go together")
     if query_class is not None and query_class not in QUERY_CLASSES:
         raise SettingsError(f"--class: {query_class!r} is none of {', '.join(QUERY_CLASSES)}")
     log_to_stderr("warning")
-    gate = gate_of(fail_under, fail_over, k, min_queries=min_queries, strict=strict)
+    gate = Gate.of(fail_under, fail_over, k, min_queries=min_queries, strict=strict)
     tried = named_profile(profile) if profile is not None else None
     choice = Choice(
         since=moment("--since", since),
         until=moment("--until", until, end=True),
         tenant=tenant,
         query_class=query_class,
-        profile=answered_by(profile_of, tried),
-        ids=None if ids is None else listed_ids(ids),
+        profile=None if profile_of == _ANY else profile_of or (tried.profile if tried is not None else None),
+        ids=None if ids is None else _listed_ids(ids),
         sample=sample,
         seed=seed,
     )
-    kept = None if no_cache else Cache(cache or default_folder())
-    plan = ReplayPlan(choice=choice, tried=tried, as_of=as_of, cache=kept)
-    if junit_file is not None and gate is None:
-        raise SettingsError("--junit: it has a test for each threshold: give --fail-under or --fail-over")
+    plan = ReplayPlan(choice=choice, tried=tried, as_of=as_of, cache=cache_of(cache, no_cache=no_cache))
     try:
         run = asyncio.run(_replayed(find(data), plan))
     except OrionError as error:
@@ -101,27 +152,23 @@ def replay_decisions(
         return 1
     summary = summed_up(run, k=k, against=against)
     verdict = gate.verdict(run, summary, plan) if gate is not None else None
-    files = ReportFiles(out=out, junit=junit_file, markdown=markdown_file)
-    files.write(run, summary, verdict, plan, redact=redact)
+    if out is not None:
+        _write_lines(out, run, summary, redact=redact)
     try:
         if as_json:
             print_json(report_json(run, summary, verdict, plan, redact=redact))
         else:
-            show_replay(run, summary, verdict, plan, show=show, redact=redact)
+            _show(run, summary, verdict, plan, show=show, redact=redact)
         sys.stdout.flush()
     except OSError as error:
         if verdict is None:
             raise
-        return _not_told(error)
+        # Nobody can read the verdict: 1 would say that the gate failed.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print_error(type(error).__name__, f"the report cannot be printed: {error.strerror}", as_json=False)
+        return CANNOT_JUDGE
     return 0 if verdict is None else verdict.exit_code
-
-
-def _not_told(error: OSError) -> int:
-    """The exit code where nobody can read the verdict: 1 would say that the gate failed."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    print_error(type(error).__name__, f"the report cannot be printed: {error.strerror}", as_json=False)
-    return CANNOT_JUDGE
 
 
 async def _replayed(settings: Settings, plan: ReplayPlan) -> ReplayRun:
@@ -129,5 +176,79 @@ async def _replayed(settings: Settings, plan: ReplayPlan) -> ReplayRun:
         stack.enter_context(interrupted_once())
         settings = await with_record(settings, stack)
         pool = await stack.enter_async_context(open_postgres(settings, name="replay"))
-        bars = stack.enter_context(progress_bars())
-        return await replay(pool, settings, plan, RunBars(bars))
+        return await replay(pool, settings, plan, stack.enter_context(progress_bars()))
+
+
+def _listed_ids(file: Path) -> tuple[str, ...]:
+    """The ids of a file, one a line, each once. SettingsError: it cannot be read."""
+    try:
+        listed = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"--ids: {file} cannot be read: {error}") from error
+    return tuple(dict.fromkeys(line.strip() for line in listed if line.strip()))
+
+
+def _write_lines(out: Path, run: ReplayRun, summary: Summary, *, redact: bool) -> None:
+    try:
+        with whole_text(out) as file:
+            for line in lines(run, summary, redact=redact):
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise SettingsError(f"{out} cannot be written: {error.strerror}") from error
+
+
+def _show(
+    run: ReplayRun, summary: Summary, verdict: Verdict | None, plan: ReplayPlan, *, show: int, redact: bool
+) -> None:
+    """The replay as tables, and in words what was left out and why."""
+    if summary.drift.queries:
+        show_compared(summary.drift, "The logged profile asked again, against the log")
+    if summary.tried is not None and plan.tried is not None:
+        name = "the control" if summary.against == "control" else "the log"
+        show_compared(summary.tried, f"{plan.tried.profile} against {name}")
+    if len(summary.by_class) > 1:
+        names = (f"overlap@{summary.k}", "same_first", "identical", "flip")
+        rows = [
+            (name, one.queries, *(f"{one.means[measure].mean.mean:.3f}" for measure in names))
+            for name, one in summary.by_class.items()
+        ]
+        console().print(table(("class", "queries", *names), rows, title="\nBy class"))
+    if summary.changed and show:
+        changed = [
+            (
+                one.replayed.logged.id[:_ID_CHARS],
+                "" if redact else one.replayed.logged.query.fragment[:_QUERY_CHARS],
+                f"{one.overlap:.3f}",
+                ", ".join(one.pair.gained),
+                ", ".join(one.pair.lost),
+                ", ".join(name for name in one.pair.lost if name in one.pair.judged.used),
+            )
+            for one in summary.changed[:show]
+        ]
+        title = f"\nThe most changed of {counted(len(summary.changed), 'changed query', 'changed queries')}"
+        columns = ("decision", "query", "overlap", "gained", "lost", "used and lost")
+        console().print(table(columns, changed, title=title))
+    for line in _remarks(run, summary):
+        note(line)
+    if verdict is not None and verdict.checks:
+        checks = [(check.threshold.text, check.words, check.verdict) for check in verdict.checks]
+        console().print(table(("threshold", "found", ""), checks, title="\nThe gate"))
+    if verdict is not None and verdict.cannot_judge is not None:
+        note(f"it cannot be judged: {verdict.cannot_judge}")
+
+
+def _remarks(run: ReplayRun, summary: Summary) -> list[str]:
+    asked, matching = len(run.queries), run.chosen.matching
+    remarks = [f"{counted(asked, 'query', 'queries')} asked again, of {matching} in the log"]
+    remarks += [f"{count} set apart: {why}" for why, count in run.chosen.apart.items()]
+    remarks += [f"{count} not to be asked again: {why}" for why, count in run.chosen.not_replayable.items()]
+    if summary.erased:
+        remarks.append(f"{summary.erased} had memories that are erased since, or of another store")
+    remarks += [f"{count} times no answer of {source}" for source, count in run.silent.items()]
+    remarks += [f"{count} with another answer than the log: {why}" for why, count in summary.why.items()]
+    if asked:
+        identical = summary.drift.means["identical"].mean.mean
+        if identical < _TRUSTED:
+            remarks.append(f"the logged profile gives the logged answer for {identical:.0%} only: see why first")
+        remarks.append(CHANGED_IS_NOT_WORSE)
+    return remarks

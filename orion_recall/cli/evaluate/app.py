@@ -1,4 +1,4 @@
-"""`orion-recall eval`: recall measured on judged queries."""
+"""`orion-recall eval`: recall measured on judged queries. Here: `run`, `score` and `compare`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.evaluate.answers import calibrate_answers, reliability_of_runs, unanswerable_queries
+from orion_recall.cli.evaluate.calibrate import calibrate_answers
 from orion_recall.cli.evaluate.feedback import judged_by_feedback
 from orion_recall.cli.evaluate.files import (
     CacheFolder,
@@ -17,32 +17,21 @@ from orion_recall.cli.evaluate.files import (
     Limit,
     MemoriesFile,
     NoCache,
-    PlotFile,
     ProfileName,
     QueriesFile,
     depths_of,
     plan_of,
     refuse_to_replace,
 )
-from orion_recall.cli.evaluate.output import (
-    RunBars,
-    progress_bars,
-    run_as_json,
-    show_comparison,
-    show_run,
-    show_scores,
-)
-from orion_recall.cli.evaluate.review import queries_of_review
-from orion_recall.cli.evaluate.successions import measure_successions
+from orion_recall.cli.evaluate.output import progress_bars, show_comparison, show_everyday, show_run, show_scores
 from orion_recall.cli.evaluate.systems import compare_systems
-from orion_recall.cli.evaluate.tune import tune_weights
-from orion_recall.cli.evaluate.variants import ablate_parts, sweep_keys, worst_queries
+from orion_recall.cli.evaluate.tune import sweep_keys, tune_weights, worst_queries
 from orion_recall.cli.output import JsonFlag, counted, print_json
 from orion_recall.errors import SettingsError
-from orion_recall.evaluation.baselines import Baseline, BaselineName
+from orion_recall.evaluation.baselines import BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
+from orion_recall.evaluation.everyday import by_category, is_everyday, judge_run, summary
 from orion_recall.evaluation.measures import Wanted, judged, measure
-from orion_recall.evaluation.plots import Scored, check_can_plot, plot_latency, plot_scores
 from orion_recall.evaluation.run import run as run_plan
 from orion_recall.evaluation.score import check_known, check_same, compare, most_changed, score
 from orion_recall.settings import Settings
@@ -68,16 +57,11 @@ Resamples = Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap 
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the resampling; the same seed gives the same intervals.")]
 
 app.command("feedback")(judged_by_feedback)
-app.command("review")(queries_of_review)
 app.command("tune")(tune_weights)
 app.command("sweep")(sweep_keys)
-app.command("ablate")(ablate_parts)
 app.command("worst")(worst_queries)
 app.command("systems")(compare_systems)
-app.command("reliability")(reliability_of_runs)
 app.command("calibrate")(calibrate_answers)
-app.command("unanswerable")(unanswerable_queries)
-app.command("successions")(measure_successions)
 
 
 @app.command("run")
@@ -88,7 +72,9 @@ def run_queries(
         Path, typer.Option(metavar="RUN.jsonl", help="The run to write; an existing file is replaced at the end.")
     ],
     profile: ProfileName = None,
-    baseline: Annotated[BaselineName | None, typer.Option(help="A baseline instead of a profile.")] = None,
+    baseline: Annotated[
+        BaselineName | None, typer.Option(help="A plain search, without any rule, instead of a profile.")
+    ] = None,
     without_evidence: Annotated[
         bool,
         typer.Option(
@@ -99,7 +85,6 @@ def run_queries(
     limit: Limit = None,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
-    plot: PlotFile = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Run every query through the recall, each conversation on its own, and write the results.
@@ -107,37 +92,33 @@ def run_queries(
     Index and graph are built for the run from the memories; bus and Postgres are not used. Each query is run as of
     its own query_date, else as of its conversation's last memory. The timeline source is off, unless
     ORION_POSTGRES_DSN is set: then its table is searched as it is. A line of the run has `ranked`, the ids in order
-    before caps and budget, `selected`, those that the bundle kept, and
-    what `eval reliability` reads. Exit code 1 when a source failed, since the
-    figures would not be those of the profile.
+    before caps and budget, `selected`, those that the bundle kept, `unsure` and `probability`. Baselines ask the
+    index for the raw question: `vector` by meaning, `bm25` by words, `rrf` both fused by rank. Exit code 1 when a
+    source failed, since the figures would not be those of the profile.
 
     Example: `orion-recall eval run --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out RUN.jsonl`
     """
-    check_can_plot(plot)
     refuse_to_replace(out, memories, queries)
-    settings = Settings.read()
+    if baseline is not None and (profile is not None or without_evidence):
+        raise SettingsError("--baseline goes with neither --profile nor --without-evidence: it is no recall")
     plan = plan_of(
-        settings,
-        memories=memories,
-        queries=queries,
+        memories,
+        queries,
         profile=profile,
         limit=limit,
         cache=cache,
         no_cache=no_cache,
-        baseline=Baseline(name=baseline) if baseline else None,
+        scored_only=False,
         without_evidence=without_evidence,
     )
     with progress_bars() as bars:
-        summary = asyncio.run(run_plan(plan, out, settings, RunBars(bars)))
-    if plot is not None:
-        plot_latency(
-            plot, summary.stage_ms, f"{summary.profile}: {counted(summary.queries, 'query')}, time by stage"
-        )
+        found = asyncio.run(run_plan(plan, out, Settings.read(), bars, baseline=baseline))
     if as_json:
-        print_json({"run": out, "cache": plan.cache.folder if plan.cache else None, **run_as_json(summary)})
+        silent = {name: {"times": times, "error": error} for name, (times, error) in found.silent.items()}
+        print_json({"run": out, **asdict(found), "silent": silent})
     else:
-        show_run(out, plan, summary)
-    return 1 if summary.silent else 0
+        show_run(out, plan, found)
+    return 1 if found.silent else 0
 
 
 @app.command("score")
@@ -157,49 +138,38 @@ def score_run(
     all_categories: AllCategories = False,
     resamples: Resamples = 2000,
     seed: Seed = 0,
-    plot: PlotFile = None,
-    beside: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="OTHER.jsonl", help="Another run to draw in --plot; again for more."),
-    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Score a run: recall, precision, hit, nDCG, MRR and recall in the bundle, over all queries and by category.
 
     Means over queries, with 95 percent bootstrap intervals. A judged query without a line in the run counts as 0.
+    Where queries state what has to stand first, what is stale, or that nothing answers them, the everyday pass
+    comes with it: a query passes when its bundle meets all of its conditions.
 
-    Example: `orion-recall eval score RUN.jsonl --queries Q.jsonl --k 5,10 --beside RRF.jsonl --plot recall.png`
+    Example: `orion-recall eval score RUN.jsonl --queries Q.jsonl --k 5,10`
     """
-    check_can_plot(plot)
-    if beside and plot is None:
-        raise SettingsError("--beside and --plot go together: other runs are only drawn")
     found, given = read_run(run), read_queries(queries)
     check_known(run, found, queries, given)
     counting = judged(given, all_categories=all_categories)
     if only_answered:
-        counting = [query for query in counting if query.id in found]
-    wanted = _wanted(depths, budgets, memories)
-    measured = measure(found, counting, wanted, source=queries)
-    overall, by_category = score(measured, resamples=resamples, seed=seed)
-    if plot is not None:
-        drawn = [Scored(name=run.stem, overall=overall, by_category=by_category)]
-        for file in beside or ():
-            other = read_run(file)
-            check_known(file, other, queries, given)
-            theirs = score(measure(other, counting, wanted, source=queries), resamples=resamples, seed=seed)
-            drawn.append(Scored(name=file.stem, overall=theirs[0], by_category=theirs[1]))
-        plot_scores(plot, drawn, f"{run.stem}, {counted(overall.queries, 'judged query')}")
-    if as_json:
-        print_json(
-            {
-                "run": run,
-                "missing": measured.missing,
-                "overall": asdict(overall),
-                "by_category": {category: asdict(scores) for category, scores in by_category.items()},
-            }
-        )
+        given, counting = ([query for query in of if query.id in found] for of in (given, counting))
+    measured = measure(found, counting, _wanted(depths, budgets, memories), source=queries)
+    overall, categories = score(measured, resamples=resamples, seed=seed)
+    everyday = judge_run(given, found) if is_everyday(given) else []
+    if not as_json:
+        show_scores(measured, overall, categories)
+        if everyday:
+            show_everyday(everyday)
         return
-    show_scores(measured, overall, by_category)
+    by = {category: asdict(scores) for category, scores in categories.items()}
+    told = {"run": run, "missing": measured.missing, "overall": asdict(overall), "by_category": by}
+    if everyday:
+        told["everyday"] = {
+            "overall": summary(everyday),
+            "by_category": {category: summary(of) for category, of in by_category(everyday).items()},
+            "failed": {one.query.id: one.violated for one in everyday if not one.passed},
+        }
+    print_json(told)
 
 
 @app.command("compare")
@@ -235,28 +205,23 @@ def compare_runs(
     if by not in between:
         raise SettingsError(f"--by: {by!r} is not measured; there are {', '.join(between)}")
     changed = most_changed(ours, theirs, by, show)
-    if as_json:
-        listed = [
-            {
-                "query_id": one.query.id,
-                "category": one.query.category,
-                "query": one.query.text,
-                "a": one.a,
-                "b": one.b,
-            }
-            for one in changed
-        ]
-        measures = {name: asdict(one) for name, one in between.items()}
-        print_json({"a": a, "b": b, "queries": len(counting), "measures": measures, "by": by, "changed": listed})
+    if not as_json:
+        show_comparison(between, changed, f"{counted(len(counting), 'query')}. A: {a}, B: {b}", by)
         return
-    show_comparison(between, changed, f"{counted(len(counting), 'query')}. A: {a}, B: {b}", by)
+    listed = [
+        {"query_id": one.query.id, "category": one.query.category, "query": one.query.text, "a": one.a, "b": one.b}
+        for one in changed
+    ]
+    measures = {name: asdict(one) for name, one in between.items()}
+    print_json({"a": a, "b": b, "queries": len(counting), "measures": measures, "by": by, "changed": listed})
 
 
 def _wanted(depths: str, budgets: str, memories: Path | None) -> Wanted:
     if bool(budgets) != (memories is not None):
         raise SettingsError("--budgets and --memories go together: a budget is filled with the memories' texts")
-    told = [] if memories is None else read_memories(memories)
-    lengths = {(memory.tenant, memory.id): len(memory.text) for memory in told} if memories is not None else None
+    read = [] if memories is None else read_memories(memories)
     return Wanted(
-        depths=depths_of(depths), budgets=depths_of(budgets, "--budgets") if budgets else (), lengths=lengths
+        depths=depths_of(depths),
+        budgets=depths_of(budgets, "--budgets") if budgets else (),
+        lengths={(memory.tenant, memory.id): len(memory.text) for memory in read} or None,
     )

@@ -19,7 +19,7 @@ from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json
 from orion_recall.decisions.feedback import FeedbackLog
-from orion_recall.evaluation.tuning.feedback import Converted, LeftOut
+from orion_recall.evaluation.feedback import Converted, LeftOut
 from orion_recall.settings import Settings
 
 _WHY: dict[LeftOut, str] = {

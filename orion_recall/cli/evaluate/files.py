@@ -9,11 +9,10 @@ import typer
 
 from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.errors import EvaluationError, SettingsError
-from orion_recall.evaluation.baselines import Baseline
 from orion_recall.evaluation.dataset import read_queries
 from orion_recall.evaluation.measures import judged
-from orion_recall.evaluation.plan import Cache, Plan
-from orion_recall.evaluation.vectors import default_folder
+from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 
@@ -24,37 +23,26 @@ ProfileName = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many queries.")]
 CacheFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--cache", metavar="DIR", help="Where index, graph and vectors are kept (default: the user's cache)."
-    ),
+    Path | None, typer.Option("--cache", metavar="DIR", help="Where vectors are kept (default: the user's cache).")
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep nothing for the next run.")]
-_DEEPEST = 10_000
 Depths = Annotated[str, typer.Option("--k", help="Depths to measure at, such as 5,10.")]
-PlotFile = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE.png", help="A plot to write; needs the extra `plot`.")
-]
+By = Annotated[str, typer.Option(help="The measure that decides, such as recall@5, map or mrr.")]
+_DEEPEST = 10_000
 
 
 def plan_of(
-    settings: Settings,
-    *,
     memories: Path,
     queries: Path,
+    *,
     profile: str | None,
-    limit: int | None,
-    cache: Path | None,
-    no_cache: bool,
-    baseline: Baseline | None = None,
-    scored_only: bool = False,
+    limit: int | None = None,
+    cache: Path | None = None,
+    no_cache: bool = False,
+    scored_only: bool = True,
     without_evidence: bool = False,
 ) -> Plan:
     """What is to be run. SettingsError for options that do not go together, EvaluationError for the file."""
-    if cache is not None and no_cache:
-        raise SettingsError("--cache and --no-cache do not go together")
-    if baseline is not None and profile is not None:
-        raise SettingsError("--baseline and --profile do not go together: a baseline is a profile of its own")
     log_to_stderr("warning")
     found = read_queries(queries, limit=limit)
     if scored_only or without_evidence:
@@ -65,11 +53,17 @@ def plan_of(
         memories=memories,
         queries_file=queries,
         queries=found,
-        profile=baseline.profile if baseline else named_profile(profile or settings.default_profile),
-        cache=None if no_cache else Cache(cache or default_folder()),
-        baseline=baseline,
+        profile=named_profile(profile or Settings.read().default_profile),
+        cache=cache_of(cache, no_cache=no_cache),
         without_evidence=without_evidence,
     )
+
+
+def cache_of(folder: Path | None, *, no_cache: bool) -> VectorCache | None:
+    """The cache that the options name; None for none."""
+    if folder is not None and no_cache:
+        raise SettingsError("--cache and --no-cache do not go together")
+    return None if no_cache else VectorCache(folder or default_folder())
 
 
 def refuse_to_replace(out: Path | None, *read: Path) -> None:

@@ -1,21 +1,19 @@
-"""Output of `orion-recall eval`: progress, runs, scores, comparisons."""
+"""Output of `orion-recall eval`: progress bars, runs, scores, comparisons, figures."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from orion_recall.cli.output import console, counted, note, notes, prose, table, visible
+from orion_recall.cli.output import Table, console, counted, note, notes, prose, table, visible
+from orion_recall.decisions.intervals import Mean
+from orion_recall.evaluation.everyday import Judgement, by_category, summary
 from orion_recall.evaluation.measures import Measured
 from orion_recall.evaluation.plan import Plan, RunSummary
-from orion_recall.evaluation.score import Changed, Difference, Mean, Scores
-
-_PERCENTILES = ("p50", "p95", "p99")
+from orion_recall.evaluation.score import Changed, Difference, Figures, Scores
 
 
 class RunBars:
@@ -38,12 +36,61 @@ class RunBars:
 
 
 @contextlib.contextmanager
-def progress_bars() -> Generator[Progress]:
+def progress_bars() -> Generator[RunBars]:
     """Bars on standard error, on a terminal only."""
     shown = notes()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bars:
-        yield bars
+        yield RunBars(bars)
+
+
+def show_run(out: Path, plan: Plan, found: RunSummary) -> None:
+    """Prints a run: its size, where the time went, and what failed."""
+    seconds = ", ".join(f"{what} {took:.1f} s" for what, took in found.seconds.items())
+    lines = [
+        f"{out}: {counted(found.queries, 'query')} under {found.profile}, {found.unsure} unsure, "
+        f"{counted(found.memories, 'memory')} in {counted(found.conversations, 'conversation')}",
+        f"{seconds}; document vectors: {found.vectors_embedded} embedded, {found.vectors_from_cache} cached",
+    ]
+    if plan.profile.enable_sql_timeline and not found.timeline:
+        lines.append("the timeline source was off (no ORION_POSTGRES_DSN)")
+    for line in lines:
+        prose(visible(line))
+    times = {"all": found.query_ms, **{f"source {name}": ms for name, ms in found.source_ms.items()}}
+    rows = [(name, *(f"{ms[share]:.2f}" for share in ("p50", "p95", "p99"))) for name, ms in times.items()]
+    console().print(table(("ms a query", "P50", "P95", "P99"), rows))
+    if found.evidence_unknown:
+        note(f"{counted(found.evidence_unknown, 'evidence id')} without a memory: they cannot be found")
+    if found.late_off is not None:
+        prose(visible(f"no late interaction: {found.late_off}"), to=notes())
+    for source, (times_silent, error) in found.silent.items():
+        prose(visible(f"{source} did not answer {counted(times_silent, 'time')}: {error}"), to=notes())
+
+
+def show_scores(measured: Measured, overall: Scores, categories: Mapping[str, Scores]) -> None:
+    """A row a measure: over all queries with its interval, then by category."""
+    rows: list[Sequence[object]] = [
+        (name, _short(mean.mean), interval(mean), *(_short(of.means[name].mean) for of in categories.values()))
+        for name, mean in overall.means.items()
+    ]
+    heads = (f"{category} ({scores.queries})" for category, scores in categories.items())
+    console().print(table(("measure", f"all ({overall.queries})", "95% interval", *heads), rows))
+    if measured.missing:
+        note(
+            f"{counted(measured.missing, 'query')} of {overall.queries} without a line in the run, counted as 0 "
+            "(--only-answered leaves them out)"
+        )
+
+
+def show_everyday(judgements: Sequence[Judgement]) -> None:
+    """The everyday pass by category and over all."""
+    groups = {**by_category(judgements), "all": judgements}
+    figures = {name: summary(of) for name, of in groups.items()}
+    rows = [
+        (name, *("-" if one is None else one if isinstance(one, int) else f"{one:.3f}" for one in found.values()))
+        for name, found in figures.items()
+    ]
+    console().print(table(("category", *figures["all"]), rows, title="\nEveryday pass"))
 
 
 def show_comparison(between: Mapping[str, Difference], changed: Sequence[Changed], title: str, by: str) -> None:
@@ -54,7 +101,7 @@ def show_comparison(between: Mapping[str, Difference], changed: Sequence[Changed
             _short(one.a),
             _short(one.b),
             f"{one.difference.mean:+.4f}",
-            f"{one.difference.low:+.4f} to {one.difference.high:+.4f}",
+            interval(one.difference),
             f"{one.p:.4f}",
             one.wins,
             one.ties,
@@ -71,63 +118,31 @@ def show_comparison(between: Mapping[str, Difference], changed: Sequence[Changed
         console().print(table(("query_id", "category", "A", "B", "query"), shown, title=f"\nMost changed by {by}"))
 
 
-def run_as_json(summary: RunSummary) -> dict[str, Any]:
-    """A run as one JSON object."""
-    silent = {name: {"times": times, "error": error} for name, (times, error) in summary.silent.items()}
-    return {**asdict(summary), "silent": silent}
+def figures_table(figures: Sequence[Figures], against: str, *, title: str, further: Sequence[str] = ()) -> Table:
+    """A row each: recall and MRR above their 95 percent intervals, and what recall gains over `against`.
 
+    `further` are measures that are shown as well.
+    """
+    recalls = [name for name in figures[0].scores.means if name.startswith("recall@")]
+    measures = list(dict.fromkeys([*recalls, "mrr", *further]))
 
-def show_run(out: Path, plan: Plan, summary: RunSummary) -> None:
-    """Prints a run: its size, where the time went, and what failed."""
-    seconds = ", ".join(f"{what} {took:.1f} s" for what, took in summary.seconds.items())
-    told = [
-        f"{out}: {counted(summary.queries, 'query')} under {summary.profile}, "
-        f"{counted(summary.memories, 'memory')} in {counted(summary.conversations, 'conversation')}",
-        f"{seconds}; a query took {summary.query_ms['p50']:.1f} ms (p95 {summary.query_ms['p95']:.1f})",
-    ]
-    if summary.from_cache and plan.cache is not None:
-        told.append(f"index and graph were built by an earlier run (cache {plan.cache.folder})")
-    elif plan.cache is not None:
-        told.append(
-            f"index and graph are kept in {plan.cache.folder}; document vectors: {summary.vectors_embedded} "
-            f"embedded, {summary.vectors_from_cache} kept from before"
+    def both(mean: Mean, sign: str) -> str:
+        return f"{mean.mean:{sign}.4f}\n{mean.low:{sign}.3f}..{mean.high:{sign}.3f}"
+
+    rows = [
+        (
+            one.name,
+            *(both(one.scores.means[name], "") for name in measures),
+            *("" if one.name == against else both(one.against[name].difference, "+") for name in recalls),
         )
-    if plan.profile.enable_sql_timeline and not summary.timeline:
-        told.append("the timeline source was off (no ORION_POSTGRES_DSN)")
-    for line in told:
-        prose(visible(line))
-    times = {"all": summary.query_ms, **{f"source {name}": ms for name, ms in summary.source_ms.items()}}
-    rows = [(name, *(f"{ms[share]:.2f}" for share in _PERCENTILES)) for name, ms in times.items()]
-    console().print(table(("ms a query", "P50", "P95", "P99"), rows))
-    if summary.evidence_unknown:
-        note(f"{counted(summary.evidence_unknown, 'evidence id')} without a memory: they cannot be found")
-    if summary.late_off is not None:
-        prose(visible(f"no late interaction: {summary.late_off}"), to=notes())
-    for source, (times, error) in summary.silent.items():
-        prose(visible(f"{source} did not answer {counted(times, 'time')}: {error}"), to=notes())
-
-
-def show_scores(measured: Measured, overall: Scores, by_category: Mapping[str, Scores]) -> None:
-    """A row a measure: over all queries with its interval, then by category."""
-    rows: list[Sequence[object]] = [
-        (name, _short(mean.mean), _interval(mean), *(_short(of.means[name].mean) for of in by_category.values()))
-        for name, mean in overall.means.items()
+        for one in figures
     ]
-    columns = (
-        "measure",
-        f"all ({overall.queries})",
-        "95% interval",
-        *(f"{category} ({scores.queries})" for category, scores in by_category.items()),
-    )
-    console().print(table(columns, rows))
-    if measured.missing:
-        note(
-            f"{counted(measured.missing, 'query')} of {overall.queries} without a line in the run, counted as 0 "
-            "(--only-answered leaves them out)"
-        )
+    columns = (counted(figures[0].scores.queries, "query"), *measures, *(f"{name} - {against}" for name in recalls))
+    return table(columns, rows, title=title)
 
 
-def _interval(mean: Mean) -> str:
+def interval(mean: Mean) -> str:
+    """Both ends of the interval."""
     return f"{mean.low:.4f} to {mean.high:.4f}"
 
 

@@ -10,18 +10,20 @@ from typing import Annotated
 import typer
 
 from orion_recall.cli.evaluate.files import CacheFolder, Limit, MemoriesFile, NoCache, QueriesFile, plan_of
-from orion_recall.cli.evaluate.output import RunBars, progress_bars
+from orion_recall.cli.evaluate.output import progress_bars
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table
 from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.dataset import read_memories
 from orion_recall.evaluation.measures import judged
-from orion_recall.evaluation.plan import Plan
-from orion_recall.evaluation.systems.quality import Quality, compare_quality
-from orion_recall.evaluation.systems.scaling import AtSize, measure_at
-from orion_recall.evaluation.systems.tables import (
+from orion_recall.evaluation.plan import Plan, Progress
+from orion_recall.evaluation.systems import (
+    AtSize,
+    Quality,
     TextTable,
     comparative_table,
+    compare_quality,
+    measure_at,
     misses,
     quality_table,
     scaling_table,
@@ -50,7 +52,7 @@ def compare_systems(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare LIKE, BM25 with decay, semantic search and graph PageRank with profiles: quality, latency, growth.
+    """Compare LIKE, BM25 with decay, semantic and hybrid search with profiles: quality, latency, growth.
 
     Quality is that of the data set's judged queries. Latency is measured over synthetic turns, made of the words of
     the data set's, in the embedded index: a system's own search with its hits read, a profile's whole recall, and
@@ -63,21 +65,13 @@ def compare_systems(
     if markdown and as_json:
         raise SettingsError("--markdown and --json do not go together")
     wanted, settings = _sizes_of(sizes), Settings.read()
-    plan = plan_of(
-        settings,
-        memories=memories,
-        queries=queries,
-        profile=(profile or [settings.default_profile])[0],
-        limit=limit,
-        cache=cache,
-        no_cache=no_cache,
-        scored_only=True,
-    )
+    first = (profile or [settings.default_profile])[0]
+    plan = plan_of(memories, queries, profile=first, limit=limit, cache=cache, no_cache=no_cache)
     profiles = [plan.profile, *(named_profile(name) for name in (profile or [])[1:])]
     if len({one.profile for one in profiles}) < len(profiles):
         raise SettingsError("--profile: two profiles have the same name")
     with progress_bars() as bars:
-        found, measured = asyncio.run(_compared(plan, profiles, wanted, settings, RunBars(bars), calls=calls))
+        found, measured = asyncio.run(_compared(plan, profiles, wanted, settings, bars, calls=calls))
     if as_json:
         print_json(
             {
@@ -95,7 +89,7 @@ def compare_systems(
 
 
 async def _compared(
-    plan: Plan, profiles: Sequence[Profile], sizes: Sequence[int], settings: Settings, bars: RunBars, *, calls: int
+    plan: Plan, profiles: Sequence[Profile], sizes: Sequence[int], settings: Settings, bars: Progress, *, calls: int
 ) -> tuple[Sequence[Quality], Sequence[AtSize]]:
     memories = await asyncio.to_thread(read_memories, plan.memories)
     async with trials(plan, settings, bars) as tried:

@@ -1,16 +1,16 @@
-"""`orion-recall eval tune`: learns a profile's ranking weights from judged queries."""
+"""`orion-recall eval tune`, `sweep` and `worst`: learned weights, grids of values, and the worst queries."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from orion_recall.cli.evaluate.figures import figures_table
 from orion_recall.cli.evaluate.files import (
+    By,
     CacheFolder,
     Depths,
     Limit,
@@ -22,17 +22,20 @@ from orion_recall.cli.evaluate.files import (
     plan_of,
     refuse_to_replace,
 )
-from orion_recall.cli.evaluate.output import RunBars, progress_bars
-from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table
+from orion_recall.cli.evaluate.output import figures_table, progress_bars
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, prose, table, visible
 from orion_recall.cli.setup.profiles import profile_file
 from orion_recall.errors import SettingsError
-from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.measures import depths_with
+from orion_recall.evaluation.plan import Progress
+from orion_recall.evaluation.sweep import grid_of, sweep
 from orion_recall.evaluation.trials import trials
-from orion_recall.evaluation.tuning.features import PARTS
-from orion_recall.evaluation.tuning.profile_file import write_profile
-from orion_recall.evaluation.tuning.tune import FEW, NOT_LEARNED, LearningOptions, Tuned, tune
+from orion_recall.evaluation.tune import FEW, NOT_LEARNED, PARTS, LearningOptions, Tuned, tune, write_profile
+from orion_recall.evaluation.worst import FAILURE_TYPES, Worst, WorstQuery, worst
 from orion_recall.profile import Profile
 from orion_recall.settings import Settings
+
+_TEXT_SHOWN = 110
 
 
 def tune_weights(
@@ -77,27 +80,31 @@ def tune_weights(
     Example: `orion-recall eval tune --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out mine.v1.yaml`
     """
     refuse_to_replace(out, memories, queries)
-    settings = Settings.read()
+    settings, ks = Settings.read(), depths_of(depths)
     learning = LearningOptions(parts=_parts(parts), l2=l2, step=step, passed_over=passed_over)
-    ks = depths_of(depths)
-    plan = plan_of(
-        settings,
-        memories=memories,
-        queries=queries,
-        profile=profile,
-        limit=limit,
-        cache=cache,
-        no_cache=no_cache,
-        scored_only=True,
-    )
+    plan = plan_of(memories, queries, profile=profile, limit=limit, cache=cache, no_cache=no_cache)
+
+    async def learned(bars: Progress) -> Tuned:
+        async with trials(plan, settings, bars) as tried:
+            return await tune(tried, learning, depths=ks)
+
     with progress_bars() as bars:
-        tuned = asyncio.run(_tuned(plan, settings, learning, ks, RunBars(bars)))
+        tuned = asyncio.run(learned(bars))
     written: Profile | None = None
     refused = tuned.loss > 0 and not even_if_worse
     if out is not None and not refused:
         written = write_profile(profile_file(profile or settings.default_profile, settings), out, tuned.weights)
     if as_json:
-        print_json(_as_json(tuned, out if written is not None else None))
+        print_json(
+            {
+                "profile": tuned.profile.profile,
+                "out": out if written is not None else None,
+                "fed_back": tuned.from_feedback,
+                "weights": tuned.weights,
+                "folds": tuned.folds,
+                "figures": [asdict(one) for one in tuned.figures],
+            }
+        )
     else:
         _show(tuned, plan.profile)
     if written is not None and not as_json:
@@ -110,11 +117,90 @@ def tune_weights(
         raise typer.Exit(1)
 
 
-async def _tuned(
-    plan: Plan, settings: Settings, learning: LearningOptions, depths: tuple[int, ...], bars: RunBars
-) -> Tuned:
-    async with trials(plan, settings, bars) as tried:
-        return await tune(tried, learning, depths=depths)
+def sweep_keys(
+    memories: MemoriesFile,
+    queries: QueriesFile,
+    values: Annotated[
+        list[str],
+        typer.Option("--set", metavar="KEY=V,V", help="A key of a profile and its values; again for more."),
+    ],
+    profile: ProfileName = None,
+    by: By = "recall@5",
+    depths: Depths = "5,10",
+    show: Annotated[int, typer.Option(min=1, help="Points at most, the best first.")] = 20,
+    limit: Limit = None,
+    cache: CacheFolder = None,
+    no_cache: NoCache = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Try every combination of values of a profile's keys, best first, each against the profile as it is.
+
+    Search results are kept for the next point, so a point costs only the ranking. `bm25.k1` and `bm25.b` are keys
+    as well: the index is filled anew for them. What a source or a part of the score adds is its key at 0, such as
+    `--set ranking.speaker=0` or `--set rdf_top_k=0`.
+
+    Example: `orion-recall eval sweep --memories M.jsonl --queries Q.jsonl --by map --set bm25.k1=1.2,1.5,1.8,2.0
+    --set bm25.b=.5,.75,.9 --set time_decay_half_life_hours=7,72,696`
+    """
+    points, ks = grid_of(values), depths_with(by, depths_of(depths))
+    plan = plan_of(memories, queries, profile=profile, limit=limit, cache=cache, no_cache=no_cache)
+    with progress_bars() as bars:
+        found = asyncio.run(sweep(plan, points, Settings.read(), bars, by=by, depths=ks))
+    if as_json:
+        print_json({"profile": plan.profile.profile, "by": by, "points": [asdict(one) for one in found]})
+        return
+    further = () if by.startswith("recall@") else (by,)
+    title = f"The profile, and the best {min(show, len(found) - 1)} of {counted(len(found) - 1, 'point')} by {by}"
+    console().print(figures_table(found[: show + 1], plan.profile.profile, title=title, further=further))
+
+
+def worst_queries(
+    memories: MemoriesFile,
+    queries: QueriesFile,
+    profile: ProfileName = None,
+    by: By = "recall@5",
+    show: Annotated[int, typer.Option(min=1, help="Queries at most.")] = 10,
+    limit: Limit = None,
+    cache: CacheFolder = None,
+    no_cache: NoCache = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a profile's worst queries: where their evidence was ranked, why not higher, and what came before it.
+
+    For evidence that was ranked too low, the parts that cost it most of its score, compared with the fifth memory,
+    are listed with that cost. Each query has the types of its failure, which are counted over all queries below 1:
+    semantic_gap (a missed memory shares no content word with it), several_words (some, and not all), pronoun (it or
+    a missed memory refers by one), time (it names one), other_session (a missed memory is of another session).
+
+    Example: `orion-recall eval worst --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --show 20`
+    """
+    depths_with(by, (5,))
+    plan = plan_of(memories, queries, profile=profile, limit=limit, cache=cache, no_cache=no_cache)
+
+    async def looked_into(bars: Progress) -> Worst:
+        async with trials(plan, Settings.read(), bars) as tried:
+            return await worst(tried, by=by, limit=show)
+
+    with progress_bars() as bars:
+        found = asyncio.run(looked_into(bars))
+    if as_json:
+        print_json(
+            {
+                "profile": plan.profile.profile,
+                "by": by,
+                "below": found.below,
+                "failures": {name: found.failures[name] for name in FAILURE_TYPES},
+                "worst": [_worst_json(one) for one in found.queries],
+            }
+        )
+        return
+    for one in found.queries:
+        _show_query(one, by)
+    if not found.below:
+        note(f"no query is below 1 in {by}")
+        return
+    rows = [(name, found.failures[name]) for name in FAILURE_TYPES]
+    console().print(table(("type of failure", f"of {counted(found.below, 'query')} below 1"), rows))
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -127,17 +213,6 @@ def _parts(text: str) -> tuple[str, ...]:
     left_out = {name[1:] for name in named if name.startswith("-")}
     wanted = [name for name in named if not name.startswith("-")] or [name for name in PARTS if name != NOT_LEARNED]
     return tuple(name for name in PARTS if name in wanted and name not in left_out)
-
-
-def _as_json(tuned: Tuned, out: Path | None) -> dict[str, Any]:
-    return {
-        "profile": tuned.profile.profile,
-        "out": out,
-        "fed_back": tuned.from_feedback,
-        "weights": tuned.weights,
-        "folds": tuned.folds,
-        "figures": [asdict(one) for one in tuned.figures],
-    }
 
 
 def _show(tuned: Tuned, current: Profile) -> None:
@@ -158,3 +233,31 @@ def _show(tuned: Tuned, current: Profile) -> None:
             f"{tuned.from_feedback} of {counted(tuned.figures[0].scores.queries, 'query')} are from feedback: a "
             "profile returned their evidence, and the figures favour it. A gain is real; a loss may not be"
         )
+
+
+def _worst_json(one: WorstQuery) -> dict[str, object]:
+    query = one.query
+    return {
+        "query_id": query.id,
+        "category": query.category,
+        "query": query.text,
+        "value": one.value,
+        "failures": list(one.failures),
+        "evidence": [asdict(each) for each in one.evidence],
+        "found": [asdict(each) for each in one.found],
+    }
+
+
+def _show_query(one: WorstQuery, by: str) -> None:
+    lines = [f"{one.query.id} ({one.query.category}), {by} {one.value:.3f}: {one.query.text}"]
+    if one.failures:
+        lines.append(f"  failure: {', '.join(one.failures)}")
+    for each in one.evidence:
+        place = "not ranked" if each.rank is None else f"rank {each.rank}"
+        lines.append(f"  evidence {each.id}, {place}{f': {each.why}' if each.why else ''}")
+    for found in one.found:
+        who, text = f"{found.speaker}: " if found.speaker else "", " ".join(found.text.split())
+        cut = text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
+        lines.append(f"  {found.rank}. {found.id} {found.score:.3f} {who}{cut}")
+    for line in [*lines, ""]:
+        prose(visible(line))

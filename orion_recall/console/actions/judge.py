@@ -13,8 +13,7 @@ from orion_recall.console.visit import Visit, decision_path
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.decisions.feedback import FeedbackMessage, JudgedRecall
 from orion_recall.decisions.texts import selected_texts
-from orion_recall.evaluation.tuning.feedback import Converted, LeftOut
-from orion_recall.evaluation.tuning.judged_file import FILE_NAME, add_judged
+from orion_recall.evaluation.feedback import FILE_NAME, Converted, LeftOut, add_judged
 
 _WHY_NOT: dict[LeftOut, str] = {
     "text_not_kept": "the log does not hold the whole text of its question",

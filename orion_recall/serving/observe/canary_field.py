@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from orion_recall.serving.canary_trial import CanaryTrial
+from orion_recall.serving.canaries import CanaryTrial
 
 CANARIES = "canaries"
 

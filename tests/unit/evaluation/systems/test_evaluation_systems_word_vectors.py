@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from orion_recall.evaluation.systems.word_vectors import WordVectors
+from orion_recall.evaluation.word_vectors import WordVectors
 from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens

@@ -1,0 +1,309 @@
+"""The replay: every chosen query asked again, in the order in which they were asked.
+
+Three answers are compared: the logged one; the control, by the logged profile, so that what differs is due to code,
+data or time; and that of the tried profile, on the same stores. No access is counted, and nothing is
+written to log, bus or record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Literal
+
+from orion_recall.contracts import RecallDecisionV1
+from orion_recall.decisions.comparison import Answer
+from orion_recall.engines.replay_folders import replay_folder
+from orion_recall.errors import InvalidMessage, SettingsError, SourceError
+from orion_recall.evaluation.plan import Progress
+from orion_recall.evaluation.replay.logged import (
+    OF_NO_RECORD,
+    Choice,
+    Chosen,
+    LoggedQuery,
+    began_at,
+    is_of_record,
+    read_chosen,
+)
+from orion_recall.evaluation.replay.past_record import Moment
+from orion_recall.evaluation.replay.past_stores import PastStores, past_stores
+from orion_recall.evaluation.trials import SOURCE_TIMEOUT_MS, patient
+from orion_recall.evaluation.vectors import VectorCache
+from orion_recall.postgres.pool import Pool
+from orion_recall.profile import Profile
+from orion_recall.profile.watch import LoadedProfile, loaded_profiles, profiles_with_default
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.search.lane import narrowed
+from orion_recall.recall.types import Recalled
+from orion_recall.serving.explain import Asker
+from orion_recall.serving.recall_again import Again, asked_again, served_profile
+from orion_recall.settings import Settings
+
+AsOf = Literal["decision", "now"]
+# Vectors of one text differ in the last bits from one batch to another.
+_ROUNDING = 1e-3
+_ERASED = """
+SELECT wanted.id FROM unnest($2::text[]) AS wanted (id)
+WHERE NOT EXISTS (SELECT FROM {old}.memories m WHERE m.tenant = $1 AND m.id = wanted.id AND m.content_hash <> '')
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayPlan:
+    """What is replayed: the choice of queries, the tried profile (None: only the logged one), on which data."""
+
+    choice: Choice
+    tried: Profile | None = None
+    as_of: AsOf = "decision"
+    cache: VectorCache | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """One query asked again. `why` is what may be the reason where the control is not the logged answer.
+
+    `erased` are ids of the logged answer that the record does not hold any more.
+    """
+
+    logged: LoggedQuery
+    control: Answer
+    tried: Answer | None
+    erased: tuple[str, ...] = ()
+    why: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplayRun:
+    """All that was asked again. `silent` has the sources that did not answer, with how often."""
+
+    chosen: Chosen
+    queries: list[Replayed] = field(default_factory=list[Replayed])
+    silent: Counter[str] = field(default_factory=Counter[str])
+    seconds: float = 0.0
+
+
+async def replay(pool: Pool, settings: Settings, plan: ReplayPlan, progress: Progress) -> ReplayRun:
+    """Asks again what was chosen. RecordError: Postgres is away. SourceError: the stores cannot be opened."""
+    began = time.perf_counter()
+    chosen = await read_chosen(pool, plan.choice)
+    served = await _profiles(pool, settings, chosen)
+    if plan.as_of == "decision":
+        await _without_strange(pool, chosen)
+    run = ReplayRun(chosen=chosen)
+    if chosen.queries:
+        async with _replaying(settings, plan, chosen) as stores:
+            asking = _Asking(settings=settings, plan=plan, stores=stores, served=served, run=run)
+            await asking.all(progress)
+    run.seconds = time.perf_counter() - began
+    return run
+
+
+@contextlib.asynccontextmanager
+async def _replaying(settings: Settings, plan: ReplayPlan, chosen: Chosen) -> AsyncGenerator[PastStores]:
+    tenants = sorted({one.tenant for one in chosen.queries})
+    assert settings.dsn is not None
+    with replay_folder(settings.data_dir) as folder:
+        async with past_stores(settings, settings.dsn, folder / "data", tenants, plan.cache) as stores:
+            yield stores
+
+
+async def _profiles(pool: Pool, settings: Settings, chosen: Chosen) -> Mapping[str, Profile]:
+    """The logged profiles by hash; queries whose profile cannot be had are taken out of the choice."""
+    now = {one.content_hash: one.profile for one in loaded_profiles(settings.profiles_dir).values()}
+    found: dict[str, Profile] = {}
+    for content_hash in dict.fromkeys(one.profile_hash for one in chosen.queries):
+        if content_hash in now:
+            found[content_hash] = now[content_hash]
+        elif (profile := await served_profile(pool, content_hash)) is not None:
+            found[content_hash] = profile
+    without = [one for one in chosen.queries if one.profile_hash not in found]
+    if without:
+        chosen.not_replayable["the text of its profile is not kept, or of another version"] += len(without)
+        chosen.queries = [one for one in chosen.queries if one.profile_hash in found]
+    return found
+
+
+async def _without_strange(pool: Pool, chosen: Chosen) -> None:
+    """Takes out queries whose copies were where the record never was: a replay would go there for all others."""
+    known = await is_of_record(pool, [one.read_at for one in chosen.queries])
+    if not all(known):
+        chosen.not_replayable[OF_NO_RECORD] += known.count(False)
+        chosen.queries = [one for one, is_known in zip(chosen.queries, known, strict=True) if is_known]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asking:
+    settings: Settings
+    plan: ReplayPlan
+    stores: PastStores
+    served: Mapping[str, Profile]
+    run: ReplayRun
+
+    async def all(self, progress: Progress) -> None:
+        loaded = loaded_profiles(self.settings.profiles_dir)
+        now, shown = datetime.now(UTC), False
+        for done, logged in enumerate(self.run.chosen.queries, 1):
+            moment = await self._moment(logged, now)
+            read_at = logged.read_at if self.plan.as_of == "decision" else None
+            await self.stores.move(moment, read_at, None if shown else progress)
+            if not shown:
+                progress.begins("queries", len(self.run.chosen.queries))
+                shown = True
+            self.run.queries.append(await self._one(logged, moment, loaded))
+            progress.advanced(done)
+
+    async def _moment(self, logged: LoggedQuery, now: datetime) -> Moment:
+        past = self.stores.past
+        if self.plan.as_of == "now":
+            return Moment(position=await past.head_at(now, after=past.position), at=now)
+        return await past.moment(logged.began, logged.read_at)
+
+    async def _one(self, logged: LoggedQuery, moment: Moment, loaded: Mapping[str, LoadedProfile]) -> Replayed:
+        others = {name: one.profile for name, one in loaded.items()}
+        control, tried = await self._both(logged, self.served[logged.profile_hash], others)
+        erased = await self._erased(logged)
+        why = None
+        if control.ids != logged.answer.ids:
+            why = self._why_different(logged, control, moment, erased)
+        return Replayed(logged=logged, control=control, tried=tried, erased=erased, why=why)
+
+    async def _erased(self, logged: LoggedQuery) -> tuple[str, ...]:
+        """The ids of the logged answer that the record does not hold: erased, forgotten, or of another store."""
+        past = self.stores.past
+        rows = await past.fetch(past.of_record(_ERASED), [logged.tenant, list(logged.answer.ids)])
+        return tuple(row["id"] for row in rows)
+
+    def _why_different(self, logged: LoggedQuery, control: Answer, moment: Moment, erased: tuple[str, ...]) -> str:
+        copies = {kind: copy.position for kind, copy in self.stores.copies.items()}
+        further = next((kind for kind, at in logged.read_at.items() if copies.get(kind, at) > at), None)
+        is_of_now, read_at = self.plan.as_of == "now", min(logged.read_at.values(), default=None)
+        return why_different(
+            logged,
+            control,
+            is_erased=bool(erased),
+            model=self.stores.embedder.name,
+            is_of_now=is_of_now,
+            further=further,
+            is_behind=read_at is not None and read_at < moment.position,
+        )
+
+    async def _both(
+        self, logged: LoggedQuery, profile: Profile, others: Mapping[str, Profile]
+    ) -> tuple[Answer, Answer | None]:
+        """Both answers, in turns the one and the other first: the second finds more in caches."""
+        found: dict[int, Answer] = {}
+        asked = [profile] if self.plan.tried is None else [profile, self.plan.tried]
+        order = list(enumerate(asked))
+        for place, one in reversed(order) if len(self.run.queries) % 2 else order:
+            found[place] = await self._answer(logged, one, {**others, one.profile: one})
+        return found[0], found.get(1)
+
+    async def _answer(self, logged: LoggedQuery, profile: Profile, others: Mapping[str, Profile]) -> Answer:
+        began = time.perf_counter()
+        try:
+            recalled = await recall(
+                narrowed(logged.query, profile, self.settings.query_lane) or logged.query,
+                patient(profile),
+                self.stores.sources,
+                tenant=logged.tenant,
+                now=logged.clock,
+                timeout_s=SOURCE_TIMEOUT_MS / 1000,
+                profiles=others,
+            )
+        except InvalidMessage:  # such as a scope that the query has no id for
+            return Answer(outcome="invalid")
+        for report in recalled.reports:
+            if report.status in ("failed", "late"):
+                self.run.silent[f"{report.source}: {report.error or report.status}"] += 1
+        return answer_of(recalled, (time.perf_counter() - began) * 1000)
+
+
+def answer_of(recalled: Recalled, ms: float) -> Answer:
+    """A recall as an answer to compare."""
+    items = [item.scored for item in recalled.selection.items]
+    return Answer(
+        ids=tuple(item.memory.id for item in items),
+        outcome=recalled.outcome,
+        unsure=recalled.is_unsure,
+        tokens=recalled.selection.tokens,
+        confidence=recalled.confidence.overall,
+        ms=ms,
+        scores={item.memory.id: item.score for item in items},
+        rendered=recalled.rendered,
+    )
+
+
+def why_different(
+    logged: LoggedQuery,
+    control: Answer,
+    *,
+    is_erased: bool = False,
+    model: str,
+    is_of_now: bool = False,
+    further: str | None = None,
+    is_behind: bool = False,
+) -> str:
+    """Why the logged profile gives another answer than the log: the first reason that holds, else "unknown".
+
+    `further` is a copy that is ahead of the one that was read, `is_behind` that copies had not applied all changes.
+    """
+    build = logged.build
+    here = version("orion-recall")
+    reasons = (
+        (is_erased, "memories of the answer were erased since, or are of another store"),
+        (build.get("version", here) != here, f"it was answered by version {build.get('version')}, this is {here}"),
+        (
+            build.get("model", model) != model,
+            f"it was answered with the model {build.get('model')}, this is {model}",
+        ),
+        (is_of_now, "the memories have changed since"),
+        (
+            further is not None,
+            f"several workers' copies were at different positions: the {further} is further here",
+        ),
+        (not logged.read_at, "the log does not hold which changes the copies had applied"),
+        (is_behind, "changes were under way: the copies had not applied them"),
+        (
+            _is_of_rounding(logged.answer, control),
+            "memories with equal scores, but for the last bits, are in another order",
+        ),
+    )
+    unknown = "unknown: something outside the record, such as how often memories were used, or an extraction since"
+    return next((why for holds, why in reasons if holds), unknown)
+
+
+def _is_of_rounding(logged: Answer, control: Answer) -> bool:
+    """Whether all scores are those that were logged, and those of one answer alone are like the other's last."""
+    both = [name for name in logged.ids if name in control.scores]
+    if any(abs(logged.scores.get(name, 0.0) - control.scores[name]) > _ROUNDING for name in both):
+        return False
+    return len(logged.ids) == len(control.ids)
+
+
+def as_of_decision(cache: VectorCache | None, progress: Progress) -> Asker:
+    """An asker for explanations on the data as of the decision: built from the history, and deleted."""
+
+    async def ask(pool: Pool, settings: Settings, decision: RecallDecisionV1, memory_id: str | None) -> Again:
+        if settings.dsn is None:
+            raise SettingsError("no Postgres: what the data were is read from the record")
+        tenant, read_at = decision.tenant or settings.default_tenant, decision.read_at or {}
+        if not all(await is_of_record(pool, [read_at])):
+            raise SourceError(f"it cannot be asked again as of then: {OF_NO_RECORD}")
+        with replay_folder(settings.data_dir) as folder:
+            async with past_stores(settings, settings.dsn, folder / "data", [tenant], cache) as stores:
+                await stores.move(await stores.past.moment(began_at(decision), read_at), read_at, progress)
+                return await asked_again(
+                    decision.id,
+                    memory_id,
+                    pool=pool,
+                    settings=settings,
+                    sources=stores.sources,
+                    profiles=profiles_with_default(settings),
+                )
+
+    return Asker(ask=ask, data="the data as the decision found them")

@@ -1,0 +1,371 @@
+"""Learns a profile's ranking weights from judged queries, with cross-validated figures, and writes the profile.
+
+Each conversation is held out in turn: its queries are recalled under weights learned from the others. A single
+conversation is divided into five folds of queries. Candidates and their score parts are those of real recalls with
+every part on; other weights change their order and nothing else.
+
+The weights are learned by ListNet (top-one softmax, Cao and others 2007): the softmax over a query's candidates
+should give all its mass to the evidence, in equal shares. With L2 this is convex. Weights below zero are
+excluded: a score part never counts against a memory. Solved by projected Newton steps.
+
+For queries from feedback only the shown memories are judged: others may be just as good, so they are no negative
+examples. Shown memories are alike in the score parts that ranked them high, so little can be learned about these
+parts: with feedback the weights are regularised towards the profile's own instead of towards 0.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import yaml
+
+from orion_recall.atomic_file import whole_text
+from orion_recall.errors import EvaluationError, ProfileError
+from orion_recall.evaluation.baselines import Baselines
+from orion_recall.evaluation.dataset import JudgedQuery
+from orion_recall.evaluation.measures import judged
+from orion_recall.evaluation.score import Figures, figures_of
+from orion_recall.evaluation.trials import Run, Trials
+from orion_recall.profile import Profile
+from orion_recall.profile.cascade import Cascade
+from orion_recall.profile.model import Strategies
+from orion_recall.profile.reading import load_profile
+from orion_recall.profile.sections import FOUND_BY, RankingWeights, Rerank
+from orion_recall.profile.yaml_nodes import compose_mapping
+from orion_recall.scoring.candidates import ScoredCandidate
+
+Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+_Problem = tuple[Values, Values, Values, float, Values]  # features, outside, wanted, l2, near
+
+PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)
+CHANGING = ("late", "links", "second_step", "conversation")
+"""Parts that change more than their own column: `late` changes `session`, the others add candidates."""
+NOT_LEARNED = "recency"
+"""Its share stays as in the profile: judged queries ask about any time, callers mostly about recent times."""
+FOLDS = 5
+FEW = 50
+"""Under so many judged queries the figures of two profiles differ by chance more than weights make them differ."""
+NEAR = 20.0
+"""The sum of the weights that regularisation pulls to with feedback, in the profile's proportions: the scale of the
+scores in the softmax. Over the judged queries of the golden set 19 fits the scores of reflect.v1 best."""
+_HELD_OUT = "learned, held out"
+_STEPS = 200
+_CLOSE = 1e-6
+_OUT = -1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningOptions:
+    """The parts to learn, the strength of L2, and the step that weights are rounded to.
+
+    `passed_over` is the sample weight of memories that were shown and neither used nor called wrong.
+    """
+
+    parts: tuple[str, ...]
+    l2: float = 1.0
+    step: float = 0.05
+    passed_over: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """Learned weights by part: of each fold, by the conversation held out, and of all queries; and figures.
+
+    The figures named `learned, held out` are cross-validated; `learned, all` are of the training queries.
+    `from_feedback` is the number of queries from feedback.
+    """
+
+    from_feedback: int
+    folds: Mapping[str, Mapping[str, float]]
+    weights: Mapping[str, float]
+    figures: Sequence[Figures]
+    profile: Profile
+
+    @property
+    def loss(self) -> float:
+        """The loss of recall at the first depth against the profile's own weights, on queries held out; 0: a gain.
+
+        Queries from feedback say nothing about a loss: their evidence is what the profile's own weights returned.
+        """
+        held_out = next(one for one in self.figures if one.name == _HELD_OUT)
+        first = next(name for name in held_out.against if name.startswith("recall@"))
+        return 0.0 if self.from_feedback else max(0.0, -held_out.against[first].difference.mean)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """One query's candidates: `values` of the shape (candidates, parts), NaN for a missing part; the evidence."""
+
+    query: JudgedQuery
+    ids: tuple[str, ...]
+    values: Values
+    relevant: Flags
+
+    @classmethod
+    def of(cls, query: JudgedQuery, scored: Sequence[ScoredCandidate]) -> Candidates:
+        """The candidates of one recall as a table."""
+        values = np.array([[item.parts.get(name, math.nan) for name in PARTS] for item in scored], dtype=np.float64)
+        return cls(
+            query=query,
+            ids=tuple(item.memory.id for item in scored),
+            values=values.reshape(len(scored), len(PARTS)),
+            relevant=np.array([item.memory.id in query.evidence for item in scored], dtype=np.bool_),
+        )
+
+
+async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, ...] = (5, 10)) -> Tuned:
+    """The learned weights and their figures. EvaluationError when nothing can be learned from the queries."""
+    current, counting = trials.plan.profile, judged(trials.plan.queries)
+    whole = with_all_parts(current, learning.parts)
+    table = [
+        Candidates.of(query, recalled.result.scored if recalled.result else ())
+        async for query, recalled in trials.recalls(whole, what="candidates", queries=counting)
+    ]
+    if not any(one.relevant.any() for one in table):
+        raise EvaluationError(f"{trials.plan.queries_file}: no judged query has its evidence among the candidates")
+    folds: dict[str, Mapping[str, float]] = {}
+    held_out: Run = {}
+    for name, left_out in _folds(table).items():
+        folds[name] = weights_of(
+            [one for place, one in enumerate(table) if place not in left_out], current, learning
+        )
+        mine = [table[place].query for place in sorted(left_out)]
+        other = _with(current, folds[name])
+        held_out |= await trials.run(other, what=f"learned without {name}", queries=mine)
+    weights = weights_of(table, current, learning)
+    tuned = _with(current, weights)
+    baselines = Baselines.of(trials.opened, trials.contents)
+    runs: dict[str, Run] = {
+        "plain rrf": {query.id: await baselines.line("rrf", query) for query in counting},
+        current.profile: await trials.run(current, what=current.profile, queries=counting),
+        _HELD_OUT: held_out,
+        "learned, all": await trials.run(tuned, what="learned", queries=counting),
+    }
+    return Tuned(
+        from_feedback=sum(query.shown is not None for query in counting),
+        folds=folds,
+        weights=weights,
+        figures=figures_of(runs, counting, against=current.profile, depths=depths),
+        profile=tuned,
+    )
+
+
+def with_all_parts(profile: Profile, learned: Sequence[str]) -> Profile:
+    """The profile with every score part on, ranked by weights alone; `CHANGING` parts only where learned."""
+    off = [name for name in CHANGING if name not in learned]
+    weights = {name: 0.0 if name in off else getattr(profile.ranking, name) or 1.0 for name in PARTS}
+    return profile.model_copy(
+        update={
+            "ranking": RankingWeights.model_construct(None, **weights),
+            "rerank": Rerank(),
+            "min_score": 0.0,
+            "cascade": Cascade(),
+            "strategies": Strategies(),
+        }
+    )
+
+
+def _with(profile: Profile, weights: Mapping[str, float]) -> Profile:
+    """The profile with these weights."""
+    return profile.model_copy(update={"ranking": RankingWeights(**weights)})
+
+
+def weights_of(table: Sequence[Candidates], profile: Profile, learning: LearningOptions) -> dict[str, float]:
+    """The weights by part: the greatest is 1, all are rounded, and recency keeps its share of the profile.
+
+    Other parts that are not learned have weight 0.
+    """
+    columns = [PARTS.index(name) for name in learning.parts]
+    given: dict[str, float] = profile.ranking.model_dump()
+    from_feedback = any(one.query.shown is not None for one in table)
+    found = learn_weights(
+        [one.values[:, columns] for one in table],
+        [one.relevant for one in table],
+        l2=learning.l2,
+        counted=[counts_of(one, learning.passed_over) for one in table],
+        near=NEAR / sum(given.values()) * np.array([given[name] for name in learning.parts])
+        if from_feedback
+        else None,
+    )
+    if found.max() <= 0:
+        raise EvaluationError("no score part distinguishes evidence from other memories: nothing was learned")
+    weights = dict.fromkeys(PARTS, 0.0)
+    for name, weight in zip(learning.parts, (found / found.max()).tolist(), strict=True):
+        weights[name] = _rounded(weight, learning.step)
+    if not any(weights[name] for name in FOUND_BY):
+        weights["fusion"] = learning.step  # a profile needs one of these: every candidate has `fusion`
+    share = given[NOT_LEARNED] / sum(given.values())
+    weights[NOT_LEARNED] = _rounded(sum(weights.values()) * share / (1 - share), learning.step)
+    if share and not weights[NOT_LEARNED]:
+        weights[NOT_LEARNED] = learning.step
+    return weights
+
+
+def counts_of(candidates: Candidates, passed_over: float) -> Values:
+    """The sample weight of each candidate: 1, but with feedback 0 for memories that were not shown."""
+    query = candidates.query
+    if query.shown is None:
+        return np.ones(len(candidates.ids))
+    told, shown = query.evidence | query.wrong, frozenset(query.shown)
+    return np.array(
+        [1.0 if name in told else passed_over if name in shown else 0.0 for name in candidates.ids],
+        dtype=np.float64,
+    )
+
+
+def _folds(table: Sequence[Candidates]) -> dict[str, frozenset[int]]:
+    """The positions of each fold's queries in the table, by the fold's name."""
+    conversations: dict[str, list[int]] = {}
+    for place, one in enumerate(table):
+        conversations.setdefault(one.query.conversation, []).append(place)
+    if len(conversations) > 1:
+        return {name: frozenset(places) for name, places in sorted(conversations.items())}
+    if len(table) < FOLDS:
+        raise EvaluationError(f"{len(table)} judged queries of one conversation are too few to learn from")
+    return {f"fold {fold + 1}": frozenset(range(fold, len(table), FOLDS)) for fold in range(FOLDS)}
+
+
+def _rounded(value: float, step: float) -> float:
+    return round(round(value / step) * step, 6)
+
+
+def learn_weights(
+    lists: Sequence[Values],
+    relevant: Sequence[Flags],
+    *,
+    l2: float = 1.0,
+    counted: Sequence[Values] | None = None,
+    near: Values | None = None,
+) -> Values:
+    """The learned weights, one for each column of `lists`, none below 0.
+
+    `lists` holds each query's candidates, of shape (candidates, parts), missing parts NaN; `relevant` marks the
+    evidence. A missing part is replaced by the query's mean. Queries whose candidates are all evidence, or none,
+    are skipped. EvaluationError when no query is left.
+
+    `counted` is the sample weight of each candidate, 0 to 1; that of evidence is 1. L2 pulls the weights to `near`
+    (default 0), of the same shape as the weights: weights on which the lists have no bearing stay there.
+    """
+    if counted is not None:
+        # Candidates of weight 0 are removed, so that they do not count in the means either.
+        relevant = [flags[counts > 0] for flags, counts in zip(relevant, counted, strict=True)]
+        lists = [values[counts > 0] for values, counts in zip(lists, counted, strict=True)]
+        counted = [counts[counts > 0] for counts in counted]
+    used = [place for place, flags in enumerate(relevant) if flags.any() and not flags.all()]
+    if not used:
+        raise EvaluationError("no query has evidence and something else among its candidates that is judged")
+    values = [_centred(lists[place]) for place in used]
+    longest = max(map(len, values))
+    features = np.zeros((len(used), longest, lists[used[0]].shape[1]))
+    outside = np.full((len(used), longest), _OUT)
+    wanted = np.zeros((len(used), longest))
+    for row, (place, one) in enumerate(zip(used, values, strict=True)):
+        features[row, : len(one)] = one
+        outside[row, : len(one)] = 0.0 if counted is None else np.log(counted[place])
+        wanted[row, : len(one)] = relevant[place] / relevant[place].sum()
+    return _minimum(features, outside, wanted, l2, np.zeros(features.shape[2]) if near is None else near)
+
+
+def _centred(values: Values) -> Values:
+    """Each part minus its mean over the candidates that have it, which changes no softmax; missing ones are 0."""
+    there = ~np.isnan(values)
+    filled = np.where(there, values, 0.0)
+    means = filled.sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    return np.where(there, filled - means, 0.0)
+
+
+def _minimum(features: Values, outside: Values, wanted: Values, l2: float, near: Values) -> Values:
+    weights = np.ones(features.shape[2])
+    for _ in range(_STEPS):
+        shares = _softmax(features @ weights + outside)
+        gradient = np.einsum("qn,qnp->p", shares - wanted, features) + l2 * (weights - near)
+        means = np.einsum("qn,qnp->qp", shares, features)
+        flat = (features * np.sqrt(shares)[:, :, None]).reshape(-1, len(weights))
+        curvature = flat.T @ flat - means.T @ means + l2 * np.eye(len(weights))
+        free = (weights > 0) | (gradient < 0)
+        if not free.any() or np.abs(gradient[free]).max() < _CLOSE:
+            break
+        step = np.zeros_like(weights)
+        step[free] = -np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
+        weights, moved = _along((features, outside, wanted, l2, near), weights, step)
+        if moved < _CLOSE:
+            break
+    return weights
+
+
+def _along(problem: _Problem, weights: Values, step: Values) -> tuple[Values, float]:
+    """Backtracking line search: the first point with a lower loss, and its distance."""
+    before, share = _loss(*problem, weights), 1.0
+    while share > _CLOSE:
+        other = np.maximum(weights + share * step, 0.0)
+        if _loss(*problem, other) < before:
+            return other, float(np.abs(other - weights).max())
+        share /= 2
+    return weights, 0.0
+
+
+def _loss(features: Values, outside: Values, wanted: Values, l2: float, near: Values, weights: Values) -> float:
+    scores, moved = features @ weights, weights - near
+    inside = scores + outside
+    top = inside.max(axis=1)
+    total = top + np.log(np.exp(inside - top[:, None]).sum(axis=1))
+    return float((total - (wanted * scores).sum(axis=1)).sum() + 0.5 * l2 * moved @ moved)
+
+
+def _softmax(scores: Values) -> Values:
+    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return raised / raised.sum(axis=1, keepdims=True)
+
+
+def write_profile(source: Path, out: Path, weights: Mapping[str, float]) -> Profile:
+    """The profile of `source` under the name of the file `out`, with these weights.
+
+    Weights of 0 whose default is 0 are left out. EvaluationError when the name of `out` is not valid for a profile;
+    an existing file then stays. SettingsError when the file cannot be written.
+    """
+    made = with_ranking(source.read_text("utf-8"), out.stem, weights)
+    with tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
+        trial = Path(folder, out.name)
+        trial.write_text(made, "utf-8")
+        try:
+            profile = load_profile(trial)
+        except ProfileError as error:
+            why = str(error).replace(str(trial), str(out))
+            raise EvaluationError(f"the profile cannot be written as {out}: {why}") from error
+    with whole_text(out) as file:
+        file.write(made)
+    return profile
+
+
+def with_ranking(text: str, name: str, weights: Mapping[str, float]) -> str:
+    """The text of a profile with that name and these weights, whoever talks; missing weights are 0."""
+    lines = text.splitlines(keepends=True)
+    root = compose_mapping(text.encode())
+    defaults: dict[str, float] = RankingWeights().model_dump()
+    told = {part: weights.get(part, 0.0) for part in defaults}
+    shown = ", ".join(f"{part}: {weight:g}" for part, weight in told.items() if weight or defaults[part])
+    written = f"ranking: {{{shown}}}\n"
+    places = {key.value: (key.start_mark.line, _last_line(value)) for key, value in root.value}
+    edits = [("profile", f"profile: {name}\n"), ("ranking", written)]
+    if not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    at_the_end = (len(lines), len(lines) - 1)
+    # From the end, so that the lines before keep their numbers.
+    for key, line in sorted(edits, key=lambda edit: -places.get(edit[0], at_the_end)[0]):
+        first, last = places.get(key, at_the_end)
+        lines[first : last + 1] = [line]
+    return "".join(lines)
+
+
+def _last_line(node: yaml.Node) -> int:
+    """The line that a value ends in. A block of keys ends, for YAML, where the next key begins."""
+    if isinstance(node, yaml.MappingNode) and not node.flow_style and node.value:
+        return max(_last_line(value) for _, value in node.value)
+    return node.end_mark.line
