@@ -38,6 +38,7 @@ from orion_recall.profile.model import Strategies
 from orion_recall.profile.reading import load_profile
 from orion_recall.profile.sections import FOUND_BY, RankingWeights, Rerank
 from orion_recall.profile.yaml_nodes import compose_mapping
+from orion_recall.recall.ranking.score import in_context
 from orion_recall.scoring.candidates import ScoredCandidate
 
 Values = npt.NDArray[np.float64]
@@ -111,7 +112,10 @@ class Candidates:
     @classmethod
     def of(cls, query: JudgedQuery, scored: Sequence[ScoredCandidate]) -> Candidates:
         """The candidates of one recall as a table."""
-        values = np.array([[item.parts.get(name, math.nan) for name in PARTS] for item in scored], dtype=np.float64)
+        shares = in_context(dict.fromkeys(PARTS, 1.0), len(scored))  # for the order it is as if weights had them
+        values = np.array(
+            [[item.parts.get(name, math.nan) * shares[name] for name in PARTS] for item in scored], dtype=np.float64
+        )
         return cls(
             query=query,
             ids=tuple(item.memory.id for item in scored),
