@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from orion_recall.scoring import intervals
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlaps, told_ranges, told_share
-from orion_recall.text.normal import words
+from orion_recall.text.normal import stems, words
 from orion_recall.values import NO_TIME, MemoryView, QuestionTime, SourceName
 
 _ADDRESSES = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
 _HALF, _QUARTER = 0.5, 0.25
+_NEAREST, _ABOUT_AS_NEAR, _LATER_S, _STEM_CHARS = 0.85, 0.8, 3600.0, 1000
 # Of a time that may be either, what was said then goes before what was told of it later.
 _TOLD = 0.8
 WHOLE_EVIDENCE = 31
@@ -44,7 +45,7 @@ class QueryFacts:
     interaction, for the memories that were compared. `followed` has the parts of the follow-up search by name.
     `unindexed` are memories that the index does not hold: where the index alone could give a part, a memory of its
     own has 0 and these have none. Texts of those in `told_unknown` were not read for told times.
-    `entities` are the names in it;
+    `entities` are the names in it, `terms` the stems of its words;
     `evidence` is how often memories' statements are stated, where that was looked up.
     """
 
@@ -59,6 +60,7 @@ class QueryFacts:
     unindexed: frozenset[int] = _NO_KEYS
     told_unknown: frozenset[int] = _NO_KEYS
     entities: tuple[str, ...] = ()
+    terms: frozenset[str] = frozenset()
     evidence: Mapping[int, float] = field(default_factory=dict[int, float])
 
 
@@ -164,6 +166,40 @@ def recency(ts: float | None, now: float, *, half_life_hours: float, minimum: fl
         return UNDATED_RECENCY
     age_hours = max(0.0, now - ts) / 3600
     return max(minimum, 0.5 ** (age_hours / half_life_hours))
+
+
+def newer(given: PartInputs) -> Column | None:
+    """0 for a memory that a newer one overtakes, 1 for any other; none where a time is asked about.
+
+    A newer memory overtakes an older one that is about as near to the question, where it has all the words of it
+    that the older one has: of two texts about one thing the newer one is likelier to hold. Only the nearest are
+    compared.
+    """
+    near = [
+        given.facts.late.get(candidate.key, cosine)
+        for (candidate, _), cosine in zip(given.candidates, given.cosines, strict=True)
+    ]
+    if given.facts.time.intervals or not (known := [one for one in near if one is not None]):
+        return None
+    least = _NEAREST * max(known)
+    column = [1.0] * len(near)
+    close = [
+        (memory.ts, place, score, given.facts.terms & stems_of(memory))
+        for place, (score, memory) in enumerate(zip(near, given.memories, strict=True))
+        if score is not None and score >= least and memory.ts is not None
+    ]
+    for ts, place, score, has in close:
+        if has and any(
+            after > ts + _LATER_S and other >= _ABOUT_AS_NEAR * score and has <= words_of
+            for after, _, other, words_of in close
+        ):
+            column[place] = 0.0
+    return column
+
+
+def stems_of(memory: MemoryView) -> frozenset[str]:
+    """The stems of a memory's words, its title's and its speaker's."""
+    return stems(words(f"{memory.speaker or ''} {memory.title or ''} {memory.best_text[:_STEM_CHARS]}"))
 
 
 def speaker(given: PartInputs) -> Column | None:

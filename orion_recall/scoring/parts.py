@@ -75,6 +75,14 @@ PARTS: tuple[ScorePart, ...] = (
         made="by another step",
     ),
     ScorePart(
+        name="newer",
+        measures="'no newer memory that is about as near has the same words of the query'",
+        reason="being the newest on it",
+        maker=make.newer,
+        needs_weight=True,
+        is_relevance=False,
+    ),
+    ScorePart(
         name="speaker",
         measures="'the query names this memory's speaker'",
         reason="who said it",

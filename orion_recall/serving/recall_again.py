@@ -22,7 +22,6 @@ from orion_recall.profile import Profile
 from orion_recall.profile.reading import parse_profile
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.bundle.lines import Lines
-from orion_recall.recall.bundle.snippet import stems
 from orion_recall.recall.candidates.fuse import fuse
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.pipeline import recall
@@ -37,7 +36,7 @@ from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import zone_of
 from orion_recall.settings import Settings
 from orion_recall.tasks import in_time, outcomes
-from orion_recall.text.normal import memory_key
+from orion_recall.text.normal import memory_key, stems
 from orion_recall.values import JsonValue, SearchRequest, SourceName
 
 KIND = "recall"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?", re.UNICODE)
@@ -121,6 +122,15 @@ def _with_bounded_marks(text: str) -> str:
 def content_words(text: str) -> list[str]:
     """The words that say something: no stop words, and no single letters."""
     return [word for word in words(text) if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
+
+
+STEM_CHARS = 5
+"""Words are compared by so many of their first characters: `repairing` finds `repaired`."""
+
+
+def stems(terms: Iterable[str]) -> frozenset[str]:
+    """The beginnings of the words."""
+    return frozenset(without_possessive(term)[:STEM_CHARS] for term in terms) - {""}
 
 
 def is_question(text: str) -> bool:

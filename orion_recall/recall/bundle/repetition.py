@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from orion_recall.recall.bundle.snippet import stems
-from orion_recall.text.normal import content_words
+from orion_recall.text.normal import content_words, stems
 
 _READ_CHARS = 1000
 

@@ -11,8 +11,8 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.lines import SHOWN_V1, Lines, Shown
 from orion_recall.recall.bundle.repetition import Said
 from orion_recall.recall.bundle.selection import DropReason, SelectedItem, Selection
-from orion_recall.recall.bundle.snippet import stems
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.text.normal import stems
 from orion_recall.values import SourceName
 
 # No line takes fewer tokens: dash, date and a word.

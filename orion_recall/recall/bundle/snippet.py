@@ -11,10 +11,8 @@ from collections.abc import Sequence, Set
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.evidence import Place, Tally, sentences, times_in, worth
-from orion_recall.text.normal import without_possessive
+from orion_recall.text.normal import STEM_CHARS
 
-# Words are compared by so many of their first characters: `repairing` finds `repaired`.
-_STEM = 5
 # Tokens that the two ellipses of a window may take.
 _ELLIPSES = 2
 _FEWEST_CHARS = 8
@@ -47,11 +45,6 @@ _ANNOUNCES = re.compile(
 )
 _ANNOUNCES_CHARS = 7
 _MOST_ANNOUNCING = 4
-
-
-def stems(terms: Set[str]) -> frozenset[str]:
-    """The stems that `snippet` looks for: the beginnings of the question's words."""
-    return frozenset(without_possessive(term)[:_STEM] for term in terms) - {""}
 
 
 def snippet(
@@ -107,7 +100,7 @@ def _places(text: str, wanted: Set[str]) -> list[Place]:
             end = start + len(stem)
             begins = start == 0 or not folded[start - 1].isalnum()
             # A stem shorter than the longest is a whole word, in one of its usual forms.
-            if begins and (len(stem) == _STEM or _ENDING.match(folded, end)):
+            if begins and (len(stem) == STEM_CHARS or _ENDING.match(folded, end)):
                 space = folded.find(" ", end)
                 of_stem.append((start, len(folded) if space < 0 else space))
             start = folded.find(stem, end)

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from orion_recall.recall.bundle.snippet import stems
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.search.fallback import SILENT
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.text.normal import content_words, words
+from orion_recall.text.normal import content_words, stems, words
 from orion_recall.values import SourceName
 
 SIGNALS = ("late", "late_margin", "cosine", "cosine_margin", "found", "found_in_one", "agreement", "words")

@@ -13,11 +13,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from orion_recall.profile import Profile
-from orion_recall.recall.bundle.snippet import stems
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.scoring.part_values import recency
 from orion_recall.sources.record_facts import MemoryUse
-from orion_recall.text.normal import content_words
+from orion_recall.text.normal import content_words, stems
 from orion_recall.values import MemoryView, Question
 
 Level = Literal["low", "medium", "high"]

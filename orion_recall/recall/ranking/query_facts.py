@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.part_values import QueryFacts
+from orion_recall.text.normal import content_words, stems
 
 
 def facts_of(
@@ -26,6 +27,7 @@ def facts_of(
         asker=understood.asker if understood.is_first_person else None,
         time=question.time,
         session_id=question.session_id,
+        terms=stems(content_words(question.text)),
         entities=tuple([entity.name for entity in understood.entities]),
         similarities=similarities,
         late=late,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from orion_recall.recall.bundle.repetition import Said
-from orion_recall.recall.bundle.snippet import stems
+from orion_recall.text.normal import stems
 
 INVOICE = "Sent the invoice for the roof to Halden, 900 euros"
 

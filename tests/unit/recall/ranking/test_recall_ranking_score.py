@@ -5,8 +5,8 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from orion_recall.recall.ranking.near_duplicates import jaccard, near_duplicates
+
 from orion_recall.recall.ranking.score import combine, score_candidates
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.part_values import QueryFacts, recency

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from orion_recall.recall.understand.cues import CUES
 
 from orion_recall.models.language import language_of
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
-from orion_recall.recall.understand.cues import CUES
 from orion_recall.text.normal import words
 from orion_recall.values import QUERY_CLASSES, QueryClass
 from orion_recall.when.times import times
