@@ -17,6 +17,10 @@ from orion_recall.text.normal import is_question
 # What a text is shows where it begins.
 _MOST_CHARS = 1000
 
+_ACT = (
+    r"(?:close|open|press|turn|run|use|set|call|go|take|put|click|start|stop|check|unplug|plug|hold|add|mix|"
+    r"remove|connect|disconnect|switch|wait|type|enter|push|pull|lift|shut|drain|fill|heat|select|choose)\b"
+)
 _START = r"(?:^|[.!?:;\n][ \t]*)(?:and |but |so |well,? |ok,? |also,? |please )?"
 
 
@@ -51,12 +55,8 @@ _CUES: tuple[_Cue, ...] = (
         r"^(?:how to|steps?(?: to\b[^:\n]{0,80})?:|instructions?\b[^:\n]{0,80}:|recipe\b[^:\n]{0,80}:)",
         r"(?:^|\n)[ \t]*(?:step )?1[.):][^\n]{1,300}\n[ \t]*(?:step )?2[.):]",
         r"\b1[.)] [^\n]{3,200}? 2[.)] ",
-        r"^to [a-z]+\b[^.?!\n]{0,120}, (?:first |always |you (?:need to |have to |must |should )?)?"
-        r"(?:close|open|press|turn|run|use|set|call|go|take|put|click|start|stop|check|unplug|plug|hold|add|mix|"
-        r"remove|connect|disconnect|switch|wait|type|enter|push|pull|lift|shut|drain|fill|heat|select|choose)\b",
-        r"\bfirst,? (?:you )?[a-z]+\b[^?\n]{3,200}[,;.] (?:and )?then,? (?:you )?"
-        r"(?:close|open|press|turn|run|use|set|call|go|take|put|click|start|stop|check|unplug|plug|hold|add|mix|"
-        r"remove|connect|disconnect|switch|wait|type|enter|push|pull|lift|shut|drain|fill|heat|select|choose)\b",
+        r"^to [a-z]+\b[^.?!\n]{0,120}, (?:first |always |you (?:need to |have to |must |should )?)?" + _ACT,
+        r"\bfirst,? (?:you )?[a-z]+\b[^?\n]{3,200}[,;.] (?:and )?then,? (?:you )?" + _ACT,
         r"^(?:always|never) [a-z]+\b[^.?!\n]{3,160}\b(?:before|after|when|until|unless|if)\b",
     ),
     _cue(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from orion_recall.memory.extraction.role_lists import PERSONS
+from orion_recall.memory.told_changes.role_lists import PERSONS
 from orion_recall.memory.told_changes.terms import families_of, stem
 from orion_recall.memory.told_changes.values import TIMED
 from orion_recall.memory.told_changes.wishes import asks_for_wishes

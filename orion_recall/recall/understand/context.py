@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from orion_recall.memory.extraction.units import read_sentences
+from orion_recall.memory.extraction.sentences import read_sentences
 from orion_recall.models.language import DEFAULT, Language
 from orion_recall.recall.understand.entities import NamedEntity
 

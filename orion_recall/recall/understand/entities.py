@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
-from orion_recall.memory.extraction.units import Unit, read_sentences
+from orion_recall.memory.extraction.sentences import Unit, read_sentences
 from orion_recall.models.language import DEFAULT, Language
 
 EntityKind = Literal["quoted", "capitalised", "known"]
