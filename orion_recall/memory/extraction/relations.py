@@ -64,6 +64,7 @@ engaged to    | | | got engaged to | engaged to
 part of       | | | | part of, a part of, a member of
 known as      | | | | known as
 met           | | | met |
+knows         | knows | know | |
 """
 # Behind "was" only these hold on.
 _STILL = ("born in", "founded by")
@@ -458,7 +459,9 @@ class _Reader:
                     at = ahead + 1
                     break
         phrase = self._phrase(at, is_object=True)
-        return phrase if phrase is not None and phrase.names and self._word(phrase.end) != "or" else None
+        if phrase is None or not phrase.names or self._word(phrase.end) == "or" or self._has_verb(phrase.end):
+            return None
+        return phrase
 
     def _holds(self, at: int) -> bool:
         """Whether the rest of the clause takes nothing back: "works at Kestrel no more"."""

@@ -238,6 +238,8 @@ def _plain(token: _Token) -> Unit:
 
 
 def _known_end(tokens: list[_Token], at: int, context: _Context) -> int | None:
+    if tokens[at].kind != "word":
+        return None
     for words in context.known.get(tokens[at].base, ()):
         end = at + len(words)
         given = [token.folded for token in tokens[at:end]]

@@ -53,5 +53,5 @@ def entities(text: str, known: Collection[str] = (), *, language: Language = DEF
 
 
 def _names(text: str, known: Collection[str]) -> Iterator[Unit]:
-    for sentence in read_sentences(text, known):
+    for sentence in read_sentences(text, known, headings=False):
         yield from (unit for unit in sentence.units if unit.kind == "name")
