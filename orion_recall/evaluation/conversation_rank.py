@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from orion_recall.graph.conversation.edges import (
+from orion_recall.graph.conversation import (
     Edges,
     Postings,
     Turn,
@@ -29,10 +29,9 @@ from orion_recall.graph.conversation.edges import (
     postings_of,
     reference_pairs,
     topic_edges,
+    turn_keywords,
 )
-from orion_recall.graph.conversation.keywords import turn_keywords
-from orion_recall.graph.references import referred_ids
-from orion_recall.graph.vocabulary import event_time
+from orion_recall.graph.vocabulary import event_time, referred_ids
 from orion_recall.values import Memory
 
 

@@ -3,10 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
-from orion_recall.graph.role_words import NO_WORK_AT, ROLES_OF_ROLES, WORKPLACE, role_name
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
+from orion_recall.text.people.kin import SPELLINGS
+
+# The name of the role, and other words for the same; those for kin are in `text.people.kin`.
+_SPELLINGS = """
+fiancé: fiance
+fiancée: fiancee
+child: kid baby toddler
+sibling: siblings
+neighbour: neighbor
+colleague: coworker co-worker workmate
+flatmate: roommate housemate
+friend: buddy pal mate
+boss: chief
+adviser: advisor
+trainer: physio
+successor: replacement
+babysitter: nanny sitter
+spouse: spouses
+"""
+
+# Whose roles answer a word for a role, when no relation has that name itself.
+# With `<` the relation leads from its object to its subject: "Lea mother of Tom" is read from Tom to Lea.
+ROLES_OF_ROLES: Mapping[str, str] = {
+    "parent parents": "<mother of, <father of, <parent of, son of, daughter of, child of",
+    "mother father": "son of, daughter of, child of, <parent of",
+    "child children": "<son of, <daughter of, <child of, mother of, father of, parent of",
+    "son daughter": "<child of, mother of, father of, parent of",
+    "sibling": "<sister of, <brother of, <twin of, <sibling of",
+    "sister brother": "<sibling of, <twin of",
+    "grandmother grandfather": "grandson of, granddaughter of, grandchild of",
+    "grandparent grandparents": "<grandmother of, <grandfather of, grandson of, granddaughter of, grandchild of",
+    "grandson granddaughter grandchild": "grandmother of, grandfather of",
+    "aunt uncle": "niece of, nephew of",
+    "niece nephew": "aunt of, uncle of",
+    "husband wife spouse partner": "<husband of, <wife of, <partner of, <spouse of, <fiancé of, <fiancée of",
+    "fiancé fiancée": "engaged to",
+    "girlfriend boyfriend": "dating, <partner of, girlfriend of, boyfriend of",
+    "partner": "<girlfriend of, <boyfriend of",
+    "boss manager supervisor": "<manages, <leads, <boss of, <manager of, <supervisor of, <team lead of",
+    "report reports": "boss of, manager of, supervisor of",
+    "team-mate colleague": "<works with",
+    "teacher tutor": "student of, pupil of, <tutor of, <teacher of",
+    "student pupil": "teacher of, tutor of",
+    "mentor": "mentee of",
+    "mentee": "mentor of",
+    "trainer coach": "<coach of, <trainer of",
+    "doctor": "patient of, <gp of",
+    "patient": "doctor of, dentist of, therapist of",
+    "landlord landlady": "<landlord of, <landlady of, tenant of",
+    "tenant": "landlord of, landlady of",
+    "pet pets": "<cat of, <dog of, <kitten of, <puppy of, <rabbit of, <horse of, <parrot of, <hamster of",
+    "cat": "<kitten of",
+    "dog": "<puppy of",
+    "owner": "cat of, dog of, kitten of, puppy of, rabbit of, horse of, belongs to",
+    "predecessor": "succeeded, took over from, successor of",
+    "successor": "<succeeded, <took over from",
+    "conductor": "<conducts, conducted by",
+    "leader head director conductor": "<conducts, conducted by, <head of",
+    "lead": "<leads, led by, <team lead of",
+    "maintainer": "<maintains, <responsible for",
+    "responsible": "<responsible for, <leads, <maintains",
+    "contact": "<contact at, <contact for",
+    "nickname alias": "known as",
+    "bakery shop café cafe bar restaurant pub store business": "owns, founded, leads",
+    "company studio farm hotel gallery practice workshop": "owns, founded, leads, works at",
+    "desk": "rents at",
+    "office": "works at, rents at",
+    "editor app tool software": "uses, switched to",
+}  # fmt: skip
+# Asked about a place of work: every "nurse at" or "head of sales at" tells it.
+WORKPLACE = frozenset("employer company job workplace work works working".split())
+# What ends in "at" and tells no work.
+NO_WORK_AT = frozenset("born at|studies at|studied at|studying at|rents at|met at".split("|"))
+
+
+def _names() -> dict[str, str]:
+    kin = {word: name for name, words in SPELLINGS.items() for word in words}
+    return kin | {
+        word: name
+        for line in _SPELLINGS.strip().splitlines()
+        for name, _, words in [line.partition(":")]
+        for word in words.split()
+    }
+
+
+_NAMES = _names()
+
+
+def role_name(word: str) -> str:
+    """The one name of a role, folded: `mother` for "mum"; a word that is no other spelling stays as it is."""
+    return _NAMES.get(word, word)
+
 
 EQUAL, SAME_STEM, SAME_MEANING = 1.0, 0.9, 0.8
 _OVERLAP = 0.7
@@ -182,3 +274,70 @@ def _stems(name: str) -> frozenset[str]:
     """The stems of the words without stop words; of all words when nothing is left ("from")."""
     parts = name.split()
     return frozenset(stem(word) for word in parts if word not in STOP_WORDS) or frozenset(parts)
+
+
+PERSON, PLACE, ORGANISATION = "Person", "Place", "Organisation"
+KINDS = (PERSON, PLACE, ORGANISATION)
+
+_KIN = (
+    "sister brother mother mom mum father dad son daughter wife husband partner girlfriend boyfriend fiancé "
+    "fiancée fiance fiancee friend boss manager colleague coworker teammate neighbor neighbour roommate flatmate "
+    "cousin uncle aunt niece nephew grandmother grandma grandfather grandpa grandson granddaughter stepmother "
+    "stepfather godmother godfather teacher mentor coach doctor dentist therapist assistant supervisor "
+    "landlord student twin"
+).split()
+# Kind of the subject, relations, kind of the object; "-" where the relation implies no kind for that end.
+_IMPLIED_KINDS = (
+    (PERSON, "works at, worked at, studies at, studied at, graduated from, teaches at, taught at, plays for, "
+             "played for", ORGANISATION),
+    (PERSON, "lives in, lived in, born in, grew up in, died in, moved to, moved from, married in", PLACE),
+    (PERSON, "married to, engaged to, dating, divorced from, lives with, works with, worked with, knows, met, "
+             "hired, reports to, invited", PERSON),
+    (PERSON, "joined, founded", ORGANISATION),
+    (PERSON, "wrote, painted, composed, directed, loves, likes, enjoys, prefers, dislikes, read, watched, "
+             "adopted", "-"),
+    (ORGANISATION, "founded by, led by", PERSON),
+    (ORGANISATION, "based in", PLACE),
+    ("-", "written by, painted by, composed by, directed by, designed by, created by", PERSON),
+    ("-", "located in, flows into, flows through", PLACE),
+    (PERSON, ", ".join(f"{kin} of" for kin in _KIN), PERSON),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RelationEnds:
+    """The relations (IRIs) whose subject, and those whose object, is of one kind."""
+
+    subject: tuple[str, ...]
+    object: tuple[str, ...]
+
+
+def _table() -> dict[str, tuple[str, str]]:
+    return {
+        folded(relation): (subject, object_)
+        for subject, relations, object_ in _IMPLIED_KINDS
+        for relation in relations.split(",")
+    }
+
+
+_OF_RELATION = _table()
+
+
+def kinds_of_ends(relation: str) -> tuple[str | None, str | None]:
+    """The kinds of a relation's subject and object by the relation's name; None where it implies none."""
+    subject, object_ = _OF_RELATION.get(folded(relation), ("-", "-"))
+    return (subject if subject != "-" else None, object_ if object_ != "-" else None)
+
+
+def relations_of_kind(kind: str, relations: Mapping[str, str]) -> RelationEnds:
+    """Those of the graph's relations (name by IRI) that imply the kind for one of their ends."""
+    return RelationEnds(
+        subject=tuple(iri for iri, name in relations.items() if kinds_of_ends(name)[0] == kind),
+        object=tuple(iri for iri, name in relations.items() if kinds_of_ends(name)[1] == kind),
+    )
+
+
+def most_frequent_kind(votes: Iterable[str]) -> str | None:
+    """The kind with most votes, of equals the first in `KINDS`; None without votes."""
+    counted = list(votes)
+    return max(KINDS, key=counted.count) if counted else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from orion_recall.graph.role_words import role_name
+from orion_recall.graph.relation_words import role_name
 from orion_recall.memory.extraction.sentences import ARTICLES, CALENDAR, UNSURE, Sentence, Unit
 from orion_recall.text.people.kin import KIN
 from orion_recall.values import Statement

@@ -16,16 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.graph.conversation.edges import (
+from orion_recall.graph.conversation import (
     Edges,
     Turn,
     postings_of,
     reference_pairs,
     reply_pairs,
     topic_edges,
+    turn_keywords,
 )
-from orion_recall.graph.conversation.keywords import turn_keywords
-from orion_recall.graph.walks.pagerank import personalised_pagerank
+from orion_recall.graph.walks.spreading import personalised_pagerank
 from orion_recall.interfaces import MemoryReader, Source, in_scope
 from orion_recall.profile.graph_section import ConversationWalk
 from orion_recall.scoring.candidates import Candidate

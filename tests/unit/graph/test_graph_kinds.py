@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from orion_recall.graph.kinds import kinds_of_ends, most_frequent_kind, relations_of_kind
+from orion_recall.graph.relation_words import kinds_of_ends, most_frequent_kind, relations_of_kind
 
 
 def test_relations_tell_what_stands_at_their_ends():

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.graph.relation_words import compatibility
-from orion_recall.graph.role_words import role_name
+from orion_recall.graph.relation_words import compatibility, role_name
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.graph.terms import Row
-from orion_recall.graph.vocabulary import memory_iri
+from orion_recall.graph.vocabulary import Row, memory_iri
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.graph_section import ConversationWalk
 from orion_recall.recall.pipeline import recall
