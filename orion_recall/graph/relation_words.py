@@ -7,79 +7,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
-from orion_recall.text.people.kin import SPELLINGS
+from orion_recall.text.people.kin import KIN, SPELLINGS
 
 # The name of the role, and other words for the same; those for kin are in `text.people.kin`.
 _SPELLINGS = """
 fiancé: fiance
 fiancée: fiancee
-child: kid baby toddler
+child: kid baby
 sibling: siblings
 neighbour: neighbor
 colleague: coworker co-worker workmate
 flatmate: roommate housemate
-friend: buddy pal mate
 boss: chief
-adviser: advisor
-trainer: physio
-successor: replacement
-babysitter: nanny sitter
 spouse: spouses
 """
-
-# Whose roles answer a word for a role, when no relation has that name itself.
-# With `<` the relation leads from its object to its subject: "Lea mother of Tom" is read from Tom to Lea.
-ROLES_OF_ROLES: Mapping[str, str] = {
-    "parent parents": "<mother of, <father of, <parent of, son of, daughter of, child of",
-    "mother father": "son of, daughter of, child of, <parent of",
-    "child children": "<son of, <daughter of, <child of, mother of, father of, parent of",
-    "son daughter": "<child of, mother of, father of, parent of",
-    "sibling": "<sister of, <brother of, <twin of, <sibling of",
-    "sister brother": "<sibling of, <twin of",
-    "grandmother grandfather": "grandson of, granddaughter of, grandchild of",
-    "grandparent grandparents": "<grandmother of, <grandfather of, grandson of, granddaughter of, grandchild of",
-    "grandson granddaughter grandchild": "grandmother of, grandfather of",
-    "aunt uncle": "niece of, nephew of",
-    "niece nephew": "aunt of, uncle of",
-    "husband wife spouse partner": "<husband of, <wife of, <partner of, <spouse of, <fiancé of, <fiancée of",
-    "fiancé fiancée": "engaged to",
-    "girlfriend boyfriend": "dating, <partner of, girlfriend of, boyfriend of",
-    "partner": "<girlfriend of, <boyfriend of",
-    "boss manager supervisor": "<manages, <leads, <boss of, <manager of, <supervisor of, <team lead of",
-    "report reports": "boss of, manager of, supervisor of",
-    "team-mate colleague": "<works with",
-    "teacher tutor": "student of, pupil of, <tutor of, <teacher of",
-    "student pupil": "teacher of, tutor of",
-    "mentor": "mentee of",
-    "mentee": "mentor of",
-    "trainer coach": "<coach of, <trainer of",
-    "doctor": "patient of, <gp of",
-    "patient": "doctor of, dentist of, therapist of",
-    "landlord landlady": "<landlord of, <landlady of, tenant of",
-    "tenant": "landlord of, landlady of",
-    "pet pets": "<cat of, <dog of, <kitten of, <puppy of, <rabbit of, <horse of, <parrot of, <hamster of",
-    "cat": "<kitten of",
-    "dog": "<puppy of",
-    "owner": "cat of, dog of, kitten of, puppy of, rabbit of, horse of, belongs to",
-    "predecessor": "succeeded, took over from, successor of",
-    "successor": "<succeeded, <took over from",
-    "conductor": "<conducts, conducted by",
-    "leader head director conductor": "<conducts, conducted by, <head of",
-    "lead": "<leads, led by, <team lead of",
-    "maintainer": "<maintains, <responsible for",
-    "responsible": "<responsible for, <leads, <maintains",
-    "contact": "<contact at, <contact for",
-    "nickname alias": "known as",
-    "bakery shop café cafe bar restaurant pub store business": "owns, founded, leads",
-    "company studio farm hotel gallery practice workshop": "owns, founded, leads, works at",
-    "desk": "rents at",
-    "office": "works at, rents at",
-    "editor app tool software": "uses, switched to",
-}  # fmt: skip
-# Asked about a place of work: every "nurse at" or "head of sales at" tells it.
-WORKPLACE = frozenset("employer company job workplace work works working".split())
-# What ends in "at" and tells no work.
-NO_WORK_AT = frozenset("born at|studies at|studied at|studying at|rents at|met at".split("|"))
 
 
 def _names() -> dict[str, str]:
@@ -105,51 +46,63 @@ _OVERLAP = 0.7
 _ENDINGS = ("ments", "ment", "ings", "ing", "ers", "er", "ors", "or", "ies", "ied", "ed", "es", "ee", "s", "e", "y")
 _SHORTEST_STEM = 3
 
-# Words for a role, and the relations that state it. With `<` the relation leads from its object to its subject.
+# Words for a role, and the relations that answer them where none has that name itself. With `<` the relation leads
+# from its object to its subject: "Lea mother of Tom" is read from Tom to Lea.
 _ROLES: Mapping[str, str] = {
     "employer company job workplace work": "works at, worked at, joined",
     "employee staff": "<works at",
-    "colleague coworker teammate": "works with, worked with",
-    "boss manager supervisor": "reports to, managed by, led by",
-    "report reports": "<reports to, manages, leads",
-    "leader head director": "led by, <leads, directed by, <directed",
-    "husband wife spouse partner": "married to, engaged to, dating",
-    "ex": "divorced from",
+    "colleague coworker teammate": "works with, worked with, <works with",
+    "boss manager supervisor": "reports to, managed by, led by, <manages, <leads, <boss of, <manager of",
+    "report reports": "<reports to, manages, leads, boss of, manager of, supervisor of",
+    "leader head director lead": "led by, <leads, <head of, <director of",
+    "husband wife spouse partner": "married to, engaged to, <husband of, <wife of, <partner of, <spouse of",
+    "girlfriend boyfriend": "dating, <partner of, girlfriend of, boyfriend of",
     "home address residence city town": "lives in, moved to, based in",
     "origin hometown birthplace": "is from, born in, grew up in",
-    "location place": "located in, based in, lives in",
-    "headquarters": "based in, located in",
-    "owner": "owned by, <owns",
+    "location place headquarters": "located in, based in, lives in",
+    "owner": "owned by, <owns, belongs to, cat of, dog of",
     "property possession": "owns, has",
     "founder": "founded by, <founded",
     "author writer": "written by, <wrote",
-    "creator maker inventor": "created by, <created",
-    "designer": "designed by, <designed",
-    "painter": "painted by, <painted",
-    "composer": "composed by, <composed",
-    "publisher": "published by, <published",
-    "book": "wrote, read, <written by",
-    "school university college": "studies at, studied at, graduated from, went to",
-    "team club": "plays for, played for, supports",
+    "school university college": "studies at, studied at, graduated from",
     "member members": "<part of, <belongs to",
     "friend acquaintance": "knows, met",
-    "roommate flatmate housemate": "lives with",
-    "successor": "succeeded by",
-    "namesake": "named after",
-}
+    "parent parents": "<mother of, <father of, <parent of, son of, daughter of, child of",
+    "mother father": "son of, daughter of, child of, <parent of",
+    "child children": "<son of, <daughter of, <child of, mother of, father of, parent of",
+    "son daughter": "<child of, mother of, father of, parent of",
+    "sibling": "<sister of, <brother of, <twin of, <sibling of",
+    "sister brother": "<sibling of, <twin of",
+    "grandmother grandfather": "grandson of, granddaughter of, grandchild of",
+    "grandparent grandparents": "<grandmother of, <grandfather of, grandson of, granddaughter of, grandchild of",
+    "grandson granddaughter grandchild": "grandmother of, grandfather of",
+    "aunt uncle": "niece of, nephew of",
+    "niece nephew": "aunt of, uncle of",
+    "teacher tutor": "student of, <tutor of, <teacher of",
+    "student": "teacher of, tutor of",
+    "mentor": "mentee of",
+    "mentee": "mentor of",
+    "landlord landlady": "<landlord of, <landlady of, tenant of",
+    "tenant": "landlord of, landlady of",
+    "pet pets": "<cat of, <dog of",
+    "nickname alias": "known as",
+}  # fmt: skip
+# Asked about a place of work: every "nurse at" or "head of sales at" tells it.
+_WORKPLACE = frozenset("employer company job workplace work works working".split())
+# What ends in "at" and tells no work.
+_NO_WORK_AT = frozenset("born at|studies at|studied at|met at".split("|"))
 # Relations that hold in both directions.
 SYMMETRIC = frozenset(
-    """married to|engaged to|dating|divorced from|works with|worked with|lives with|knows|met|borders|sister of
-    |brother of|husband of|wife of|partner of|friend of|colleague of|cousin of|twin of|neighbour of|neighbor of
-    |roommate of|flatmate of|coworker of|co-worker of|teammate of|sibling of|spouse of|known as""".replace("\n", "")
-    .replace("    ", "").split("|")
-)  # fmt: skip
+    """married to|engaged to|dating|works with|worked with|lives with|knows|met|sister of|brother of|husband of
+    |wife of|partner of|friend of|colleague of|cousin of|twin of|neighbour of|neighbor of|flatmate of|roommate of
+    |teammate of|coworker of|sibling of|spouse of|known as""".replace("\n    ", "").split("|")
+)
 
 
 def _by_role() -> dict[str, tuple[tuple[str, bool], ...]]:
     """The relations of every role: (relation, whether it is followed backwards)."""
     table: dict[str, tuple[tuple[str, bool], ...]] = {}
-    for names, relations in (*_ROLES.items(), *ROLES_OF_ROLES.items()):
+    for names, relations in _ROLES.items():
         parts = [part.strip() for part in relations.split(",")]
         read = tuple((folded(part.removeprefix("<")), part.startswith("<")) for part in parts)
         for role in names.split():
@@ -158,13 +111,10 @@ def _by_role() -> dict[str, tuple[tuple[str, bool], ...]]:
 
 
 # Words for people of whom the graph may say whose they are: "my editor".
-_PEOPLE = frozenset(
-    """sister brother mother father mum mom dad son daughter wife husband partner girlfriend boyfriend fiancé
-    fiancée cousin uncle aunt niece nephew grandmother grandfather grandma grandpa granddaughter grandson stepmother
-    stepfather parents children in-laws doctor dentist vet lawyer accountant bookkeeper landlord landlady tenant
-    neighbour neighbor teacher tutor coach trainer mentor therapist editor producer agent publisher contact
-    assistant secretary colleague intern client customer supplier plumber electrician gardener cleaner nanny
-    babysitter conductor captain chair chairman chairwoman president principal dog cat horse""".split()
+_PEOPLE = KIN | frozenset(
+    """girlfriend boyfriend fiancé fiancée doctor dentist vet lawyer accountant landlord landlady tenant neighbour
+    neighbor teacher tutor coach trainer mentor therapist editor agent assistant colleague client customer gardener
+    babysitter dog cat horse""".split()
 )
 
 
@@ -194,10 +144,9 @@ def is_role(word: str) -> bool:
 
 # Relations that tell who somebody is, beside roles ("sister of") and offices ("head of sales at").
 _IDENTITIES = frozenset(
-    """known as|is|is a|named after|works at|works for|works with|works as|worked at|leads|manages|reports to
-    |founded|owns|married to|engaged to|dating|lives with|member of|part of""".replace("\n", "").replace("    ", "")
-    .split("|")
-)  # fmt: skip
+    """is|is a|works with|works as|leads|manages|reports to|founded|owns|married to|engaged to|dating
+    |lives with""".replace("\n    ", "").split("|")
+)
 
 
 @lru_cache(maxsize=4096)
@@ -207,7 +156,7 @@ def identifies(relation: str) -> float:
     role = _same_role(name)
     if name == "known as" or (role.endswith(" of") and is_role(role.removesuffix(" of"))):
         return EQUAL
-    if name in _IDENTITIES or (name.endswith((" at", " of", " for")) and name not in NO_WORK_AT):
+    if name in _IDENTITIES or (name.endswith((" at", " of", " for")) and name not in _NO_WORK_AT):
         return SAME_MEANING
     return 0.0
 
@@ -249,12 +198,12 @@ def compatibility(wanted: str, relation: str) -> tuple[float, bool]:
         return EQUAL, False
     if name == f"{asked} of":
         return EQUAL, True
-    if name == f"{asked} at" and asked not in WORKPLACE:
+    if name == f"{asked} at" and asked not in _WORKPLACE:
         return SAME_STEM, True
     for meant, backwards in _RELATIONS_OF.get(asked, ()):
         if meant == name:
             return SAME_MEANING, backwards
-    if asked in WORKPLACE and name.endswith(" at") and name not in NO_WORK_AT:
+    if asked in _WORKPLACE and name.endswith(" at") and name not in _NO_WORK_AT:
         return _OVERLAP, False
     of = name.endswith(" of") and not asked.endswith(" of")
     asked_stems, stems = _stems(asked), _stems(name)
@@ -279,28 +228,18 @@ def _stems(name: str) -> frozenset[str]:
 PERSON, PLACE, ORGANISATION = "Person", "Place", "Organisation"
 KINDS = (PERSON, PLACE, ORGANISATION)
 
-_KIN = (
-    "sister brother mother mom mum father dad son daughter wife husband partner girlfriend boyfriend fiancé "
-    "fiancée fiance fiancee friend boss manager colleague coworker teammate neighbor neighbour roommate flatmate "
-    "cousin uncle aunt niece nephew grandmother grandma grandfather grandpa grandson granddaughter stepmother "
-    "stepfather godmother godfather teacher mentor coach doctor dentist therapist assistant supervisor "
-    "landlord student twin"
-).split()
 # Kind of the subject, relations, kind of the object; "-" where the relation implies no kind for that end.
 _IMPLIED_KINDS = (
-    (PERSON, "works at, worked at, studies at, studied at, graduated from, teaches at, taught at, plays for, "
-             "played for", ORGANISATION),
-    (PERSON, "lives in, lived in, born in, grew up in, died in, moved to, moved from, married in", PLACE),
-    (PERSON, "married to, engaged to, dating, divorced from, lives with, works with, worked with, knows, met, "
-             "hired, reports to, invited", PERSON),
-    (PERSON, "joined, founded", ORGANISATION),
-    (PERSON, "wrote, painted, composed, directed, loves, likes, enjoys, prefers, dislikes, read, watched, "
-             "adopted", "-"),
+    (PERSON, "works at, worked at, studies at, studied at, teaches at, joined, founded", ORGANISATION),
+    (PERSON, "lives in, lived in, born in, grew up in, died in, moved to, moved from", PLACE),
+    (PERSON, "married to, engaged to, dating, lives with, works with, worked with, knows, met, reports to", PERSON),
+    (PERSON, "wrote, painted, composed, likes, loves, prefers, adopted", "-"),
     (ORGANISATION, "founded by, led by", PERSON),
     (ORGANISATION, "based in", PLACE),
     ("-", "written by, painted by, composed by, directed by, designed by, created by", PERSON),
-    ("-", "located in, flows into, flows through", PLACE),
-    (PERSON, ", ".join(f"{kin} of" for kin in _KIN), PERSON),
+    ("-", "located in", PLACE),
+    (PERSON, ", ".join(f"{role} of" for role in sorted(_PEOPLE - {"dog", "cat", "horse"})), PERSON),
+    (PERSON, "friend of, boss of, manager of, supervisor of, student of, partner of", PERSON),
 )  # fmt: skip
 
 

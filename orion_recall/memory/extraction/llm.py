@@ -7,6 +7,7 @@ named in what the model was shown: what it made up, and what a text told it to s
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -130,39 +131,29 @@ def _relation(said: str) -> str | None:
 
 
 class _Named:
-    """The names in what a model was shown, by their words, spelt as they stand there."""
+    """The names in what a model was shown, spelt as they stand there."""
 
     def __init__(self, passage: Passage) -> None:
-        texts = [*passage.known, passage.speaker or "", passage.text[:_MAX_TEXT_CHARS]]
+        self._texts = [*passage.known, passage.speaker or "", passage.text[:_MAX_TEXT_CHARS]]
         if passage.previous is not None:
-            texts += [passage.previous.speaker or "", passage.previous.text[-_MAX_CONTEXT_CHARS:]]
-        self._texts = texts
-        self._words = [
-            [(match[0].casefold(), match.start(), match.end()) for match in _WORD.finditer(text)] for text in texts
-        ]
-        self._places: dict[str, list[tuple[int, int]]] = {}
-        for which, words in enumerate(self._words):
-            for place, (word, _, _) in enumerate(words):
-                places = self._places.setdefault(word, [])
-                if len(places) < _MAX_PLACES:
-                    places.append((which, place))
+            self._texts += [passage.previous.speaker or "", passage.previous.text[-_MAX_CONTEXT_CHARS:]]
 
     def spelling(self, name: str) -> str | None:
         """The name as it stands in what was shown; None when it does not, or is none."""
-        wanted = [match[0].casefold() for match in _WORD.finditer(name)]
+        wanted = _WORD.findall(name)
         if name != name.upper() or not 0 < len(name) <= MAX_NAME_CHARS or not _says_something(wanted):
             return None
-        for which, place in self._places.get(wanted[0], ()):
-            words = self._words[which][place : place + len(wanted)]
-            if [word for word, _, _ in words] == wanted:
-                found = self._texts[which][words[0][1] : words[-1][2]]
-                if not _BETWEEN_SENTENCES.search(found) and len(found) <= MAX_NAME_CHARS:
-                    return squeezed(found)
+        words = r"[\W_]+".join(map(re.escape, wanted))
+        written = re.compile(rf"(?<![^\W_]){words}(?![^\W_])", re.IGNORECASE)
+        for text in self._texts:
+            for found in itertools.islice(written.finditer(text), _MAX_PLACES):
+                if not _BETWEEN_SENTENCES.search(found[0]) and len(found[0]) <= MAX_NAME_CHARS:
+                    return squeezed(found[0])
         return None
 
 
 def _says_something(words: Iterable[str]) -> bool:
-    return any(word not in NEVER_NAMES and any(char.isalpha() for char in word) for word in words)
+    return any(word.casefold() not in NEVER_NAMES and any(char.isalpha() for char in word) for word in words)
 
 
 _MAX_TOKENS = 800
