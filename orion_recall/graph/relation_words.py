@@ -3,61 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
-from orion_recall.graph.role_words import NO_WORK_AT, ROLES_OF_ROLES, WORKPLACE, role_name
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
+from orion_recall.text.people.kin import KIN, SPELLINGS
+
+# The name of the role, and other words for the same; those for kin are in `text.people.kin`.
+_SPELLINGS = """
+fiancé: fiance
+fiancée: fiancee
+child: kid baby
+sibling: siblings
+neighbour: neighbor
+colleague: coworker co-worker workmate
+flatmate: roommate housemate
+boss: chief
+spouse: spouses
+"""
+
+
+def _names() -> dict[str, str]:
+    kin = {word: name for name, words in SPELLINGS.items() for word in words}
+    return kin | {
+        word: name
+        for line in _SPELLINGS.strip().splitlines()
+        for name, _, words in [line.partition(":")]
+        for word in words.split()
+    }
+
+
+_NAMES = _names()
+
+
+def role_name(word: str) -> str:
+    """The one name of a role, folded: `mother` for "mum"; a word that is no other spelling stays as it is."""
+    return _NAMES.get(word, word)
+
 
 EQUAL, SAME_STEM, SAME_MEANING = 1.0, 0.9, 0.8
 _OVERLAP = 0.7
 _ENDINGS = ("ments", "ment", "ings", "ing", "ers", "er", "ors", "or", "ies", "ied", "ed", "es", "ee", "s", "e", "y")
 _SHORTEST_STEM = 3
 
-# Words for a role, and the relations that state it. With `<` the relation leads from its object to its subject.
+# Words for a role, and the relations that answer them where none has that name itself. With `<` the relation leads
+# from its object to its subject: "Lea mother of Tom" is read from Tom to Lea.
 _ROLES: Mapping[str, str] = {
     "employer company job workplace work": "works at, worked at, joined",
     "employee staff": "<works at",
-    "colleague coworker teammate": "works with, worked with",
-    "boss manager supervisor": "reports to, managed by, led by",
-    "report reports": "<reports to, manages, leads",
-    "leader head director": "led by, <leads, directed by, <directed",
-    "husband wife spouse partner": "married to, engaged to, dating",
-    "ex": "divorced from",
+    "colleague coworker teammate": "works with, worked with, <works with",
+    "boss manager supervisor": "reports to, managed by, led by, <manages, <leads, <boss of, <manager of",
+    "report reports": "<reports to, manages, leads, boss of, manager of, supervisor of",
+    "leader head director lead": "led by, <leads, <head of, <director of",
+    "husband wife spouse partner": "married to, engaged to, <husband of, <wife of, <partner of, <spouse of",
+    "girlfriend boyfriend": "dating, <partner of, girlfriend of, boyfriend of",
     "home address residence city town": "lives in, moved to, based in",
     "origin hometown birthplace": "is from, born in, grew up in",
-    "location place": "located in, based in, lives in",
-    "headquarters": "based in, located in",
-    "owner": "owned by, <owns",
+    "location place headquarters": "located in, based in, lives in",
+    "owner": "owned by, <owns, belongs to, cat of, dog of",
     "property possession": "owns, has",
     "founder": "founded by, <founded",
     "author writer": "written by, <wrote",
-    "creator maker inventor": "created by, <created",
-    "designer": "designed by, <designed",
-    "painter": "painted by, <painted",
-    "composer": "composed by, <composed",
-    "publisher": "published by, <published",
-    "book": "wrote, read, <written by",
-    "school university college": "studies at, studied at, graduated from, went to",
-    "team club": "plays for, played for, supports",
+    "school university college": "studies at, studied at, graduated from",
     "member members": "<part of, <belongs to",
     "friend acquaintance": "knows, met",
-    "roommate flatmate housemate": "lives with",
-    "successor": "succeeded by",
-    "namesake": "named after",
-}
+    "parent parents": "<mother of, <father of, <parent of, son of, daughter of, child of",
+    "mother father": "son of, daughter of, child of, <parent of",
+    "child children": "<son of, <daughter of, <child of, mother of, father of, parent of",
+    "son daughter": "<child of, mother of, father of, parent of",
+    "sibling": "<sister of, <brother of, <twin of, <sibling of",
+    "sister brother": "<sibling of, <twin of",
+    "grandmother grandfather": "grandson of, granddaughter of, grandchild of",
+    "grandparent grandparents": "<grandmother of, <grandfather of, grandson of, granddaughter of, grandchild of",
+    "grandson granddaughter grandchild": "grandmother of, grandfather of",
+    "aunt uncle": "niece of, nephew of",
+    "niece nephew": "aunt of, uncle of",
+    "teacher tutor": "student of, <tutor of, <teacher of",
+    "student": "teacher of, tutor of",
+    "mentor": "mentee of",
+    "mentee": "mentor of",
+    "landlord landlady": "<landlord of, <landlady of, tenant of",
+    "tenant": "landlord of, landlady of",
+    "pet pets": "<cat of, <dog of",
+    "nickname alias": "known as",
+}  # fmt: skip
+# Asked about a place of work: every "nurse at" or "head of sales at" tells it.
+_WORKPLACE = frozenset("employer company job workplace work works working".split())
+# What ends in "at" and tells no work.
+_NO_WORK_AT = frozenset("born at|studies at|studied at|met at".split("|"))
 # Relations that hold in both directions.
 SYMMETRIC = frozenset(
-    """married to|engaged to|dating|divorced from|works with|worked with|lives with|knows|met|borders|sister of
-    |brother of|husband of|wife of|partner of|friend of|colleague of|cousin of|twin of|neighbour of|neighbor of
-    |roommate of|flatmate of|coworker of|co-worker of|teammate of|sibling of|spouse of|known as""".replace("\n", "")
-    .replace("    ", "").split("|")
-)  # fmt: skip
+    """married to|engaged to|dating|works with|worked with|lives with|knows|met|sister of|brother of|husband of
+    |wife of|partner of|friend of|colleague of|cousin of|twin of|neighbour of|neighbor of|flatmate of|roommate of
+    |teammate of|coworker of|sibling of|spouse of|known as""".replace("\n    ", "").split("|")
+)
 
 
 def _by_role() -> dict[str, tuple[tuple[str, bool], ...]]:
     """The relations of every role: (relation, whether it is followed backwards)."""
     table: dict[str, tuple[tuple[str, bool], ...]] = {}
-    for names, relations in (*_ROLES.items(), *ROLES_OF_ROLES.items()):
+    for names, relations in _ROLES.items():
         parts = [part.strip() for part in relations.split(",")]
         read = tuple((folded(part.removeprefix("<")), part.startswith("<")) for part in parts)
         for role in names.split():
@@ -66,13 +111,10 @@ def _by_role() -> dict[str, tuple[tuple[str, bool], ...]]:
 
 
 # Words for people of whom the graph may say whose they are: "my editor".
-_PEOPLE = frozenset(
-    """sister brother mother father mum mom dad son daughter wife husband partner girlfriend boyfriend fiancé
-    fiancée cousin uncle aunt niece nephew grandmother grandfather grandma grandpa granddaughter grandson stepmother
-    stepfather parents children in-laws doctor dentist vet lawyer accountant bookkeeper landlord landlady tenant
-    neighbour neighbor teacher tutor coach trainer mentor therapist editor producer agent publisher contact
-    assistant secretary colleague intern client customer supplier plumber electrician gardener cleaner nanny
-    babysitter conductor captain chair chairman chairwoman president principal dog cat horse""".split()
+_PEOPLE = KIN | frozenset(
+    """girlfriend boyfriend fiancé fiancée doctor dentist vet lawyer accountant landlord landlady tenant neighbour
+    neighbor teacher tutor coach trainer mentor therapist editor agent assistant colleague client customer gardener
+    babysitter dog cat horse""".split()
 )
 
 
@@ -102,10 +144,9 @@ def is_role(word: str) -> bool:
 
 # Relations that tell who somebody is, beside roles ("sister of") and offices ("head of sales at").
 _IDENTITIES = frozenset(
-    """known as|is|is a|named after|works at|works for|works with|works as|worked at|leads|manages|reports to
-    |founded|owns|married to|engaged to|dating|lives with|member of|part of""".replace("\n", "").replace("    ", "")
-    .split("|")
-)  # fmt: skip
+    """is|is a|works with|works as|leads|manages|reports to|founded|owns|married to|engaged to|dating
+    |lives with""".replace("\n    ", "").split("|")
+)
 
 
 @lru_cache(maxsize=4096)
@@ -115,7 +156,7 @@ def identifies(relation: str) -> float:
     role = _same_role(name)
     if name == "known as" or (role.endswith(" of") and is_role(role.removesuffix(" of"))):
         return EQUAL
-    if name in _IDENTITIES or (name.endswith((" at", " of", " for")) and name not in NO_WORK_AT):
+    if name in _IDENTITIES or (name.endswith((" at", " of", " for")) and name not in _NO_WORK_AT):
         return SAME_MEANING
     return 0.0
 
@@ -157,12 +198,12 @@ def compatibility(wanted: str, relation: str) -> tuple[float, bool]:
         return EQUAL, False
     if name == f"{asked} of":
         return EQUAL, True
-    if name == f"{asked} at" and asked not in WORKPLACE:
+    if name == f"{asked} at" and asked not in _WORKPLACE:
         return SAME_STEM, True
     for meant, backwards in _RELATIONS_OF.get(asked, ()):
         if meant == name:
             return SAME_MEANING, backwards
-    if asked in WORKPLACE and name.endswith(" at") and name not in NO_WORK_AT:
+    if asked in _WORKPLACE and name.endswith(" at") and name not in _NO_WORK_AT:
         return _OVERLAP, False
     of = name.endswith(" of") and not asked.endswith(" of")
     asked_stems, stems = _stems(asked), _stems(name)
@@ -182,3 +223,60 @@ def _stems(name: str) -> frozenset[str]:
     """The stems of the words without stop words; of all words when nothing is left ("from")."""
     parts = name.split()
     return frozenset(stem(word) for word in parts if word not in STOP_WORDS) or frozenset(parts)
+
+
+PERSON, PLACE, ORGANISATION = "Person", "Place", "Organisation"
+KINDS = (PERSON, PLACE, ORGANISATION)
+
+# Kind of the subject, relations, kind of the object; "-" where the relation implies no kind for that end.
+_IMPLIED_KINDS = (
+    (PERSON, "works at, worked at, studies at, studied at, teaches at, joined, founded", ORGANISATION),
+    (PERSON, "lives in, lived in, born in, grew up in, died in, moved to, moved from", PLACE),
+    (PERSON, "married to, engaged to, dating, lives with, works with, worked with, knows, met, reports to", PERSON),
+    (PERSON, "wrote, painted, composed, likes, loves, prefers, adopted", "-"),
+    (ORGANISATION, "founded by, led by", PERSON),
+    (ORGANISATION, "based in", PLACE),
+    ("-", "written by, painted by, composed by, directed by, designed by, created by", PERSON),
+    ("-", "located in", PLACE),
+    (PERSON, ", ".join(f"{role} of" for role in sorted(_PEOPLE - {"dog", "cat", "horse"})), PERSON),
+    (PERSON, "friend of, boss of, manager of, supervisor of, student of, partner of", PERSON),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RelationEnds:
+    """The relations (IRIs) whose subject, and those whose object, is of one kind."""
+
+    subject: tuple[str, ...]
+    object: tuple[str, ...]
+
+
+def _table() -> dict[str, tuple[str, str]]:
+    return {
+        folded(relation): (subject, object_)
+        for subject, relations, object_ in _IMPLIED_KINDS
+        for relation in relations.split(",")
+    }
+
+
+_OF_RELATION = _table()
+
+
+def kinds_of_ends(relation: str) -> tuple[str | None, str | None]:
+    """The kinds of a relation's subject and object by the relation's name; None where it implies none."""
+    subject, object_ = _OF_RELATION.get(folded(relation), ("-", "-"))
+    return (subject if subject != "-" else None, object_ if object_ != "-" else None)
+
+
+def relations_of_kind(kind: str, relations: Mapping[str, str]) -> RelationEnds:
+    """Those of the graph's relations (name by IRI) that imply the kind for one of their ends."""
+    return RelationEnds(
+        subject=tuple(iri for iri, name in relations.items() if kinds_of_ends(name)[0] == kind),
+        object=tuple(iri for iri, name in relations.items() if kinds_of_ends(name)[1] == kind),
+    )
+
+
+def most_frequent_kind(votes: Iterable[str]) -> str | None:
+    """The kind with most votes, of equals the first in `KINDS`; None without votes."""
+    counted = list(votes)
+    return max(KINDS, key=counted.count) if counted else None

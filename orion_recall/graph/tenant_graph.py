@@ -13,9 +13,15 @@ from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import ScopeNotKept, SourceError
-from orion_recall.graph.terms import UNEXPECTED_ROWS, sparql_term
-from orion_recall.graph.told_windows import TELLS, edge_tells
-from orion_recall.graph.vocabulary import ORION, entity_iri, tenant_graph
+from orion_recall.graph.vocabulary import (
+    ORION,
+    TELLS,
+    UNEXPECTED_ROWS,
+    edge_tells,
+    entity_iri,
+    sparql_term,
+    tenant_graph,
+)
 from orion_recall.values import Scope, TimeRange
 
 MOST_RELATIONS = 5_000

@@ -1,37 +1,73 @@
-"""The RDF vocabulary of the memory graph, and memories as triples in it.
-
-W3C terms where they exist (RDF, SKOS, PROV-O), `urn:orion:vocabulary:` for the rest. Every tenant has a named graph
-of its own, so that no query can see another's. In it:
-
-    memory    a orion:Memory; id, content, kind, speaker, ...; version; named "a name as written"; tells "a window";
-              urn:orion:property:NAME, a field of its metadata
-              --mentions--> entity   --spokenBy--> entity   --next--> memory   --refersTo--> memory   quotes "a URI"
-    entity    a skos:Concept; skos:prefLabel, skos:altLabel: its spellings; skos:hiddenLabel: names merged into it
-    relation  a rdf:Property; skos:prefLabel
-    edge      a rdf:Statement; rdf:subject, rdf:object: entities; rdf:predicate: relation; about: both entities;
-              text; weight: how many memories are its evidence; firstSeen, lastSeen: epoch seconds of those dated
-              --prov:wasDerivedFrom--> memory   --wordedBy--> the memory in whose words the text is
-
-A memory's IRI ends in the key that the index uses too; an edge is one for its subject, relation and object.
-"""
+"""The RDF vocabulary of the memory graph, and memories as triples in it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
+from typing import Final
 from urllib.parse import quote, unquote
 
 from rdflib import Literal, Namespace, URIRef
-from rdflib.namespace import RDF, SKOS
+from rdflib.namespace import PROV, RDF, SKOS
 
-from orion_recall.graph.references import quoted_uris, referred_ids
+from orion_recall.errors import SourceError
 from orion_recall.text.normal import memory_key, number_of, words
-from orion_recall.values import JsonValue, Memory, Statement
+from orion_recall.values import JsonValue, Memory, Statement, TimeRange, ToldTime
+
+Row = Mapping[str, str]
+"""One row of a SELECT: values as text by variable name; unbound variables are absent."""
+UNEXPECTED_ROWS = "the graph's answer does not fit the query: a column is missing, or its value has the wrong type"
+
+
+def sparql_term(term: URIRef | Literal) -> str:
+    """The term through rdflib's own n3(), on one line.
+
+    rdflib writes a literal with a line break in triple quotes, and leaves a quotation mark after a backslash
+    unescaped: it ends the literal, and what follows would be read as SPARQL. So each line is written on its own.
+    """
+    if isinstance(term, Literal) and term.datatype is None and "\n" in term:
+        return '"' + "\\n".join(Literal(line).n3()[1:-1] for line in term.split("\n")) + '"'
+    return term.n3()
+
+
+@contextlib.contextmanager
+def reading_rows() -> Generator[None]:
+    """A LookupError or ValueError in the block, which reads rows of an answer, becomes a SourceError."""
+    try:
+        yield
+    except (LookupError, ValueError) as error:
+        raise SourceError(UNEXPECTED_ROWS) from error
+
+
+_FIELDS = ("in_reply_to", "refers_to")
+_BRACKETED = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
+_URI = re.compile(r"\b(?:[a-z][a-z0-9+.-]{1,20}://|urn:|mailto:|doi:)[^\s<>\"'`{}|\\^\[\]]{1,500}", re.IGNORECASE)
+_MOST = 16
+
+
+def referred_ids(memory: Memory) -> Sequence[str]:
+    """The ids that the memory refers to, in order, without its own; 16 at most."""
+    found: dict[str, None] = {}
+    for name in _FIELDS:
+        given = memory.metadata.get(name)
+        for one in given if isinstance(given, list | tuple) else (given,):
+            if isinstance(one, str) and one:
+                found[one] = None
+    found |= dict.fromkeys(match.group(1).strip() for match in _BRACKETED.finditer(memory.text))
+    return [one for one in found if one and one != memory.id][:_MOST]
+
+
+def quoted_uris(memory: Memory) -> Sequence[str]:
+    """The URIs in the memory's text, in order, without its own and without trailing punctuation; 16 at most."""
+    found = dict.fromkeys(match.group().rstrip(".,;:!?)") for match in _URI.finditer(memory.text))
+    return [one for one in found if one != memory.uri][:_MOST]
+
 
 ORION = Namespace("urn:orion:vocabulary:")
 PROJECTION = URIRef("urn:orion:projection")
@@ -243,3 +279,81 @@ def _told(memory: Memory) -> Iterator[tuple[str, str | float | None]]:
 
 def _folded(label: str) -> str:
     return quote("_".join(words(label)) or label.casefold(), safe="")
+
+
+TELLS = ORION.tells.n3()
+_FIRST, _LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
+_YEAR: Final = re.compile(r"\d{4}")
+_MONTH: Final = re.compile(r"\d{4}-\d\d")
+_EVIDENCE = PROV.wasDerivedFrom.n3()
+
+
+def overlap_filter(variable: str, ranges: Sequence[TimeRange]) -> str:
+    """A SPARQL expression that holds where the window overlaps one of the half-open intervals (epoch seconds)."""
+    tests: list[str] = []
+    for since, until in ranges:
+        start, end = _instant(since, _FIRST), _instant(until, _LAST)
+        tests.append(f'(STRBEFORE({variable}, "/") < "{end}" && STRAFTER({variable}, "/") > "{start}")')
+    return f"({' || '.join(tests) or 'false'})"
+
+
+def edge_tells(edge: str, ranges: Sequence[TimeRange], *, fresh: str = "told") -> str:
+    """A SPARQL EXISTS that holds for an edge of which one memory tells of one of the intervals."""
+    return (
+        f"EXISTS {{ {edge} {_EVIDENCE} ?{fresh}_by . ?{fresh}_by {TELLS} ?{fresh}_at "
+        f"FILTER{overlap_filter(f'?{fresh}_at', ranges)} }}"
+    )
+
+
+def read_window(window: str) -> ToldTime:
+    """The window in epoch seconds; ValueError for text of another form."""
+    start, _, end = window.partition("/")
+    return ToldTime(datetime.fromisoformat(start).timestamp(), datetime.fromisoformat(end).timestamp())
+
+
+def range_of(text: str) -> TimeRange:
+    """A year, a month, a day or an instant in ISO 8601, or "from/to" of two such, as an interval of epoch seconds.
+
+    Without a zone it is UTC. ValueError for anything else.
+    """
+    first, _, last = text.partition("/")
+    try:
+        since, _ = _span(first.strip())
+        _, until = _span((last or first).strip())
+    except OverflowError as error:
+        raise ValueError("it ends after the year 9999") from error
+    if until <= since:
+        raise ValueError("it ends before it begins")
+    return since.timestamp(), until.timestamp()
+
+
+def _span(text: str) -> tuple[datetime, datetime]:
+    if _YEAR.fullmatch(text):
+        start = datetime(int(text), 1, 1, tzinfo=UTC)
+        return start, start.replace(year=start.year + 1)
+    if _MONTH.fullmatch(text):
+        start = datetime.fromisoformat(f"{text}-01").replace(tzinfo=UTC)
+        return start, (start + timedelta(days=31)).replace(day=1)
+    start = datetime.fromisoformat(text)
+    start = start if start.tzinfo is not None else start.replace(tzinfo=UTC)
+    return start, start + (timedelta(days=1) if len(text) <= len("2026-05-12") else timedelta(seconds=1))
+
+
+def shown(windows: Iterable[str]) -> str:
+    """Windows in words, in order: a day as its date, a longer time from its first to its last day."""
+    return ", ".join(dict.fromkeys(_shown(one) for one in sorted(windows)))
+
+
+def _shown(one: str) -> str:
+    start, _, end = one.partition("/")
+    if not start.endswith("T00:00:00Z") or not end.endswith("T00:00:00Z"):
+        return f"{start[:10]} {start[11:16]}" if start[:10] == end[:10] else f"{start[:16]} to {end[:16]}"
+    last = datetime.fromtimestamp(datetime.fromisoformat(end).timestamp() - 1, UTC).date().isoformat()
+    return start[:10] if start[:10] == last else f"{start[:10]} to {last}"
+
+
+def _instant(seconds: float | None, beyond: str) -> str:
+    if seconds is None:
+        return beyond
+    made = window(seconds, seconds)
+    return beyond if made is None else made.partition("/")[0]

@@ -22,7 +22,7 @@ from orion_recall.decisions.sink import DecisionSink
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.interfaces import Projection
 from orion_recall.memory.background.extraction import BackgroundExtraction
-from orion_recall.memory.extraction.chosen import open_extractors
+from orion_recall.memory.extraction.backends import open_extractors
 from orion_recall.memory.extraction.extractor import Extractor
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, profiles_with_default

@@ -17,10 +17,9 @@ from functools import lru_cache
 from rdflib.namespace import SKOS
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.terms import UNEXPECTED_ROWS, Row
-from orion_recall.graph.vocabulary import entity_iri, key_of, tenant_graph
-from orion_recall.graph.walks.neighbourhood import neighbourhood_query
+from orion_recall.graph.vocabulary import UNEXPECTED_ROWS, Row, entity_iri, key_of, tenant_graph
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
+from orion_recall.graph.walks.statements import neighbourhood_query
 from orion_recall.interfaces import EntityFinder, EntityLikeness, OwnGraph
 from orion_recall.sources.damage import whole
 from orion_recall.sources.graph_links import links_around

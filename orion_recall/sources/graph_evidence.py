@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from rdflib.namespace import PROV
 
 from orion_recall.graph.tenant_graph import Queryable, TenantGraph
-from orion_recall.graph.terms import reading_rows
-from orion_recall.graph.vocabulary import ORION, key_of, memory_iri
+from orion_recall.graph.vocabulary import ORION, key_of, memory_iri, reading_rows
 
 
 class GraphEvidence:

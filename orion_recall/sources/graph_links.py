@@ -11,8 +11,7 @@ from rdflib.namespace import PROV
 
 from orion_recall.errors import SourceError
 from orion_recall.graph.tenant_graph import Queryable, scope_conditions
-from orion_recall.graph.terms import UNEXPECTED_ROWS
-from orion_recall.graph.vocabulary import ORION, tenant_graph
+from orion_recall.graph.vocabulary import ORION, UNEXPECTED_ROWS, tenant_graph
 from orion_recall.graph.walks.spreading import Link
 from orion_recall.values import Scope
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from orion_recall.graph.tenant_graph import Queryable, TenantGraph
-from orion_recall.graph.told_windows import read_window, shown
-from orion_recall.graph.vocabulary import entity_iri
+from orion_recall.graph.vocabulary import entity_iri, read_window, shown
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
 from orion_recall.graph.walks.statements import Stated, identities, stated_in
 from orion_recall.scoring.intervals import told_ranges, told_share

@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 
 from orion_recall.errors import SourceError
 from orion_recall.graph.tenant_graph import Queryable, scope_conditions
-from orion_recall.graph.terms import UNEXPECTED_ROWS
-from orion_recall.graph.vocabulary import ORION, key_of, memory_iri, tenant_graph
+from orion_recall.graph.vocabulary import ORION, UNEXPECTED_ROWS, key_of, memory_iri, tenant_graph
 from orion_recall.values import Scope
 
 _OF_EACH, _FRONTIER = 8, 64

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from orion_recall.bus.envelope import encode_request
 from orion_recall.contracts import QUERY_KIND, RecallOptionsV1, RecallQueryV1
-from orion_recall.graph.terms import Row
+from orion_recall.graph.vocabulary import Row
 from orion_recall.interfaces import OwnGraph
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from orion_recall.evaluation.word_vectors import TokenEmbedder
-from orion_recall.graph.terms import Row
+from orion_recall.graph.vocabulary import Row
 from orion_recall.interfaces import OwnGraph, Source
 from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors

@@ -35,9 +35,9 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import OrionError
 from orion_recall.external.mappings import load_mappings
-from orion_recall.graph.cypher.parser import parse
-from orion_recall.graph.cypher.sparql_guard import reading_form
+from orion_recall.graph.cypher.syntax import parse
 from orion_recall.graph.cypher.to_sparql import KnownNames, compile_query
+from orion_recall.graph.stores.reader import reading_form
 from orion_recall.memory.extraction.light import extract
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.transfer.import_file import read_batches

@@ -10,7 +10,7 @@ from pathlib import Path
 from orion_recall.graph.relation_words import SYMMETRIC
 
 Edge = tuple[str, str, str]
-_FILE = Path(__file__).parents[1] / "data" / "relations" / "sentences.jsonl"
+_FOLDER = Path(__file__).parents[1] / "data" / "relations"
 # Two names for one relation, read from its other end.
 _INVERSE = {
     "belongs to": "owns", "owned by": "owns", "led by": "leads", "managed by": "manages",
@@ -21,12 +21,16 @@ _SAME_WAY = {"owner of": "owns", "founder of": "founded", "successor of": "succe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A text, who says it, the statements that it makes, and those that it may be read to make."""
+    """A text, who says it, the statements that it makes, and those that it may be read to make.
+
+    `no_names` are words of it that name nobody and nothing.
+    """
 
     text: str
     speaker: str
     statements: tuple[Edge, ...]
     also: tuple[Edge, ...]
+    no_names: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -54,15 +58,16 @@ class Agreement:
         self.wrong += [(judged.text, edge) for edge in sorted(told - expected - set(map(_one_way, judged.also)))]
 
 
-def judged_sentences() -> Sequence[Judged]:
-    """All of them, in an order that mixes all kinds."""
-    rows = [json.loads(line) for line in _FILE.read_text("utf-8").splitlines()]
+def judged_sentences(file: str) -> Sequence[Judged]:
+    """The judged sentences of one file."""
+    rows = [json.loads(line) for line in (_FOLDER / f"{file}.jsonl").read_text("utf-8").splitlines()]
     return [
         Judged(
             text=" ".join(filter(None, (row.get("before"), row["text"]))),
             speaker=row["speaker"],
             statements=tuple(tuple(edge) for edge in row["statements"]),
             also=tuple(tuple(edge) for edge in row.get("also", ())),
+            no_names=frozenset(row.get("no_names", ())),
         )
         for row in rows
     ]

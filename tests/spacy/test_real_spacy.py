@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from orion_recall.errors import SettingsError
-from orion_recall.memory.extraction.chosen import open_extractors
+from orion_recall.memory.extraction.backends import open_extractors
 from orion_recall.memory.extraction.extractor import Passage
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.extraction.spacy import SpacyExtractor, load_pipeline

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from orion_recall.graph.projection.facts import run_plan
-from orion_recall.graph.projection.memories import plan_changes
+from orion_recall.graph.projection.changes import plan_changes
+from orion_recall.graph.projection.plan import run_plan
 from orion_recall.graph.projection.updates import updates
-from orion_recall.graph.stores.oxigraph_rows import rows_of
+from orion_recall.graph.stores.oxigraph import rows_of
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Change, JsonValue, Memory, Neighbour, Statement, TimeMention
 

@@ -19,12 +19,22 @@ from orion_recall.atomic_file import whole_file, whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find
 from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, prose, table, visible
 from orion_recall.errors import SettingsError, SourceError
-from orion_recall.graph.exchange.export import Advanced, Format, look_up_values, tenant_of, write_csv, write_rdf
-from orion_recall.graph.exchange.import_file import memory_lines
-from orion_recall.graph.exchange.paging import Select, count, ends, tenants
+from orion_recall.graph.exchange.csv_files import (
+    Advanced,
+    Format,
+    Select,
+    count,
+    ends,
+    look_up_values,
+    memory_lines,
+    tenant_of,
+    tenants,
+    write_csv,
+    write_rdf,
+)
 from orion_recall.graph.stores.reader import open_graph_reader
 from orion_recall.graph.vocabulary import ORION, tenant_graph
-from orion_recall.graph.walks.components import Components
+from orion_recall.graph.walks.statements import Components
 from orion_recall.text.normal import storable
 
 _HUBS = 10

@@ -17,7 +17,7 @@ from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, visible
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.graph.tenant_graph import TenantGraph
-from orion_recall.graph.told_windows import shown
+from orion_recall.graph.vocabulary import shown
 from orion_recall.graph.walks.path import Path, PathBounds, Paths, find_path
 from orion_recall.settings import Settings
 from orion_recall.values import TimeRange

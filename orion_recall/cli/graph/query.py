@@ -12,9 +12,17 @@ from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
 from orion_recall.cli.output import JsonFlag, console, note, print_json, table
 from orion_recall.errors import ModelError, OrionError
-from orion_recall.graph.cypher.execution import Cell, QueryResult, run_cypher
-from orion_recall.graph.cypher.similar import FirstAvailable, GraphEntities, IndexedEntities, SimilarEntities
-from orion_recall.graph.cypher.similar_memories import GraphMemories, IndexedMemories
+from orion_recall.graph.cypher.execution import (
+    Cell,
+    FirstAvailable,
+    GraphEntities,
+    GraphMemories,
+    IndexedEntities,
+    IndexedMemories,
+    QueryResult,
+    SimilarEntities,
+    run_cypher,
+)
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer

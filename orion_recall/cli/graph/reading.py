@@ -11,7 +11,7 @@ import typer
 
 from orion_recall.cli.connect.addresses import find
 from orion_recall.errors import GraphQueryError, OrionError
-from orion_recall.graph.cypher.similar import GraphEntities
+from orion_recall.graph.cypher.execution import GraphEntities
 from orion_recall.graph.stores.reader import GraphReader, open_graph_reader
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.settings import Settings

@@ -11,8 +11,7 @@ import typer
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, with_graph
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, prose, table, visible
-from orion_recall.graph.cypher.sparql_guard import reading_form
-from orion_recall.graph.stores.reader import GraphReader, SparqlAnswer
+from orion_recall.graph.stores.reader import GraphReader, SparqlAnswer, reading_form
 from orion_recall.graph.vocabulary import tenant_graph
 from orion_recall.settings import Settings
 

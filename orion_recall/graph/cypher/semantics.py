@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
 from rdflib.namespace import PROV, SKOS
 
 from orion_recall.errors import GraphQueryError
-from orion_recall.graph.cypher.tree import At, Node, Query, Relation, Word
-from orion_recall.graph.kinds import KINDS
-from orion_recall.graph.told_windows import TELLS
-from orion_recall.graph.vocabulary import ORION, property_iri
+from orion_recall.graph.cypher.syntax import At, Node, Query, Relation, Word
+from orion_recall.graph.relation_words import KINDS
+from orion_recall.graph.vocabulary import ORION, TELLS, property_iri
 
 Kind = Literal["entity", "memory", "relation"]
 
@@ -208,3 +209,36 @@ def is_own(label: Word) -> bool:
 def article(kind: Kind) -> str:
     """The kind with its article."""
     return "an entity" if kind == "entity" else f"a {kind}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownNames:
+    """What is looked up before compiling: relation names by IRI; IRIs of entities by a name, and of entities and
+    memories by a text for SIMILAR."""
+
+    relations: Mapping[str, str] = field(default_factory=dict[str, str])
+    named: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    similar: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    similar_memories: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+
+
+class CompileContext:
+    """The query, its semantics and the graph's names; hands out SPARQL variables, none of them from user text."""
+
+    def __init__(self, query: Query, names: KnownNames) -> None:
+        self.query, self.names = query, names
+        self.semantics = Semantics(query)
+        self._numbers: dict[str, int] = {}
+        self._fresh = itertools.count()
+
+    def variable(self, name: str) -> str:
+        """The SPARQL variable of a Cypher variable, always the same."""
+        return f"?v{self._numbers.setdefault(name, len(self._numbers))}"
+
+    def property_variable(self, name: str, property_name: str) -> str:
+        """The SPARQL variable of a property of a Cypher variable."""
+        return f"{self.variable(name)}_{property_name}"
+
+    def fresh(self, prefix: str = "?x") -> str:
+        """A variable that is used nowhere else."""
+        return f"{prefix}{next(self._fresh)}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from orion_recall.graph.kinds import PERSON, kinds_of_ends, most_frequent_kind
+from orion_recall.graph.relation_words import PERSON, kinds_of_ends, most_frequent_kind
 from orion_recall.graph.tenant_graph import Edge, EdgeMemory, Queryable, TenantGraph
 
 _HERE = Path(__file__).parent

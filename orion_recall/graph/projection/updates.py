@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from rdflib import Literal, URIRef
 
-from orion_recall.graph.projection.operations import Operation, rendered
-from orion_recall.graph.terms import Row
-from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, TENANTS
+from orion_recall.graph.projection.plan import Operation, rendered
+from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, TENANTS, Row
 
 _MOST_CHARACTERS = 500_000
 _CLEARED_AT_ONCE = 100_000

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -15,10 +16,10 @@ from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import DiskShort, SourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.graph.projection.facts import OperationPlan, run_plan
-from orion_recall.graph.projection.memories import plan_changes, plan_removal
+from orion_recall.graph.projection.changes import plan_changes, plan_removal
+from orion_recall.graph.projection.plan import OperationPlan, run_plan
 from orion_recall.graph.projection.updates import METADATA_QUERY, identities_in, position_in, updates
-from orion_recall.graph.stores.memory_queries import (
+from orion_recall.graph.stores.sparql import (
     memories,
     memories_query,
     nodes_in,
@@ -26,15 +27,70 @@ from orion_recall.graph.stores.memory_queries import (
     versions_in,
     versions_query,
 )
-from orion_recall.graph.stores.oxigraph_rows import each_row, rows_of
-from orion_recall.graph.stores.row_cache import RowCache
-from orion_recall.graph.terms import Row
-from orion_recall.graph.vocabulary import ORION, PROJECTION
+from orion_recall.graph.vocabulary import ORION, PROJECTION, Row
 from orion_recall.index.embedded.folders import clear_builds, free_place, is_complete, live_place, swap, tidy
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.record_identity import refuse_another, refuse_without
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Memory, MemoryView
+
+_MOST_QUERIES, _MOST_ROWS, _MOST_CHARACTERS = 256, 400, 100_000
+
+
+class RowCache:
+    """The rows of the last few queries, those that are short. May be used from several threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Sequence[Row]] = OrderedDict()
+        self._writes = 0
+        self._lock = Lock()
+
+    @property
+    def writes(self) -> int:
+        """The number of writes so far: rows that were read before a write must not be kept after it."""
+        return self._writes
+
+    def get(self, query: str) -> list[Row] | None:
+        """The rows of the query, None when they are not cached."""
+        with self._lock:
+            rows = self._kept.get(query)
+            if rows is None:
+                return None
+            self._kept.move_to_end(query)
+            return list(rows)
+
+    def keep(self, query: str, rows: Sequence[Row], writes: int) -> None:
+        """Cache rows that were read at this number of writes, unless a write came since or they are many."""
+        if len(rows) > _MOST_ROWS or sum([sum(map(len, row.values())) for row in rows]) > _MOST_CHARACTERS:
+            return
+        with self._lock:
+            if writes != self._writes:
+                return
+            self._kept[query] = tuple(rows)
+            while len(self._kept) > _MOST_QUERIES:
+                self._kept.popitem(last=False)
+
+    def forget(self) -> None:
+        """Empty the cache: the graph was written to."""
+        with self._lock:
+            self._writes += 1
+            self._kept.clear()
+
+
+def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:
+    """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
+    return list(each_row(store, query))
+
+
+def each_row(store: pyoxigraph.Store, query: str) -> Iterator[Row]:
+    """As `rows_of`, one by one."""
+    # Not through rdflib: making its terms only to take their text costs more than the query does.
+    solutions = store.query(query)
+    assert isinstance(solutions, pyoxigraph.QuerySolutions)
+    names = [variable.value for variable in solutions.variables]
+    for row in solutions:
+        yield {name: value.value for name, value in zip(names, row, strict=True) if value is not None}
+
 
 log = logging.getLogger("orion_recall.sources")
 

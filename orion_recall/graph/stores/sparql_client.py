@@ -21,7 +21,7 @@ from rdflib import Graph
 from rdflib.query import Result, ResultException
 
 from orion_recall.errors import QueryNotTaken, SettingsError, SourceError, TransientSourceError
-from orion_recall.graph.terms import Row
+from orion_recall.graph.vocabulary import Row
 from orion_recall.tasks import Slots
 
 log = logging.getLogger("orion_recall.sources")

@@ -2,9 +2,8 @@
 
 infer_kind("To restart the pump, first close valve 3, then press reset.") -> procedure, 0.9
 
-A kind is only told where the text says it plainly. Everything else is an experience, with the confidence 0.5: what
-somebody said or what happened is what most memories are. A turn of talk is seldom one thing, and what is said in
-talk is an experience.
+A kind is only told where the text says it plainly. Everything else, and what is said in
+talk, is an experience with the confidence 0.5.
 """
 
 from __future__ import annotations
@@ -17,6 +16,10 @@ from orion_recall.text.normal import is_question
 # What a text is shows where it begins.
 _MOST_CHARS = 1000
 
+_ACT = (
+    r"(?:close|open|press|turn|run|use|set|call|go|take|put|click|start|stop|check|unplug|plug|hold|add|mix|"
+    r"remove|connect|disconnect|switch|wait|type|enter|push|pull|lift|shut|drain|fill|heat|select|choose)\b"
+)
 _START = r"(?:^|[.!?:;\n][ \t]*)(?:and |but |so |well,? |ok,? |also,? |please )?"
 
 
@@ -33,79 +36,58 @@ _BLANKS = re.compile(r"\s+")
 _BE = re.compile(r"[^.?!\n]{0,120}?\b(?:is|are|was|were)\b")
 
 
-class _Cue(NamedTuple):
-    kind: str
-    confidence: float
-    pattern: re.Pattern[str]
-
-
-def _cue(kind: str, confidence: float, *ways: str) -> _Cue:
-    return _Cue(kind, confidence, re.compile("|".join(ways)))
-
-
-# In the order of precedence: the more special first.
-_CUES: tuple[_Cue, ...] = (
-    _cue(
-        "procedure",
-        0.9,
-        r"^(?:how to|steps?(?: to\b[^:\n]{0,80})?:|instructions?\b[^:\n]{0,80}:|recipe\b[^:\n]{0,80}:)",
-        r"(?:^|\n)[ \t]*(?:step )?1[.):][^\n]{1,300}\n[ \t]*(?:step )?2[.):]",
-        r"\b1[.)] [^\n]{3,200}? 2[.)] ",
-        r"^to [a-z]+\b[^.?!\n]{0,120}, (?:first |always |you (?:need to |have to |must |should )?)?"
-        r"(?:close|open|press|turn|run|use|set|call|go|take|put|click|start|stop|check|unplug|plug|hold|add|mix|"
-        r"remove|connect|disconnect|switch|wait|type|enter|push|pull|lift|shut|drain|fill|heat|select|choose)\b",
-        r"\bfirst,? (?:you )?[a-z]+\b[^?\n]{3,200}[,;.] (?:and )?then,? (?:you )?"
-        r"(?:close|open|press|turn|run|use|set|call|go|take|put|click|start|stop|check|unplug|plug|hold|add|mix|"
-        r"remove|connect|disconnect|switch|wait|type|enter|push|pull|lift|shut|drain|fill|heat|select|choose)\b",
-        r"^(?:always|never) [a-z]+\b[^.?!\n]{3,160}\b(?:before|after|when|until|unless|if)\b",
-    ),
-    _cue(
-        "task",
-        0.9,
-        r"^(?:to-?do|task|reminder|action item)s?\b\s*[:\-]",
-        _START + r"(?:remind (?:me|us) (?:to|about|that)|remember to|don'?t forget (?:to|that|about)|"
-        r"(?:i|we) must not forget)\b",
-    ),
-    _cue(
-        "task",
-        0.8,
-        _START + r"(?:i|we|you) (?:still |really )?(?:need to|have to|must|have got to|'?ve got to|gotta)\b"
-        r"[^.?!\n]{0,120}\b(?:by|before|until|today|tonight|tomorrow|this|next|on (?:mon|tues|wednes|thurs|fri|"
-        r"satur|sun)day)\b",
-        r"\b(?:is|are) due (?:on|by|before|next|this|tomorrow|today|at the end)\b",
-    ),
-    _cue(
-        "plan",
-        0.85,
-        _START + r"(?:the|our|my) plan (?:is|for)\b",
-        _START + r"(?:i|we)(?:'re| are|'m| am)? (?:plan(?:ning)? to|intend(?:ing)? to|aim(?:ing)? to)\b",
-        r"^(?:plan|roadmap|strategy)\b[^:\n]{0,80}:",
-    ),
-    _cue(
-        "opinion",
-        0.85,
-        _START + r"(?:in my (?:opinion|view)|if you ask me|(?:i|we) (?:personally )?(?:think|believe|feel|reckon|"
-        r"doubt) (?:that |the |it |he |she |they |we |this |our )|(?:i|we) (?:much |really |strongly )?"
-        r"(?:prefer|dislike|hate|loathe|can't stand|disagree)\b)",
-        r"\bmy favou?rite [^.?!\n]{1,60}\bis\b",
-    ),
-    _cue(
-        "observation",
-        0.8,
-        _START + r"(?:i|we) (?:have )?(?:noticed|observed)(?: that)?\b",
-        r"^(?:observation|observed)\b\s*[:\-]",
-        _START + r"(?:it (?:seems|appears|looks as if|looks like)) ",
-    ),
-    _cue(
-        "world",
-        0.8,
-        r"^(?:the |a |an )?(?:capital|population|chief executive|headquarters|manual|specification|definition|"
-        r"boiling point|melting point) (?:of|says)\b[^.?!\n]{1,160}\b(?:is|are|states)\b",
-        r"^[a-z][\w' -]{1,60} (?:is|are) (?:a|an) (?:kind|type|sort|form|species|unit|city|country|company|"
-        r"protocol|language|programming language|database|library|river|mountain|mineral|metal|island|"
-        r"harbour|port)\b",
-    ),
-)
+# Kind, confidence, and how a text of it begins or what it says; the more special first.
+_CUES: tuple[tuple[str, float, re.Pattern[str]], ...] = tuple(
+    (kind, confidence, re.compile("|".join(ways)))
+    for kind, confidence, *ways in (
+        (
+            "procedure", 0.9,
+            r"^(?:how to|steps?(?: to\b[^:\n]{0,80})?:|instructions?\b[^:\n]{0,80}:|recipe\b[^:\n]{0,80}:)",
+            r"(?:^|\n)[ \t]*(?:step )?1[.):][^\n]{1,300}\n[ \t]*(?:step )?2[.):]",
+            r"\b1[.)] [^\n]{3,200}? 2[.)] ",
+            r"^to [a-z]+\b[^.?!\n]{0,120}, (?:first |always |you (?:need to |have to |must |should )?)?" + _ACT,
+            r"\bfirst,? (?:you )?[a-z]+\b[^?\n]{3,200}[,;.] (?:and )?then,? (?:you )?" + _ACT,
+            r"^(?:always|never) [a-z]+\b[^.?!\n]{3,160}\b(?:before|after|when|until|unless|if)\b",
+        ),
+        (
+            "task", 0.9,
+            r"^(?:to-?do|task|reminder|action item)s?\b\s*[:\-]",
+            _START + r"(?:remind (?:me|us) (?:to|about|that)|remember to|don'?t forget (?:to|that|about))\b",
+        ),
+        (
+            "task", 0.8,
+            _START + r"(?:i|we|you) (?:still |really )?(?:need to|have to|must|'?ve got to)\b[^.?!\n]{0,120}"
+            r"\b(?:by|before|until|today|tonight|tomorrow|this|next|on [a-z]+day)\b",
+            r"\b(?:is|are) due (?:on|by|before|next|this|tomorrow|today|at the end)\b",
+        ),
+        (
+            "plan", 0.85,
+            _START + r"(?:the|our|my) plan (?:is|for)\b",
+            _START + r"(?:i|we)(?:'re| are|'m| am)? (?:plan(?:ning)? to|intend(?:ing)? to|aim(?:ing)? to)\b",
+            r"^(?:plan|roadmap|strategy)\b[^:\n]{0,80}:",
+        ),
+        (
+            "opinion", 0.85,
+            _START + r"(?:in my (?:opinion|view)|if you ask me|(?:i|we) (?:personally )?(?:think|believe|feel|"
+            r"reckon|doubt) (?:that |the |it |he |she |they |we |this |our )|(?:i|we) (?:much |really |strongly )?"
+            r"(?:prefer|dislike|hate|loathe|can't stand|disagree)\b)",
+            r"\bmy favou?rite [^.?!\n]{1,60}\bis\b",
+        ),
+        (
+            "observation", 0.8,
+            _START + r"(?:i|we) (?:have )?(?:noticed|observed)(?: that)?\b",
+            r"^(?:observation|observed)\b\s*[:\-]",
+            _START + r"(?:it (?:seems|appears|looks as if|looks like)) ",
+        ),
+        (
+            "world", 0.8,
+            r"^(?:the |a |an )?(?:capital|population|headquarters|manual|specification|definition|boiling point|"
+            r"melting point) (?:of|says)\b[^.?!\n]{1,160}\b(?:is|are|states)\b",
+            r"^[a-z][\w' -]{1,60} (?:is|are) (?:a|an) (?:kind|type|sort|species|unit|city|country|company|protocol|"
+            r"language|programming language|database|library|river|mountain|mineral|metal|island)\b",
+        ),
+    )
+)  # fmt: skip
 
 
 def infer_kind(text: str, *, title: str | None = None, is_talk: bool = False) -> KindGuess:

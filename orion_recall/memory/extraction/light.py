@@ -1,22 +1,22 @@
 """Light extraction: the names, the times and the plain statements of a text, with no model.
 
-Rules and closed word lists only, English statements; the same text gives the same result, in time linear in
-its length.
+A closed grammar of English statements; the same text gives the same result, in time linear in its length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from orion_recall.memory.extraction.persons import UNKNOWN, Persons
-from orion_recall.memory.extraction.relations import find_statements
-from orion_recall.memory.extraction.times import find_times
-from orion_recall.memory.extraction.units import MAX_NAME_CHARS, read_sentences, squeezed
+from orion_recall.memory.extraction.relations import UNKNOWN, Antecedent, find_statements
+from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, read_sentences, squeezed
 from orion_recall.values import Neighbour, Statement, TimeMention
+from orion_recall.when.told import told_times
 
 MAX_ENTITIES = 24
 MAX_STATEMENTS = 12
+MAX_TIMES = 12
 _MAX_KNOWN = 64
 # What is nearest to the turn after it.
 _MAX_CONTEXT_CHARS = 600
@@ -46,46 +46,54 @@ def extract(
     at: float | None = None,
     previous: Neighbour | None = None,
 ) -> Extraction:
-    """The names in a text, and what it says about them in words of a closed list.
+    """The names in a text, and what it plainly says about them.
 
-    At most 24 entities of 80 characters and 12 statements. "I" and "we" are the speaker; "she" and "he" are the
-    person named last, in the text itself, else in the turn before it (`previous`), else its speaker; "it" is the
-    one thing that the sentence before names, "my sister" whoever was said to be that. Names that are given (and the
-    speaker) are recognised in lower case as well; two spellings that differ in case are one entity, spelt as it
-    comes first in the order above. `at`, in epoch seconds, is what "yesterday" is relative to.
+    At most 24 entities of 80 characters and 12 statements. "I" and "we" are the speaker; "she" and "he" are the one
+    person named before, in the text itself, else in the turn before it (`previous`), else its speaker. Names that
+    are given (and the speaker) are recognised in lower case as well; two spellings that differ in case are one
+    entity, spelt as it comes first in the order above. `at`, in epoch seconds, is what "yesterday" is relative to.
     """
     given = usable_names(given_entities)[:_MAX_KNOWN]
     voice = next(iter(usable_names([speaker or ""])), None)
-    persons = _persons_before(previous, voice)
+    antecedent = _antecedent(previous, voice)
+    meant_before = antecedent.name
     quoted: dict[str, str] = {}
     capitalised: dict[str, str] = {}
     stated: dict[Statement, None] = {}
-    for sentence in read_sentences(text, [*given, *usable_names([voice or ""])]):
+    for sentence in read_sentences(text, [*given, voice or ""]):
         for unit in sentence.units:
             found = quoted if unit.quoted else capitalised
             if unit.kind == "name" and len(found) < MAX_ENTITIES:
-                found.setdefault(unit.text.casefold(), unit.text)
+                found.setdefault(unit.folded, unit.text)
         if len(stated) < 2 * MAX_STATEMENTS:
-            stated.update(dict.fromkeys(find_statements(sentence, voice, persons)))
-    ends = {end for edge in stated for end in (edge.subject, edge.object)}
-    # Whom a pronoun means may be named in the turn before only.
-    meant = sorted(ends.intersection(persons.from_before)) if previous is not None else []
-    named = {*quoted, *capitalised, *(name.casefold() for name in (*meant, *given, voice or ""))}
-    # What no unit is: "the billing service", and the two names of "everyone calls Robert Bobo".
-    other = [end for end in _ends_in_order(stated) if end.casefold() not in named and end != UNKNOWN]
-    entities = choose_entities([*quoted.values(), *capitalised.values(), *other, *meant, *given], voice)
+            stated.update(dict.fromkeys(find_statements(sentence, voice, antecedent)))
+        antecedent.read(sentence)
+    ends = dict.fromkeys(end for edge in stated for end in (edge.subject, edge.object))
+    lacks_context = previous is None and UNKNOWN in ends
+    ends.pop(UNKNOWN, None)
+    named = {*quoted, *capitalised}
+    others = [end for end in ends if end.casefold() not in named and end not in (meant_before, voice, *given)]
+    meant = [end for end in ends if end == meant_before]
+    entities = choose_entities([*quoted.values(), *capitalised.values(), *others, *meant, *given], voice)
     return Extraction(
         entities=entities,
         statements=spelt(stated, entities),
         times=find_times(text, at),
-        lacks_context=previous is None and UNKNOWN in ends,
+        lacks_context=lacks_context,
     )
 
 
-def _ends_in_order(statements: Iterable[Statement]) -> Iterator[str]:
-    for statement in statements:
-        yield statement.subject
-        yield statement.object
+def find_times(text: str, at: float | None) -> tuple[TimeMention, ...]:
+    """The times named in a text in the order in which they stand there, at most 12, each interval once.
+
+    Half-open intervals in UTC. `at` is the memory's own time in epoch seconds; relative words of a memory without
+    one name no time.
+    """
+    try:
+        said = None if at is None else datetime.fromtimestamp(at, UTC)
+    except (OverflowError, ValueError, OSError):
+        return ()
+    return tuple(told_times(text, said, most=MAX_TIMES))
 
 
 def usable_names(names: Iterable[str]) -> list[str]:
@@ -108,19 +116,6 @@ def choose_entities(names: Iterable[str], voice: str | None) -> tuple[str, ...]:
     return tuple(chosen.values())
 
 
-def _persons_before(previous: Neighbour | None, voice: str | None) -> Persons:
-    """Whom the turn before was about."""
-    if previous is None:
-        return Persons(voice)
-    spoke = next(iter(usable_names([previous.speaker or ""])), None)
-    persons = Persons(spoke)
-    for sentence in read_sentences(previous.text[-_MAX_CONTEXT_CHARS:], [spoke or "", voice or ""]):
-        for _ in find_statements(sentence, spoke, persons):
-            pass
-    persons.follow(voice, turn_before=spoke)
-    return persons
-
-
 def spelt(
     statements: Iterable[Statement], entities: Sequence[str], most: int = MAX_STATEMENTS
 ) -> tuple[Statement, ...]:
@@ -133,3 +128,16 @@ def spelt(
         if subject is not None and target is not None and subject != target:
             kept[Statement(subject=subject, relation=statement.relation, object=target)] = None
     return tuple(kept)[:most]
+
+
+def _antecedent(previous: Neighbour | None, voice: str | None) -> Antecedent:
+    """Whom the turn before was about: its one person, else its speaker."""
+    antecedent = Antecedent(voice)
+    if previous is None:
+        return antecedent
+    spoke = next(iter(usable_names([previous.speaker or ""])), None)
+    for sentence in read_sentences(previous.text[-_MAX_CONTEXT_CHARS:], [spoke or "", voice or ""]):
+        antecedent.read(sentence)
+    if antecedent.name == UNKNOWN and spoke is not None and spoke.casefold() != (voice or "").casefold():
+        antecedent.name = spoke
+    return antecedent

@@ -1,350 +1,482 @@
-"""Statements in a sentence: subject, relation, object, by closed lists of phrases.
+"""Statements of a sentence: subject, relation, object, in the plain forms of about twenty relations.
 
-Nothing is guessed: a subject is a name, the speaker ("I", "we") or who a pronoun means (`Persons`), the words
-between it and the relation are auxiliaries. Negations, questions, conditions and hearsay state nothing but what
-they take for granted: "did you meet my sister Lea?".
+A relation of people is a noun ("my sister Lea", "Tom's boss is Greta", "Lea is the boss of Tom"), any other a verb
+between two names. Only main clauses state something: a subject stands where a clause begins, and between it and its
+verb nothing but an auxiliary. So what is denied, asked, planned, supposed or only reported gives nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from orion_recall.memory.extraction.assertion import end_of_assertion
-from orion_recall.memory.extraction.nicknames import NicknameReader
-from orion_recall.memory.extraction.persons import Persons
-from orion_recall.memory.extraction.relation_phrases import (
-    BARE_FORMS,
-    DOES_MY,
-    IT_IS,
-    OF_IT,
-    OF_THINGS,
-    RELATIONS,
-    THERE,
-    THING_IS,
-    objects_meant,
-)
-from orion_recall.memory.extraction.role_notes import RoleNotes
-from orion_recall.memory.extraction.role_sentences import RoleSentences
-from orion_recall.memory.extraction.units import Sentence, Unit
-from orion_recall.memory.extraction.word_lists import (
-    AFTER_LIST,
-    BE,
-    DETERMINERS,
-    FILLERS,
-    FIRST_PERSON,
-    FIRST_PERSON_OBJECT,
-    NAMED,
-    OWNERS,
-    ROLE_PREPOSITIONS,
-    TEAMS,
-    THIRD_PERSON,
-    THIRD_PERSON_OBJECT,
-    TRADE_NOUNS,
-)
-from orion_recall.text.normal import STOP_WORDS
+from orion_recall.graph.relation_words import role_name
+from orion_recall.memory.extraction.sentences import ARTICLES, CALENDAR, UNSURE, Sentence, Unit
+from orion_recall.text.people.kin import KIN
 from orion_recall.values import Statement
 
-_BEFORE_PLACES = frozenset("in at near from of to around outside".split())
-_MAX_OBJECTS, _MAX_ROLE_WORDS, _MAX_WORDS_BEFORE_NAMED = 4, 3, 3
-
-_Found = tuple[list[Statement], int]
+# Stands for a person whom the turn before may name. No name can be so.
+UNKNOWN = "?"
 
 
-def find_statements(sentence: Sentence, speaker: str | None, persons: Persons) -> Iterator[Statement]:
-    """The statements of one sentence in reading order; may repeat itself. `persons` learns who is named in it.
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
-    Whom nobody can tell is UNKNOWN in them.
+
+_ROLES = KIN | _words(
+    """friend colleague coworker co-worker workmate teammate neighbour neighbor roommate flatmate landlord landlady
+    tenant boss manager supervisor assistant mentor mentee teacher tutor student coach trainer doctor dentist
+    therapist vet patient lawyer accountant hairdresser gardener babysitter editor agent client customer head
+    director owner founder leader partner girlfriend boyfriend fiancé fiancée godmother godfather stepsister
+    stepbrother grandson granddaughter dog cat"""
+)
+_PLURALS = {"children": "child", "wives": "wife"}
+# A former boss is none.
+_NO_MORE = _words("ex former future late previous next fake would-be")
+
+# The verb phrases of each relation: third person, bare form, past, and what stands behind "is".
+_PRESENT, _BARE, _PAST, _BE = range(4)
+_VERBS = """
+works at      | works at, works for | work at, work for | | working at, working for, employed by, employed at
+worked at     | | | worked at, worked for |
+works with    | works with | work with | | working with
+studies at    | studies at | study at | | studying at
+joined        | | | joined |
+lives in      | lives in, lives at | live in, live at | | living in
+moved to      | | | moved to, moved into, moved back to, relocated to |
+is from       | comes from | come from | | from, originally from
+born in       | | | | born in
+grew up in    | | | grew up in |
+based in      | | | | based in, headquartered in
+located in    | | | | located in
+owns          | owns | own | |
+owned by      | | | | owned by
+belongs to    | belongs to | | |
+founded       | | | founded, co-founded |
+founded by    | | | | founded by
+manages       | manages | manage | | managing
+managed by    | | | | managed by
+leads         | leads, heads | lead, head | | leading, heading
+led by        | | | | led by, headed by
+reports to    | reports to | report to | | reporting to
+married to    | | | married, got married to | married to, married
+engaged to    | | | got engaged to | engaged to
+part of       | | | | part of, a part of, a member of
+known as      | | | | known as
+met           | | | met |
+knows         | knows | know | |
+"""
+# Behind "was" only these hold on.
+_STILL = ("born in", "founded by")
+
+_FILLERS = _words("just now currently still also already recently both all always really actually since")
+_HAVE = ("have", "has")
+_BE_PRESENT = ("am", "is", "are")
+_CONTRACTED = {
+    "i'm": ("i", "am"), "i've": ("i", "have"), "we're": ("we", "are"), "we've": ("we", "have"),
+    "he's": ("he", "is"), "she's": ("she", "is"), "who's": ("who", "is"),
+}  # fmt: skip
+_FIRST_PERSON = ("i", "we", "me", "us")
+_ASKING = _words(
+    """is are was were do does did who whom whose what which where when why how has should shall can could would
+    will"""
+)
+# What stands behind one of these in a sentence is only said or thought.
+_REPORTED = _words(
+    """that say says said saying tell tells told think thinks thought believe believes believed claim claims claimed
+    guess guesses guessed hope hopes hoped doubt doubts doubted hear hears heard dream dreams dreamt dreamed
+    assume assumes assumed suspect suspects suspected ask asks asked wonder wonders wondered"""
+)
+_NEGATIONS = _words("not no never neither nor nobody longer anymore hardly")
+_JOINING = _words("and but so because while")
+_AFTER_CLAUSE = _JOINING | {"who"}
+# What may stand behind a role that is the end of a statement: "is my boss at Kestrel".
+_AFTER_ROLE = _AFTER_CLAUSE | _words("at in from since now too for")
+# "Last year Elena moved", "In 2019 we moved": words that may stand before the subject without a comma.
+_BEFORE_SUBJECT = CALENDAR | _words(
+    """in on since last this year month week weekend spring summer autumn winter night morning today yesterday now
+    then well also actually"""
+)
+_DASHES = ("–", "—", "(", ",")
+_NAMED = ("called", "named")
+# How far is looked ahead: for adjectives, names in a list, and from an article to "called".
+_MAX_ADJECTIVES, _MAX_MEMBERS, _MAX_NAMING = 2, 4, 5
+# And back: for whom a pronoun means, and for the start of a clause.
+_MAX_BACK, _MAX_BEFORE = 40, 4
+
+
+def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], str, int]]]:
+    """The verb phrases by their first word, longest first: (words, relation, form)."""
+    table: dict[str, list[tuple[tuple[str, ...], str, int]]] = {}
+    for line in _VERBS.strip().splitlines():
+        relation, *forms = (part.strip() for part in line.split("|"))
+        for form, phrases in enumerate(forms):
+            for words in (tuple(phrase.split()) for phrase in phrases.split(",") if phrase.strip()):
+                table.setdefault(words[0], []).append((words, relation, form))
+    for phrases in table.values():
+        phrases.sort(key=lambda entry: -len(entry[0]))
+    return table
+
+
+_PHRASES = _by_first_word()
+
+
+@dataclass(slots=True)
+class Antecedent:
+    """Who "she" and "he" are: the one person that the sentence named before, else the one of the sentence before.
+
+    Nobody (None) where several may be meant, UNKNOWN where nobody was named. The speaker is never meant.
     """
-    persons.begin()
-    reader = _Reader(sentence.units, speaker, persons)
-    reader.asserts_until = end_of_assertion(sentence)
-    reader.asks = sentence.question
-    while reader.at < len(reader.units):
-        yield from reader.step()
+
+    speaker: str | None = None
+    name: str | None = UNKNOWN
+
+    def within(self, units: Sequence[Unit]) -> str | None:
+        """Who is meant behind these units of a sentence."""
+        named = {unit.folded: unit.text for at, unit in enumerate(units) if _may_be_person(units, at)}
+        named.pop((self.speaker or "").casefold(), None)
+        return self.name if not named else next(iter(named.values())) if len(named) == 1 else None
+
+    def read(self, sentence: Sentence) -> None:
+        """Goes on to the next sentence."""
+        self.name = self.within(sentence.units)
+
+
+def _may_be_person(units: Sequence[Unit], at: int) -> bool:
+    if units[at].kind != "name" or units[at].quoted:
+        return False
+    before = [unit.folded for unit in units[max(0, at - 2) : at]]
+    if before[-1:] == ["to"]:
+        return before[0] not in ("moved", "back", "went", "relocated")
+    return not before or before[-1] not in ("in", "at", "from", "near", "into", "for", "the", "by", "joined")
+
+
+def find_statements(sentence: Sentence, speaker: str | None, antecedent: Antecedent) -> Iterator[Statement]:
+    """The statements of one sentence in reading order; may repeat itself. Who is unknown is UNKNOWN in them."""
+    units = tuple(part for unit in sentence.units for part in _apart(unit))
+    asks = sentence.question or (units and units[0].kind == "word" and units[0].folded in _ASKING)
+    if not asks and UNSURE.isdisjoint(unit.folded for unit in units):
+        yield from _Reader(units, speaker, antecedent).statements()
+
+
+def _apart(unit: Unit) -> tuple[Unit, ...]:
+    """A contraction as its two words."""
+    return tuple(Unit("word", word, word) for word in _CONTRACTED.get(unit.folded, ())) or (unit,)
+
+
+@dataclass(slots=True)
+class _Phrase:
+    """Names that are read as one subject or object, where it ends, and what it states itself ("my sister Lea")."""
+
+    names: list[str]
+    end: int
+    states: list[Statement] = field(default_factory=list[Statement])
+    is_plural: bool = False
+
+
+@dataclass(slots=True)
+class _Role:
+    """Whose what: `sister` of these owners; where it ends."""
+
+    role: str
+    owners: list[str]
+    end: int
+    is_plural: bool = False
+
+    def states(self, names: Sequence[str]) -> list[Statement]:
+        """That these are it."""
+        return _stated(names, f"{self.role} of", self.owners)
+
+
+_Stated = tuple[list[Statement], int]
 
 
 class _Reader:
-    """Walks one sentence with the subject that is in force; every step looks a bounded way ahead."""
+    """Reads one sentence from left to right; every step looks a bounded way ahead."""
 
-    def __init__(self, units: tuple[Unit, ...], speaker: str | None, persons: Persons) -> None:
-        self.units = units
-        self.speaker = speaker
-        self.persons = persons
-        self.at = 0
-        self.asserts_until = len(units)
-        self.asks = False
-        self.subject: str | None = None
-        self.stated = False
-        # "It", or a thing without a name, is the subject.
-        self._of_it = False
-        self._outside: str | None = None
-        self._roles = RoleSentences(units, speaker, persons)
-        self._notes = RoleNotes(units, speaker, self._roles.reader)
-        self._nicknames = NicknameReader(units, speaker, persons)
+    def __init__(self, units: tuple[Unit, ...], speaker: str | None, antecedent: Antecedent) -> None:
+        self._units = units
+        self._speaker = speaker
+        self._antecedent = antecedent
+        reported = (at for at, unit in enumerate(units) if unit.folded in _REPORTED)
+        self._asserted_until = next(reported, len(units))
 
-    def step(self) -> Iterator[Statement]:
-        """What is stated from here; moves on."""
-        found = self._found()
-        began = self.at
-        if found:
-            statements, self.at = found
-            self.stated = True
-            yield from statements
-        else:
-            self._follow(self.units[self.at])
-            self.at += 1
-        self.persons.read(self.units, began, self.at)
+    def statements(self) -> Iterator[Statement]:
+        """All that the sentence states."""
+        at = 0
+        while at < len(self._units):
+            begins = self._begins_clause(at)
+            if begins and (equation := self._role_is_name(at)):
+                statements, at = equation
+                yield from statements
+            elif phrase := self._phrase(at):
+                yield from phrase.states
+                at = phrase.end
+                has_comma = self._word(at) == ","
+                if self._word(at + has_comma) == "who":
+                    at += 1 + has_comma
+                    found = self._clause(at, phrase.names[-1:], is_plural=False)
+                else:
+                    found = self._clause(at, phrase.names if begins else [], is_plural=phrase.is_plural)
+                yield from found[0]
+                at = found[1]
+            else:
+                at += 1
 
-    def _found(self) -> _Found | None:
-        asserts = self.at < self.asserts_until
-        if asserts and (nickname := self._nicknames.find(self.at, self.subject)):
-            return nickname
-        if self.units[self.at].kind == "mark":
-            return None
-        subject = self.subject if not self._of_it else None
-        role = self._roles.find(self.at, subject, asserts=asserts, asks=self.asks)
-        if role or (role := self._notes.find(self.at) if asserts else None):
-            self.subject = role.subject
-            return role.statements, role.end
-        return (self._relation() or self._role()) if asserts else None
-
-    def _follow(self, unit: Unit) -> None:
-        """Keeps, takes or drops the subject."""
-        before = self.subject
-        if unit.kind == "mark" and unit.text == "(":
-            self._outside = before
-        self._take(unit)
-        is_thing = self.subject != before and self.subject is not None and unit.folded in ("the", "our")
-        self._of_it = unit.folded in ("it", "it's") or is_thing or (self._of_it and self.subject == before)
-
-    def _take(self, unit: Unit) -> None:
-        if unit.folded in FIRST_PERSON:
-            self.subject, self.stated = self.speaker, False
-        elif unit.kind == "name" and self._is(self.at - 1, _BEFORE_PLACES):
-            self.subject = None  # "a kiln in Aveiro invited me": it was not Aveiro
-        elif (unit.kind == "name" and not unit.quoted) or self._roles.is_month_subject(self.at):
-            self.subject, self.stated = unit.text, False
-        elif unit.folded in THIRD_PERSON:
-            self.subject, self.stated = self.persons.meant(unit.folded), False
-        elif unit.folded in ("it", "it's"):
-            self.subject, self.stated = self.persons.it_as_subject(), False
-        elif unit.folded in ("the", "our") and self._begins_clause() and (thing := self._thing(self.at)):
-            self.subject, self.stated = thing[0], False
-        elif unit.folded == "who":
-            self.subject = self._name_before()
-        elif unit.folded in FILLERS or self._is_inside_thing():
-            return
-        elif unit.text == ")" and unit.kind == "mark":
-            self.subject, self._outside = self._outside, None
-        elif not (self.stated and unit.folded in ("and", "but", ",", "–", "—")):
-            self.subject = None
-
-    def _begins_clause(self) -> bool:
-        if (before := self._unit(self.at - 1)) is None or before.kind == "mark":
-            return True
-        return before.folded in ("and", "but", "because", "so", "that")
-
-    @property
-    def _is_unnamed(self) -> bool:
-        """Whether the subject is a thing without a name, "billing service"."""
-        return self.subject is not None and " " in self.subject and self.subject.islower()
-
-    def _is_inside_thing(self) -> bool:
-        """Whether that thing goes on here: `service` of "the billing service"."""
-        return self.subject is not None and self._is_unnamed and self.units[self.at].folded in self.subject.split()
-
-    def _name_before(self) -> str | None:
-        for unit in reversed(self.units[max(0, self.at - 2) : self.at]):
-            if unit.kind == "name":
-                return unit.text
-            if unit.folded != ",":
-                return self.subject if self.stated else None
-        return None
-
-    def _unit(self, at: int) -> Unit | None:
-        return self.units[at] if 0 <= at < len(self.units) else None
-
-    def _is(self, at: int, words: frozenset[str]) -> bool:
-        return (unit := self._unit(at)) is not None and unit.folded in words
-
-    def _name(self, at: int) -> str | None:
-        return unit.text if (unit := self._unit(at)) is not None and unit.kind == "name" else None
-
-    # -- Ana works at Fjord Labs
-
-    def _relation(self) -> _Found | None:
-        if self.subject is None or not self._is_verb_here():
-            return None
-        here = self.units[self.at].folded
-        if here in THERE and self._is(self.at + 1, frozenset(["there"])):
-            place = self.persons.it(but=self.subject)
-            return (self._stated(THERE[here], [place]), self.at + 2) if place is not None else None
-        if found := self._work():
-            return found
-        for words, relation in RELATIONS.get(here, ()):
-            end = self.at + len(words)
-            if tuple(unit.folded for unit in self.units[self.at : end]) != words:
-                continue
-            start = end
-            if self._of_it and relation not in (THING_IS if self._is_unnamed else IT_IS):
-                continue
-            if self._is(start, frozenset(["it"])) and relation not in OF_IT:
-                continue
-            objects, end = self._objects(start)
-            if not objects and relation in OF_THINGS and (thing := self._thing(start)):
-                objects, end = [thing[0]], thing[1]
-            objects = objects_meant(here, relation, objects, self.units, start, end)
-            if objects and (relation != "left" or self._ends(end)):
-                return self._stated(relation, objects), end
-        return None
-
-    def _work(self) -> _Found | None:
-        """ "Works as a translator for Fjord Labs", "does my accounts", "is on the Fjord team"."""
-        here, following = self.units[self.at].folded, self._unit(self.at + 1)
-        if following is None:
-            return None
-        if here in ("work", "works", "working") and following.folded == "as":
-            for at in range(self.at + 2, min(self.at + 3 + _MAX_ROLE_WORDS, len(self.units))):
-                if self.units[at].folded in ("at", "for", "with"):
-                    objects, end = self._objects(at + 1)
-                    return (self._stated("works at", objects), end) if objects else None
-        whose = self.speaker if following.folded in ("my", "our") else None
-        noun = self._unit(self.at + 2)
-        if whose is not None and noun is not None and (role := DOES_MY.get((here, noun.folded))):
-            return self._stated(f"{role} of", [whose]), self.at + 3
-        if here == "on" and self._is(self.at - 1, BE) and following.folded == "the":
-            name = self._name(self.at + 2)
-            if name is not None and self._is(self.at + 3, TEAMS):
-                return self._stated("part of", [name]), self.at + 4
-        return None
-
-    def _is_verb_here(self) -> bool:
-        folded = self.units[self.at].folded
-        before = self._unit(self.at - 1)
-        if folded == "work" and before is not None and before.possessive:
-            return False
-        if folded not in BARE_FORMS or before is None:
-            return True
-        if folded == "from":
-            return before.folded in BE or before.possessive
-        if len(self._roles.group_before(self.at)) > 1:
-            return True
-        return before.folded in FIRST_PERSON or before.folded in FILLERS or before.folded == "and"
-
-    def _stated(self, relation: str, objects: list[str]) -> list[Statement]:
-        if self.subject is None:
-            return []
-        group = self._roles.group_before(self.at) if not self.units[self.at].folded.endswith("s") else []
-        subjects = [*(name for name in group if name != self.subject), self.subject]
-        return [
-            Statement(subject=subject, relation=relation, object=name)
-            for subject in subjects
-            for name in objects
-            if name != subject
-        ]
-
-    def _objects(self, at: int) -> tuple[list[str], int]:
-        """The names that begin here: one, or a list joined by commas and `and`."""
-        if self._is(at, frozenset(["it"])) and self._ends(at + 1):
-            thing = self.persons.it(but=self.subject)
-            return ([thing], at + 1) if thing is not None else ([], at)
-        if not (self._is(at, THIRD_PERSON_OBJECT) and self._ends(at + 1)):
-            at = self._skip_to_name(at)
-        unit = self._unit(at)
-        if unit is not None and unit.folded in FIRST_PERSON_OBJECT | THIRD_PERSON_OBJECT and self._ends(at + 1):
-            is_first = unit.folded in FIRST_PERSON_OBJECT
-            meant = self.speaker if is_first else self.persons.meant(unit.folded, but=self.subject)
-            return ([meant], at + 1) if meant is not None else ([], at)
-        if unit is not None and unit.kind == "word" and unit.folded.isdigit():
-            at, unit = at + 1, self._unit(at + 1)
-        if unit is None or unit.kind != "name" or unit.possessive:
-            return [], at
-        at = self._past_attribute(at)
-        name = self._name(at)
-        if name is None:
-            return [], at
-        objects = [name]
-        at += 1
-        while len(objects) < _MAX_OBJECTS:
-            after = at
-            while self._is(after, frozenset([",", "and"])) and after - at < 2:
-                after += 1
-            name = self._name(after)
-            if after == at or name is None or self.units[after].possessive or not self._ends(after + 1):
+    def _clause(self, at: int, subject: list[str], *, is_plural: bool) -> _Stated:
+        """What stands behind a subject: one predicate, or several joined by `and`."""
+        found: list[Statement] = []
+        while subject and (predicate := self._predicate(at, subject, is_plural)):
+            found += predicate[0]
+            at = predicate[1]
+            if self._word(at) not in ("and", "but") or self._phrase(at + 1) is not None:
                 break
-            objects.append(name)
-            at = after + 1
-        return objects, at
-
-    def _ends(self, at: int) -> bool:
-        """Whether what stands before is complete: nothing follows that could go on with it."""
-        return (unit := self._unit(at)) is None or unit.kind == "mark" or unit.folded in AFTER_LIST
-
-    def _thing(self, at: int) -> tuple[str, int] | None:
-        """ "the billing service": a thing without a name of its own, in two or three words."""
-        if not self._is(at, frozenset(["the", "our"])):
-            return None
-        words: list[str] = []
-        for unit in self.units[at + 1 : at + 5]:
-            if (
-                unit.kind != "word"
-                or unit.text != unit.folded
-                or unit.folded in STOP_WORDS
-                or not unit.folded.replace("-", "").isalpha()
-            ):
-                break
-            if unit.folded in RELATIONS or unit.folded in FILLERS:
-                break
-            words.append(unit.folded)
-        end = at + 1 + len(words)
-        after = self._unit(end)
-        is_whole = self._ends(end) or self._is(end, BE) or (after is not None and after.folded in RELATIONS)
-        return (" ".join(words), end) if 2 <= len(words) <= 3 and is_whole else None
-
-    def _past_attribute(self, at: int) -> int:
-        """From `German` to `Hans Fallada` in "German author Hans Fallada"; else stays."""
-        for ahead in range(at + 1, at + 2 + _MAX_ROLE_WORDS):
-            unit = self._unit(ahead)
-            if unit is None or unit.kind != "word" or unit.folded in STOP_WORDS:
-                return at
-            if unit.folded in TRADE_NOUNS:
-                return ahead + 1
-        return at
-
-    def _skip_to_name(self, at: int) -> int:
-        """Past determiners, or past `a small dog named`."""
-        start = at
-        while self._is(at, DETERMINERS) and at - start < 2:
             at += 1
-        for ahead in range(at, at + _MAX_WORDS_BEFORE_NAMED + 1):
-            unit = self._unit(ahead)
-            if unit is None or unit.kind != "word":
+        return found, at
+
+    def _word(self, at: int) -> str:
+        return self._units[at].folded if 0 <= at < len(self._units) else ""
+
+    def _is_name(self, at: int) -> bool:
+        return at < len(self._units) and self._units[at].kind in ("name", "maybe")
+
+    def _is_possessive(self, at: int) -> bool:
+        return self._is_name(at) and self._units[at].possessive
+
+    def _is_mark(self, at: int) -> bool:
+        return at < len(self._units) and self._units[at].kind == "mark"
+
+    def _ends(self, at: int, words: frozenset[str] = _AFTER_CLAUSE) -> bool:
+        """Whether what stands before may end here: nothing follows that could go on with it."""
+        return at >= len(self._units) or self._is_mark(at) or self._word(at) in words
+
+    def _begins_clause(self, at: int) -> bool:
+        if at > self._asserted_until:
+            return False
+        before = at
+        while at - before < _MAX_BEFORE and self._may_stand_before_subject(before - 1):
+            before -= 1
+        if before == 0 or self._is_mark(before - 1):
+            return True
+        return at == before and self._word(at - 1) in _JOINING
+
+    def _may_stand_before_subject(self, at: int) -> bool:
+        return self._word(at) in _BEFORE_SUBJECT or self._word(at).isdigit()
+
+    # -- names
+
+    def _phrase(self, at: int, *, is_object: bool = False) -> _Phrase | None:
+        """A subject or an object: a name, "I", "she", "my sister Lea", or several of these with an "and"."""
+        first = member = self._member(at)
+        names: list[str] = []
+        states: list[Statement] = []
+        for _ in range(_MAX_MEMBERS):
+            if member is None or not member.names:
                 break
-            if unit.folded in NAMED:
-                return ahead + 1
-        return at
+            names += member.names
+            states += member.states
+            joint = self._word(member.end)
+            after = member.end + 1 + (joint == "," and self._word(member.end + 1) == "and")
+            if self._word(after - 1) == "and" and (last := self._member(after)) is not None and last.names:
+                # "Mira works at Kestrel and Karl lives in Oslo": the second name begins a clause.
+                if is_object and self._has_verb(last.end):
+                    break
+                return _Phrase(names + last.names, last.end, states + last.states, is_plural=True)
+            member = self._member(after) if joint == "," else None
+        return first
 
-    # -- Oslo is the capital of Norway
+    def _has_verb(self, at: int) -> bool:
+        return self._word(at) in _PHRASES or self._word(at) in _BE_PRESENT or self._word(at) in _HAVE
 
-    def _role(self) -> _Found | None:
-        opening = self.units[self.at]
-        if opening.folded in ("i'm", "he's", "she's"):
-            self._take(opening)
-        elif self.subject is None:
+    def _member(self, at: int) -> _Phrase | None:
+        if role := self._role(at):
+            return self._named_role(role)
+        word = self._word(at)
+        if word in _FIRST_PERSON or word in ("he", "she"):
+            return _Phrase(self._meant(word, at), at + 1, is_plural=word in ("we", "us"))
+        start = at + 1 if word in ("the", "a", "an", "our") else at
+        if not self._is_name(start):
             return None
-        if opening.folded not in BE or not self._is(self.at + 1, DETERMINERS - OWNERS) or self._of_it:
+        unit = self._units[start]
+        phrase = _Phrase([] if unit.possessive else [unit.text], start + 1)
+        # "Layla, my cousin,", "Anton (Ivo's brother)"
+        if self._word(start + 1) in _DASHES and (role := self._role(start + 2)) and self._ends(role.end):
+            phrase.states = role.states([unit.text])
+            phrase.end = role.end + self._is_mark(role.end)
+        return phrase
+
+    def _named_role(self, role: _Role) -> _Phrase | None:
+        """ "My sister Lea", "my mother, Ruth, ...", "my students Bram and Ines", "our dog called Rex"."""
+        at, has_comma = role.end, self._word(role.end) == ","
+        if has_comma or self._word(at) in _NAMED:
+            at += 1
+        if not self._is_name(at):
             return None
-        role: list[str] = []
-        for at in range(self.at + 2, self.at + 3 + _MAX_ROLE_WORDS):
-            unit = self._unit(at)
-            if unit is None or unit.kind != "word":
+        names, end = [self._units[at].text], at + 1
+        if role.is_plural and self._word(end) == "and" and self._is_name(end + 1):
+            names, end = [*names, self._units[end + 1].text], end + 2
+        is_possessive = self._is_possessive(end - 1)
+        if has_comma and (is_possessive or self._word(end) not in (",", ")")):
+            return None  # "I met my boss, Tom!" calls Tom
+        return _Phrase([] if is_possessive else names, end + has_comma, role.states(names), role.is_plural)
+
+    def _meant(self, word: str, at: int) -> list[str]:
+        """Who a pronoun or a possessive word means; nobody when that is not clear."""
+        is_third = word in ("he", "she", "his", "her")
+        meant = self._antecedent.within(self._units[max(0, at - _MAX_BACK) : at]) if is_third else self._speaker
+        return [meant] if meant else []
+
+    # -- roles
+
+    def _role(self, at: int) -> _Role | None:
+        """ "My best friend", "Tom's boss", "the owner of Kestrel", "a friend of mine"."""
+        word = self._word(at)
+        if word in ("the", "a", "an"):
+            return self._role_of(at + 1)
+        if word in ("my", "our", "his", "her"):
+            owners = self._meant(word, at)
+        else:
+            owners = [self._units[at].text] if self._is_possessive(at) else []
+        noun = self._noun(at + 1) if owners else None
+        return _Role(noun[0], owners, noun[1], self._is_plural(noun[1] - 1)) if noun else None
+
+    def _role_of(self, at: int) -> _Role | None:
+        noun = self._noun(at)
+        if noun is None or self._word(noun[1]) != "of":
+            return None
+        role, of = noun
+        if self._word(of + 1) in ("mine", "ours"):
+            return _Role(role, self._meant("mine", at), of + 2)
+        at = of + 2 if self._word(of + 1) == "the" else of + 1
+        if not self._is_name(at) or (self._is_possessive(at) and not self._ends(at + 1)):
+            return None
+        return _Role(role, [self._units[at].text], at + 1)
+
+    def _noun(self, at: int) -> tuple[str, int] | None:
+        """A role with at most two adjectives before it, in its one spelling, and where it ends."""
+        for ahead in range(at, min(at + _MAX_ADJECTIVES + 1, len(self._units))):
+            word = self._word(ahead)
+            singular = _PLURALS.get(word, word.removesuffix("s") if len(word) > 3 else word)
+            if self._units[ahead].kind != "word" or word in _NO_MORE:
                 return None
-            if role and unit.folded in ROLE_PREPOSITIONS:
-                objects, end = self._objects(at + 1)
-                relation = f"{' '.join(role)} {unit.folded}"
-                return (self._stated(relation, objects), end) if objects else None
-            if unit.folded in STOP_WORDS:
+            if word in _ROLES or singular in _ROLES:
+                return role_name(word if word.endswith("ss") else singular), ahead + 1
+            if word in ARTICLES or not word.isalpha():
                 return None
-            if not unit.folded.isdigit():
-                role.append(unit.folded)
+            if word == "old" and not self._word(ahead + 1).startswith("friend"):
+                return None  # "my old boss"
         return None
+
+    def _is_plural(self, at: int) -> bool:
+        return self._word(at).endswith("s") or self._word(at) in _PLURALS
+
+    # -- statements
+
+    def _role_is_name(self, at: int) -> _Stated | None:
+        """ "My boss is Henrik", "my husband's name is Stefan", "the owner of Kestrel is called Rosa"."""
+        role = self._role(at) or self._role_with_name(at)
+        if role is None:
+            return None
+        at, states = role.end, list[Statement]()
+        if self._is_possessive(at) and (noun := self._noun(at + 1)):
+            # "My sister Lea's boss"
+            owner = self._units[at].text
+            states, role, at = role.states([owner]), _Role(noun[0], [owner], noun[1]), noun[1]
+        if self._word(at) in ("at", "in") and self._is_name(at + 1):
+            at += 2
+        if self._word(at) not in ("is", "are"):
+            return None
+        at += 1
+        while self._word(at) in _FILLERS or self._word(at) in _NAMED:
+            at += 1
+        phrase = self._phrase(at)
+        if phrase is None or not phrase.names or not self._ends(phrase.end):
+            return None
+        return states + phrase.states + role.states(phrase.names), phrase.end
+
+    def _role_with_name(self, at: int) -> _Role | None:
+        """ "My husband's name": the role in front of "name"."""
+        role = self._word(at + 1).removesuffix("'s")
+        is_role = self._word(at + 1) != role and role in _ROLES and self._word(at + 2) == "name"
+        if not is_role or self._word(at) not in ("my", "our"):
+            return None
+        return _Role(role_name(role), self._meant("my", at), at + 3)
+
+    def _predicate(self, at: int, subject: list[str], is_plural: bool) -> _Stated | None:
+        """What a clause says of its subject, from behind the subject on."""
+        if self._word(at) in _HAVE and (found := self._has_role(at + 1, subject)):
+            return found
+        is_be, was = False, False
+        while (word := self._word(at)) in _FILLERS or word in _HAVE or word in (*_BE_PRESENT, "was", "been"):
+            if word not in _FILLERS and word not in _HAVE:
+                is_be, was = True, word == "was"
+            at += 1
+        if is_be and not was and (found := self._is_role(at, subject)):
+            return found
+        for words, relation, form in _PHRASES.get(self._word(at), ()):
+            end = at + len(words)
+            if tuple(unit.folded for unit in self._units[at:end]) != words or (form == _BE) != is_be:
+                continue
+            fits = form != _BARE or is_plural or subject == [self._speaker]
+            if not fits or (was and relation not in _STILL):
+                continue
+            if is_be and words == ("married",):
+                # "Henrike and Tom are married"
+                pair = len(subject) == 2 and self._ends(end, _AFTER_ROLE) and self._holds(end)
+                return (_stated(subject[:1], relation, subject[1:]), end) if pair else None
+            found = self._object(end)
+            if found is None or not self._holds(found.end):
+                return None
+            return found.states + _stated(subject, relation, found.names), found.end
+        return None
+
+    def _has_role(self, at: int, subject: list[str]) -> _Stated | None:
+        """ "Has a cat called Miso", "have two sons named Leo and Max"."""
+        noun = self._noun(at + 1)
+        if noun is None or self._word(noun[1]) not in _NAMED or self._word(at) in ("his", "her", "their", "your"):
+            return None
+        named = self._named_role(_Role(noun[0], subject, noun[1], self._is_plural(noun[1] - 1)))
+        return (named.states, named.end) if named is not None else None
+
+    def _is_role(self, at: int, subject: list[str]) -> _Stated | None:
+        """ "Is my manager", "is head of Kestrel", "are colleagues"."""
+        role = self._role(at) or self._role_of(at)
+        noun = (role.role, role.end) if role is not None else self._noun(at)
+        if noun is None or not self._ends(noun[1], _AFTER_ROLE) or not self._holds(noun[1]):
+            return None
+        if role is not None:
+            return role.states(subject), role.end
+        are_each_other = len(subject) > 1 and self._is_plural(noun[1] - 1)
+        return (_stated(subject[:1], f"{noun[0]} of", subject[1:]), noun[1]) if are_each_other else None
+
+    def _object(self, at: int) -> _Phrase | None:
+        """The object of a verb; past "a small boat called" too."""
+        if self._word(at) in ARTICLES and not self._is_name(at + 1):
+            for ahead in range(at + 1, min(at + 1 + _MAX_NAMING, len(self._units))):
+                if self._units[ahead].kind != "word":
+                    break
+                if self._word(ahead) in _NAMED:
+                    at = ahead + 1
+                    break
+        phrase = self._phrase(at, is_object=True)
+        if phrase is None or not phrase.names or self._word(phrase.end) == "or" or self._has_verb(phrase.end):
+            return None
+        return phrase
+
+    def _holds(self, at: int) -> bool:
+        """Whether the rest of the clause takes nothing back: "works at Kestrel no more"."""
+        for unit in self._units[at:]:
+            if unit.kind == "mark" or unit.folded in _JOINING:
+                return True
+            if unit.folded in _NEGATIONS:
+                return False
+        return True
+
+
+def _stated(subjects: Sequence[str], relation: str, objects: Sequence[str]) -> list[Statement]:
+    return [
+        Statement(subject=subject, relation=relation, object=target)
+        for subject in subjects
+        for target in objects
+        if subject.casefold() != target.casefold()
+    ]

@@ -14,8 +14,7 @@ from orion_recall.errors import SettingsError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.extraction.extractor import Passage, light
 from orion_recall.memory.extraction.light import Extraction, choose_entities, spelt, usable_names
-from orion_recall.memory.extraction.units import squeezed
-from orion_recall.memory.extraction.word_lists import FIRST_PERSON, NEVER_NAMES
+from orion_recall.memory.extraction.sentences import NEVER_NAMES, squeezed
 from orion_recall.tasks import outcomes
 from orion_recall.text.normal import one_line
 from orion_recall.values import Statement
@@ -132,7 +131,7 @@ def _statements(document: Any, others: Mapping[str, str], voice: str | None) -> 
     named = {token.i: _name(span) for span in document.ents if span.label_ not in _NO_NAMES for token in span}
 
     def end(token: Any) -> str | None:
-        if token.lower_ in FIRST_PERSON:
+        if token.lower_ in ("i", "we"):
             return voice
         return named.get(token.i) or others.get(token.text.casefold())
 

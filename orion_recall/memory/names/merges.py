@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from orion_recall.memory.names import merges_sql as sql
-from orion_recall.memory.names.used import NamesUsed
+from orion_recall.memory.names.propose import NamesUsed
 from orion_recall.memory.record import changes_sql
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import NameKind

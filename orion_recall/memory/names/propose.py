@@ -4,17 +4,97 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter
-from collections.abc import Mapping
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orion_recall.memory.names.by_meaning import pairs_by_meaning
-from orion_recall.memory.names.guards import Guard, core, guard
-from orion_recall.memory.names.pairs import similar_pairs, string_similarity
-from orion_recall.memory.names.used import NamesUsed
+import numpy as np
+import numpy.typing as npt
+
+from orion_recall.memory.names.similar import Guard, core, guard, similar_pairs, string_similarity
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.embedder import Embedder
+
+
+class NamesUsed:
+    """Names, case folded, with the memories that give them, by number: a million of them stay small."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        self._spellings: dict[str, Counter[str]] = defaultdict(Counter)
+        self._given_in: dict[str, array[int]] = {}
+
+    def add(self, memory_id: str, names: Iterable[str]) -> None:
+        """One more memory, and the names that it gives."""
+        place = len(self._ids)
+        self._ids.append(memory_id)
+        for folded, label in {name.casefold(): name for name in names}.items():
+            self._spellings[folded][label] += 1
+            self._given_in.setdefault(folded, array("L")).append(place)
+
+    def __len__(self) -> int:
+        return len(self._given_in)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._given_in))
+
+    def label(self, folded: str) -> str:
+        """The spelling that most memories have, the first by alphabet of several."""
+        return min(self._spellings[folded].items(), key=lambda one: (-one[1], one[0]))[0]
+
+    def count(self, folded: str) -> int:
+        """How many memories give the name."""
+        return len(self._given_in[folded])
+
+    def examples(self, folded: str, limit: int = 3) -> Sequence[str]:
+        """The ids of the first memories that give it."""
+        return tuple(self._ids[place] for place in self._given_in[folded][:limit])
+
+    def are_together(self, one: str, other: str) -> bool:
+        """Whether one memory gives both."""
+        fewer, more = sorted((self._given_in[one], self._given_in[other]), key=len)
+        return not set(fewer).isdisjoint(more)
+
+
+MOST_NAMES = 20_000
+"""Names that are compared; of more the first by alphabet. Each of them is compared with every other."""
+_NEAREST, _BLOCK = 4, 512
+
+
+async def pairs_by_meaning(
+    labels: Sequence[str], embedder: Embedder, min_cosine: float
+) -> dict[tuple[str, str], float]:
+    """The pairs of different names with such a cosine at least, of each name its four nearest.
+
+    Names have their case folded; the lesser comes first. ModelError when they cannot be embedded.
+    """
+    by_name = {label.casefold(): label for label in sorted(labels, reverse=True)}
+    names = sorted(by_name)[:MOST_NAMES]
+    if len(names) < 2:
+        return {}
+    vectors = await embedder.embed_documents([by_name[name] for name in names])
+    return await asyncio.to_thread(_near, names, vectors, min_cosine)
+
+
+def _near(
+    names: Sequence[str], vectors: npt.NDArray[np.float32], min_cosine: float
+) -> dict[tuple[str, str], float]:
+    found: dict[tuple[str, str], float] = {}
+    for start in range(0, len(names), _BLOCK):
+        cosines = vectors[start : start + _BLOCK] @ vectors.T
+        for row in range(cosines.shape[0]):
+            place = start + row
+            cosines[row, place] = -1.0
+            nearest: list[int] = np.argsort(-cosines[row], kind="stable")[:_NEAREST].tolist()
+            for other in nearest:
+                cosine = float(cosines[row, other])
+                if cosine >= min_cosine:
+                    pair = min(names[place], names[other]), max(names[place], names[other])
+                    found[pair] = min(1.0, cosine)
+    return found
+
 
 MIN_STRING, MIN_COSINE = 0.85, 0.8
 ProposedBy = Literal["both", "letters", "meaning"]

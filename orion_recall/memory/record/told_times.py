@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.memory.extraction.times import find_times
+from orion_recall.memory.extraction.light import find_times
 from orion_recall.postgres.pool import Pool, Row, borrow
 
 _AT_ONCE = 500

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orion_recall.memory.extraction.role_lists import PERSONS
 from orion_recall.memory.succession.corrections import corrected_kinds, is_other_code, is_other_weekday
 from orion_recall.memory.succession.nearness import Nearness
 from orion_recall.memory.succession.span import Reading, Span
 from orion_recall.memory.told_changes.endings import SPEAKER
 from orion_recall.memory.told_changes.plans import came_true, is_of_another_amount
 from orion_recall.memory.told_changes.posts import is_same
+from orion_recall.memory.told_changes.role_lists import PERSONS
 from orion_recall.memory.told_changes.statements import Statement, is_restated
 from orion_recall.memory.told_changes.terms import families_of, stem
 from orion_recall.memory.told_changes.values import TIMED

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from orion_recall.memory.extraction.role_lists import PERSONS, PETS
 from orion_recall.memory.told_changes.clauses import phrases_in
 from orion_recall.memory.told_changes.posts import holders_before
+from orion_recall.memory.told_changes.role_lists import PERSONS, PETS
 from orion_recall.memory.told_changes.wishes import without_wishes
 from orion_recall.memory.told_changes.word_lists import GIVING, GREETINGS, LAST_DAYS, LEAVE_WORDS
 from orion_recall.text.normal import without_possessive, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from orion_recall.memory.extraction.role_lists import PERSONS
+from orion_recall.memory.told_changes.role_lists import PERSONS
 from orion_recall.memory.told_changes.terms import stem
 from orion_recall.memory.told_changes.values import WEEKDAYS
 from orion_recall.memory.told_changes.word_lists import GENERAL_WORDS, ROLES, Heard

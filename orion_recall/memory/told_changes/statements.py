@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from orion_recall.memory.extraction.role_lists import HONORIFICS, NATIONALITIES, OFFICES, PETS, RELATIVES
+from orion_recall.memory.told_changes.role_lists import HONORIFICS, NATIONALITIES, OFFICES, PETS, RELATIVES
 from orion_recall.memory.told_changes.terms import families_of, stem
 from orion_recall.memory.told_changes.values import WEEKDAYS
 from orion_recall.memory.told_changes.word_families import ONE_VALUED

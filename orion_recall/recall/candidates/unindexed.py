@@ -17,7 +17,7 @@ from typing import Protocol
 
 from orion_recall.errors import ModelError
 from orion_recall.index.text_forms import dense_form_of_view
-from orion_recall.memory.extraction.times import find_times
+from orion_recall.memory.extraction.light import find_times
 from orion_recall.recall.candidates.fuse import Fusing, fused_unindexed
 from orion_recall.recall.ranking.reports import LateInteractionReport
 from orion_recall.recall.search.fallback import index_is_away

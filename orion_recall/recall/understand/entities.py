@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
-from orion_recall.memory.extraction.units import Unit, read_sentences
+from orion_recall.memory.extraction.sentences import Unit, read_sentences
 from orion_recall.models.language import DEFAULT, Language
 
 EntityKind = Literal["quoted", "capitalised", "known"]
@@ -53,5 +53,5 @@ def entities(text: str, known: Collection[str] = (), *, language: Language = DEF
 
 
 def _names(text: str, known: Collection[str]) -> Iterator[Unit]:
-    for sentence in read_sentences(text, known):
+    for sentence in read_sentences(text, known, headings=False):
         yield from (unit for unit in sentence.units if unit.kind == "name")

@@ -31,7 +31,8 @@ daughter: girl
 cousin: cousins
 twin: twins
 """
-_ALONE: Final = "uncle niece nephew child children kids"
+_ALONE: Final = """uncle niece nephew mother-in-law father-in-law sister-in-law brother-in-law
+in-laws partner child children kids"""
 _FAMILY: Final = "family families relatives relations kin folks"
 
 
@@ -48,5 +49,6 @@ for _first, _others in (*SPELLINGS.items(), *_table(_ALSO).items()):
     SYNONYMS[_first] = tuple(dict.fromkeys((*SYNONYMS.get(_first, ()), *_others)))
     for _other in _others:
         SYNONYMS.setdefault(_other, (_first,))
-_KIN: Final = frozenset(SYNONYMS).union(_ALONE.split()) - {"boy", "girl", "gran"}
-SYNONYMS.update(dict.fromkeys(_FAMILY.split(), tuple(sorted(_KIN))))
+KIN: Final[frozenset[str]] = frozenset(SYNONYMS).union(_ALONE.split()) - {"boy", "girl", "gran", "partner"}
+"""Words that name a relative."""
+SYNONYMS.update(dict.fromkeys(_FAMILY.split(), tuple(sorted(word for word in KIN if "-" not in word))))

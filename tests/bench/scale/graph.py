@@ -11,12 +11,18 @@ import pyoxigraph
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV
 
-from orion_recall.graph.projection.facts import run_plan
-from orion_recall.graph.projection.lookups import COUNTED
-from orion_recall.graph.projection.memories import plan_changes
+from orion_recall.graph.projection.changes import plan_changes
+from orion_recall.graph.projection.plan import COUNTED, run_plan
 from orion_recall.graph.projection.updates import updates
-from orion_recall.graph.terms import sparql_term
-from orion_recall.graph.vocabulary import ORION, PROJECTION, Triple, event_time, memory_iri, tenant_graph
+from orion_recall.graph.vocabulary import (
+    ORION,
+    PROJECTION,
+    Triple,
+    event_time,
+    memory_iri,
+    sparql_term,
+    tenant_graph,
+)
 from tests.bench.scale.memories import SHIFT_S, Tail, TenantMemories, memory_id, session_id
 
 _EVIDENCE, _NEXT = PROV.wasDerivedFrom, ORION.next

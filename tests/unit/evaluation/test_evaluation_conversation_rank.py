@@ -11,7 +11,7 @@ import pytest
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.conversation_rank import ConversationRank
-from orion_recall.graph.conversation.keywords import turn_keywords
+from orion_recall.graph.conversation import turn_keywords
 from orion_recall.memory.record.compose import compose
 from orion_recall.values import Memory
 

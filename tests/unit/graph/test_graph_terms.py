@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rdflib import Literal, URIRef
 
-from orion_recall.graph.terms import sparql_term
+from orion_recall.graph.vocabulary import sparql_term
 
 # The characters that mean something in a literal, and a few that do not.
 TEXTS = st.text(st.sampled_from("\"'\\\n\r\tu0{}<>#;.ab ü\u2028"), max_size=12) | st.text(

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.graph.told_windows import range_of, read_window, shown
-from orion_recall.graph.vocabulary import window
+from orion_recall.graph.vocabulary import range_of, read_window, shown, window
 from orion_recall.graph.walks.path import Path, find_path
 from tests.stand_ins.graph import NOW, TENANT, Said, sample_graph
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.graph.cypher.execution import run_cypher
-from orion_recall.graph.cypher.similar import GraphEntities
+from orion_recall.graph.cypher.execution import GraphEntities, run_cypher
 from orion_recall.graph.exchange.picture import page, subgraph_around
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.graph.vocabulary import entity_iri

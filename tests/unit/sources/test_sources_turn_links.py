@@ -15,8 +15,7 @@ from orion_recall.errors import SourceError
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
-from orion_recall.graph.terms import Row
-from orion_recall.graph.vocabulary import ORION, memory_iri, tenant_graph
+from orion_recall.graph.vocabulary import ORION, Row, memory_iri, tenant_graph
 from orion_recall.interfaces import MemoryGraph
 from orion_recall.sources.turn_links import TurnLinks
 from orion_recall.values import Change, Memory, Neighbour, Scope

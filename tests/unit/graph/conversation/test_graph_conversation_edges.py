@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orion_recall.graph.conversation.edges import (
+from orion_recall.graph.conversation import (
     Edges,
     Turn,
     next_pairs,

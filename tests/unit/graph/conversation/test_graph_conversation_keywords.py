@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.graph.conversation.keywords import turn_keywords
+from orion_recall.graph.conversation import turn_keywords
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from orion_recall.graph.conversation.references import quotations, refers_back
+from orion_recall.graph.conversation import quotations, refers_back
 
 
 @pytest.mark.parametrize(

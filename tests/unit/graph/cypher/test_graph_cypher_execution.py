@@ -12,9 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from orion_recall.errors import GraphQueryError, SourceError, TransientSourceError
-from orion_recall.graph.cypher.execution import Cell, run_cypher
-from orion_recall.graph.cypher.similar import GraphEntities
-from orion_recall.graph.cypher.similar_memories import GraphMemories
+from orion_recall.graph.cypher.execution import Cell, GraphEntities, GraphMemories, run_cypher
 from orion_recall.graph.vocabulary import memory_iri
 from orion_recall.text.normal import memory_key
 from tests.samples.source_samples import HashingEmbedder

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.errors import GraphQueryError
-from orion_recall.graph.cypher.parser import parse
-from orion_recall.graph.cypher.tree import AnyOf, Comparison, Negated, comparisons
+from orion_recall.graph.cypher.syntax import AnyOf, Comparison, Negated, comparisons, parse
 
 
 def test_the_whole_of_a_query_is_read():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.cypher.similar import FirstAvailable, GraphEntities, IndexedEntities, likeness
+from orion_recall.graph.cypher.execution import FirstAvailable, GraphEntities, IndexedEntities, likeness
 from tests.stand_ins.graph import PEOPLE, TENANT, sample_graph
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.errors import GraphQueryError
-from orion_recall.graph.cypher.sparql_guard import reading_form
+from orion_recall.graph.stores.reader import reading_form
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,8 @@ from rdflib import Dataset, Graph
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ImportFileError
-from orion_recall.graph.exchange.export import tenant_of, write_csv, write_rdf
-from orion_recall.graph.exchange.import_file import memory_lines
-from orion_recall.graph.exchange.paging import tenants
-from orion_recall.graph.terms import Row
-from orion_recall.graph.vocabulary import tenant_graph
+from orion_recall.graph.exchange.csv_files import memory_lines, tenant_of, tenants, write_csv, write_rdf
+from orion_recall.graph.vocabulary import Row, tenant_graph
 from orion_recall.memory.record.compose import compose
 from orion_recall.values import Memory, Statement
 from tests.samples.graph_samples import apply, changes, memory, select, told
@@ -84,8 +81,8 @@ async def test_turtle_holds_one_tenant(tmp_path: Path):
 async def test_pages_cut_nothing_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     reading = Reading(*(memory(f"m{n}", f"Ana knows Bo{n}.", entities=[f"Bo{n}"]) for n in range(25)))
     whole = await csv_of(reading, tmp_path)
-    monkeypatch.setattr("orion_recall.graph.exchange.paging.NODES_AT_ONCE", 4)
-    monkeypatch.setattr("orion_recall.graph.exchange.paging.ENDS_AT_ONCE", 3)
+    monkeypatch.setattr("orion_recall.graph.exchange.csv_files.NODES_AT_ONCE", 4)
+    monkeypatch.setattr("orion_recall.graph.exchange.csv_files.ENDS_AT_ONCE", 3)
     assert await csv_of(reading, tmp_path) == whole
     assert len(whole[1]) == 25
     file = await exported(reading, tmp_path, "jsonld", "g.jsonld")

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orion_recall.graph.projection.facts import run_plan
-from orion_recall.graph.projection.lookups import Node
-from orion_recall.graph.projection.memories import plan_changes
-from orion_recall.graph.projection.operations import rendered
+from orion_recall.graph.projection.changes import plan_changes
+from orion_recall.graph.projection.plan import Node, rendered, run_plan
 from orion_recall.graph.vocabulary import memory_iri, tenant_graph
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Memory, MergedName, Neighbour, Statement

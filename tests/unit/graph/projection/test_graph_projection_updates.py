@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyoxigraph
 import pytest
 
-from orion_recall.graph.projection.operations import Operation
+from orion_recall.graph.projection.plan import Operation
 from orion_recall.graph.projection.updates import (
     FORGET_OTHER_FORMAT,
     METADATA_QUERY,

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.graph.stores.row_cache import RowCache
+from orion_recall.graph.stores.oxigraph import RdfGraph, RowCache
 from orion_recall.sources.graph import RdfSource
 from tests.samples.source_samples import changes, memory, names, request
 

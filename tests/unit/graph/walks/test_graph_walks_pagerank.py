@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.graph.walks.pagerank import personalised_pagerank
+from orion_recall.graph.walks.spreading import personalised_pagerank
 
 
 def ranks(

@@ -1,22 +1,35 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orion_recall.memory.extraction.light import MAX_ENTITIES, MAX_STATEMENTS, extract
-from orion_recall.memory.extraction.units import MAX_NAME_CHARS
-from orion_recall.values import Statement
-from tests.samples.relation_samples import Agreement, judged_sentences
+from orion_recall.memory.extraction.light import (
+    MAX_ENTITIES,
+    MAX_STATEMENTS,
+    MAX_TIMES,
+    Extraction,
+    extract,
+    find_times,
+)
+from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS
+from orion_recall.values import Neighbour, Statement
+from tests.samples.relation_samples import Agreement, Edge, judged_sentences
 from tests.samples.timing import grows_linearly
 
 # Pieces that the rules know, so that random texts go deep into them.
 PIECES = st.sampled_from(
     """Ana Mira Oslo Fjord-Labs I I'm my My sister sister's is was the a of and , . ? ! " “ ” who works at met
     named moved to University van de & Dr. J. Ana's if not me author Friday \n ( ) : — from boss it has two sons
-    call her known as April there the billing service owns mother's name head team on both are cousins""".split(" ")
+    her he known as head are cousins mine called""".split(" ")
 )
 TEXTS = st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=60).map(" ".join))
+
+
+def stated(found: Extraction) -> list[Edge]:
+    return [(edge.subject, edge.relation, edge.object) for edge in found.statements]
 
 
 def test_entities_are_quoted_then_capitalised_then_given_and_the_speaker() -> None:
@@ -25,8 +38,8 @@ def test_entities_are_quoted_then_capitalised_then_given_and_the_speaker() -> No
 
 
 def test_one_name_in_two_spellings_is_one_entity() -> None:
-    found = extract("we love OSLO and Oslo", None, ("oslo",))
-    assert found.entities == ("OSLO",)
+    found = extract("we love Oslo and oslo", None, ("OSLO",))
+    assert found.entities == ("Oslo",)
 
 
 def test_statements_use_the_spelling_of_the_entities() -> None:
@@ -35,9 +48,9 @@ def test_statements_use_the_spelling_of_the_entities() -> None:
     assert "fjord labs" in found.entities
 
 
-def test_a_given_name_that_begins_a_relation_phrase_does_not_hide_it() -> None:
-    found = extract("I visited Oslo", "Ana", ("visited",))
-    assert found.statements == (Statement(subject="Ana", relation="visited", object="Oslo"),)
+def test_an_acronym_is_an_entity_where_something_is_stated_of_it() -> None:
+    assert extract("The NHS called at 9 UTC.", "Ana").entities == ("Ana",)
+    assert extract("I work for the NHS.", "Ana").entities == ("NHS", "Ana")
 
 
 def test_the_speaker_keeps_a_place_among_many_names() -> None:
@@ -57,6 +70,64 @@ def test_a_speaker_that_is_too_long_for_a_name_is_left_out() -> None:
     assert extract("I met Bo", "x" * 81).entities == ("Bo",)
 
 
+def test_the_first_person_states_nothing_when_nobody_is_known_to_speak() -> None:
+    assert extract("I work at Fjord Labs and my sister Mira lives").statements == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Mira called. She works at Fjord Labs.", ("Mira", "works at", "Fjord Labs")),
+        ("I talked to Bo. He lives in Bergen.", ("Bo", "lives in", "Bergen")),
+        ("We saw Mira in Oslo. She's from Bergen.", ("Mira", "is from", "Bergen")),
+        ("Mira called, because she moved to Oslo.", ("Mira", "moved to", "Oslo")),
+        ("Mira is kind. Her brother Bo called.", ("Bo", "brother of", "Mira")),
+    ],
+)
+def test_a_pronoun_is_the_one_person_that_it_can_mean(text: str, expected: Edge) -> None:
+    assert expected in stated(extract(text, "Tom"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I saw Mira with Bo. She works at Fjord Labs.",
+        "They work at Fjord Labs.",
+        "We went to Oslo. She works at Fjord Labs.",
+        "I joined Bergen University. She works at Fjord Labs.",
+        "Tom is me. He works at Fjord Labs.",
+        'I read "Emma". She works at Fjord Labs.',
+        "If Mira called, she works at Fjord Labs.",
+        "Mira called. Does she work at Fjord Labs?",
+    ],
+)
+def test_of_several_or_of_nobody_nothing_is_stated(text: str) -> None:
+    assert [edge for edge in stated(extract(text, "Tom")) if edge[2] == "Fjord Labs"] == []
+
+
+def test_a_person_of_the_turn_before_is_meant_and_is_an_entity_then() -> None:
+    before = Neighbour(id="p", text="How is Mira?", speaker="Bo")
+    alone = extract("She works at Fjord Labs.", "Ana")
+    assert (stated(alone), alone.lacks_context) == ([], True)
+    found = extract("She works at Fjord Labs.", "Ana", previous=before)
+    assert stated(found) == [("Mira", "works at", "Fjord Labs")]
+    assert (found.entities, found.lacks_context) == (("Fjord Labs", "Mira", "Ana"), False)
+    of_bo = extract("He works at Fjord Labs.", "Ana", previous=Neighbour(id="p", text="Hi!", speaker="Bo"))
+    assert stated(of_bo) == [("Bo", "works at", "Fjord Labs")]
+
+
+def test_times_come_in_order_once_and_not_without_end() -> None:
+    at = datetime(2024, 2, 28, 23, 30, tzinfo=UTC).timestamp()
+    assert [one.text for one in find_times("in 2001, today, in  2001, May 2002", at)] == [
+        "2001",
+        "today",
+        "May 2002",
+    ]
+    assert [one.text for one in find_times("yesterday, on 12 May 2023", None)] == ["12 May 2023"]
+    assert len(find_times(" ".join(f"in {year}" for year in range(1900, 2000)), at)) == MAX_TIMES
+    assert find_times("yesterday", 1e300) == ()
+
+
 @given(text=TEXTS, speaker=st.one_of(st.none(), st.text(max_size=100)), names=st.lists(st.text(), max_size=30))
 @example(text="", speaker="", names=[""])
 def test_any_text_gives_a_bounded_and_repeatable_result(text: str, speaker: str | None, names: list[str]) -> None:
@@ -73,10 +144,10 @@ def test_any_text_gives_a_bounded_and_repeatable_result(text: str, speaker: str 
 @pytest.mark.parametrize(
     "piece",
     [
-        "a", "A ", "Ab ", '"', '"' + "x" * 78, "a.", "A. ", "a'", "a-", "a\u0315\u0300", ",", " ", "my best old ",
-        "Bank of the ", "Xa van von ", "Bo met Ana, ", "Bo is the a ", "Bo and ", "a a a ", "“", "Bo's ", "who ",
-        "my sister's ", "my boss at ", "is been ", "we call ", "it's ", "the billing ", "has two ", "Bo, my boss, ",
-        "April ", "all call all ", "known as ", "head of ", "Bo and Ana are ",
+        "a", "A ", "Ab ", '"', '"' + "x" * 78, "“", "'a ", "a.", "A. ", "a'", "a-", "a\u0315\u0300", ",", " ",
+        "Bank of the ", "Xa van von ", "Bo met Ana, ", "Bo is the a ", "Bo and ", "a a a ", "Bo's ", "who ",
+        "my sister's ", "my boss at ", "is been ", "it's ", "he works at ", "has two ", "Bo, my boss, ", "head of ",
+        "Bo and Ana are ", "works at Bo not ", "and she ", "In 2019 ",
     ],
 )  # fmt: skip
 def test_a_hostile_text_takes_linear_time(piece: str) -> None:
@@ -88,18 +159,18 @@ def test_a_hostile_text_takes_linear_time(piece: str) -> None:
     assert grows_linearly(read, 2_000, 20_000)
 
 
-def test_statements_agree_with_the_judged_sentences() -> None:
-    """Every third sentence was held back while the rules were made."""
-    judged = judged_sentences()
-    assert len(judged) >= 300
-    assert sum(not one.statements for one in judged) >= 100
-    for part in (judged, judged[2::3]):
-        agreement = Agreement()
-        for one in part:
-            found = extract(one.text, one.speaker).statements
-            agreement.add(one, [(edge.subject, edge.relation, edge.object) for edge in found])
-        assert agreement.precision >= 0.96, agreement.wrong
-        assert agreement.recall >= 0.9, agreement.missed
+@pytest.mark.parametrize(("file", "recall"), [("plain", 0.95), ("blind", 0.9), ("sentences", 0.5)])
+def test_what_is_stated_is_right(file: str, recall: float) -> None:
+    """`plain` was written before the rules, `blind` after them; `sentences` holds many that are beyond them."""
+    agreement = Agreement()
+    wrong_names: set[str] = set()
+    for one in judged_sentences(file):
+        found = extract(one.text, one.speaker)
+        agreement.add(one, stated(found))
+        wrong_names |= one.no_names.intersection(found.entities)
+    assert agreement.precision >= 0.95, agreement.wrong
+    assert agreement.recall >= recall, agreement.missed
+    assert len(wrong_names) <= 1
 
 
 def test_a_hostile_text_is_data() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.memory.names.guards import core, guard
+from orion_recall.memory.names.similar import core, guard
 from orion_recall.memory.record.aliases import NameKind
 
 

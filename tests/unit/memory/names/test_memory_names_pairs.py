@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.memory.names import pairs as name_pairs
-from orion_recall.memory.names.pairs import similar_pairs, string_similarity
+from orion_recall.memory.names import similar as name_pairs
+from orion_recall.memory.names.similar import similar_pairs, string_similarity
 
 NAMES = st.lists(st.text("abor é-.1", min_size=1, max_size=8), min_size=1, max_size=3).map(" ".join)
 

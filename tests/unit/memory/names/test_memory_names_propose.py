@@ -7,10 +7,8 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.memory.names.guards import core
-from orion_recall.memory.names.pairs import string_similarity
-from orion_recall.memory.names.propose import Proposals, propose
-from orion_recall.memory.names.used import NamesUsed
+from orion_recall.memory.names.propose import NamesUsed, Proposals, propose
+from orion_recall.memory.names.similar import core, string_similarity
 from orion_recall.memory.record.aliases import NameKind
 
 

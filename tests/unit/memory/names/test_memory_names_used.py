@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from orion_recall.memory.names.used import NamesUsed
+from orion_recall.memory.names.propose import NamesUsed
 
 
 def test_names_are_counted_by_memory_whatever_their_case() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orion_recall.graph.role_words import role_name
+from orion_recall.graph.relation_words import role_name
 
 
 def _words(text: str) -> frozenset[str]:

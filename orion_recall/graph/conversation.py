@@ -1,25 +1,81 @@
-"""The edges of a conversation, made from its turns: next turn, reply, reference and shared topic.
-
-Edges are directed and have weights as the specification has them: 1 for the next turn, a reply and a reference;
-for a topic the number of shared keywords divided by the larger set of keywords, where two or more are shared.
-
-Turns are compared by postings, the lists of turns of each keyword. So two turns without a common keyword are never
-compared, and the work grows with the sum of the lists, not with the square of the turns.
-"""
+"""The edges of a conversation, made from its turns: next turn, reply, reference and shared topic."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orion_recall.graph.conversation.keywords import turn_keywords
-from orion_recall.graph.conversation.references import SaidBy, quotations, refers_back
-from orion_recall.text.normal import normal_form
+from orion_recall.text.normal import content_words, normal_form, without_possessive, words
+
+_SHORTEST: Final = 4
+# Words of looking back and of plain talk: two turns that share them need not have a topic in common.
+_OF_TALK: Final = frozenset(
+    """remember remembered recall earlier previously already discuss discussed mention mentioned talk talked talking
+    talks said says tell told asked know knew think thought thanks thank please really great good nice well sure
+    sounds yeah haha hello okay sorry maybe like even much still going want wanted there don't didn't can't won't
+    isn't you've we've they've""".split()
+)
+
+
+def turn_keywords(text: str) -> frozenset[str]:
+    """The keywords of a text."""
+    bare = (without_possessive(word) for word in content_words(text) if word not in _OF_TALK)
+    return frozenset(word for word in bare if len(word) >= _SHORTEST and word not in _OF_TALK)
+
+
+SaidBy = Literal["you", "we", "i"]
+"""Who said what is referred to: another speaker, any of them, or the turn's own speaker."""
+
+_MOST_CHARS: Final = 4000
+_FEWEST_WORDS: Final = 3
+_MOST_QUOTATIONS: Final = 8
+# At most three words between, and each in one way only: no text makes the search slow.
+_BETWEEN: Final = r"(?:['’](?:ve|d)|\s+(?:have|had|already|also|once|just|both|all|first|last|\w{2,12}ly)){0,3}"
+_SAID: Final = r"""(?:said|told|mentioned|discussed|agreed|promised|suggested|recommended|explained|asked|wrote
+    |described|decided|planned|(?:talked|spoke|chatted|were\s+talking)(?:\s+about)?)"""
+_UNIT: Final = r"""(?:time|night|week|weekend|month|year|spring|summer|autumn|fall|winter|morning|afternoon|evening
+    |\w{3,6}day)"""
+_BEFORE: Final = rf"""(?:earlier|before|previously|already|yesterday|once|back\s+then|the\s+other\s+(?:day|week)
+    |\w+\s+\w+\s+ago|(?:last|this)\s+{_UNIT}|(?:on|in)\s+[A-Z]\w+)"""
+_TALK: Final = r"(?:talk|chat|conversation|discussion|message)"
+_REFERS: Final = re.compile(
+    rf"""\b(?:as|like|what|the\s+\w+(?:\s+that)?|everything|that)\s+(?P<led>you|we|i){_BETWEEN}\s+{_SAID}\b
+      | \b(?P<dated>you|we|i){_BETWEEN}\s+{_SAID}\b[^.!?\n]{{0,60}}?\s{_BEFORE}\b
+      | \b(?:earlier|yesterday|last\s+{_UNIT})\s*,?\s+(?P<after>you|we|i){_BETWEEN}\s+{_SAID}\b
+      | \bremember\s+(?:when|what|how|that)\s+(?P<recalled>you|we|i)\b
+      | \b(?:as|like)\s+(?:already\s+)?(?:discussed|mentioned|agreed|promised|described|suggested)\b
+      | \b(?:back|returning)\s+to\s+(?:what|our|your)\b
+      | \b(?:our|your)\s+(?:last|earlier|previous)\s+{_TALK}\b
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_QUOTED: Final = re.compile(r"\"([^\"\n]{6,300})\"|“([^”\n]{6,300})”|„([^“”\n]{6,300})[“”]|«([^»\n]{6,300})»")
+
+
+def refers_back(text: str) -> SaidBy | None:
+    """Whose earlier words the turn refers to; None where it refers to none. The first reference counts."""
+    match = _REFERS.search(text[:_MOST_CHARS])
+    if match is None:
+        return None
+    named = next((match[name] for name in ("led", "dated", "after", "recalled") if match[name]), "we").casefold()
+    return "you" if named == "you" else "i" if named == "i" else "we"
+
+
+def quotations(text: str) -> Sequence[str]:
+    """What the text has in quotation marks, of three words or more, in normal form; 8 at most, each once."""
+    found: dict[str, None] = {}
+    for match in _QUOTED.finditer(text[:_MOST_CHARS]):
+        said = words(next(filter(None, match.groups())))
+        if len(said) >= _FEWEST_WORDS:
+            found[" ".join(said)] = None
+    return list(found)[:_MOST_QUOTATIONS]
+
 
 LEAST_SHARED = 2
 """The fewest shared keywords that make a topic."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orion_recall.errors import SettingsError
-from orion_recall.memory.extraction.chosen import open_extractors
+from orion_recall.memory.extraction.backends import open_extractors
 from orion_recall.memory.extraction.extractor import LightExtractor, Passage
 from orion_recall.settings import Settings
 

@@ -1,35 +1,150 @@
-"""Builds a query's tree from the parse tree, from the leaves up: one method for each rule of the grammar."""
+"""The subset of Cypher that is read (https://opencypher.org): its syntax tree, and the parser.
+
+MATCH, WHERE, RETURN; the grammar is in `cypher.lark`. Anything else is a syntax error with its place and the tokens
+expected there.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast
 
-from lark import Token, Transformer
+from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.exceptions import VisitError
 from lark.visitors import v_args  # pyright: ignore[reportUnknownVariableType]
 
 from orion_recall.errors import GraphQueryError
-from orion_recall.graph.cypher.tree import (
-    DEFAULT_LIMIT,
-    MOST_HOPS,
-    MOST_LIMIT,
-    MOST_SKIP,
-    AllOf,
-    AnyOf,
-    At,
-    Chain,
-    Comparison,
-    Condition,
-    Direction,
-    Item,
-    Negated,
-    Node,
-    Operator,
-    Query,
-    Relation,
-    Value,
-    Word,
-)
+
+MOST_CHARACTERS = 8_000
+MOST_HOPS = 5
+DEFAULT_LIMIT, MOST_LIMIT, MOST_SKIP = 100, 10_000, 100_000
+
+Value = str | float | bool
+Direction = Literal["right", "left", "either"]
+Operator = Literal["=", "<>", "<", "<=", ">", ">=", "CONTAINS", "STARTS WITH", "ENDS WITH", "SIMILAR", "DURING"]
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A position in the query's text, counted from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A name as it was written, with its position; `quoted`: in backquotes."""
+
+    text: str
+    at: At
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`variable.property operator value`."""
+
+    variable: str
+    property: str
+    operator: Operator
+    value: Value
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every part must hold."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One part must hold."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """The part must not hold."""
+
+    part: Condition
+
+
+Condition = Comparison | AllOf | AnyOf | Negated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """`(variable:label)`; an unnamed node gets a variable that begins with #."""
+
+    variable: str
+    label: Word | None
+    at: At
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """`-[variable:types*low..high]->`. `named` when the variable was written."""
+
+    variable: str
+    named: bool
+    types: tuple[Word, ...]
+    low: int
+    high: int
+    direction: Direction
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Nodes with a relation between each two neighbours."""
+
+    nodes: tuple[Node, ...]
+    relations: tuple[Relation, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """An item of RETURN or ORDER BY: a variable, a property, or a count (of rows where `variable` is empty)."""
+
+    kind: Literal["variable", "property", "count"]
+    variable: str = ""
+    property: str = ""
+    distinct: bool = False
+    name: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A whole query. `conditions` must all hold; property maps of nodes and relations are among them."""
+
+    chains: tuple[Chain, ...]
+    conditions: tuple[Condition, ...]
+    distinct: bool
+    items: tuple[Item, ...]
+    order: tuple[tuple[Item, bool], ...]
+    skip: int
+    limit: int
+    text: str
+
+
+def comparisons(condition: Condition) -> Iterator[Comparison]:
+    """Every comparison in a condition."""
+    if isinstance(condition, Comparison):
+        yield condition
+    elif isinstance(condition, Negated):
+        yield from comparisons(condition.part)
+    else:
+        for part in condition.parts:
+            yield from comparisons(part)
 
 
 def _at(token: Token) -> At:
@@ -290,3 +405,80 @@ def _renamed(item: Item, name: str) -> Item:
         name=name,
         at=item.at,
     )
+
+
+_DEEPEST = 50
+
+
+def parse(text: str) -> Query:
+    """The query as a tree; GraphQueryError with line, column and what was expected."""
+    if len(text) > MOST_CHARACTERS:
+        raise GraphQueryError(f"the query has {len(text)} characters: {MOST_CHARACTERS} are the most")
+    if re.search("[\x00\ud800-\udfff]", text):
+        raise GraphQueryError("the query holds a NUL or half a character")
+    _check_depth(text)
+    try:
+        tree = _grammar().parse(text)  # pyright: ignore[reportUnknownMemberType]
+        return cast("Query", TreeBuilder(text).transform(tree))  # pyright: ignore[reportUnknownMemberType]
+    except UnexpectedInput as error:
+        raise _syntax_error(error, text) from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, GraphQueryError):
+            raise error.orig_exc from None
+        raise
+
+
+@cache
+def _grammar() -> Lark:
+    text = (Path(__file__).parent / "cypher.lark").read_text("utf-8")
+    return Lark(text, start="query", parser="lalr", propagate_positions=True, maybe_placeholders=True)
+
+
+def _check_depth(text: str) -> None:
+    """Refuses deep nesting of brackets and NOTs, which would exhaust Python's recursion."""
+    bare = re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`\r\n]*`", "", text, flags=re.DOTALL)
+    depth = deepest = 0
+    for character in bare:
+        depth += (character == "(") - (character == ")")
+        deepest = max(deepest, depth)
+    if deepest > _DEEPEST or len(re.findall(r"\bnot\b", bare, re.IGNORECASE)) > _DEEPEST:
+        raise GraphQueryError(
+            f"the query is nested too deeply: {_DEEPEST} brackets in each other, or NOTs, are the most"
+        )
+
+
+# The names of tokens in error messages.
+_SHOWN = {
+    "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COLON": ":", "COMMA": ",",
+    "DOT": ".", "STAR": "*", "MINUS": "-", "VBAR": "|", "EQUAL": "=", "LESSTHAN": "<", "MORETHAN": ">",
+    "SEMICOLON": ";", "NAME": "a name", "STRING": "a text in quotes", "INT": "a whole number", "NUMBER": "a number",
+    "QUOTED": "a `name`", "$END": "the end",
+}  # fmt: skip
+
+
+def _syntax_error(error: UnexpectedInput, text: str) -> GraphQueryError:
+    line, column = error.line, error.column
+    expected: set[str] = set()
+    found = "this"
+    if isinstance(error, UnexpectedToken):
+        token = cast("Token", error.token)  # pyright: ignore[reportUnknownMemberType]
+        expected = set(error.accepts or error.expected)
+        found = f"{str(token)[:40]!r}"
+        if token.type == "$END":
+            found = "the query ends"
+            line, column = text.count("\n") + 1, len(text) - (text.rfind("\n") + 1) + 1
+    elif isinstance(error, UnexpectedCharacters):
+        character = cast("str", error.char)  # pyright: ignore[reportUnknownMemberType]
+        if character in "'\"":
+            return GraphQueryError("this text has no end", text=text, line=line, column=column)
+        expected, found = set(error.allowed or ()), f"{character!r}"
+    terminals = {terminal.name: terminal for terminal in _grammar().terminals}
+    shown: list[str] = []
+    for name in expected:
+        terminal = terminals.get(name)
+        plain = _SHOWN.get(name) or (terminal.pattern.value if terminal is not None else name)
+        shown.append(plain if plain[0].isalpha() else repr(plain))
+    shown.sort(key=lambda one: (not one[0].isalpha(), one))  # names and words first, then marks
+    what = " or ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
+    told = f"{found} where {what} was expected" if shown else f"{found} is not expected here"
+    return GraphQueryError(told, text=text, line=line, column=column)

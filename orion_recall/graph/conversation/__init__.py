@@ -1,1 +1,0 @@
-"""The conversation graph: turns as nodes; next turn, reply, reference and shared topic as edges."""
