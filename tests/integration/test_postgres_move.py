@@ -28,9 +28,9 @@ ROWS: Mapping[str, str] = {
     "memory_extractions": "(tenant, memory_id, extractor) VALUES ('acme', 'm1', 'llm')",
     "entity_merges": "(tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded) "
     "VALUES ('acme', 'entity', 'bob', 'Bob', 'Robert', 'Robert', 'robert')",
-    "memory_successions": "(tenant, newer, older, confidence, found_by) VALUES ('acme', 'm2', 'm1', 0.8, 'rule')",
-    "memory_succession_history": "(tenant, newer, older, confidence, state, found_by, since) "
-    "VALUES ('acme', 'm2', 'm1', 0.8, 'candidate', 'rule', now())",
+    "memory_successions": "(tenant, newer, older, reason) VALUES ('acme', 'm2', 'm1', 'by_person')",
+    "memory_succession_history": "(tenant, newer, older, probability, state, reason, evidence, since) "
+    "VALUES ('acme', 'm2', 'm1', 1, 'stated', 'by_person', '{}', now())",
     "memory_forgets": "(tenant, kind, actor) VALUES ('acme', 'session', 'ana')",
     "memory_forget_ids": "(forget, memory_id) VALUES (1, 'm1')",
     "keyword_lengths": "(tenant, text_terms, context_terms, measured_at) VALUES ('acme', 12, 30, now())",

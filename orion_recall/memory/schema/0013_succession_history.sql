@@ -1,13 +1,13 @@
 -- What a succession was before it was changed or taken back, so that a decision can be repeated on what it was taken on.
--- Reasons are left out: they have words of the texts.
 CREATE TABLE memory_succession_history (
     id bigserial PRIMARY KEY,
     tenant text NOT NULL,
     newer text NOT NULL,
     older text NOT NULL,
-    confidence real NOT NULL,
+    probability real NOT NULL,
     state text NOT NULL,
-    found_by text NOT NULL,
+    reason text NOT NULL,
+    evidence text[] NOT NULL,
     since timestamptz NOT NULL,
     until timestamptz NOT NULL DEFAULT now()
 );
@@ -21,8 +21,11 @@ COMMENT ON COLUMN memory_succession_history.until IS 'When it was changed, or ta
 CREATE FUNCTION keep_former_succession() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO memory_succession_history (tenant, newer, older, confidence, state, found_by, since)
-    VALUES (OLD.tenant, OLD.newer, OLD.older, OLD.confidence, OLD.state, OLD.found_by, coalesce(OLD.changed_at, OLD.at));
+    INSERT INTO memory_succession_history (tenant, newer, older, probability, state, reason, evidence, since)
+    VALUES (
+        OLD.tenant, OLD.newer, OLD.older, OLD.probability, OLD.state, OLD.reason, OLD.evidence,
+        coalesce(OLD.changed_at, OLD.at)
+    );
     RETURN NULL;
 END
 $$;
