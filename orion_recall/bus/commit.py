@@ -1,11 +1,4 @@
-"""The commit of one entry: reply, decision, dead letter and acknowledgement, in one script on the server.
-
-Commit fencing: the script does nothing unless the entry is still pending for this consumer, so a stale owner, whose
-entry was claimed by another consumer meanwhile, gets `fenced` and commits nothing. That also makes it harmless to
-send a commit twice, and one is sent again after a lost connection until the server has answered. A commit that the
-server refuses for now (a stream of another type, no memory left) is retried by `commit_when_possible`. Commits that
-are ready at the same time share a call of the script, which takes them one after the other.
-"""
+"""The head of a message that is too large to keep: what its dead letter holds in its place."""
 
 from __future__ import annotations
 
@@ -13,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal, Protocol
@@ -21,10 +14,27 @@ from typing import Any, Literal, Protocol
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
 
-from orion_recall.backoff import BUS_S, Backoff
-from orion_recall.bus.bounded.head import MessageHead
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.settings import DECISIONS_GROUP
+from orion_recall.tasks import BUS_S, Backoff
+
+KEPT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageHead:
+    """The first bytes of a message, the bytes of its whole entry, and a SHA-256 of the message."""
+
+    head: bytes
+    size: int
+    sha256: str
+
+
+def head_of(fields: Mapping[bytes, bytes], *, size: int, names: tuple[bytes, ...]) -> MessageHead:
+    """The head of an entry of `size` bytes, whose message is in the first field that there is of `names`."""
+    raw = next((fields[name] for name in names if name in fields), b"")
+    return MessageHead(head=raw[:KEPT_BYTES], size=size, sha256=hashlib.sha256(raw).hexdigest())
+
 
 log = logging.getLogger("orion_recall.bus")
 

@@ -16,10 +16,9 @@ from typing import Any, TypeVar, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from orion_recall.backoff import BUS_S, Backoff
-from orion_recall.bus.bounded.entry_fields import CutFields
 from orion_recall.bus.clock import BusClock
-from orion_recall.bus.connect import BUS_AWAY, group_is_gone
+from orion_recall.bus.connect import BUS_AWAY, CutFields, group_is_gone
+from orion_recall.tasks import BUS_S, Backoff
 
 log = logging.getLogger("orion_recall.bus")
 T = TypeVar("T")

@@ -14,28 +14,32 @@ from urllib.parse import quote
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from orion_recall.engines.child import Command, logger, run_to_end
 from orion_recall.engines.disk_space import POSTGRES_SHARE, DiskSpace
-from orion_recall.engines.postgres_binaries import (
-    CACHE_DIR,
-    PostgresBinaries,
-    closed_folder,
-    find_binaries,
-    runnable_by,
+from orion_recall.engines.engine import (
+    Command,
+    logger,
+    make_socket_folder,
+    remove_socket_folder,
+    run_to_end,
+    socket_folder,
 )
 from orion_recall.engines.postgres_folder import (
+    CACHE_DIR,
     CLUSTER,
     NAME,
     OUTSIDE,
+    PostgresBinaries,
     check_not_gone,
+    closed_folder,
     database_folder,
+    find_binaries,
     give_to,
     hand_over,
     idle_account,
     note_made,
     private_id,
+    runnable_by,
 )
-from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
 from orion_recall.postgres.address import DEFAULT_SCHEMA
 from orion_recall.postgres.types import Connection

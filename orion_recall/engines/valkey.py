@@ -10,9 +10,8 @@ import signal
 from pathlib import Path
 from urllib.parse import quote
 
-from orion_recall.engines.child import Command
 from orion_recall.engines.disk_space import BUS_SHARE, DiskSpace
-from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
+from orion_recall.engines.engine import Command, make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
 
 _PROBE_TIMEOUT_S = 2.0

@@ -14,7 +14,7 @@ from orion_recall.evaluation.fill import changes, fill, fill_successions
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.snapshots import Contents, snapshot_key
 from orion_recall.evaluation.vectors import CachedEmbedder, cached
-from orion_recall.index.keyword_lengths import with_lengths
+from orion_recall.index.text_forms import with_lengths
 from orion_recall.interfaces import Projection
 from orion_recall.memory.succession.near import IndexNeighbours
 from orion_recall.models.embedder import Embedder

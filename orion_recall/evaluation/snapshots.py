@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import orion_recall
-from orion_recall.index.embedded.sparse_files import copy_with_holes
+from orion_recall.index.embedded.optimised_copy import copy_with_holes
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
 

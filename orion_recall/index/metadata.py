@@ -1,14 +1,34 @@
-"""Metadata of an index, kept with it: the embedding model, the format, the position in the outbox."""
+"""Database identity of a copy: a copy of another database is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from orion_recall.errors import AnotherRecordsCopy
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import token_space_of
 from orion_recall.text.keyword_weights import SHIPPED_NAME
+from orion_recall.values import Memory, MemoryView
+
+
+def refuse_another(what: str, found: str | None, expected: str | None, *, advice: str) -> None:
+    """AnotherRecordsCopy when both identities are known and differ."""
+    if found is not None and expected is not None and found != expected:
+        raise AnotherRecordsCopy(
+            f"{what} belongs to another record (the one made at {found}; this one was made at {expected}): {advice}"
+        )
+
+
+def refuse_without(what: str, newest: Memory, held: Mapping[int, MemoryView], *, advice: str) -> None:
+    """AnotherRecordsCopy unless `newest`, the record's memory at the copy's position, is held."""
+    if not any((one.id, one.text) == (newest.id, newest.text) for one in held.values()):
+        raise AnotherRecordsCopy(
+            f"{what} has no database identity, and does not hold what this record has at its position: {advice}"
+        )
+
 
 # The format of points: raised whenever an older index must be rebuilt.
 FORMAT = 5

@@ -19,11 +19,21 @@ import numpy as np
 from orion_recall.errors import ModelError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
-from orion_recall.models.int8.encoder import INT8_NAME, INT8_SHA256, Int8Encoder
-from orion_recall.models.loading import load_in_thread
-from orion_recall.models.onnx_encoder import MAX_CHARS, Encoder, OnnxEncoder, Vectors, prepared
+from orion_recall.models.int8 import INT8_NAME, INT8_SHA256, Int8Encoder
+from orion_recall.models.onnx_encoder import (
+    DEFAULT_MODEL,
+    KNOWN_WEIGHTS,
+    MAX_CHARS,
+    Encoder,
+    OnnxEncoder,
+    Vectors,
+    Weights,
+    find_weights,
+    load_in_thread,
+    prepared,
+    short_name,
+)
 from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
-from orion_recall.models.weights import DEFAULT_MODEL, KNOWN_WEIGHTS, Weights, find_weights, short_name
 
 log = logging.getLogger("orion_recall.models")
 

@@ -17,9 +17,7 @@ import numpy as np
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 from orion_recall.models.embedder import lower_thread_priority, run_after_recalls
-from orion_recall.models.loading import load_in_thread
-from orion_recall.models.onnx_encoder import Vectors
-from orion_recall.models.weights import short_name
+from orion_recall.models.onnx_encoder import Vectors, load_in_thread, short_name
 from orion_recall.text.normal import storable
 
 # What is cut here the model would truncate after tokenizing: few tokens have more characters than this.

@@ -1,14 +1,11 @@
-"""Backends: opens models, index, graph, timeline and external stores as the settings say.
-
-With an address a backend is a server, without one the embedded engine in the data folder. A backend that cannot be
-used is reported, and recalls go on without its hits.
-"""
+"""Whether a worker's index has a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -40,7 +37,6 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Sources
-from orion_recall.serving.index_process.choice import has_own_process
 from orion_recall.serving.index_process.index import IndexProcess
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
@@ -57,6 +53,24 @@ from orion_recall.sources.turn_links import TurnLinks
 from orion_recall.sources.vector_lexical import LateInteraction, LexicalSource, NearestPassages, VectorSource
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import SourceName
+
+
+def has_own_process(settings: Settings, workers: int = 1) -> bool:
+    """Whether the embedded index of each of so many workers is to have a process of its own.
+
+    By default where every worker has two processors, and the model is a small one: that process loads it as well.
+    """
+    if settings.qdrant_url is not None or settings.index_process == "no":
+        return False
+    if settings.index_process == "yes":
+        return True
+    return settings.embedder != "transformers" and _processors() >= 2 * workers
+
+
+def _processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
 
 log = logging.getLogger("orion_recall.service")
 P = TypeVar("P", bound=Projection)

@@ -10,7 +10,6 @@ from typing import Any
 
 from opentelemetry.trace import Tracer
 
-from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.bus.worker_bus import WorkerBus
 from orion_recall.decisions.profile_texts import ProfileTexts
 from orion_recall.decisions.retention import Retention
@@ -42,7 +41,7 @@ from orion_recall.serving.backends import Opened, own_copy
 from orion_recall.serving.recall_again import RecallRequests
 from orion_recall.serving.retention_file import read_retention
 from orion_recall.settings import Settings
-from orion_recall.tasks import cancel
+from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 
 log = logging.getLogger("orion_recall.service")
 

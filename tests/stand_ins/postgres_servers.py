@@ -16,8 +16,7 @@ from typing import Any
 
 import psutil
 
-from orion_recall.engines.postgres_binaries import CACHE_DIR, PostgresBinaries, find_binaries, runnable_by
-from orion_recall.engines.postgres_folder import FORMER_ID
+from orion_recall.engines.postgres_folder import CACHE_DIR, FORMER_ID, PostgresBinaries, find_binaries, runnable_by
 from tests.stand_ins.ports import free_port
 
 PASSWORD = "p@ss/w:rd"

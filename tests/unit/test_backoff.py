@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from orion_recall.backoff import Backoff
+from orion_recall.tasks import Backoff
 
 
 class Clock:

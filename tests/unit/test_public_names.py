@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import orion_recall
-import orion_recall.bus.client
 
 OF_THE_CLIENT = [name for name in orion_recall.__all__ if name != "open_sources"]
 HEAVY = (
@@ -80,10 +79,6 @@ def test_every_public_name_is_the_one_that_type_checkers_see():
 def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'RecalClient'"):
         _ = orion_recall.RecalClient  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
-
-
-def test_the_former_address_of_the_client_gives_the_same_class():
-    assert orion_recall.bus.client.RecallClient is orion_recall.RecallClient
 
 
 def test_the_package_says_that_it_is_typed():

@@ -23,7 +23,7 @@ from orion_recall.evaluation.tuning.features import (
 )
 from orion_recall.evaluation.tuning.keyword_index import KeywordIndex
 from orion_recall.evaluation.tuning.variants import KEYWORD_KEYS, Point, ablations, at, name_of
-from orion_recall.index.keyword_lengths import with_lengths
+from orion_recall.index.text_forms import with_lengths
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
 from orion_recall.sources.vector_lexical import LexicalSource

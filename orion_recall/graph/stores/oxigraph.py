@@ -32,7 +32,7 @@ from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import ORION, PROJECTION
 from orion_recall.index.embedded.folders import clear_builds, free_place, is_complete, live_place, swap, tidy
 from orion_recall.index.engine_threads import EngineThreads
-from orion_recall.index.record_identity import refuse_another, refuse_without
+from orion_recall.index.metadata import refuse_another, refuse_without
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Memory, MemoryView
 

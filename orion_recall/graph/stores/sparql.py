@@ -39,7 +39,7 @@ from orion_recall.graph.stores.memory_queries import (
 )
 from orion_recall.graph.stores.sparql_client import SparqlClient
 from orion_recall.graph.terms import Row, reading_rows
-from orion_recall.index.record_identity import refuse_another, refuse_without
+from orion_recall.index.metadata import refuse_another, refuse_without
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Memory, MemoryView
 

@@ -10,11 +10,9 @@ from typing import cast
 import numpy as np
 import qdrant_edge as qe
 
-from orion_recall.index.embedded.document_frequencies import NO_POINTS
-from orion_recall.index.embedded.graph_search import params_of
+from orion_recall.index.embedded.document_frequencies import NO_POINTS, params_of
 from orion_recall.index.passages import OF, tenants_of
-from orion_recall.index.points import TOKENS, HalfTokens, IndexPoint, ids_of
-from orion_recall.index.told import TOLD, ToldCondition, told_conditions
+from orion_recall.index.points import TOKENS, TOLD, HalfTokens, IndexPoint, ToldCondition, ids_of, told_conditions
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.values import Scope

@@ -16,23 +16,32 @@ from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
-from orion_recall.index.embedded.folders import build_place, is_complete, live_place, swap, tidy
-from orion_recall.index.embedded.metadata import (
+from orion_recall.index.embedded.folders import (
     METADATA_FILE,
+    build_place,
+    is_complete,
+    live_place,
     metadata_if_known,
     misfit_of,
     read_metadata,
+    swap,
+    tidy,
     write_metadata,
 )
-from orion_recall.index.embedded.optimised_copy import copy_shard
+from orion_recall.index.embedded.optimised_copy import copy_shard, taken_bytes
 from orion_recall.index.embedded.points import token_vectors
-from orion_recall.index.embedded.sparse_files import taken_bytes
 from orion_recall.index.embedded.writes import WriteLog, has_values, replay, write
 from orion_recall.index.engine_threads import translated
-from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS, TOKENS
-from orion_recall.index.record_identity import refuse_another
-from orion_recall.index.told import TOLD_FIELDS, TOLD_WEEKDAY
+from orion_recall.index.metadata import IndexMetadata, refuse_another
+from orion_recall.index.points import (
+    DENSE_VECTORS,
+    KEYWORD_FIELDS,
+    NUMBER_FIELDS,
+    SPARSE_VECTORS,
+    TOKENS,
+    TOLD_FIELDS,
+    TOLD_WEEKDAY,
+)
 from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder

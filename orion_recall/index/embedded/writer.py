@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from orion_recall.errors import DiskShort, SourceError
-from orion_recall.index.embedded.metadata import metadata_if_known
+from orion_recall.index.embedded.folders import metadata_if_known
 from orion_recall.index.embedded.shard import LiveShard
-from orion_recall.index.embedded.speaker_cache import FormerSpeaker
 from orion_recall.index.embedded.writes import read_held, read_names
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.passages import in_parts
 from orion_recall.index.points import HeldName, HeldPoint, Name
-from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.speakers import FormerSpeaker
 from orion_recall.index.write_batch import (
+    VectorPrefetch,
     WriteBatch,
     build_write_batch,
     keys_of,

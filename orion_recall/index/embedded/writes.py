@@ -12,7 +12,9 @@ from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
 from orion_recall.index.embedded.points import edge_point, further_passages_request
 from orion_recall.index.passages import OF
 from orion_recall.index.points import HeldName, HeldPoint, IndexPoint, Name, held_name, held_point
-from orion_recall.index.write_batch import WriteBatch
+from orion_recall.index.write_batch import (
+    WriteBatch,
+)
 
 # The engine holds Python's lock while it writes and reads vectors: small pages.
 _PAGE, _PAGE_AGAIN, _PAGE_READ = 1000, 25, 10

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.index.metadata import FORMAT, IndexMetadata
+from orion_recall.index.metadata import FORMAT, IndexMetadata, refuse_another, refuse_without
 from orion_recall.index.passages import OF
 from orion_recall.index.points import (
     TOKENS,
@@ -30,7 +30,6 @@ from orion_recall.index.points import (
 )
 from orion_recall.index.qdrant.points import QdrantRequests
 from orion_recall.index.qdrant.server import CollectionLost, QdrantServer
-from orion_recall.index.record_identity import refuse_another, refuse_without
 from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder

@@ -1,12 +1,13 @@
-"""The index on a Qdrant server or cluster: the embedded one's points, in one collection for all workers."""
+"""The speakers in scopes on a server, kept for a few seconds."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from orion_recall.errors import TransientSourceError
+from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.passages import (
     MemorySearch,
@@ -19,10 +20,9 @@ from orion_recall.index.points import Name, memory_view, names_of, timed_keys
 from orion_recall.index.qdrant.collection import QdrantCollection
 from orion_recall.index.qdrant.points import scored
 from orion_recall.index.qdrant.server import QdrantServer
-from orion_recall.index.qdrant.speakers import KNOWN_S, MOST_TENANTS, KnownSpeakers
-from orion_recall.index.speakers import speaker_scope
-from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.speakers import ByScope, speaker_scope
 from orion_recall.index.write_batch import (
+    VectorPrefetch,
     WriteBatch,
     build_write_batch,
     keys_of,
@@ -39,6 +39,45 @@ from orion_recall.values import Change, Memory, MemoryView, Scope
 
 if TYPE_CHECKING:
     from qdrant_client.http import models as qm
+
+
+KNOWN_S = 5.0
+"""How long an answer of the server is taken for what it still says, in seconds."""
+MOST_TENANTS = 10_000
+
+
+@dataclass(slots=True)
+class _Speakers:
+    names: frozenset[str]
+    until: float
+
+
+class KnownSpeakers:
+    """The speakers in each scope, as written."""
+
+    def __init__(self) -> None:
+        self._of = ByScope[_Speakers]()
+
+    async def names(self, scope: Scope, ask: Callable[[], Awaitable[frozenset[str]]]) -> frozenset[str]:
+        """The scope's speakers. The server is asked when what it said is too old; its first error is raised."""
+        now = time.monotonic()
+        known = self._of.get(scope)
+        if known is not None and now < known.until:
+            return known.names
+        if known is not None:
+            known.until = now + KNOWN_S  # one asks, the others go on with what was known
+        try:
+            names = await ask()
+        except SourceError:
+            if known is None:
+                raise
+            return known.names
+        self._of.put(scope, _Speakers(names, now + KNOWN_S))
+        return names
+
+    def heard(self, memories: Iterable[Memory]) -> None:
+        """Adds the speakers of memories that this process has just written."""
+        self._of.heard(memories)
 
 
 class QdrantIndex:

@@ -12,10 +12,13 @@ from orion_recall.index.points import (
     NUMBER_FIELDS,
     SPARSE_VECTORS,
     TOKENS,
+    TOLD,
+    TOLD_FIELDS,
     IndexPoint,
+    ToldCondition,
     ids_of,
+    told_conditions,
 )
-from orion_recall.index.told import TOLD, TOLD_FIELDS, ToldCondition, told_conditions
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.values import Scope

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.errors import ModelError, OrionError, RecordError, SourceError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.successions import DueSteps, Successions, WrittenEdge
 from orion_recall.memory.succession.near import IndexNeighbours
-from orion_recall.tasks import outcomes, sleep
+from orion_recall.tasks import POSTGRES_S, Backoff, outcomes, sleep
 
 log = logging.getLogger("orion_recall.memory")
 

@@ -12,12 +12,11 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Collection, Sequence
 
-from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.errors import AnotherRecordsCopy, DiskShort, EngineError, ModelError, RecordError, SourceError
 from orion_recall.interfaces import IdentifiedCopy, Prepares, Projection, SwappedCopy
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.writer_lock import WriterLock
-from orion_recall.tasks import outcomes, sleep
+from orion_recall.tasks import POSTGRES_S, Backoff, outcomes, sleep
 from orion_recall.values import Change
 
 log = logging.getLogger("orion_recall.memory")

@@ -12,25 +12,26 @@ from pathlib import Path
 from typing import Any, cast
 
 from orion_recall.errors import AnotherRecordsCopy
-from orion_recall.index.embedded.folders import build_place, is_complete
-from orion_recall.index.embedded.kept_views import KeptViews
-from orion_recall.index.embedded.metadata import metadata_if_known
-from orion_recall.index.embedded.reads import TITLES
+from orion_recall.index.embedded.folders import build_place, is_complete, metadata_if_known
+from orion_recall.index.embedded.reads import TITLES, KeptViews
 from orion_recall.index.embedded.shard import ADVICE
-from orion_recall.index.embedded.speaker_cache import FormerSpeaker, SpeakerCache
 from orion_recall.index.engine_threads import to_the_end
-from orion_recall.index.metadata import IndexMetadata
+from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.passages import OF
-from orion_recall.index.record_identity import refuse_another
-from orion_recall.index.speakers import speaker_scope
+from orion_recall.index.speakers import FormerSpeaker, SpeakerCache, speaker_scope
 from orion_recall.index.write_batch import keys_of
 from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
-from orion_recall.serving.index_process.link import IndexLink
-from orion_recall.serving.index_process.messages import Opening, Packed, Scored, Target
-from orion_recall.serving.index_process.process import PROGRAM
-from orion_recall.serving.index_process.questions import DenseSearch, QuestionEmbedder
+from orion_recall.serving.index_process.link import PROGRAM, IndexLink
+from orion_recall.serving.index_process.messages import (
+    DenseSearch,
+    Opening,
+    Packed,
+    QuestionEmbedder,
+    Scored,
+    Target,
+)
 from orion_recall.settings import Settings
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from orion_recall.bus.channels import QueryChannels
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.group_reader import Backlog
+from orion_recall.bus.query_channels import QueryChannels
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.memory.background.extraction import BackgroundExtraction
 from orion_recall.memory.replicas.projector import Projector
@@ -22,7 +22,7 @@ from orion_recall.models.embedder import CountsQueries
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened
 from orion_recall.serving.canaries import Canaries
-from orion_recall.serving.observe.disk_watch import DiskState
+from orion_recall.serving.observe.heartbeat_fields import DiskState
 from orion_recall.serving.query_queue import QueryQueue
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings

@@ -15,12 +15,10 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.engines.lock import LOCK_NAME, FolderLock, holder
 from orion_recall.errors import EngineError, RecordError, SourceError
 from orion_recall.graph.stores.reader import sparql_server
-from orion_recall.index.embedded.folders import BUILDS, CURRENT, live_place
-from orion_recall.index.embedded.metadata import read_metadata
+from orion_recall.index.embedded.folders import BUILDS, CURRENT, live_place, read_metadata
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.memory.record.keyword_lengths import KEPT_FILE
 from orion_recall.memory.record.record import Record
@@ -28,7 +26,7 @@ from orion_recall.postgres.pool import close_pool, open_pool
 from orion_recall.serving.backends import own_copy
 from orion_recall.serving.processes.plans import data_dir_of, further_folders
 from orion_recall.settings import Settings
-from orion_recall.tasks import cancel
+from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 
 log = logging.getLogger("orion_recall.service")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.bus.addresses import ReplyRules
+from orion_recall.bus.delivery import ReplyRules
 from orion_recall.errors import RefusedMessage
 from orion_recall.settings import Settings
 

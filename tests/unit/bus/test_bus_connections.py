@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from redis.asyncio.connection import AbstractConnection
 
-from orion_recall.bus.connections import steady
+from orion_recall.bus.connect import steady
 
 
 class Transport:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.bus.fair_queue import FairQueue
 from orion_recall.bus.group_reader import Entry
+from orion_recall.serving.query_queue import FairQueue
 
 
 def entry(name: str, size: int = 1) -> Entry:

@@ -6,7 +6,7 @@ import logging
 import pytest
 from redis.asyncio import Redis
 
-from orion_recall.bus.published import PublishedQueries, _id_and_ttl  # pyright: ignore[reportPrivateUsage]
+from orion_recall.bus.query_channels import PublishedQueries, _id_and_ttl  # pyright: ignore[reportPrivateUsage]
 
 HASH_LENGTH = 32
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio.connection import SSLConnection
 
-from orion_recall.bus.urls import read_url, without_secrets
+from orion_recall.bus.connect import read_url, without_secrets
 from orion_recall.errors import SettingsError
 
 

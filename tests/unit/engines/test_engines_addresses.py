@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from orion_recall.engines.addresses import (
+from orion_recall.engines.embedded import (
     ADDRESSES_NAME,
     Addresses,
     process_birth,

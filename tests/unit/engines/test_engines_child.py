@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.engines.child import Child, Command, run_to_end, until_ready
+from orion_recall.engines.engine import Child, Command, run_to_end, until_ready
 from orion_recall.engines.lock import FolderLock, holder
 from orion_recall.errors import EngineError
 

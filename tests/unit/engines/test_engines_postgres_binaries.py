@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.engines.postgres_binaries import (
+from orion_recall.engines.postgres_folder import (
     PostgresBinaries,
     closed_folder,
     find_binaries,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
+from orion_recall.engines.engine import make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
 
 UID = os.geteuid()

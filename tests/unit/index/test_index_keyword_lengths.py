@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from orion_recall.index.keyword_lengths import LengthsOfTenants, with_lengths
+from orion_recall.index.text_forms import LengthsOfTenants, with_lengths
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.keyword_weights import SHIPPED, KeywordWeights, MeanLengths
 from orion_recall.values import Change, Neighbour

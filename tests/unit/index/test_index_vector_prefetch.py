@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.write_batch import VectorPrefetch
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens
 

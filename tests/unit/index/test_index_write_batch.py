@@ -5,8 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view, names_of
-from orion_recall.index.vector_prefetch import VectorPrefetch
-from orion_recall.index.write_batch import build_write_batch, name_keys_of, names_to_embed, texts_to_embed
+from orion_recall.index.write_batch import (
+    VectorPrefetch,
+    build_write_batch,
+    name_keys_of,
+    names_to_embed,
+    texts_to_embed,
+)
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import text_hash

@@ -22,9 +22,8 @@ from orion_recall.models.embedder import (
     follow_index,
     lower_thread_priority,
 )
-from orion_recall.models.int8.encoder import INT8_NAME, INT8_SHA256
-from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors
-from orion_recall.models.weights import Weights
+from orion_recall.models.int8 import INT8_NAME, INT8_SHA256
+from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, Weights
 
 TEXTS = [
     "Where did Ann go?",

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from orion_recall.errors import ModelError
-from orion_recall.models.loading import load_in_thread
+from orion_recall.models.onnx_encoder import load_in_thread
 
 
 def fails(error: Exception) -> int:

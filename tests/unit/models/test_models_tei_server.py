@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from orion_recall.models import tei_server
-from orion_recall.models.tei_server import TeiServer
+from orion_recall.models import tei
+from orion_recall.models.tei import TeiServer
 
 INFO = {
     "model_id": "m",
@@ -27,14 +27,14 @@ async def test_while_the_model_is_asked_for_again_nobody_waits_for_that(monkeypa
         return {}
 
     monkeypatch.setattr(server, "_ask", asked)
-    monkeypatch.setattr(tei_server, "_KNOWN_S", -1.0)
-    known: Any = object.__new__(tei_server.TeiInfo)
+    monkeypatch.setattr(tei, "_KNOWN_S", -1.0)
+    known: Any = object.__new__(tei.TeiInfo)
 
     def read(answer: object, url: str) -> Any:
         return known
 
-    monkeypatch.setattr(tei_server, "_read_info", read)
-    monkeypatch.setattr(tei_server.TeiInfo, "served", "m", raising=False)
+    monkeypatch.setattr(tei, "_read_info", read)
+    monkeypatch.setattr(tei.TeiInfo, "served", "m", raising=False)
     assert await server.info() is known
     refreshing = asyncio.create_task(server.info())
     await asyncio.sleep(0)

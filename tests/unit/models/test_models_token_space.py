@@ -9,7 +9,7 @@ import pytest
 from orion_recall.errors import ModelError
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.embedder import OnnxEmbedder
-from orion_recall.models.onnx_encoder import OnnxEncoder
+from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
 from orion_recall.models.token_space import (
     MOST_QUERY_TOKENS,
     WIDTH,
@@ -18,7 +18,6 @@ from orion_recall.models.token_space import (
     TokenVectors,
     token_space_of,
 )
-from orion_recall.models.weights import Weights
 
 QUESTION = "where did the zookeeper go?"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orion_recall.errors import ModelError
-from orion_recall.models.weights import DEFAULT_MODEL, KNOWN_WEIGHTS, Weights, find_weights
+from orion_recall.models.onnx_encoder import DEFAULT_MODEL, KNOWN_WEIGHTS, Weights, find_weights
 
 HUB_FOLDER = "models--sentence-transformers--all-MiniLM-L6-v2"
 

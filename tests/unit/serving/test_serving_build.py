@@ -5,7 +5,7 @@ from typing import cast
 from orion_recall import __version__
 from orion_recall.errors import ModelError
 from orion_recall.models.embedder import Embedder
-from orion_recall.serving.build import Build
+from orion_recall.serving.service import Build
 from orion_recall.settings import Settings
 
 

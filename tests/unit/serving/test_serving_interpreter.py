@@ -7,7 +7,7 @@ import sys
 
 _PROGRAM = """
 import gc, sys
-from orion_recall.serving.interpreter import tune_for_serving
+from orion_recall.foreground import tune_for_serving
 default = sys.getswitchinterval(), gc.get_threshold()[0]
 tune_for_serving()
 print(sys.getswitchinterval() <= default[0] / 5, gc.get_threshold()[0] > default[1], gc.get_freeze_count() > 1000)

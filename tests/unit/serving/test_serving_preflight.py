@@ -10,7 +10,7 @@ import pytest
 
 from orion_recall.errors import ProfileError, SettingsError
 from orion_recall.models import opening
-from orion_recall.serving.preflight import check_settings
+from orion_recall.serving.service import check_settings
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
 

@@ -10,8 +10,7 @@ import pytest
 
 from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.group_reader import Entry
-from orion_recall.bus.signing.key_files import Caller
-from orion_recall.bus.signing.signature import Key
+from orion_recall.bus.signing.keys import Caller, Key
 from orion_recall.serving.admission import Admission
 from orion_recall.serving.query_queue import QueryQueue
 from orion_recall.settings import Settings

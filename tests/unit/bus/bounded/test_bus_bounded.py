@@ -12,8 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orion_recall.bus.bounded.limits import ON_LOOP_BYTES, has_more_values, most_values, read_apart
-from orion_recall.bus.bounded.sender import sender_of
+from orion_recall.bus.bounded import ON_LOOP_BYTES, has_more_values, most_values, read_apart, sender_of
 from orion_recall.bus.envelope import Received, decode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import (

@@ -11,9 +11,7 @@ import pytest
 from orion_recall.bus.envelope import Received, decode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import Callers, tenant_of
-from orion_recall.bus.signing.key_files import Caller, Right, written_caller
-from orion_recall.bus.signing.key_ring import KeyRing
-from orion_recall.bus.signing.signature import Key, sign
+from orion_recall.bus.signing.keys import Caller, Key, KeyRing, Right, sign, written_caller
 from orion_recall.errors import InvalidMessage, LateSignature, RefusedMessage
 
 NOW = 1_700_000_000.0

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.bus.signing.key_files import Caller, read_key, read_ring, written_caller, written_key
-from orion_recall.bus.signing.key_ring import KeyRing
-from orion_recall.bus.signing.signature import Key
+from orion_recall.bus.signing.keys import Caller, Key, KeyRing, read_key, read_ring, written_caller, written_key
 from orion_recall.errors import SettingsError
 
 SECRET = "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0" * 2

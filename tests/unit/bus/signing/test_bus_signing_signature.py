@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.bus.signing.signature import Key, read_signature, sign, sign_within, unsigned_line
+from orion_recall.bus.signing.keys import Key, read_signature, sign, sign_within, unsigned_line
 
 KEY = Key(id="ana-1", secret=b"s" * 32)
 MESSAGE = b'{"kind": "recall.query.v1", "payload": {"fragment": "What?"}}'

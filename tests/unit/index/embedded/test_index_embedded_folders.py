@@ -18,10 +18,10 @@ from orion_recall.index.embedded.folders import (
     is_complete,
     live_place,
     mark_complete,
+    read_metadata,
     swap,
 )
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.embedded.metadata import read_metadata
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from orion_recall.index.embedded.graph_search import graph_search
+from orion_recall.index.embedded.document_frequencies import graph_search
 
 
 def test_few_are_scanned_and_the_more_the_more_are_asked_for() -> None:

@@ -16,8 +16,8 @@ import pytest
 import qdrant_edge as qe
 
 from orion_recall.errors import EngineError, SourceError
+from orion_recall.index.embedded import index as edge_optimiser
 from orion_recall.index.embedded import optimised_copy as edge_renewal
-from orion_recall.index.embedded import optimiser as edge_optimiser
 from orion_recall.index.embedded import reads as edge_reads
 from orion_recall.index.embedded import shard as edge_shard
 from orion_recall.index.embedded import writer as edge_writer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from orion_recall.index.embedded.kept_views import KeptViews
+from orion_recall.index.embedded.reads import KeptViews
 from orion_recall.values import MemoryView
 
 

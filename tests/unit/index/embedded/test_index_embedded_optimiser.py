@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.index.embedded.optimiser import EdgeOptimiser
+from orion_recall.index.embedded.index import EdgeOptimiser
 from orion_recall.index.embedded.shard import LiveShard, ReplacedShard
 from orion_recall.index.engine_threads import EngineThreads
 

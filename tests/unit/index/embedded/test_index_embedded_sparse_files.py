@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.index.embedded.sparse_files import copy_folder, copy_with_holes, taken_bytes
+from orion_recall.index.embedded.optimised_copy import copy_folder, copy_with_holes, taken_bytes
 
 _MIB = 1 << 20
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.embedded.speaker_cache import FormerSpeaker, SpeakerCache
+from orion_recall.index.speakers import FormerSpeaker, SpeakerCache
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.values import Memory, Scope
 from tests.samples.source_samples import TENANT, HashingEmbedder, changes, key, memory

@@ -13,10 +13,9 @@ import pytest
 from qdrant_client import models as qm
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.index.points import KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS
+from orion_recall.index.points import KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS, TOLD_FIELDS
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts
-from orion_recall.index.told import TOLD_FIELDS
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import number_of
 from orion_recall.values import Scope

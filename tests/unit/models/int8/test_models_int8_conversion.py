@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from orion_recall.errors import ModelError
-from orion_recall.models.int8.conversion import DIMENSION, int8_model, quantised
-from orion_recall.models.int8.encoder import INT8_SHA256
-from orion_recall.models.weights import WHEEL_SHA256, Weights
+from orion_recall.models.int8 import DIMENSION, INT8_SHA256, int8_model, quantised
+from orion_recall.models.onnx_encoder import WHEEL_SHA256, Weights
 
 
 def tensors(weights: Weights) -> Path:

@@ -11,13 +11,20 @@ import numpy as np
 import pytest
 
 from orion_recall.errors import ModelError
-from orion_recall.models.int8 import encoder as module
-from orion_recall.models.int8.conversion import DIMENSION, Int8Model, int8_model
-from orion_recall.models.int8.encoder import CHECK_TEXTS, INT8_SHA256, LEAST_COSINE, SAME_COSINE, Int8Encoder
-from orion_recall.models.int8.onnx_bytes import OnnxGraph
-from orion_recall.models.onnx_encoder import MAX_TOKENS, OnnxEncoder, Vectors
+from orion_recall.models import int8 as module
+from orion_recall.models.int8 import (
+    CHECK_TEXTS,
+    DIMENSION,
+    INT8_SHA256,
+    LEAST_COSINE,
+    SAME_COSINE,
+    Int8Encoder,
+    Int8Model,
+    OnnxGraph,
+    int8_model,
+)
+from orion_recall.models.onnx_encoder import MAX_TOKENS, OnnxEncoder, Vectors, Weights
 from orion_recall.models.token_space import WIDTH
-from orion_recall.models.weights import Weights
 
 TEXTS = ["Where did Ann go?", "", "Berlin", "Ünïcode, 日本語 and 🎉", "word " * 400, "A kitten sat on the rug."]
 
@@ -30,7 +37,7 @@ def encoder(weights: Weights) -> Int8Encoder:
 def test_the_kept_vectors_are_those_of_the_two_forms(weights: Weights, encoder: Int8Encoder):
     fp32 = OnnxEncoder(weights).encode(CHECK_TEXTS)
     int8 = encoder.encode(CHECK_TEXTS)
-    kept = np.load(module.__file__.replace("encoder.py", "reference.npy"))
+    kept = np.load(module.__file__.replace("int8.py", "int8_reference.npy"))
     np.testing.assert_allclose(kept[1], fp32, atol=1e-4)
     assert float((kept[0] * int8).sum(axis=1).mean()) > SAME_COSINE
     assert 0.98 < float((fp32 * int8).sum(axis=1).min()) < 0.9999

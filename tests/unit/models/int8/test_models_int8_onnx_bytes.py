@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from orion_recall.models.int8.onnx_bytes import OnnxGraph
+from orion_recall.models.int8 import OnnxGraph
 from orion_recall.models.onnx_encoder import Vectors, open_session
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.serving.index_process.calls import CallQueue
+from orion_recall.serving.index_process.link import CallQueue
 from orion_recall.serving.index_process.messages import Answer, Answers, Calls
 from orion_recall.tasks import noticed
 

@@ -14,10 +14,10 @@ from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.serving.index_process.index import IndexProcess
-from orion_recall.serving.index_process.messages import Packed
-from orion_recall.serving.index_process.questions import (
+from orion_recall.serving.index_process.messages import (
     DenseSearch,
     EmbeddedQuestion,
+    Packed,
     QuestionEmbedder,
     SearchedQuestion,
 )

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from orion_recall.serving.observe.loop_watch import LoopWatch
+from orion_recall.serving.observe.observer import LoopWatch
 
 
 async def test_a_loop_that_is_held_is_silent_and_heard_again_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orion_recall.serving.observe.loop_watch._EVERY_S", 0.01)
+    monkeypatch.setattr("orion_recall.serving.observe.observer._EVERY_S", 0.01)
     heart = LoopWatch()
     async with heart.running():
         await asyncio.sleep(0.05)

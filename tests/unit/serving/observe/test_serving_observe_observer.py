@@ -7,7 +7,7 @@ import pytest
 from orion_recall.errors import SettingsError
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.serving.observe.observer import observing
-from orion_recall.serving.observe.readiness import Readiness
+from orion_recall.serving.observe.port import Readiness
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings
 from orion_recall.telemetry import continue_trace

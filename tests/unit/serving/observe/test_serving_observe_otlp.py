@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from orion_recall.errors import SettingsError
-from orion_recall.serving.observe.otlp import otlp_exporters
+from orion_recall.serving.observe.spans import otlp_exporters
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 

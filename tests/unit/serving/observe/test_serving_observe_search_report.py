@@ -7,7 +7,7 @@ import pytest
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
-from orion_recall.serving.observe.search_report import SearchReport, searches_of
+from orion_recall.serving.observe.heartbeat_fields import SearchReport, searches_of
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import continue_trace
 from orion_recall.values import Scope, SourceReport

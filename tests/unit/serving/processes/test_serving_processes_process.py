@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.serving.processes import process as processes
+from orion_recall.serving.processes import supervisor as processes
 from orion_recall.serving.processes.plans import WorkerPlan
-from orion_recall.serving.processes.process import WorkerProcess, how_it_ended
+from orion_recall.serving.processes.supervisor import WorkerProcess, how_it_ended
 
 # In the place of the program.
 STAND_IN = """
@@ -38,7 +38,7 @@ while True:
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from orion_recall.serving.processes import process as processes
+from orion_recall.serving.processes import supervisor as processes
 from orion_recall.serving.processes.plans import WorkerPlan
 
 async def main():

@@ -1,23 +1,157 @@
-"""The JSON object of a message, read in memory of a few times its bytes.
+"""Limits of a message: its bytes, its values, and whether it is read on the event loop.
 
-Small messages are read by the standard library, which reads more than is JSON and says what. Large ones are read
-from their bytes: the standard library would first make a text of them, which may take four times the memory, and
-hold that beside what it reads from it.
+A value in memory is many times its bytes in JSON: four million tags of two bytes each are gigabytes once they are
+built and validated. So the values are counted in the bytes, before they are parsed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
 
 from pydantic_core import from_json
 
-from orion_recall.bus.bounded.limits import ON_LOOP_BYTES, has_more_values, most_values
-from orion_recall.bus.bounded.sender import sender_of_message
 from orion_recall.errors import InvalidMessage
+
+T = TypeVar("T")
+
+# Reading this much takes about a millisecond.
+ON_LOOP_BYTES = 16 << 10
+# A value, with its key, its share of lists and objects, and the copies of validation, takes about 300 bytes.
+_BYTES_A_VALUE = 160
+_FEWEST_VALUES = 1000
+
+_CHUNK_BYTES = 64 << 10
+_ALL_BUT_STRUCTURE = bytes(set(range(256)) - set(b'",[{'))
+_BACKSLASH = ord("\\")
+
+# One thread: the memory of large messages does not add up, and recalls keep the other cores.
+_reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="orion-large-message")
+
+
+def most_values(max_bytes: int) -> int:
+    """The number of values that a message may hold where it may have so many bytes."""
+    return max(_FEWEST_VALUES, max_bytes // _BYTES_A_VALUE)
+
+
+def has_more_values(raw: bytes, most: int) -> bool:
+    """Whether the JSON holds more values than `most`; it is not parsed, and may be no JSON at all.
+
+    Counted are the commas and opening brackets outside of strings: each value but the outermost has one before it.
+    """
+    if len(raw) <= 2 * most or raw.count(b",") + raw.count(b"[") + raw.count(b"{") <= most:
+        return False
+    values = quotes = start = 0
+    while start < len(raw):
+        end = min(len(raw), start + _CHUNK_BYTES)
+        while end < len(raw) and raw[end - 1] == _BACKSLASH:  # an escape is not cut in two
+            end += 1
+        chunk, start = raw[start:end], end
+        if b"\\" in chunk:
+            chunk = chunk.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = chunk.translate(None, _ALL_BUT_STRUCTURE).split(b'"')
+        # Every other part is within a string; whether the first is, the quotes before it say.
+        values += sum(map(len, parts[quotes % 2 :: 2]))
+        quotes += len(parts) - 1
+        # A value has two strings at most, itself and its key.
+        if values > most or quotes > 4 * (most + 1):
+            return True
+    return False
+
+
+async def read_apart(size: int, read: Callable[[], T]) -> T:
+    """What `read` makes of a message of so many bytes: made here when it is small, else on a thread of its own.
+
+    Large messages are read one after the other.
+    """
+    if size <= ON_LOOP_BYTES:
+        return read()
+    return await asyncio.get_running_loop().run_in_executor(_reader, read)
+
+
+HEAD_BYTES = 16 << 10
+TAIL_BYTES = 2 << 10
+
+_DECODER = json.JSONDecoder()
+_TEXT = r'"(?:[^"\\]|\\.)*+"'
+_KEY = re.compile(rf"\s*[{{,]\s*({_TEXT})\s*:\s*", re.DOTALL)
+# Members before the last bracket, none of which holds a bracket itself: they are the outermost object's.
+_LAST_MEMBERS = re.compile(rf"(?:,\s*{_TEXT}\s*:\s*(?:{_TEXT}|[-+.\w]+)\s*)++\}}\s*\Z", re.DOTALL)
+_CUT: Any = object()
+_OPTIONS, _OBJECT = b'"options"', re.compile(rb"\s*:\s*\{")
+
+
+def sender_of_message(raw: bytes) -> dict[str, Any]:
+    """As `sender_of`, of a message that is there whole but not parsed.
+
+    A payload with `options` after what makes it too large has them, too, as an empty object: their sender reads an
+    `error`, and would take an empty bundle without one for "nothing found".
+    """
+    return _with_options(sender_of(raw[:HEAD_BYTES], raw[-TAIL_BYTES:]), raw)
+
+
+def _with_options(found: dict[str, Any], raw: bytes) -> dict[str, Any]:
+    payload: Any = found.get("payload", {})
+    if isinstance(payload, dict) and "options" not in payload and _names_options(raw):
+        found["payload"] = cast("dict[str, Any]", payload) | {"options": {}}
+    return found
+
+
+def _names_options(raw: bytes) -> bool:
+    """Whether a member `options` is an object somewhere in the JSON. Within a string its quotes are escaped."""
+    at = raw.find(_OPTIONS)
+    while at != -1:
+        if raw[at - 1] != _BACKSLASH and _OBJECT.match(raw, at + len(_OPTIONS)):
+            return True
+        at = raw.find(_OPTIONS, at + 1)
+    return False
+
+
+def sender_of(head: bytes, tail: bytes = b"") -> dict[str, Any]:
+    """The envelope's members that stand whole in the message's first or last bytes.
+
+    A payload that is cut has those of its members that stand whole in the first bytes; its `options`, when they are
+    cut, are an empty object. Where only these bytes are left, options that stand last are found in the last ones.
+    """
+    text = head[:HEAD_BYTES].decode("utf-8", "replace")
+    found: dict[str, Any] = {}
+    for name, value, at in _members(text, 0):
+        if value is not _CUT:
+            found[name] = value
+        elif name == "payload":
+            within = {name: value for name, value, _ in _members(text, at)}
+            found[name] = {
+                name: {} if value is _CUT else value
+                for name, value in within.items()
+                if value is not _CUT or name == "options"
+            }
+    found = _with_options(found, tail)
+    last = _LAST_MEMBERS.search(tail[-TAIL_BYTES:].decode("utf-8", "replace"))
+    at_end = {name: value for name, value, _ in _members(last[0], 0) if value is not _CUT} if last else {}
+    return at_end | found
+
+
+def _members(text: str, start: int) -> Iterator[tuple[str, Any, int]]:
+    """Name, value and its place, of each member from there on; a last value that ends too soon is `_CUT`."""
+    at = start
+    while (key := _KEY.match(text, at)) is not None:
+        at = key.end()
+        try:
+            name = str(_DECODER.decode(key[1]))
+        except ValueError:  # a control character
+            return
+        try:
+            value, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            yield name, _CUT, at
+            return
+        yield name, value, at
+
 
 # Deeper than any valid message, and far from where walking or writing it would exhaust the stack.
 _MOST_LEVELS = 100
@@ -32,7 +166,6 @@ _HALF_PAIR = re.compile(
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|\xed[\xa0-\xbf][\x80-\xbf]"
 )
-_CHUNK_BYTES = 64 << 10
 _REPLACEMENT = "\ufffd".encode()
 
 
