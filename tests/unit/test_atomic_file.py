@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.atomic_file import whole_file, whole_text
-from orion_recall.errors import SettingsError
+from orion_recall.atomic_file import whole_text
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path):
@@ -31,16 +30,6 @@ def test_what_ends_badly_leaves_what_was_there_and_nothing_else(tmp_path: Path):
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("old", "before")]
 
 
-def test_a_link_stays_one(tmp_path: Path):
-    real, link = tmp_path / "real", tmp_path / "link"
-    real.write_text("before")
-    link.symlink_to(real)
-    with whole_file(link) as file:
-        file.write(b"after")
-    assert link.is_symlink()
-    assert real.read_text() == "after"
-
-
 def test_what_is_no_file_is_written_as_it_comes_and_stays(tmp_path: Path):
     pipe, read = tmp_path / "pipe", list[bytes]()
     os.mkfifo(pipe)
@@ -51,9 +40,3 @@ def test_what_is_no_file_is_written_as_it_comes_and_stays(tmp_path: Path):
     reader.join(30)
     assert read == [b"told\n"]
     assert pipe.is_fifo()
-
-
-@pytest.mark.parametrize(("name", "why"), [("", "is a folder"), ("nowhere/x", "is no folder: make it first")])
-def test_where_there_can_be_no_file_that_is_said(tmp_path: Path, name: str, why: str):
-    with pytest.raises(SettingsError, match=why), whole_file(tmp_path / name):
-        pytest.fail("there is nothing to write to")

@@ -15,7 +15,6 @@ SAID = MemoryView(
     id="a", text="", text_hash="", session_id="s", user_id="u", agent_id="a", run_id="r",
     kind="plan", tags=("harbour", "crane"), ts=NOW
 )  # fmt: skip
-SILENT = MemoryView(id="a", text="", text_hash="")
 
 PARTS: list[tuple[dict[str, Any], bool]] = [
     ({}, True),
@@ -43,18 +42,6 @@ PARTS: list[tuple[dict[str, Any], bool]] = [
 @pytest.mark.parametrize(("parts", "seen"), PARTS, ids=str)
 def test_every_part_of_a_scope_must_hold(parts: dict[str, Any], seen: bool):
     assert in_scope(SAID, Scope(tenant="acme", **parts)) is seen
-
-
-@pytest.mark.parametrize("parts", [parts for parts, _ in PARTS if parts], ids=str)
-def test_what_a_memory_does_not_say_it_does_not_satisfy(parts: dict[str, Any]):
-    assert not in_scope(SILENT, Scope(tenant="acme", **parts))
-
-
-def test_a_bound_at_the_epoch_is_a_bound():
-    old = MemoryView(id="a", text="", text_hash="", ts=-1.0)
-    assert not in_scope(old, Scope(tenant="acme", since=0.0))
-    assert in_scope(old, Scope(tenant="acme", until=0.0))
-    assert not in_scope(SAID, Scope(tenant="acme", until=0.0))
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=3))

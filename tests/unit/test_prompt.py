@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from jinja2 import Environment
 
@@ -23,13 +21,6 @@ def bundle(rendered: str) -> MemoryBundleV1:
 def test_a_bundle_becomes_its_bullets() -> None:
     assert memory_context(bundle("- [undated vector m1] tea")) == "- [undated vector m1] tea"
     assert memory_context({"rendered": "- x"}) == "- x"
-
-
-@pytest.mark.parametrize("empty", [None, {}, {"rendered": ""}, {"rendered": None}, {"rendered": 7}])
-def test_nothing_found_is_said_and_not_left_blank(empty: Any) -> None:
-    assert memory_context(empty) == NOTHING_FOUND
-    assert memory_context(bundle("")) == NOTHING_FOUND
-    assert memory_context(bundle(""), "none") == "none"
 
 
 @pytest.mark.parametrize("template", [DOCUMENTED, "{{ memory_bundle | memory_context }}"])

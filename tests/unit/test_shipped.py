@@ -41,12 +41,6 @@ def test_a_folder_of_somebody_else_beside_the_installed_package_is_not_taken(tmp
         shipped_folder("profiles", package=tmp_path / "orion_recall")
 
 
-def test_a_checkout_that_lacks_the_folder_is_an_error(tmp_path: Path):
-    (tmp_path / "pyproject.toml").touch()
-    with pytest.raises(SettingsError, match="'contracts'"):
-        shipped_folder("contracts", package=tmp_path / "orion_recall")
-
-
 @pytest.mark.parametrize("path", sorted(PROFILES.glob("*.yaml")), ids=lambda p: p.name)
 def test_every_shipped_profile_begins_with_the_schema_header(path: Path):
     assert path.read_text(encoding="utf-8").splitlines()[0] == SCHEMA_HEADER
@@ -110,16 +104,6 @@ def test_the_example_shows_the_default_of_every_key_that_has_one():
     required = {path[0] for path, field in profile_fields().items() if field.is_required()}
     plain = Profile.model_validate({key: getattr(example, key) for key in required})
     assert diff_profiles(example, plain) == []
-
-
-def test_the_example_is_a_template_that_nobody_is_served():
-    assert list(load_profiles(PROFILES)) == ["assist.light.v1", "deep.graph.v1", "reflect.v1"]
-
-
-def test_the_example_says_which_keys_are_required():
-    lines = (PROFILES / "example.yaml").read_text(encoding="utf-8").splitlines()
-    said = {line.split(":")[0] for line in lines if "# REQUIRED" in line}
-    assert said == {path[0] for path, field in profile_fields().items() if field.is_required()}
 
 
 def test_the_example_explains_half_lives_of_a_month_of_days_and_of_hours():

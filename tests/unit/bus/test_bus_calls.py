@@ -13,7 +13,7 @@ import pytest
 from redis.exceptions import NoPermissionError
 
 from orion_recall.bus.calls import Calls
-from orion_recall.errors import BusRefused, InvalidMessage, ReplyTimeout
+from orion_recall.errors import BusRefused, ReplyTimeout
 
 Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
@@ -62,21 +62,6 @@ def reply(asked: Mapping[str, Any], said: str, *, linked: bool = True) -> Mappin
     }
 
 
-async def test_a_correlation_id_that_is_in_flight_is_refused_and_free_again_afterwards():
-    bus = Bus()
-    async with calling(bus) as calls:
-        first = asyncio.create_task(calls.call("k", {}, timeout_s=60, correlation_id="c"))
-        asked = await bus.sent.get()
-        with pytest.raises(InvalidMessage, match="correlation_id: a call with 'c' is in flight"):
-            await calls.call("k", {}, timeout_s=60, correlation_id="c")
-        assert bus.sent.empty()
-        await bus.replies.put(reply(asked, "one"))
-        assert await first == {"said": "one"}
-        second = asyncio.create_task(calls.call("k", {}, timeout_s=60, correlation_id="c"))
-        await bus.replies.put(reply(await bus.sent.get(), "two"))
-        assert await second == {"said": "two"}
-
-
 async def test_a_late_reply_to_an_earlier_message_is_not_taken_for_that_to_the_next_one():
     bus = Bus()
     async with calling(bus) as calls:
@@ -88,18 +73,6 @@ async def test_a_late_reply_to_an_earlier_message_is_not_taken_for_that_to_the_n
         await bus.replies.put(reply(first, "late"))
         await bus.replies.put(reply(second, "mine"))
         assert await again == {"said": "mine"}
-
-
-async def test_a_reply_that_does_not_say_what_it_answers_is_matched_by_its_correlation_id():
-    bus = Bus()
-    of_the_caller = {"correlation_id": "c", "kind": "plan.v1", "created_at": "2020-01-01T00:00:00Z"}
-    chains: list[Any] = [[], None, ["m-1"], "m-1", [of_the_caller], [{"kind": "k", "created_at": 5}]]
-    async with calling(bus) as calls:
-        for chain in chains:
-            asking = asyncio.create_task(calls.call("k", {}, timeout_s=60, correlation_id="c"))
-            asked = await bus.sent.get()
-            await bus.replies.put({**reply(asked, "mine"), "causality_chain": chain})
-            assert await asking == {"said": "mine"}
 
 
 async def test_replies_that_may_not_be_read_end_the_calls_that_wait_and_those_that_follow():

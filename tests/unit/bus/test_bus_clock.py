@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,17 +55,6 @@ def test_the_servers_time_is_never_overestimated_and_a_slow_answer_spoils_nothin
     assert machine.server - machine.clock.earliest() <= quickest + drift + 1e-5
 
 
-@pytest.mark.parametrize("wrong_s", [-3600.0, -5.0, 5.0, 3e8])
-def test_a_wall_clock_that_is_wrong_or_is_set_meanwhile_moves_nothing(wrong_s: float) -> None:
-    machine = Machine(wall=START + wrong_s)
-    machine.ask()
-    assert machine.clock.now() == pytest.approx(machine.server, abs=0.002)
-    machine.wall += 1000
-    machine.passes(1.0)
-    assert machine.clock.now() == pytest.approx(machine.server, abs=0.003)
-    assert machine.clock.ahead_s == pytest.approx(wrong_s + 1000, abs=0.01)
-
-
 def test_a_server_whose_clock_is_set_is_followed_at_once() -> None:
     machine = Machine()
     machine.ask()
@@ -75,24 +62,3 @@ def test_a_server_whose_clock_is_set_is_followed_at_once() -> None:
     machine.passes(1.0)
     machine.ask(0.3, 0.3)
     assert machine.clock.now() == pytest.approx(machine.server, abs=0.31)
-
-
-def test_a_difference_beyond_the_bound_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    machine = Machine(wall=START + 90, bound_s=1.0)
-    with caplog.at_level(logging.INFO, "orion_recall.bus"):
-        for _ in range(3):
-            machine.ask()
-        assert caplog.text.count("90.0 s ahead of that of the bus") == 1
-        machine.wall -= 90
-        for _ in range(3):
-            machine.ask()
-        assert caplog.text.count("agree again") == 1
-        machine.wall -= 0.9
-        machine.ask()
-    assert len(caplog.records) == 2, "below the bound nothing is said"
-
-
-def test_what_may_be_the_way_of_the_message_is_no_difference() -> None:
-    machine = Machine()
-    machine.ask(1.5, 1.5)
-    assert machine.clock.ahead_s == 0.0

@@ -11,7 +11,7 @@ import pytest
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop, Turned
 from orion_recall.bus.group_reader import Entry
 from orion_recall.errors import Overloaded
-from tests.unit.bus.test_bus_consumer_loop import FakeIntake, Handler, entry, give, until
+from tests.unit.bus.test_bus_consumer_loop import FakeIntake, Handler, give, until
 
 QUICK = ConsumerLimits(concurrency=2, refresh_ms=1, claim_idle_ms=5)
 
@@ -94,13 +94,6 @@ async def test_while_all_slots_are_taken_entries_are_read_ahead_and_taken_as_the
     assert scene.queue.ended_busy == [True, True, True, True, False]
 
 
-async def test_what_the_queue_has_no_room_for_is_turned_away_while_all_slots_are_taken(scene: Scene) -> None:
-    give(scene.intake, *"abcdefg")
-    async with scene.running() as (loop, _):
-        await until(lambda: scene.turned == ["c", "d"], "the oldest two of five are turned away")
-        assert (loop.in_flight, loop.waiting) == (2, 3)
-
-
 async def test_what_is_doomed_at_its_turn_is_turned_away_and_the_next_has_the_slot(scene: Scene) -> None:
     scene.queue.doomed = {"d", "e"}
     give(scene.intake, *"abcde")
@@ -158,34 +151,6 @@ async def test_what_was_taken_over_counts_as_delivered_when_its_turn_comes_and_n
     assert scene.intake.begun == ["orphan"]
 
 
-async def test_what_waits_and_is_claimed_again_is_not_held_twice(scene: Scene) -> None:
-    give(scene.intake, "a", "b", "c")
-    async with scene.running() as (loop, _):
-        await until(lambda: loop.waiting == 1, "c waits")
-        scene.intake.orphans = [entry("c")]
-        await until(lambda: not scene.intake.orphans, "it is claimed")
-        assert loop.waiting == 1 and loop.claimed == 0
-
-
-async def test_fewer_slots_are_filled_when_the_queue_says_so(scene: Scene) -> None:
-    give(scene.intake, "a", "b", "c")
-    async with scene.running() as (loop, _):
-        await until(lambda: loop.waiting == 1, "c waits")
-        scene.queue.slots = 1
-        loop_ended = scene.handler
-        loop_ended.gate.set()
-        await until(begun(scene, "a", "b", "c"), "c has its turn when both have ended")
-
-
-async def test_what_one_read_brings_is_turned_away_together(scene: Scene) -> None:
-    give(scene.intake, "a", "b")
-    async with scene.running() as (loop, _):
-        await until(lambda: loop.in_flight == 2, "the slots are taken")
-        give(scene.intake, *"cdefghij")
-        await until(lambda: len(scene.turned) == 5, "three wait, five have no room")
-        assert scene.batches == [5]
-
-
 async def test_what_cannot_be_turned_away_stays_pending_and_is_named(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -198,17 +163,3 @@ async def test_what_cannot_be_turned_away_stays_pending_and_is_named(
         await until(lambda: "stays pending" in caplog.text, "it is told")
         await until(lambda: scene.intake.refreshed[-1:] == [frozenset("abefg")], "it is no longer held")
     assert "c, d" in caplog.text
-
-
-async def test_while_all_slots_are_taken_the_queue_says_when_more_is_read(scene: Scene) -> None:
-    give(scene.intake, *"abc")
-    async with scene.running() as (loop, _):
-        await until(lambda: loop.waiting == 1, "c waits")
-        scene.queue.pause_s = 3600.0
-        asked = len(scene.intake.asked_ahead)
-        await until(lambda: len(scene.intake.asked_ahead) > asked, "the pause before that one was short")
-        asked, refreshed = len(scene.intake.asked_ahead), len(scene.intake.refreshed)
-        await until(lambda: len(scene.intake.refreshed) > refreshed + 20, "twenty times the earlier pause")
-        assert len(scene.intake.asked_ahead) <= asked + 1
-        scene.handler.gate.set()
-        await until(begun(scene, "a", "b", "c"), "a slot that is free is filled at once")

@@ -28,24 +28,10 @@ def taken(queue: FairQueue) -> list[str]:
     return names
 
 
-def test_tenants_have_their_turns_and_each_keeps_its_order() -> None:
-    flood = [("flood", f"f{number}") for number in range(5)]
-    queue = filled(*flood, ("ana", "a0"), ("bo", "b0"), ("ana", "a1"))
-    assert queue.ahead_of("carl") == 3
-    assert queue.ahead_of("ana") == 2 + 3 + 1
-    assert taken(queue) == ["f0", "a0", "b0", "f1", "a1", "f2", "f3", "f4"]
-
-
 def test_a_tenant_that_comes_anew_waits_for_one_of_each_other_at_most() -> None:
     queue = filled(*[("flood", f"f{number}") for number in range(1000)])
     queue.put("ana", entry("a0"))
     assert "a0" in [found[1].id for found in (queue.take(), queue.take()) if found]
-
-
-def test_what_was_taken_over_comes_first_among_those_of_its_tenant() -> None:
-    queue = filled(("ana", "a1"), ("ana", "a2"))
-    queue.put("ana", entry("a0"), first=True)
-    assert taken(queue) == ["a0", "a1", "a2"]
 
 
 def test_the_one_who_has_most_waiting_gives_up_his_newest() -> None:

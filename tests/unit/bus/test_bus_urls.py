@@ -33,11 +33,6 @@ def test_sentinels_have_credentials_of_their_own_and_share_the_certificates(tmp_
     }
 
 
-def test_an_address_of_one_server_has_no_sentinels() -> None:
-    address = read_url("redis://bus:6380/2")
-    assert (address.sentinels, address.options) == ((), {"host": "bus", "port": 6380, "db": 2})
-
-
 @pytest.mark.parametrize(
     ("url", "said"),
     [
@@ -59,13 +54,6 @@ def test_an_address_of_one_server_has_no_sentinels() -> None:
 def test_what_cannot_be_an_address_is_refused_with_what_to_write(url: str, said: str) -> None:
     with pytest.raises(SettingsError, match=f"ORION_REDIS_URL.*{said}"):
         read_url(url)
-
-
-@pytest.mark.parametrize("url", ["redis://user:hunter2/x@bus", "redis://:hunter2@bus:port", "http://a:hunter2@bus"])
-def test_a_refused_address_keeps_its_password_to_itself(url: str) -> None:
-    with pytest.raises(SettingsError) as refused:
-        read_url(url)
-    assert "hunter2" not in f"{refused.value}{refused.value.__cause__}"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from orion_recall.engines.embedded import (
     Addresses,
     process_birth,
     read_addresses,
-    remove_addresses,
     write_addresses,
 )
 
@@ -37,15 +36,6 @@ def test_the_note_is_for_its_owner_only_and_leaves_no_work_file(tmp_path: Path) 
     assert stat.S_IMODE((tmp_path / ADDRESSES_NAME).stat().st_mode) == 0o600
 
 
-def test_without_a_note_there_are_no_addresses(tmp_path: Path) -> None:
-    assert read_addresses(tmp_path) is None
-    assert read_addresses(tmp_path / "absent") is None
-    write_addresses(tmp_path, of_this_process())
-    remove_addresses(tmp_path)
-    remove_addresses(tmp_path)
-    assert read_addresses(tmp_path) is None
-
-
 def test_the_note_of_a_dead_process_is_not_believed(tmp_path: Path) -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
@@ -56,16 +46,3 @@ def test_the_note_of_a_dead_process_is_not_believed(tmp_path: Path) -> None:
 def test_a_process_that_reuses_the_pid_is_not_taken_for_the_owner(tmp_path: Path) -> None:
     write_addresses(tmp_path, replace(of_this_process(), owner_birth="1"))
     assert read_addresses(tmp_path) is None
-
-
-def test_a_damaged_note_is_no_note(tmp_path: Path) -> None:
-    (tmp_path / ADDRESSES_NAME).write_text('{"owner_pid": ')
-    assert read_addresses(tmp_path) is None
-
-
-def test_a_process_that_has_ended_but_was_not_waited_for_is_dead() -> None:
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
-        assert process_birth(process.pid)
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert process_birth(process.pid) is None

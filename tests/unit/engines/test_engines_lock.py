@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import subprocess
@@ -57,21 +56,6 @@ def test_the_lock_dies_with_a_killed_process(tmp_path: Path) -> None:
     lock.release()
 
 
-def test_a_second_lock_in_one_process_says_so(tmp_path: Path) -> None:
-    with (
-        FolderLock.acquire(tmp_path, "the graph folder", ""),
-        pytest.raises(EngineError, match=r"the graph folder .* is already open in this process"),
-    ):
-        FolderLock.acquire(tmp_path, "the graph folder", "")
-
-
-def test_others_are_told_for_whom_a_folder_is_held(tmp_path: Path) -> None:
-    with FolderLock.acquire(tmp_path, "the index", "", owner=os.getppid()):
-        assert held_by(tmp_path) == os.getppid()
-        with pytest.raises(EngineError, match=f"is used by process {os.getppid()}"):
-            FolderLock.acquire(tmp_path, "the index", "")
-
-
 def test_a_released_folder_can_be_taken_again(tmp_path: Path) -> None:
     with FolderLock.acquire(tmp_path, "the folder", "") as first:
         pass
@@ -92,13 +76,6 @@ def test_a_child_that_inherits_the_descriptor_keeps_the_lock(tmp_path: Path) -> 
     again.release()
 
 
-def test_a_released_lock_has_no_descriptor(tmp_path: Path) -> None:
-    lock = FolderLock.acquire(tmp_path, "the folder", "")
-    lock.release()
-    with pytest.raises(ValueError, match="released"):
-        lock.fileno()
-
-
 def test_folder_and_lock_file_are_made_for_their_owner_only(tmp_path: Path) -> None:
     with FolderLock.acquire(tmp_path / "a" / "b", "the folder", ""):
         assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
@@ -114,18 +91,6 @@ def test_a_link_in_the_lock_files_place_is_not_followed(tmp_path: Path) -> None:
     assert target.read_text() == "kept"
 
 
-def test_a_folder_that_cannot_be_made_is_an_engine_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(EngineError, match=r"cannot use the folder .*file/data"):
-        FolderLock.acquire(tmp_path / "file" / "data", "the folder", "")
-
-
-@pytest.mark.parametrize("text", ["", "not a pid"])
-def test_a_lock_file_without_a_pid_has_no_known_holder(tmp_path: Path, text: str) -> None:
-    (tmp_path / LOCK_NAME).write_text(text)
-    assert holder(tmp_path) is None
-
-
 def test_who_holds_a_folder_is_seen_without_touching_the_lock(tmp_path: Path) -> None:
     assert held_by(tmp_path) is None
     assert not (tmp_path / LOCK_NAME).exists()
@@ -136,16 +101,3 @@ def test_who_holds_a_folder_is_seen_without_touching_the_lock(tmp_path: Path) ->
     with FolderLock.acquire(tmp_path, "the index folder", ""):
         assert held_by(tmp_path) == os.getpid()
     assert held_by(tmp_path) is None, "it lives and has let go"
-
-
-def test_a_lock_that_cannot_be_written_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int, __: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("orion_recall.engines.lock.write_holder", full)
-        with pytest.raises(EngineError, match="No space left"):
-            FolderLock.try_acquire(tmp_path)
-    lock = FolderLock.try_acquire(tmp_path)
-    assert lock is not None
-    lock.release()

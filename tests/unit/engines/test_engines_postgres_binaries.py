@@ -42,31 +42,6 @@ def closed_wheel(base: Path) -> PostgresBinaries:
     return PostgresBinaries(bin_dir=bin_dir, major=18, wheel_root=root)
 
 
-def test_the_folder_that_blocks_is_named(base: Path) -> None:
-    wheel = closed_wheel(base)
-    assert closed_folder(wheel.bin_dir / "postgres", STRANGER, STRANGER) == base / "home"
-    assert closed_folder(base / "file", STRANGER, STRANGER) is None
-
-
-def test_owner_and_group_are_judged_by_their_own_bits(base: Path) -> None:
-    found = base.stat()
-    base.chmod(0o710)
-    assert closed_folder(base / "file", found.st_uid, STRANGER) is None
-    assert closed_folder(base / "file", STRANGER, found.st_gid) is None
-    assert closed_folder(base / "file", STRANGER, STRANGER) == base
-    base.chmod(0o701)
-    assert closed_folder(base / "file", STRANGER, found.st_gid) == base
-    base.chmod(0o755)
-
-
-def test_programs_within_reach_are_used_where_they_are(base: Path) -> None:
-    wheel = closed_wheel(base)
-    (base / "home").chmod(0o755)
-    (wheel.bin_dir / "postgres").chmod(0o755)
-    assert runnable_by(wheel, STRANGER, STRANGER, base / "cache") == wheel
-    assert not (base / "cache").exists()
-
-
 def test_programs_in_a_closed_home_are_copied_once_with_their_libraries(base: Path) -> None:
     wheel = closed_wheel(base)
     copied = runnable_by(wheel, STRANGER, STRANGER, base / "cache")
@@ -89,19 +64,6 @@ def test_a_copy_that_others_could_have_written_is_refused(base: Path) -> None:
     (base / "cache").chmod(0o777)
     with pytest.raises(EngineError, match="cache could be written by others"):
         runnable_by(wheel, STRANGER, STRANGER, base / "cache")
-
-
-def test_a_copy_that_cannot_be_made_says_what_blocks(base: Path) -> None:
-    (base / "cache").write_text("a file")
-    with pytest.raises(EngineError, match=r"cannot enter .*/home and Postgres could not be copied"):
-        runnable_by(closed_wheel(base), STRANGER, STRANGER, base / "cache")
-
-
-def test_system_programs_out_of_reach_are_not_copied(base: Path) -> None:
-    wheel = closed_wheel(base)
-    system = PostgresBinaries(bin_dir=wheel.bin_dir, major=18)
-    with pytest.raises(EngineError, match=r"/home is closed to it"):
-        runnable_by(system, STRANGER, STRANGER, base / "cache")
 
 
 def test_the_programs_of_another_major_version_are_not_taken_for_a_database() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -61,23 +60,3 @@ def test_forgetting_deletes_them_and_counts_them(tmp_path: Path, temporary: Path
     assert delete_left(tmp_path) == (2, 0)
     assert elsewhere.is_dir()
     assert kept_in(tmp_path, temporary) == [tmp_path / "orion-replay-link"]
-
-
-def test_a_thread_that_still_writes_does_not_keep_the_folder(tmp_path: Path, temporary: Path) -> None:
-    began, most = threading.Event(), 2000
-
-    def write(folder: Path) -> None:
-        for number in range(most):
-            try:
-                (folder / "data" / str(number)).write_text("said")
-            except FileNotFoundError:
-                return
-            began.set()
-
-    with replay_folder(tmp_path) as folder:
-        (folder / "data").mkdir()
-        writer = threading.Thread(target=write, args=(folder,))
-        writer.start()
-        assert began.wait(30)
-    writer.join(30)
-    assert kept_in(tmp_path, temporary) == []

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 import pytest
 
-from orion_recall.errors import EngineError, SourceError, TransientSourceError
-from orion_recall.index.engine_threads import EngineThreads, translated
+from orion_recall.errors import SourceError
+from orion_recall.index.engine_threads import EngineThreads
 
 _BOUND_S = 60
 
@@ -36,35 +36,6 @@ async def test_every_failure_is_a_source_error_that_says_what_failed(
 ) -> None:
     with pytest.raises(SourceError, match=f"the index failed: .*{error}"):
         await threads.run(lambda: fail(error))
-
-
-@pytest.mark.parametrize("error", [SourceError("said already"), EngineError("held by process 7")])
-async def test_what_has_been_said_already_is_not_said_again(threads: EngineThreads, error: Exception) -> None:
-    with pytest.raises(type(error), match=f"^{error}$"):
-        translated("the index", lambda: fail(error))
-    with pytest.raises(type(error), match=f"^{error}$"):
-        await threads.run(lambda: fail(error))
-
-
-async def test_closed_threads_are_worth_another_try(threads: EngineThreads) -> None:
-    await threads.close()
-    with pytest.raises(TransientSourceError, match="the index is closing"):
-        await threads.run(lambda: 1)
-
-
-async def test_calls_of_one_turn_cross_together_and_each_gets_its_own_answer(threads: EngineThreads) -> None:
-    seen: dict[int, int] = {}
-
-    def work(number: int) -> int:
-        seen[number] = threading.get_ident()
-        return number * 10 if number != 2 else fail(ValueError("two"))
-
-    answers = await asyncio.gather(*(threads.run(lambda n=n: work(n)) for n in range(4)), return_exceptions=True)
-    assert answers[:2] == [0, 10]
-    assert answers[3] == 30
-    assert isinstance(answers[2], SourceError)
-    assert len(set(seen.values())) == 1
-    assert threading.get_ident() not in seen.values()
 
 
 async def test_a_call_given_up_before_its_turn_is_not_made(threads: EngineThreads) -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from orion_recall.index.text_forms import LengthsOfTenants, with_lengths
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.keyword_weights import SHIPPED, KeywordWeights, MeanLengths
@@ -24,14 +22,6 @@ def test_a_mean_is_of_one_tenants_memories_whatever_others_have():
     assert lengths.means() == {"ours": MeanLengths(3.0, 4.0)}
     lengths.add([change(THEIRS)])
     assert lengths.means()["ours"] == MeanLengths(3.0, 4.0)
-
-
-def test_a_changed_memory_counts_once_and_a_deleted_one_not_at_all():
-    lengths = LengthsOfTenants()
-    lengths.add([change(CRANE), change(FOX), change(replace(CRANE, text="crane"))])
-    assert lengths.means()["ours"].text == 1.5
-    lengths.add([change(replace(CRANE, deleted_at=1.0, text=""))])
-    assert lengths.means()["ours"].text == 2.0
 
 
 def test_documents_as_long_as_their_corpus_mean_weigh_one_a_term():

@@ -33,19 +33,6 @@ async def test_what_was_made_ahead_is_there_when_it_is_asked_for() -> None:
     assert counting.asked == ["a", "bbb", "cc"]
 
 
-async def test_a_few_hundred_are_kept_and_older_ones_made_again() -> None:
-    counting = Counting()
-    ahead = VectorPrefetch(counting)
-    texts = [f"text {number}" for number in range(801)]
-    await ahead.vectors(texts)
-
-    await ahead.vectors(texts[1:])
-    assert len(counting.asked) == 801
-    await ahead.vectors(texts[:1])
-
-    assert counting.asked[801:] == ["text 0"]
-
-
 class CountingTokens(Counting):
     """Gives a token for each word as well."""
 
@@ -78,23 +65,3 @@ async def test_a_text_is_embedded_once_for_its_vector_and_those_of_its_tokens() 
     assert both.tokens is not None
     assert both.tokens.tolist() == [[1.0], [2.0]]
     assert counting.asked == ["a bb", "a bb"], "the first time without tokens, the second with them"
-
-
-async def test_nothing_is_nothing() -> None:
-    counting = Counting()
-
-    assert len(await VectorPrefetch(counting).vectors([])) == 0
-    assert counting.asked == []
-
-
-async def test_names_are_embedded_once_without_vectors_of_tokens_and_thousands_of_them_kept() -> None:
-    counting = CountingTokens()
-    ahead = VectorPrefetch(counting)
-    ahead.with_tokens = True
-    labels = [f"name {number}" for number in range(4001)]
-    await ahead.of_names(labels)
-
-    assert len(await ahead.of_names([*labels[1:], *labels[1:3]])) == 4002
-    assert (len(counting.asked), counting.in_tokens) == (4001, [])
-    assert [vector.tolist() for vector in await ahead.of_names([labels[0], "a"])] == [[6.0, 1.0], [1.0, 1.0]]
-    assert counting.asked[4001:] == ["name 0", "a"]

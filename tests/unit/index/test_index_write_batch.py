@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view, names_of
+from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view
 from orion_recall.index.write_batch import (
     VectorPrefetch,
     build_write_batch,
@@ -15,7 +15,7 @@ from orion_recall.index.write_batch import (
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import text_hash
-from orion_recall.values import Change, Memory, MergedName
+from orion_recall.values import Memory
 from tests.samples.source_samples import TENANT, HashingEmbedder, TokenEmbedder, changes, key, memory
 
 FULL = memory(
@@ -44,32 +44,6 @@ async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
     assert (seen.ts, seen.tags, seen.uri, seen.source_ref) == (1_772_355_600.0, ("job",), "x:1", "chat")
     assert seen.entities == FULL.entities
     assert point.key == key("a")
-
-
-async def test_what_a_memory_does_not_say_is_absent_from_its_payload(sparse: SparseEncoder):
-    (point,) = (
-        await build_write_batch(changes(memory("b", "plain words")), {}, VectorPrefetch(HashingEmbedder()), sparse)
-    ).points
-    payload: Any = point.payload
-    assert None not in payload.values()
-    seen = memory_view(payload)
-    assert (seen.session_id, seen.ts, seen.tags, seen.entities, seen.beside) == (None, None, (), (), ())
-
-
-async def test_a_memory_that_lasted_comes_back_with_its_end(sparse: SparseEncoder):
-    lasted = memory("c", "a long storm", occurred_at=1_772_355_600, occurred_until=1_772_455_600)
-    (point, *_) = (await build_write_batch(changes(lasted), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
-    payload: Any = point.payload
-    assert (memory_view(payload).ts, memory_view(payload).until) == (1_772_355_600.0, 1_772_455_600.0)
-
-
-async def test_a_turn_knows_the_keys_of_the_turns_beside_it(sparse: SparseEncoder):
-    turns = [memory(name, f"turn {name}", session_id="s") for name in "abc"]
-    points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
-    payloads: list[Any] = [point.payload for point in points]
-    assert [memory_view(payload).beside for payload in payloads] == [
-        (key("b"),), (key("a"), key("c")), (key("b"),),
-    ]  # fmt: skip
 
 
 async def test_a_turn_knows_whether_it_follows_a_question_speaks_of_itself_and_is_chatter(
@@ -133,45 +107,6 @@ async def test_what_is_not_live_goes_and_names_no_longer_given_are_forgotten(spa
     assert key("a") not in {point.key for point in step.points}
 
 
-async def test_an_entity_that_others_were_merged_into_is_found_by_all_their_words(sparse: SparseEncoder):
-    (change,) = changes(memory("a", "x", entities=["robert miles"]))
-    merged = MergedName(label="Robert Miles", aliases=("Bob", "Bob Miles"))
-    _, point = (
-        await build_write_batch([replace(change, merged=(merged,))], {}, VectorPrefetch(HashingEmbedder()), sparse)
-    ).points
-    assert point.payload == {"tenant": TENANT, "label": "Robert Miles", "aliases": ["Bob", "Bob Miles"]}
-    assert names_of(point.payload) == ("Robert Miles", "Bob", "Bob Miles")
-    own, other = sparse.encode_document("Robert Miles"), sparse.encode_document("Bob")
-    weights = dict(zip(point.sparse["entity"].indices, point.sparse["entity"].values, strict=True))
-    expected = dict(zip(own.indices + other.indices, own.values + other.values, strict=True))
-    assert weights.keys() == expected.keys()
-    # As well as if each name had a point of its own.
-    assert all(weights[term] >= expected[term] for term in expected)
-    assert list(point.sparse["entity"].indices) == sorted(weights)
-
-
-async def test_vectors_of_tokens_are_made_with_the_others_and_kept_with_them(sparse: SparseEncoder):
-    embedder = TokenEmbedder()
-    ahead = VectorPrefetch(embedder)
-    ahead.with_tokens = True
-    told = changes(memory("a", "crane gearbox"), memory("b", "shed"), memory("c", "boat"))
-    tokens = (await embedder.documents_with_tokens(["shed"]))[1][0].tolist()
-    held = HeldPoint(tenant=TENANT, version=1, names=frozenset(), dense=[1.0])
-    known = {key("b"): held._replace(tokens=tokens), key("c"): held}
-    embedder.asked.clear()
-
-    step = await build_write_batch(told, known, ahead, sparse, with_tokens=True)
-
-    points = {point.key: point for point in step.points}
-    assert (points[key("b")].dense, points[key("b")].tokens) == ([1.0], tokens)
-    assert len(points[key("a")].token_vectors or ()) == 2
-    assert points[key("c")].token_vectors, "one that has none is embedded again"
-    assert embedder.asked == ["crane gearbox", "boat"]
-    without = await build_write_batch(told, known, ahead, sparse)
-    assert [point.tokens for point in without.points] == [None, None, None]
-    assert without.points[1].dense == [1.0]
-
-
 async def test_only_new_names_are_embedded_and_never_with_vectors_of_tokens(sparse: SparseEncoder):
     asked: list[list[str]] = []
 
@@ -197,21 +132,3 @@ async def test_only_new_names_are_embedded_and_never_with_vectors_of_tokens(spar
     }
     assert [(list(point.unit_vectors), point.tokens) for point in entities] == [(["name"], None)]
     assert [list(point.unit_vectors) for point in step.points if point.dense is not None] == [["dense"]] * 2
-
-
-async def test_an_entity_is_written_when_it_is_called_otherwise_than_the_index_says(sparse: SparseEncoder):
-    oslo = Name(TENANT, "oslo")
-    (change,) = changes(memory("a", "one", entities=["Oslo"]))
-    merged = replace(change, merged=(MergedName(label="Oslo", aliases=("Kristiania",)),))
-
-    async def written(told: Change, held: HeldName) -> list[tuple[object, object]]:
-        ahead = VectorPrefetch(HashingEmbedder())
-        step = await build_write_batch([told], {}, ahead, sparse, names={oslo.key: held})
-        return [(point.payload, point.name) for point in step.points if point.dense is None]
-
-    alone, both = HeldName("Oslo", [0.5]), HeldName("Oslo", [0.5], ("Kristiania",))
-    assert await written(change, alone) == await written(merged, both) == []
-    assert await written(merged, alone) == [({"tenant": TENANT, "label": "Oslo", "aliases": ["Kristiania"]}, [0.5])]
-    assert await written(change, both) == [({"tenant": TENANT, "label": "Oslo"}, [0.5])]
-    (spelt,) = await written(change, HeldName("OSLO", [0.25]))
-    assert spelt == ({"tenant": TENANT, "label": "Oslo"}, (await HashingEmbedder().embed_query("Oslo")).tolist())

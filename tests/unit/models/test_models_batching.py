@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from orion_recall.errors import ModelError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
+from orion_recall.models.batching import QueryBatcher, Vector, separate
 
 
 class GatedEncoder:
@@ -100,20 +100,6 @@ async def test_a_text_seen_before_comes_from_the_cache_and_cannot_be_changed_by_
         again += 1
 
 
-async def test_the_cache_drops_what_was_used_longest_ago(
-    batcher: QueryBatcher[Vector], encoder: GatedEncoder
-) -> None:
-    encoder.gate.set()
-    for text in ("a", "b", "c", "d", "a", "e"):
-        await batcher.embed(text)
-    embedded = len(encoder.batches)
-
-    await batcher.embed("a")
-    assert len(encoder.batches) == embedded
-    await batcher.embed("b")
-    assert encoder.batches[-1] == ["b"]
-
-
 async def test_a_cancelled_caller_does_not_disturb_the_others(
     batcher: QueryBatcher[Vector], encoder: GatedEncoder
 ) -> None:
@@ -129,20 +115,6 @@ async def test_a_cancelled_caller_does_not_disturb_the_others(
     assert (await late).tolist() == [4]
     assert running.cancelled() and shared.cancelled() and leaving.cancelled()
     assert encoder.batches == [["running"], ["shared", "late"]], "nobody waits for 'leaving' any more"
-
-
-async def test_a_text_whose_callers_left_is_embedded_for_one_who_comes_later(
-    batcher: QueryBatcher[Vector], encoder: GatedEncoder
-) -> None:
-    first, leaving = await start(batcher, encoder, ["first", "text"])
-    leaving.cancel()
-    await asyncio.wait([leaving])
-    later = asyncio.create_task(batcher.embed("text"))
-    await until(lambda: batcher.cache_hits == 1, "the later query is taken in")
-    encoder.gate.set()
-
-    assert (await later).tolist() == [4]
-    await first
 
 
 async def test_a_batch_that_fails_fails_its_own_callers_only(
@@ -171,83 +143,3 @@ async def test_a_query_has_the_right_of_way_until_it_has_its_vector(
     await asked
     async with asyncio.timeout(30):
         await waiting
-
-
-async def test_closing_lets_the_running_batch_finish_and_fails_what_waits(encoder: GatedEncoder) -> None:
-    batcher = QueryBatcher(encoder)
-    running, waiting = await start(batcher, encoder, ["running", "waiting"])
-    closing = asyncio.create_task(batcher.close())
-
-    with pytest.raises(ModelError, match="closed"):
-        await waiting
-    encoder.gate.set()
-    await closing
-    assert (await running).tolist() == [7]
-    with pytest.raises(ModelError, match="closed"):
-        await batcher.embed("too late")
-
-
-@pytest.mark.parametrize("finish_first", [True, False])
-def test_a_batcher_serves_one_event_loop_after_another(encoder: GatedEncoder, finish_first: bool) -> None:
-    batcher = QueryBatcher(encoder)
-
-    async def ask_and_leave() -> None:
-        task = asyncio.create_task(batcher.embed("text"))
-        await until(lambda: bool(encoder.batches), "the batch starts")
-        task.cancel()
-
-    async def ask_again() -> Vector:
-        if finish_first:
-            encoder.gate.set()
-            await batcher.embed("another text, which comes after it")
-        task = asyncio.create_task(batcher.embed("text"))
-        await until(lambda: batcher.cache_hits == 1, "the second query joins the first or finds its vector")
-        encoder.gate.set()
-        vector = await asyncio.wait_for(task, 60)
-        await batcher.close()
-        return vector
-
-    asyncio.run(ask_and_leave())
-    assert asyncio.run(ask_again()).tolist() == [4]
-    assert [text for batch in encoder.batches for text in batch].count("text") == 1
-
-
-async def test_batches_are_counted_by_their_size(batcher: QueryBatcher[Vector], encoder: GatedEncoder) -> None:
-    tasks = await start(batcher, encoder, ["a", "bb", "ccc", "dddd", "eeeee"])
-    encoder.gate.set()
-    await asyncio.gather(*tasks)
-    assert [len(batch) for batch in encoder.batches] == [1, 3, 1]
-    assert batcher.batches == [2, 0, 1]
-
-
-@pytest.mark.parametrize("most_chars", [512, 4_096])
-def test_a_batch_of_documents_is_no_larger_than_asked_for_unless_one_text_alone_is(most_chars: int) -> None:
-    lengths = [170, 2_000, 30, 180, 9_000, 160, 0, 40] * 10
-
-    batches = batches_of_like_length(lengths, most_chars=most_chars)
-
-    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
-    for batch in batches:
-        assert len(batch) <= 32
-        assert len(batch) == 1 or len(batch) * max(lengths[place] for place in batch) <= most_chars
-
-
-async def test_a_batch_that_was_begun_before_the_cache_was_emptied_is_not_kept(
-    batcher: QueryBatcher[Vector], encoder: GatedEncoder
-) -> None:
-    tasks = await start(batcher, encoder, ["one", "three"])
-    batcher.forget()
-    encoder.gate.set()
-    assert [float(vector[0]) for vector in await asyncio.gather(*tasks)] == [3.0, 5.0]
-    await asyncio.gather(batcher.embed("one"), batcher.embed("three"))
-    assert (batcher.cache_hits, batcher.cache_misses) == (1, 3), "of the batch after it the vectors are kept"
-
-
-async def test_a_batch_is_no_larger_than_it_may_be_by_now(
-    batcher: QueryBatcher[Vector], encoder: GatedEncoder
-) -> None:
-    batcher.max_batch = 1
-    tasks = await start(batcher, encoder, ["a", "b", "c"])
-    encoder.gate.set()
-    await asyncio.gather(*tasks)
-    assert encoder.batches == [["a"], ["b"], ["c"]]

@@ -1,11 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +10,12 @@ from orion_recall.errors import ModelError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.embedder import (
-    MOST_THREADS,
-    Embedder,
     OnnxEmbedder,
     Precision,
     follow_index,
-    lower_thread_priority,
 )
 from orion_recall.models.int8 import INT8_NAME, INT8_SHA256
-from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, Weights
+from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
 
 TEXTS = [
     "Where did Ann go?",
@@ -44,38 +36,12 @@ async def test_a_query_gives_a_unit_vector_that_no_reader_can_change(embedder: O
     assert not vector.flags.writeable
 
 
-async def test_the_embedder_says_which_model_it_is(
-    embedder: OnnxEmbedder, fp32: OnnxEmbedder, weights: Weights
-) -> None:
-    described: tuple[Embedder, Embedder] = (embedder, fp32)
-
-    assert [(one.name, one.dimension) for one in described] == [(INT8_NAME, 384), ("all-MiniLM-L6-v2", 384)]
-    assert [one.weights_sha256 for one in described] == [INT8_SHA256, weights.sha256]
-    assert (embedder.form_note, fp32.form_note) == (None, None)
-
-
 async def test_vectors_are_those_of_the_models_card(embedder: OnnxEmbedder, fp32: OnnxEmbedder) -> None:
     # Printed in the documentation of sentence-transformers for the same model.
     vector = await fp32.embed_query("This is an example sentence")
 
     assert vector[:4].tolist() == pytest.approx([0.0676569, 0.0634959, 0.0487131, 0.0793049], abs=1e-5)
     assert float(vector @ await embedder.embed_query("This is an example sentence")) > 0.99
-
-
-async def test_int8_vectors_are_the_same_alone_together_and_as_a_query(embedder: OnnxEmbedder) -> None:
-    together = await embedder.embed_documents(TEXTS)
-    queries = await asyncio.gather(*(embedder.embed_query(text) for text in TEXTS))
-    alone = [(await embedder.embed_documents([text]))[0] for text in TEXTS]
-
-    np.testing.assert_array_equal(together, queries)
-    np.testing.assert_array_equal(together, alone)
-    assert embedder.batches[0] > 0 == sum(embedder.batches[1:]), "each query has a run of its own"
-
-
-async def test_fp32_queries_that_wait_make_a_batch(fp32: OnnxEmbedder) -> None:
-    await asyncio.gather(*(fp32.embed_query(f"asked together {number}") for number in range(32)))
-
-    assert sum(fp32.batches[1:]) > 0
 
 
 async def test_the_form_is_that_of_the_index(weights: Weights) -> None:
@@ -92,17 +58,6 @@ async def test_the_form_is_that_of_the_index(weights: Weights) -> None:
     follow_index(embedder, INT8_SHA256)
     assert np.array_equal(await embedder.embed_query("a crane"), int8)
     await embedder.close()
-
-
-async def test_a_form_that_was_asked_for_stays(embedder: OnnxEmbedder, weights: Weights) -> None:
-    forms: dict[Precision, str] = {"int8": INT8_SHA256, "fp32": weights.sha256}
-    for precision, sha256 in forms.items():
-        chosen = OnnxEmbedder(precision=precision)
-        await chosen.load()
-        follow_index(chosen, weights.sha256)
-        follow_index(chosen, INT8_SHA256)
-        assert chosen.weights_sha256 == sha256
-        await chosen.close()
 
 
 @pytest.mark.parametrize("precision", ["auto", "int8"])
@@ -126,15 +81,6 @@ async def test_where_int8_cannot_be_used_fp32_is_and_says_why(
     await embedder.close()
 
 
-async def test_only_the_default_model_has_an_int8_form(weights: Weights) -> None:
-    notes: dict[Precision, str | None] = {"auto": None, "int8": "only all-MiniLM-L6-v2 has an int8 form"}
-    for precision, note in notes.items():
-        mine = OnnxEmbedder("mine", path=weights.model_path.parent.parent, precision=precision)
-        await mine.load()
-        assert (mine.name, mine.form_note) == ("mine", note)
-        await mine.close()
-
-
 async def test_a_text_embedded_alone_or_in_a_batch_gives_the_same_vector(weights: Weights) -> None:
     encoder = OnnxEncoder(weights)
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
@@ -143,33 +89,12 @@ async def test_a_text_embedded_alone_or_in_a_batch_gives_the_same_vector(weights
     np.testing.assert_allclose(encoder.encode([TEXTS[0], TEXTS[6], TEXTS[3]]), alone[[0, 6, 3]], atol=1e-5)
 
 
-async def test_documents_keep_their_order_and_agree_with_queries(embedder: OnnxEmbedder) -> None:
-    documents = await embedder.embed_documents([*TEXTS, *TEXTS])
-    queries = await asyncio.gather(*(embedder.embed_query(text) for text in TEXTS))
-
-    assert documents.shape == (2 * len(TEXTS), 384)
-    np.testing.assert_allclose(documents, [*queries, *queries], atol=1e-5)
-
-
-async def test_no_documents_give_no_rows(embedder: OnnxEmbedder) -> None:
-    assert (await embedder.embed_documents([])).shape == (0, 384)
-
-
 async def test_texts_of_one_meaning_are_nearer_than_others(embedder: OnnxEmbedder) -> None:
     cat, kitten, city = await embedder.embed_documents(
         ["The cat sat on the mat.", "A kitten was sitting on the rug.", "Trains to Berlin leave at noon."]
     )
 
     assert cat @ kitten > 0.5 > 0.2 > cat @ city
-
-
-async def test_texts_are_read_to_256_tokens_not_to_the_128_of_the_shipped_file(embedder: OnnxEmbedder) -> None:
-    start = "word " * 200
-    ends = [start + "about whales", start + "about trains", "word " * 300 + "whales", "word " * 300 + "trains"]
-    whales, trains, cut_whales, cut_trains = await embedder.embed_documents(ends)
-
-    assert whales @ trains < 0.999
-    assert cut_whales @ cut_trains == pytest.approx(1.0, abs=1e-5)
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "half \ud83d of a pair", "\udfff", " \n\t", "[PAD] [CLS] [MASK]"])
@@ -211,24 +136,6 @@ async def test_queries_are_answered_while_a_long_document_job_runs(embedder: Onn
     assert job.cancelled()
 
 
-async def test_loading_again_does_nothing(embedder: OnnxEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedder, "_load", None)  # which would be called
-
-    await embedder.load()
-
-
-async def test_an_embedder_that_is_not_loaded_says_so() -> None:
-    embedder = OnnxEmbedder()
-
-    with pytest.raises(ModelError, match="not loaded"):
-        _ = embedder.dimension
-    with pytest.raises(ModelError, match="not loaded"):
-        await embedder.embed_query("text")
-    with pytest.raises(ModelError, match="not loaded"):
-        await embedder.embed_documents(["text"])
-    await embedder.close()
-
-
 @pytest.mark.parametrize(
     ("broken", "content"), [("model.onnx", "no graph"), ("tokenizer.json", "{}"), ("tokenizer.json", "no json")]
 )
@@ -260,70 +167,3 @@ async def test_documents_that_a_recall_waits_for_do_not_yield_to_it(
         await embedder.documents_with_tokens(["this one, too"])
     assert yielded == [True]
     await embedder.close()
-
-
-async def slowed(
-    weights: Weights, monkeypatch: pytest.MonkeyPatch, before: Callable[[list[str]], None]
-) -> OnnxEmbedder:
-    """An embedder that calls `before` with the texts of each slice, in the thread that embeds them."""
-    embedder = OnnxEmbedder("mine", path=weights.model_path.parent.parent)
-    await embedder.load()
-    encode = embedder._encode_documents  # pyright: ignore[reportPrivateUsage]
-
-    def encoded(texts: list[str]) -> Vectors:
-        before(texts)
-        return encode(texts)
-
-    monkeypatch.setattr(embedder, "_encode_documents", encoded)
-    return embedder
-
-
-async def test_slices_of_documents_go_on_while_the_event_loop_is_busy(
-    weights: Weights, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, three_a_thread = list[int](), threading.Event()
-
-    def count(texts: list[str]) -> None:
-        begun.append(len(texts))
-        if len(begun) >= 3 * MOST_THREADS:
-            three_a_thread.set()
-
-    embedder = await slowed(weights, monkeypatch, count)
-    job = asyncio.create_task(embedder.embed_documents([f"document {number} " * 40 for number in range(32)]))
-    while not begun:
-        await asyncio.sleep(0)
-    assert three_a_thread.wait(60), "the loop has no turn here"
-    assert (await job).shape == (32, 384)
-    await embedder.close()
-
-
-async def test_documents_that_a_recall_waits_for_do_not_stand_behind_others(
-    weights: Weights, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_end = threading.Event()
-
-    def wait(texts: list[str]) -> None:
-        if "now" not in texts[0]:
-            may_end.wait(60)
-
-    embedder = await slowed(weights, monkeypatch, wait)
-    job = asyncio.create_task(embedder.embed_documents([f"document {number} " * 40 for number in range(32)]))
-    await asyncio.sleep(0)
-    with FOREGROUND.active():
-        async with asyncio.timeout(30):
-            assert (await embedder.embed_documents(["a recall needs it now"])).shape == (1, 384)
-    assert not job.done()
-    may_end.set()
-    await job
-    await embedder.close()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
-def test_the_thread_of_documents_has_a_low_priority_and_no_other() -> None:
-    def priority() -> int:
-        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-
-    before = priority()
-    with ThreadPoolExecutor(1, initializer=lower_thread_priority) as pool:
-        assert pool.submit(priority).result() == min(before + 10, 19)
-    assert priority() == before

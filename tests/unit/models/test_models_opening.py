@@ -1,29 +1,13 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from orion_recall.errors import ModelError, SettingsError
-from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.opening import open_embedder, open_reranker
 from orion_recall.models.tei import TeiEmbedder, TeiReranker
 from orion_recall.settings import Settings
 
 NOBODY = "http://127.0.0.1:9"
-
-
-async def test_the_default_is_the_default_model_and_no_reranker(empty_hub: Path) -> None:
-    async with open_embedder(Settings.read()) as embedder, open_reranker(Settings.read()) as reranker:
-        assert isinstance(embedder, OnnxEmbedder)
-        assert (embedder.name, embedder.dimension) == ("all-MiniLM-L6-v2-int8", 384)
-        assert reranker is None
-
-
-async def test_the_precision_is_that_of_the_settings(empty_hub: Path) -> None:
-    for precision, name in (("int8", "all-MiniLM-L6-v2-int8"), ("fp32", "all-MiniLM-L6-v2")):
-        async with open_embedder(Settings.read(embedding_precision=precision)) as embedder:
-            assert embedder.name == name
 
 
 async def test_a_server_is_chosen_by_its_address_and_may_be_away() -> None:
@@ -54,14 +38,3 @@ async def test_a_reranker_without_its_name_or_address_is_refused(chosen: str, mi
     with pytest.raises(SettingsError, match=missing):
         async with open_reranker(Settings.read(reranker=chosen)):
             pass
-
-
-async def test_a_name_that_nobody_reads_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    settings = Settings.read(embedder="tei", tei_url=NOBODY, model="BAAI/bge-m3", reranker_url=NOBODY)
-    async with open_embedder(settings):
-        pass
-    told = [message for message in caplog.messages if "not used" in message]
-    assert told == [
-        "ORION_MODEL is set and not used: only ORION_EMBEDDER=transformers reads it",
-        "ORION_RERANKER_URL is set and not used: only ORION_RERANKER=tei reads it",
-    ]

@@ -6,7 +6,6 @@ import pytest
 
 from orion_recall.errors import ModelError
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
-from orion_recall.text.keyword_weights import KeywordWeights
 
 
 @pytest.mark.parametrize(
@@ -50,23 +49,9 @@ def test_small_words_of_another_language_are_not_searched_for(sparse: SparseEnco
     assert sparse.encode_query("wer hat das mit dem und der").indices == ()
 
 
-def test_a_sentence_is_its_stems_and_its_number(sparse: SparseEncoder) -> None:
-    """The worked example of the analysis of retrieval, which drops the number; dates and amounts need it."""
-    terms = sparse.encode_document("Hello World! Testing 123.")
-    stems = [sparse.encode_query(word).indices[0] for word in ("hello", "world", "test", "123")]
-    assert terms.indices == tuple(sorted(stems))
-
-
 def test_digits_are_kept_and_told_apart(sparse: SparseEncoder) -> None:
     assert len(sparse.encode_document("2023-05-07").indices) == 3
     assert sparse.encode_query("2023").indices != sparse.encode_query("2024").indices
-
-
-def test_a_query_weighs_each_of_its_words_once(sparse: SparseEncoder) -> None:
-    terms = sparse.encode_query("fox and dog and fox and bear")
-
-    assert terms.values == (1.0, 1.0, 1.0)
-    assert list(terms.indices) == sorted(terms.indices)
 
 
 def test_a_documents_weights_are_bm25s(sparse: SparseEncoder) -> None:
@@ -80,51 +65,6 @@ def test_a_documents_weights_are_bm25s(sparse: SparseEncoder) -> None:
     for word, count in (("fox", 3), ("dog", 1), ("bear", 1)):
         (index,) = sparse.encode_query(word).indices
         assert weights[index] == pytest.approx(expected[count], rel=1e-5)
-
-
-def test_a_document_as_long_as_the_mean_weighs_one_a_term(sparse: SparseEncoder) -> None:
-    four = "harbour crane gearbox repaired"
-    assert sparse.encode_document(four, 4.0).values == pytest.approx((1.0, 1.0, 1.0, 1.0))
-    assert sparse.encode_document(four).values == pytest.approx((1.6495,) * 4, abs=1e-4)
-    german = "Wir haben die Tomaten mit dem Kind gepflanzt."
-    assert sparse.encode_document(german, 4.0).values != sparse.encode_document(german).values
-
-
-@pytest.mark.parametrize(
-    ("text", "terms"),
-    [
-        ("the fox and the dog", 2),
-        ("fox fox fox dog bear", 5),
-        ("", 0),
-        ("word " * 700, 700),
-    ],
-)
-def test_terms_are_counted_as_bm25_counts_them(sparse: SparseEncoder, text: str, terms: int) -> None:
-    assert sparse.count_terms(text) == terms
-
-
-@pytest.mark.parametrize("text", ["", "the and of", "!?", "\x00", "\ud800"])
-def test_a_text_without_words_gives_no_terms(sparse: SparseEncoder, text: str) -> None:
-    assert sparse.encode_document(text).indices == ()
-    assert sparse.encode_query(text).values == ()
-
-
-def test_a_lone_surrogate_costs_no_other_word(sparse: SparseEncoder) -> None:
-    assert sparse.encode_query("fox \ud83d dog").indices == sparse.encode_query("fox dog").indices
-
-
-def test_texts_are_read_to_a_limit(sparse: SparseEncoder) -> None:
-    fox = sparse.encode_query("fox").indices
-
-    assert sparse.encode_query("dog " * 999 + "fox bear").indices != sparse.encode_query("dog").indices
-    assert set(fox).isdisjoint(sparse.encode_query("dog " * 1_000 + "fox").indices)
-    assert set(fox).isdisjoint(sparse.encode_document("dog " * 8_000 + "fox").indices)
-    assert set(fox) <= set(sparse.encode_document("dog " * 7_999 + "fox").indices)
-
-
-def test_parameters_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ModelError, match="parameters"):
-        SparseEncoder(KeywordWeights(b=2.0))
 
 
 def test_without_the_engine_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

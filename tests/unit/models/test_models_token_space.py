@@ -6,12 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from orion_recall.errors import ModelError
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
 from orion_recall.models.token_space import (
-    MOST_QUERY_TOKENS,
     WIDTH,
     TokenSpace,
     TokenStates,
@@ -57,45 +55,12 @@ def test_marks_and_punctuation_are_left_out_and_every_token_is_a_unit_vector():
     np.testing.assert_allclose(np.linalg.norm(tokens, axis=1), 1.0, atol=1e-6)
 
 
-def test_the_signs_by_which_words_begin_are_no_letters():
-    vocabulary = Words("<s>", "Ġ,", "▁?", "Ġcrane", "▁shed")
-
-    def encode(texts: Sequence[str]) -> list[TokenStates]:
-        assert [sorted(text.split()) for text in texts] == [["crane", "shed"]]
-        return [states([3, 4])]
-
-    made = TokenSpace(vocabulary, encode, width=4)
-    assert len(made.document(states([0, 1, 2, 3, 4]))) == 2
-
-
-def test_a_text_without_words_is_near_to_nothing():
-    made = space()
-    assert made.document(states([0, 2, 1])).tolist() == [[0.0] * 4]
-    assert made.query(states([0, 2, 1])).shape == (0, 4)
-
-
 def test_the_rarer_a_word_the_more_it_counts_and_all_together_count_one():
     tokens = space().query(states([5, 6, 8, 3]))
     the, crane, zebra, character = np.linalg.norm(tokens, axis=1).tolist()
     assert the < crane < zebra
     assert character == pytest.approx(0.3 * zebra, rel=0.35)
     assert the + crane + zebra + character == pytest.approx(1.0, abs=1e-6)
-
-
-def test_of_a_long_question_the_words_that_weigh_most_are_kept_in_their_order():
-    made = space()
-    tokens = made.query(states([6] * 10 + [8] * MOST_QUERY_TOKENS + [5] * 10))
-    assert len(tokens) == MOST_QUERY_TOKENS
-    np.testing.assert_allclose(tokens, np.repeat(made.document(states([8])) / MOST_QUERY_TOKENS, 32, 0), atol=1e-6)
-
-
-def test_a_model_of_few_floats_keeps_them_all():
-    made = space(width=96)
-    assert (made.width, made.name) == (8, "vocabulary-8-1")
-    given = states([6, 8])
-    before = given.states / np.linalg.norm(given.states, axis=1, keepdims=True)
-    after = made.document(given)
-    assert float(after[0] @ after[1]) == pytest.approx(float(before[0] @ before[1]), abs=1e-5)
 
 
 def test_the_real_models_space_is_the_same_every_time_and_keeps_what_is_near(weights: Weights):
@@ -139,17 +104,3 @@ async def test_documents_have_the_vectors_they_have_alone_and_tokens_in_their_or
     asked = await embedder.query_tokens("where does the cat sit?")
     near = [float((asked @ one.T).max(axis=1).sum()) for one in tokens]
     assert near[0] > near[1] > near[2] == 0.0
-
-
-async def test_one_that_is_to_give_none_keeps_none(weights: Weights):
-    embedder = OnnxEmbedder(token_vectors=False)
-    await embedder.load()
-    try:
-        assert (token_space_of(embedder), embedder.token_width) == ("", 0)
-        with pytest.raises(ModelError, match="ORION_TOKEN_VECTORS is false"):
-            await embedder.query_tokens(QUESTION)
-        with pytest.raises(ModelError, match="ORION_TOKEN_VECTORS is false"):
-            await embedder.documents_with_tokens([QUESTION])
-        assert (await embedder.embed_query(QUESTION)).shape == (384,)
-    finally:
-        await embedder.close()

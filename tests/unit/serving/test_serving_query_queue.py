@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.keys import Caller, Key
@@ -73,60 +71,11 @@ def test_what_waits_without_a_ttl_waits_up_to_the_bound_and_then_the_one_with_mo
     assert scene.queue.turned_away == {"full": 1}
 
 
-def test_many_large_messages_are_no_more_than_the_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orion_recall.serving.query_queue._MOST_BYTES", 1_000_000)
-    scene = Scene()
-    large = [scene.entry(None, None, padding="x" * 300_000) for _ in range(5)]
-    assert [one.entry for one in scene.put(*large)] == large[3:]
-
-
-def test_a_query_whose_time_ran_out_while_it_waited_is_not_begun() -> None:
-    scene = Scene()
-    scene.put(late := scene.entry(ttl_ms=1000), fine := scene.entry(ttl_ms=5000))
-    scene.bus_time += 0.9
-    found = scene.queue.take()
-    assert isinstance(found, Turned) and found.entry == late
-    assert scene.queue.take() == fine
-    assert scene.queue.take() is None
-
-
-def test_what_was_taken_over_is_turned_away_only_when_its_turn_has_come_too_late() -> None:
-    scene = Scene()
-    scene.put(*(scene.entry() for _ in range(19)))
-    assert scene.queue.put(entry := scene.entry(), first=True) == []
-    assert scene.queue.take() == entry
-
-
 def test_while_the_clock_of_the_bus_is_unknown_the_whole_ttl_is_left() -> None:
     scene = Scene()
     scene.bus_time = 0.0
     assert not scene.put(entry := scene.entry(ttl_ms=300))
     assert scene.queue.take() == entry
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"no JSON",
-        b"[]",
-        b'{"payload": 3}',
-        b'{"payload": {"options": []}}',
-        b"[" * 60_000,
-        b"\xff",
-        b"[" * 70_000,
-    ],
-)
-def test_what_cannot_be_read_waits_and_is_answered_in_its_turn(raw: bytes) -> None:
-    scene = Scene()
-    assert not scene.queue.put(entry := Entry(id="1700000000000-0", fields={b"envelope": raw}))
-    assert scene.queue.take() == entry
-
-
-@pytest.mark.parametrize("ttl_ms", [True, -1, 2**60, "2000", None, 1.5])
-def test_a_ttl_that_is_none_is_as_if_there_were_none(ttl_ms: object) -> None:
-    scene = Scene()
-    assert not scene.put(scene.entry(ttl_ms=ttl_ms))
 
 
 def test_tenants_that_are_not_served_share_one_queue() -> None:
@@ -138,17 +87,6 @@ def test_tenants_that_are_not_served_share_one_queue() -> None:
         scene.put(scene.entry(f"stranger-{number}"))
     scene.put(ana := scene.entry("ana"))
     assert ana in [scene.queue.take(), scene.queue.take()]
-
-
-def test_overload_is_told_in_the_log_once_in_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
-    scene = Scene(max_waiting=1)
-    scene.put(*(scene.entry() for _ in range(9)))
-    scene.monotonic += 9.0
-    scene.put(scene.entry())
-    assert caplog.text.count("overloaded") == 1
-    scene.monotonic += 2.0
-    scene.put(scene.entry())
-    assert caplog.text.count("overloaded") == 2 and "refused, 10 since the start; 1 wait" in caplog.text
 
 
 def test_where_queries_are_signed_nobody_takes_the_turns_of_another_tenant() -> None:
@@ -174,30 +112,3 @@ def test_a_query_that_might_be_late_gives_its_slot_to_one_that_has_more_time_lef
     assert found[1:] == [only, fine]
     scene.put(alone := scene.entry(ttl_ms=1000))
     assert scene.queue.take() == alone, "the only one of its tenant is judged by the mean"
-
-
-def test_how_long_those_before_it_had_to_wait_says_how_long_the_next_has_to() -> None:
-    scene = Scene()
-    for _ in range(60):
-        scene.put(*(scene.entry(ttl_ms=None) for _ in range(5 - len(scene.queue))))
-        scene.monotonic += 0.2  # every other turn is another tenant's
-        scene.queue.take()
-    while scene.queue.take() is not None:
-        pass
-    scene.put(*(scene.entry() for _ in range(25)))
-    assert len(scene.queue) == 9, "8 before it take 1.6 s, twice as long as 8 answers"
-
-
-@pytest.mark.parametrize(("waiting", "pause_s"), [(0, 0.02), (4, 0.05), (50, 0.1)])
-def test_more_is_read_long_before_what_waits_has_its_slots(waiting: int, pause_s: float) -> None:
-    scene = Scene()
-    scene.put(*(scene.entry(ttl_ms=None) for _ in range(waiting)))
-    assert scene.queue.pause_s == pytest.approx(pause_s)
-
-
-def test_nothing_is_kept_of_what_no_longer_waits() -> None:
-    scene = Scene(max_waiting=3)
-    scene.put(*(scene.entry(ttl_ms=None) for _ in range(9)), *(scene.entry("ben", None) for _ in range(3)))
-    while scene.queue.take() is not None:
-        pass
-    assert scene.queue._came == {}  # pyright: ignore[reportPrivateUsage]

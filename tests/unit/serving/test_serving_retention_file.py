@@ -34,12 +34,6 @@ def test_a_file_says_days_by_table_and_tenant(tmp_path: Path):
     assert kept.decisions.each == [Period(days=90, but=("ana", "ben")), Period(days=7, tenant="ana")]
 
 
-def test_without_a_file_the_settings_of_before_count():
-    kept = read_retention(Settings.read(decisions_retention_days=30))
-    assert (kept.decisions, kept.requests, kept.dead_letter_days) == (Periods(days=30), Periods(days=7), None)
-    assert read_retention(Settings.read()).decisions.each == []
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -56,10 +50,3 @@ def test_without_a_file_the_settings_of_before_count():
 def test_a_file_that_says_something_else_is_refused_by_name_and_place(tmp_path: Path, text: str, why: str):
     with pytest.raises(SettingsError, match=f"ORION_RETENTION: .*retention.yaml.*{why}"):
         read_retention(said(tmp_path, text))
-
-
-def test_what_is_said_twice_or_is_not_there_is_refused(tmp_path: Path):
-    with pytest.raises(SettingsError, match="leave one out"):
-        read_retention(said(tmp_path, FILE, decisions_retention_days=3))
-    with pytest.raises(SettingsError, match="cannot be read: No such file"):
-        read_retention(Settings.read(retention=tmp_path / "nowhere"))

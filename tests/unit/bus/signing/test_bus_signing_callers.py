@@ -12,7 +12,7 @@ from orion_recall.bus.envelope import Received, decode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import Callers, tenant_of
 from orion_recall.bus.signing.keys import Caller, Key, KeyRing, Right, sign, written_caller
-from orion_recall.errors import InvalidMessage, LateSignature, RefusedMessage
+from orion_recall.errors import LateSignature, RefusedMessage
 
 NOW = 1_700_000_000.0
 MESSAGE = b'{"correlation_id": "c-1", "reply_to": "recall.reply.v1:me", "payload": {"fragment": "What?"}}'
@@ -87,12 +87,6 @@ async def test_what_is_not_signed_by_a_known_key_is_refused_in_the_same_words(sc
     assert scene.nonces.kept == {}, "who has no key fills nothing"
     if what not in ("no message", "changed"):
         assert checked.reply_to == "recall.reply.v1:me", "it is answered"
-
-
-async def test_one_that_is_no_message_is_not_set_aside_for_a_stranger(scene: Scene) -> None:
-    received = scene.received({b"envelope": b"{"})
-    assert isinstance(received.error, InvalidMessage)
-    assert isinstance((await scene.worker().checked(received)).error, RefusedMessage)
 
 
 async def test_a_message_that_came_before_is_refused_by_every_worker(scene: Scene) -> None:

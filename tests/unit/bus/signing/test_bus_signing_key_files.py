@@ -73,11 +73,6 @@ def test_a_ring_that_says_something_else_is_refused_and_no_secret_is_quoted(tmp_
     assert str(tmp_path / "ring") in str(refused.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path):
-    with pytest.raises(SettingsError, match="nowhere cannot be read: No such file"):
-        read_key(tmp_path / "nowhere")
-
-
 def test_a_ring_follows_its_file(tmp_path: Path):
     old, new = caller("old"), caller("new")
     path = written(tmp_path / "ring", written_caller(old))
@@ -106,8 +101,3 @@ def test_a_slip_is_told_once_and_the_keys_of_before_count(
     two = caller("two")
     written(path, written_caller(two))
     assert (ring.caller("one"), ring.caller("two")) == (None, two)
-
-
-def test_a_worker_does_not_start_with_a_ring_that_cannot_be_read(tmp_path: Path):
-    with pytest.raises(SettingsError):
-        KeyRing(tmp_path / "nowhere")

@@ -15,18 +15,14 @@ from orion_recall.index.embedded.folders import (
     begin,
     build_place,
     free_place,
-    is_complete,
     live_place,
     mark_complete,
-    read_metadata,
-    swap,
 )
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
-from orion_recall.values import Scope
-from tests.samples.source_samples import TENANT, FormsEmbedder, HashingEmbedder, changes, memory, names, request
+from tests.samples.source_samples import HashingEmbedder, changes, memory, names, request
 
 CRANE, BOAT = memory("crane", "The harbour crane needs a gearbox."), memory("boat", "Bo sold the boat.")
 OLD, NEW = HashingEmbedder("old"), HashingEmbedder("new", dimension=32)
@@ -119,53 +115,12 @@ async def test_a_complete_build_takes_the_place_when_its_model_opens_the_folder(
         await EdgeIndex(live, OLD, sparse).open()
 
 
-async def test_a_build_that_is_not_complete_changes_nothing(live: Path, sparse: SparseEncoder):
-    place = place_of(live, NEW)
-    async with opened(place, NEW, sparse) as index:
-        await index.apply(changes(BOAT, start=7))
-    assert not is_complete(place)
-    with pytest.raises(SourceError, match=r"was made with old .* memory reembed"):
-        await EdgeIndex(live, NEW, sparse).open()
-    async with opened(live, OLD, sparse) as index:
-        assert await found(index, OLD) == ["crane"]
-
-
 async def test_a_build_that_somebody_writes_to_is_not_taken(live: Path, sparse: SparseEncoder):
     place = await build(live, NEW, sparse)
     with FolderLock.acquire(place, "a build", ""), pytest.raises(SourceError, match="is being built by another"):
         await EdgeIndex(live, NEW, sparse).open()
     async with opened(live, NEW, sparse) as index:
         assert await found(index, NEW) == ["boat"]
-
-
-async def test_one_build_after_another_leaves_one_index(live: Path, sparse: SparseEncoder):
-    third = HashingEmbedder("third")
-    first = await build(live, NEW, sparse)
-    swap(live, first)
-    second = await build(live, third, sparse)
-    async with opened(live, third, sparse) as index:
-        assert await found(index, third) == ["boat"]
-    assert [path.name for path in (live / "builds").iterdir()] == [second.name]
-
-
-async def test_what_a_swap_that_was_cut_short_left_behind_goes_with_the_next_start(
-    live: Path, sparse: SparseEncoder
-):
-    place = await build(live, NEW, sparse)
-    (live / "current").write_text(place.name)  # the swap itself, and then the power went
-    async with opened(live, NEW, sparse) as index:
-        assert await found(index, NEW) == ["boat"]
-    assert not (live / "shard").exists()
-
-
-@pytest.mark.parametrize("name", ["", "gone", "..", "../..", "a/b"])
-async def test_a_pointer_to_no_build_is_an_error_with_advice(live: Path, sparse: SparseEncoder, name: str):
-    (live / "current").write_text(name)
-    with pytest.raises(SourceError, match=r"names no build that is there: delete .* to rebuild it"):
-        await EdgeIndex(live, OLD, sparse).open()
-    (live / "current").unlink()
-    async with opened(live, OLD, sparse) as index:
-        assert await found(index, OLD) == ["crane"]
 
 
 async def test_while_the_model_is_away_keywords_are_searched_and_vectors_say_why(live: Path, sparse: SparseEncoder):
@@ -181,31 +136,6 @@ async def test_while_the_model_is_away_keywords_are_searched_and_vectors_say_why
         embedder.comes()
         await index.apply(changes(BOAT, start=2))
         assert await found(index, embedder) == ["boat", "crane"]
-
-
-async def test_a_model_that_comes_and_is_another_is_refused(live: Path, sparse: SparseEncoder):
-    for other in (HashingEmbedder("other"), HashingEmbedder("old", weights="b" * 64)):
-        embedder = AwayEmbedder(other)
-        async with opened(live, embedder, sparse) as index:
-            embedder.comes()
-            with pytest.raises(SourceError, match="was made with old"):
-                await found(index, embedder)
-            with pytest.raises(SourceError, match="was made with old"):
-                await index.apply(changes(BOAT, start=2))
-            assert index.position == 1
-
-
-async def test_an_index_that_was_never_made_is_made_when_the_model_comes(folder: Path, sparse: SparseEncoder):
-    embedder = AwayEmbedder(OLD)
-    async with opened(folder / "index", embedder, sparse) as index:
-        assert index.position == 0
-        with pytest.raises(SourceError, match="is empty, and its embedding model is not known yet"):
-            await index.search_dense([0.0], Scope(tenant=TENANT), 1, 0.0)
-        embedder.comes()
-        await index.apply(changes(CRANE))
-        assert await found(index, embedder) == ["crane"]
-    async with opened(folder / "index", OLD, sparse) as index:
-        assert (index.position, await found(index, OLD)) == (1, ["crane"])
 
 
 async def test_one_by_the_same_model_is_taken_over_by_the_index_that_is_open(live: Path, sparse: SparseEncoder):
@@ -245,16 +175,3 @@ def test_what_a_stopped_run_has_left_stays_and_an_old_copy_goes(folder: Path):
     assert (place / "index.json").read_text() == "half done"
     with FolderLock.acquire(place, what="the index", hint=""), pytest.raises(EngineError, match="already open"):
         begin(place)
-
-
-async def test_an_index_keeps_the_form_of_the_model_that_it_was_made_with(folder: Path, sparse: SparseEncoder):
-    old = HashingEmbedder("forms", weights=FormsEmbedder.OLD)
-    async with opened(folder / "old", old, sparse) as index:
-        await index.apply(changes(CRANE))
-    for place, weights in (("old", FormsEmbedder.OLD), ("new", FormsEmbedder.NEW)):
-        embedder = FormsEmbedder()
-        async with opened(folder / place, embedder, sparse) as index:
-            await index.apply(changes(BOAT, start=8))
-            assert "boat" in await found(index, embedder)
-        assert embedder.weights_sha256 == weights
-        assert read_metadata(folder / place, folder / place).weights_sha256 == weights

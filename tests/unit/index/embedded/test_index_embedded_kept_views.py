@@ -49,19 +49,6 @@ async def test_what_is_written_is_read_anew_and_nothing_that_was_read_meanwhile_
     assert ([one.text for one in found.values()], shard.read) == (["new", "m2", "new"], [1, 3])
 
 
-async def test_a_write_that_fails_forgets_as_well() -> None:
-    kept, shard = KeptViews(), Shard()
-    await kept.fetched([1], shard)
-    try:
-        with kept.written([1]):
-            raise OSError
-    except OSError:
-        await kept.fetched([1], shard)
-    assert shard.read == [1, 1]
-    await kept.fetched([1], shard)
-    assert shard.read == [1, 1], "and it is kept again"
-
-
 async def test_there_is_a_bound_to_their_number_and_the_last_asked_for_stay() -> None:
     kept, shard = KeptViews(most=10), Shard(100)
     for key in range(100):
@@ -70,21 +57,3 @@ async def test_there_is_a_bound_to_their_number_and_the_last_asked_for_stay() ->
     shard.read.clear()
     await kept.fetched(range(100), shard)
     assert 80 <= len(shard.read) < 100
-
-
-async def test_long_texts_are_not_kept_and_a_clear_forgets_all() -> None:
-    kept, shard = KeptViews(), Shard()
-    shard.held[1] = view("x" * 4001)
-    for _ in range(2):
-        await kept.fetched([1, 2], shard)
-    assert shard.read == [1, 2, 1]
-    kept.clear()
-    await kept.fetched([2], shard)
-    assert shard.read == [1, 2, 1, 2]
-
-
-async def test_only_memories_without_passages_that_are_kept_need_no_search_for_their_best_one() -> None:
-    kept, shard = KeptViews(), Shard()
-    shard.held[2] = view("long", passages=(0, 5))
-    await kept.fetched([1, 2], shard)
-    assert kept.may_have_passages([1, 2, 3]) == [2, 3]

@@ -35,12 +35,6 @@ def test_a_copy_has_the_same_bytes_and_the_same_length(folder: Path, parts: dict
     assert (folder / "copy").read_bytes() == source.read_bytes()
 
 
-def test_an_empty_file_is_copied(folder: Path):
-    (folder / "empty").touch()
-    copy_with_holes(folder / "empty", folder / "copy")
-    assert (folder / "copy").read_bytes() == b""
-
-
 def test_neither_a_hole_nor_written_zeros_take_room_in_a_copy(folder: Path):
     (folder / "shard" / "segment").mkdir(parents=True)
     with (folder / "shard" / "segment" / "chunk").open("wb") as file:

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.speakers import FormerSpeaker, SpeakerCache
+from orion_recall.index.speakers import SpeakerCache
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.values import Memory, Scope
 from tests.samples.source_samples import TENANT, HashingEmbedder, changes, key, memory
@@ -34,16 +32,6 @@ def said(name: str, speaker: str, **fields: Any) -> Memory:
     return memory(name, "The harbour crane is repaired.", speaker=speaker, **fields)
 
 
-async def test_after_a_deletion_only_its_speaker_is_looked_for() -> None:
-    cache, shard = SpeakerCache(), Shard("Ana", "Bo", "Cy")
-    assert await cache.names(ALL, shard.read) == {"Ana", "Bo", "Cy"}
-    shard.names.remove("Bo")
-    cache.note((), [FormerSpeaker(TENANT, "Bo"), FormerSpeaker(TENANT, "nobody"), FormerSpeaker("another", "Cy")])
-    assert await cache.names(ALL, shard.read) == {"Ana", "Cy"}
-    assert await cache.names(ALL, shard.read) == {"Ana", "Cy"}
-    assert shard.asked == [None, {"Bo"}]
-
-
 async def test_new_memories_add_their_speaker_and_nothing_is_asked() -> None:
     cache, shard = SpeakerCache(), Shard("Ana")
     await cache.names(ALL, shard.read)
@@ -54,38 +42,6 @@ async def test_new_memories_add_their_speaker_and_nothing_is_asked() -> None:
     assert await cache.names(ALL, shard.read) == {"Ana", "Bo"}
     assert await cache.names(replace(ALL, session_id="s1"), shard.read) == {"Ana"}
     assert shard.asked == []
-
-
-async def test_where_many_are_in_doubt_all_are_read() -> None:
-    many = [f"n{number}" for number in range(100)]
-    cache, shard = SpeakerCache(), Shard(*many)
-    await cache.names(ALL, shard.read)
-    shard.names = {"n1"}
-    cache.note((), [FormerSpeaker(TENANT, name) for name in many])
-    assert await cache.names(ALL, shard.read) == {"n1"}
-    assert shard.asked == [None, None]
-
-
-async def test_what_was_read_while_something_was_written_is_not_kept() -> None:
-    cache, shard = SpeakerCache(), Shard("Ana")
-
-    async def while_writing(scope: Scope, among: Collection[str] | None) -> frozenset[str]:
-        read = await shard.read(scope, among)
-        cache.note(changes(said("b", "Bo")), ())
-        return read
-
-    await cache.names(ALL, while_writing)
-    shard.names.add("Bo")
-    assert await cache.names(ALL, shard.read) == {"Ana", "Bo"}
-
-
-async def test_a_write_that_fails_forgets_all() -> None:
-    cache, shard = SpeakerCache(), Shard("Ana")
-    await cache.names(ALL, shard.read)
-    with pytest.raises(OSError, match="full"), cache.written():
-        raise OSError("full")
-    await cache.names(ALL, shard.read)
-    assert shard.asked == [None, None]
 
 
 async def test_an_index_knows_its_speakers_after_changes_and_deletions(folder: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from orion_recall.errors import QueryNotTaken, SourceError, TransientSourceError
-from orion_recall.foreground import CUT_BY_CALLER
 from orion_recall.index.qdrant.server import QdrantServer
 
 
@@ -36,15 +35,6 @@ async def test_a_call_that_a_recall_gave_up_leaves_the_server_alone_for_a_while(
     await cancelled(server)
     with pytest.raises(TransientSourceError, match="a moment ago"):
         await server.ask_if_well(answered)
-
-
-async def test_a_call_that_was_cut_by_a_callers_deadline_does_not(server: QdrantServer) -> None:
-    token = CUT_BY_CALLER.set(True)
-    try:
-        await cancelled(server)
-    finally:
-        CUT_BY_CALLER.reset(token)
-    assert await server.ask_if_well(answered) == "an answer"
 
 
 @pytest.mark.parametrize("status", [400, 422, 403])

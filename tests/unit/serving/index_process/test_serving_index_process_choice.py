@@ -8,7 +8,6 @@ import pytest
 
 from orion_recall.serving import backends
 from orion_recall.serving.backends import has_own_process
-from orion_recall.serving.processes.plans import plans_of
 from orion_recall.settings import Settings
 
 
@@ -30,10 +29,3 @@ def test_it_takes_two_processors_for_each_worker_or_the_setting(
 ):
     monkeypatch.setattr(backends, "_processors", lambda: processors)
     assert has_own_process(Settings.read(**fields), workers) is expected
-
-
-def test_several_workers_are_told_since_none_knows_of_the_others(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(backends, "_processors", lambda: 4)
-    for count, expected in ((2, "yes"), (3, "no")):
-        for plan in plans_of(Settings.read(), count, {}):
-            assert plan.environment["ORION_INDEX_PROCESS"] == expected

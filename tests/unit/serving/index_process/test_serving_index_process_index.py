@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import pickle
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
@@ -16,14 +15,9 @@ import pytest
 
 from orion_recall.engines.lock import FolderLock, held_by
 from orion_recall.errors import (
-    AnotherRecordsCopy,
-    DiskShort,
-    EngineError,
-    ModelError,
     SourceError,
     TransientSourceError,
 )
-from orion_recall.foreground import FOREGROUND
 from orion_recall.index.embedded.folders import begin, build_place, live_place, mark_complete
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.metadata import IndexMetadata
@@ -142,21 +136,6 @@ async def test_what_was_written_is_there_after_an_end_in_order(folder: Path, spa
         assert (one.position, set(await one.fetch(KEYS))) == (position, set(KEYS))
 
 
-async def test_a_folder_that_is_held_is_refused(index: IndexProcess, folder: Path, sparse: SparseEncoder):
-    other = made(folder, sparse)
-    assert index.pid is not None
-    with pytest.raises(EngineError, match="is already open in this process"):
-        await other.open()
-    assert other.pid is None
-
-
-async def test_a_program_that_ends_at_once_is_an_error(folder: Path, sparse: SparseEncoder):
-    settings = Settings.read(data_dir=folder)
-    one = IndexProcess(settings, HashingEmbedder(), sparse, program="tests.stand_ins.no_such_module")
-    with pytest.raises(EngineError, match="ended while it was started"):
-        await one.open()
-
-
 async def test_a_stopped_worker_leaves_no_process(folder: Path, sparse: SparseEncoder):
     async with opened(made(folder, sparse)) as one:
         pid = one.pid
@@ -168,24 +147,11 @@ async def test_a_stopped_worker_leaves_no_process(folder: Path, sparse: SparseEn
         os.kill(pid, 0)
 
 
-async def test_errors_of_the_index_are_those_of_its_worker(index: IndexProcess):
-    with pytest.raises(SourceError, match="the index failed: TypeError"):
-        await index._link.read("fetch", 1, 2, 3)  # pyright: ignore[reportPrivateUsage]
-
-
 async def test_a_full_disk_is_told_to_its_worker(folder: Path, sparse: SparseEncoder):
     one = made(folder, sparse, min_free_bytes=1 << 60)
     with pytest.raises(SourceError, match="are needed to open the index"):
         await one.open()
     assert one.pid is None
-
-
-@pytest.mark.parametrize(
-    "kind", [SourceError, TransientSourceError, DiskShort, AnotherRecordsCopy, EngineError, ModelError]
-)
-def test_errors_of_an_index_can_be_sent(kind: type[Exception]):
-    sent = pickle.loads(pickle.dumps(kind("why")))
-    assert (type(sent), str(sent)) == (kind, "why")
 
 
 async def test_a_build_is_swapped_in(folder: Path, sparse: SparseEncoder):
@@ -212,48 +178,11 @@ async def test_a_build_is_swapped_in(folder: Path, sparse: SparseEncoder):
         assert index.staged_rebuild() is None
 
 
-async def test_its_log_is_the_workers(folder: Path, sparse: SparseEncoder, caplog: pytest.LogCaptureFixture):
-    async with opened(made(folder, sparse)) as one:
-        with caplog.at_level(logging.ERROR, "orion_recall.sources"), pytest.raises(SourceError):
-            await one._link.read("fetch")  # pyright: ignore[reportPrivateUsage]
-        await until(lambda: "the index could not answer fetch" in caplog.text, "its line of the log")
-        assert "Traceback" in caplog.text
-
-
-async def test_it_is_told_of_queries_while_it_works(index: IndexProcess):
-    link = index._link  # pyright: ignore[reportPrivateUsage]
-    release = FOREGROUND.begin()
-    await index.apply(changes(memory("later", "And then it rained."), start=50))  # it yields, and goes on
-    assert link._told_active  # pyright: ignore[reportPrivateUsage]
-    release()
-    await index.apply(changes(memory("latest", "And then the sun came out."), start=60))
-    assert not link._told_active  # pyright: ignore[reportPrivateUsage]
-
-
 async def test_what_was_read_before_a_write_is_not_kept(index: IndexProcess):
     first = OURS[0]
     assert (await index.fetch([key(first.id)]))[key(first.id)].text == first.text
     await index.remove([key(first.id)])
     assert await index.fetch([key(first.id)]) == {}
-
-
-class AwayEmbedder(HashingEmbedder):
-    """A server's that is away: nothing is known of its model yet."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    @property
-    def name(self) -> str:
-        raise ModelError("no server")
-
-    dimension = weights_sha256 = name  # pyright: ignore[reportAssignmentType, reportIncompatibleVariableOverride]
-
-
-async def test_an_embedding_server_may_be_away_when_it_is_made(folder: Path, sparse: SparseEncoder):
-    embedder: Any = AwayEmbedder()
-    settings = Settings.read(data_dir=folder, token_vectors=False)
-    assert IndexProcess(settings, embedder, sparse).questions is embedder
 
 
 async def test_a_start_that_is_cancelled_leaves_no_process(folder: Path, sparse: SparseEncoder):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orion_recall.errors import ModelError, TransientSourceError
+from orion_recall.errors import TransientSourceError
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.serving.index_process.index import IndexProcess
@@ -22,9 +22,8 @@ from orion_recall.serving.index_process.messages import (
     SearchedQuestion,
 )
 from orion_recall.settings import Settings
-from orion_recall.tasks import noticed
 from orion_recall.values import Scope
-from tests.samples.source_samples import ALL, TENANT, HashingEmbedder, TokenEmbedder, changes
+from tests.samples.source_samples import ALL, TENANT, TokenEmbedder, changes
 
 PROGRAM = "tests.stand_ins.index_child"
 
@@ -100,61 +99,6 @@ async def test_a_text_is_embedded_and_searched_in_one_call(process: Process, que
     assert (process.asked, process.searched) == (["oak"], [SEARCH])
 
 
-async def test_a_search_that_could_not_be_made_leaves_the_vector(process: Process, questions: QuestionEmbedder):
-    process.found = None
-    searching = asyncio.create_task(questions.searched("oak", SEARCH))
-    await turns()
-    process.answer("oak")
-    assert await searching is None
-    assert float((await questions.embed_query("oak"))[0]) == 3.0
-
-
-async def test_one_who_gives_up_takes_nothing_from_the_others(process: Process, questions: QuestionEmbedder):
-    gone, stays = (asyncio.create_task(questions.embed_query("oak")) for _ in range(2))
-    await turns()
-    gone.cancel()
-    await turns()
-    process.answer("oak")
-    assert float((await stays)[0]) == 3.0
-    assert gone.cancelled()
-
-
-async def test_what_failed_is_asked_again(process: Process, questions: QuestionEmbedder):
-    asked = asyncio.create_task(questions.embed_query("oak"))
-    await turns()
-    process.answers["oak"].set_exception(TransientSourceError("the process has ended"))
-    with pytest.raises(TransientSourceError):
-        await asked
-    again = asyncio.create_task(questions.embed_query("oak"))
-    await turns()
-    process.answer("oak")
-    assert float((await again)[0]) == 3.0
-
-
-@pytest.mark.parametrize("others_are_answered", [True, False])
-async def test_one_that_waited_for_its_turn_has_not_failed(
-    process: Process, questions: QuestionEmbedder, others_are_answered: bool
-):
-    first = asyncio.create_task(questions.embed_query("first"))
-    late, waited = noticed(questions.embed_query("late"))
-    await turns()
-    if others_are_answered:
-        process.answer("first")
-        await first
-    late.cancel()
-    await asyncio.wait([late])
-    assert waited.is_set == others_are_answered
-    first.cancel()
-
-
-async def test_a_model_without_tokens_says_so(questions: QuestionEmbedder, process: Process):
-    asked = asyncio.create_task(questions.query_tokens("oak"))
-    await turns()
-    process.answers["oak"].set_result(SearchedQuestion(EmbeddedQuestion(np.zeros(1, dtype=np.float32), None), None))
-    with pytest.raises(ModelError, match="ORION_TOKEN_VECTORS is false"):
-        await asked
-
-
 async def test_the_process_embeds_as_the_worker_does(folder: Path, sparse: SparseEncoder):
     own = TokenEmbedder()
     index = IndexProcess(Settings.read(data_dir=folder), own, sparse, program=PROGRAM)
@@ -198,10 +142,3 @@ async def test_a_question_that_is_searched_as_it_is_embedded_finds_the_same(fold
         assert await index.search_text(text, scope, 5, -1.0) is None
     finally:
         await index.close()
-
-
-async def test_a_server_embeds_questions_itself(folder: Path, sparse: SparseEncoder):
-    own = HashingEmbedder()
-    index = IndexProcess(Settings.read(data_dir=folder, token_vectors=False), own, sparse, program=PROGRAM)
-    assert index.questions is own
-    assert await index.search_text("oak", Scope(tenant=TENANT), 5, -1.0) is None

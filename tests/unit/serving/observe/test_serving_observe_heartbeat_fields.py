@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from orion_recall.errors import ModelError
 from orion_recall.serving.observe.heartbeat_fields import (
     CopyState,
     StoreState,
     copies_of,
     health_fields,
-    model_fields,
     stores_of,
 )
-from tests.samples.source_samples import FormsEmbedder, HashingEmbedder
 
 WELL = StoreState(arm="vector", store="", health="ok", required=True)
 COPY = CopyState(kind="index", copy="node:/data", behind=3)
@@ -33,29 +30,3 @@ def test_a_card_stays_small_and_keeps_what_is_wrong() -> None:
     assert stores[-1].why == "w" * 299 + "…"
     assert len(copies[0].error or "") == 300
     assert sum(map(len, fields.values())) < 16_000
-
-
-def test_a_card_that_says_nothing_or_something_else_is_not_taken_for_well() -> None:
-    assert stores_of({"node": "n"}) is None
-    assert copies_of({"copies": "[1]"}) is None
-    assert stores_of({"stores": '[{"arm": "vector"}]'}) is None
-
-
-def test_the_model_is_told_and_why_it_has_another_form() -> None:
-    assert model_fields(HashingEmbedder("words")) == {"model": "words"}
-    embedder = FormsEmbedder()
-    assert model_fields(embedder) == {"model": "forms"}
-    embedder.form_note = "w" * 1_000
-    assert model_fields(embedder) == {"model": "forms", "model_note": "w" * 299 + "…"}
-
-
-def test_while_the_embedding_server_is_away_no_model_is_told() -> None:
-    class Away(HashingEmbedder):
-        @property
-        def name(self) -> str:
-            raise ModelError("the server is away")
-
-        @name.setter
-        def name(self, value: str) -> None: ...
-
-    assert model_fields(Away()) == {}

@@ -74,13 +74,6 @@ def test_a_recall_is_counted_with_its_stages_and_sources(measured: tuple[Instrum
     assert sample("items_total", profile="reflect.v1") == 0
 
 
-def test_what_another_worker_has_answered_is_not_counted_here(measured: tuple[Instruments, Sample]) -> None:
-    instruments, sample = measured
-    instruments.record(replace(SERVED, commit="fenced"))
-    assert sample("recalls_total", outcome="ok", profile="reflect.v1") is None
-    assert sample("duration_seconds_count", profile="reflect.v1") is None
-
-
 def test_results_and_fallbacks_are_counted(measured: tuple[Instruments, Sample]) -> None:
     instruments, sample = measured
     instruments.record(SERVED)

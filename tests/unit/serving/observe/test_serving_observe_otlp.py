@@ -16,20 +16,6 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[re
         monkeypatch.delenv(name, raising=False)
 
 
-def test_without_an_endpoint_nothing_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert otlp_exporters() is None
-    monkeypatch.setenv(ENDPOINT, " ")
-    assert otlp_exporters() is None
-
-
-def test_an_endpoint_gives_exporters_for_spans_and_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:4318")
-    made = otlp_exporters()
-    assert made is not None
-    made.spans.shutdown()
-    made.metrics.shutdown()  # pyright: ignore[reportUnknownMemberType]
-
-
 @pytest.mark.parametrize(
     ("endpoint", "protocol", "said"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
@@ -98,19 +97,6 @@ async def test_slow_clients_are_dropped_and_others_served_meanwhile(
     writer.close()
 
 
-async def test_a_client_that_does_not_read_is_dropped(port: HttpPort, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orion_recall.serving.observe.port._REQUEST_S", 0.3)
-    reader, writer = await asyncio.open_connection(*port.address, limit=1024)
-    writer.write(b"GET /large HTTP/1.1\r\n\r\n")
-    await reader.readuntil(b"\r\n\r\n")
-    # Past the deadline of the port, which a sleep of ours is the only way to reach without reading.
-    await asyncio.sleep(0.6)
-    async with asyncio.timeout(30):
-        received = await everything(reader)
-    assert received < 30_000_000
-    writer.close()
-
-
 async def test_more_connections_than_it_has_room_for_are_dropped_and_room_comes_back(
     port: HttpPort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,35 +122,9 @@ async def test_an_address_that_is_taken_is_refused_by_the_name_of_its_setting(po
             pass
 
 
-async def test_a_stopped_port_leaves_no_thread_and_no_listener() -> None:
-    before = health_threads()
-    async with listening() as port:
-        assert len(health_threads() - before) == 1
-        _, idle = await asyncio.open_connection(*port.address)
-    assert health_threads() == before
-    with pytest.raises(ConnectionRefusedError):
-        await asyncio.open_connection(*port.address)
-    idle.close()
-
-
-def health_threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name == "health"}
-
-
 async def gone(reader: asyncio.StreamReader) -> bool:
     """Whether the other side has hung up without a word."""
     try:
         return await reader.read() == b""
     except ConnectionError:
         return True
-
-
-async def everything(reader: asyncio.StreamReader) -> int:
-    """How many bytes still come, until the other side hangs up."""
-    received = 0
-    try:
-        while part := await reader.read(1 << 20):
-            received += len(part)
-    except ConnectionError:
-        pass
-    return received

@@ -48,16 +48,3 @@ def test_the_line_has_queries_percentiles_and_the_fallback_rate() -> None:
         "fallback rate: 1.0%"
     )
     assert searches_of({"searches": report.field}) == figures
-
-
-def test_what_was_not_searched_here_does_not_count() -> None:
-    report = SearchReport()
-    report.record(replace(served(1.0), commit="fenced"))
-    report.record(replace(served(1.0), recalled=None, outcome="invalid"))
-    assert str(report.figures).startswith("Search Metrics: 0 queries, P50 latency: 0.00ms")
-    assert str(report.figures).endswith("fallback rate: 0.0%")
-
-
-def test_a_heartbeat_without_figures_has_none() -> None:
-    assert searches_of({}) is None
-    assert searches_of({"searches": "no json"}) is None

@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import pytest
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -121,40 +120,8 @@ def test_a_source_says_how_it_ended() -> None:
     assert spans["recall"].status.status_code == StatusCode.UNSET
 
 
-def test_a_failure_without_a_recall_is_one_span_with_an_error() -> None:
-    spans = spans_of(None, "failed")
-    assert set(spans) == {"recall"}
-    assert spans["recall"].status.status_code == StatusCode.ERROR
-
-
-@pytest.mark.parametrize("with_content", [False, True])
-def test_text_is_in_a_span_only_with_content_capture(with_content: bool) -> None:
-    spans = spans_of(recalled(), "degraded", with_content=with_content)
-    text = " ".join(span.to_json() for span in spans.values())
-    assert (QUERY in text, MEMORY in text) == (with_content, with_content)
-
-
 def attributes_of(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
-
-
-def test_a_recall_has_the_names_that_readers_of_memory_spans_know() -> None:
-    assert attributes_of(spans_of(recalled(), "ok")["recall"]) == {
-        "gen_ai.operation.name": "search_memory",
-        "gen_ai.memory.store.id": "acme",
-        "gen_ai.memory.record.count": 1,
-        "gen_ai.conversation.id": "s-7",
-        "openinference.span.kind": "RETRIEVER",
-        "orion.recall.items": 1,
-        "orion.recall.tokens": 9,
-    }
-
-
-def test_a_stage_is_a_step_and_no_retrieval() -> None:
-    assert attributes_of(spans_of(recalled(), "ok")["recall.rank"]) == {
-        "openinference.span.kind": "CHAIN",
-        "orion.recall.ms": 0.5,
-    }
 
 
 def test_with_content_capture_a_recall_has_its_query_and_its_documents_in_order() -> None:
@@ -169,13 +136,6 @@ def test_with_content_capture_a_recall_has_its_query_and_its_documents_in_order(
         "retrieval.documents.1.document.content": "second",
         "retrieval.documents.1.document.score": 0.9,
     }
-
-
-def test_a_large_bundle_pushes_no_attribute_out_of_the_span() -> None:
-    found = recalled(*[item_of("text", memory_id=f"m-{number}") for number in range(128)])
-    span = spans_of(found, "ok", with_content=True)["recall"]
-    assert span.dropped_attributes == 0
-    assert attributes_of(span)["gen_ai.memory.record.count"] == 128
 
 
 # Half of a surrogate pair, controls, bidi marks, markup, a name of an attribute, and more than is taken.

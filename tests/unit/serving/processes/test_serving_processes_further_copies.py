@@ -59,24 +59,6 @@ def test_of_a_build_in_use_the_build_is_copied(settings: Settings, tmp_path: Pat
     assert held(tmp_path / "workers" / "2") == {"index/index.json", "index/shard/segment", "graph/store/sst"}
 
 
-def test_without_a_first_copy_there_is_nothing_to_copy(settings: Settings, tmp_path: Path) -> None:
-    assert make_further_copies(settings, 3) == []
-    assert not (tmp_path / "workers" / "2" / "index").exists()
-
-
-def test_one_worker_needs_no_further_folders(settings: Settings, tmp_path: Path) -> None:
-    fill(tmp_path)
-    assert make_further_copies(settings, 1) == []
-    assert not (tmp_path / "workers").exists()
-
-
-def test_a_further_copy_at_another_position_is_kept(settings: Settings, tmp_path: Path) -> None:
-    fill(tmp_path)
-    fill(tmp_path / "workers" / "2", "its own", position=3)
-    assert make_further_copies(settings, 2) == []
-    assert (tmp_path / "workers" / "2" / "index" / "shard" / "segment").read_text() == "its own"
-
-
 @pytest.mark.parametrize("difference", [{"record": "another town"}, {"model": "n"}, {"tokens": "t"}])
 def test_one_by_another_model_or_of_another_record_is_replaced(
     settings: Settings, tmp_path: Path, difference: dict[str, str]
@@ -85,20 +67,6 @@ def test_one_by_another_model_or_of_another_record_is_replaced(
     fill(tmp_path / "workers" / "2", "old", **difference)
     assert len(make_further_copies(settings, 2)) == 2
     assert (tmp_path / "workers" / "2" / "graph" / "store" / "sst").read_text() == "points"
-
-
-def test_where_the_first_index_was_deleted_the_others_go_too(settings: Settings, tmp_path: Path) -> None:
-    fill(tmp_path / "workers" / "2")
-    assert make_further_copies(settings, 2) == []
-    assert held(tmp_path / "workers" / "2") == set()
-
-
-def test_a_first_index_that_cannot_be_read_costs_nobody_theirs(settings: Settings, tmp_path: Path) -> None:
-    fill(tmp_path)
-    (tmp_path / "index" / "index.json").write_text("{")
-    fill(tmp_path / "workers" / "2", "its own")
-    make_further_copies(settings, 2)
-    assert (tmp_path / "workers" / "2" / "index" / "shard" / "segment").read_text() == "its own"
 
 
 def test_what_a_copy_that_was_cut_short_has_left_is_replaced(settings: Settings, tmp_path: Path) -> None:
@@ -123,13 +91,6 @@ def test_a_folder_that_is_open_is_not_copied(
     assert "is filled from the record: it cannot be copied" in caplog.text
 
 
-def test_nothing_is_copied_onto_a_disk_that_is_short(tmp_path: Path) -> None:
-    fill(tmp_path)
-    settings = Settings.read(data_dir=tmp_path, min_free_bytes=1 << 60)
-    assert make_further_copies(settings, 2) == []
-    assert held(tmp_path / "workers" / "2") == set()
-
-
 def test_copies_of_workers_that_are_wanted_no_more_are_deleted(settings: Settings, tmp_path: Path) -> None:
     for number in (2, 3, 4):
         fill(tmp_path / "workers" / str(number))
@@ -144,11 +105,3 @@ def test_one_that_somebody_has_open_stays(settings: Settings, tmp_path: Path) ->
     with FolderLock.acquire(tmp_path / "workers" / "2" / "graph", "the graph", "or wait"):
         assert delete_surplus(settings, 1) == []
     assert "graph/store/sst" in held(tmp_path / "workers" / "2")
-
-
-def test_copies_on_servers_are_left_to_them(tmp_path: Path) -> None:
-    fill(tmp_path)
-    settings = Settings.read(
-        data_dir=tmp_path, min_free_bytes=0, qdrant_url="http://q", sparql_url="http://s/query"
-    )
-    assert make_further_copies(settings, 2) == []

@@ -5,12 +5,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-import pytest
-
-from orion_recall.errors import SettingsError
 from orion_recall.serving.processes.plans import (
     data_dir_of,
-    further_folders,
     log_file_of,
     parents_log_file,
     plans_of,
@@ -47,31 +43,3 @@ def test_the_parent_never_writes_to_a_log_of_a_worker() -> None:
     assert parents_log_file(file) == Path("/var/log/orion-parent.log")
     assert parents_log_file(file) not in {log_file_of(file, number) for number in range(1, 65)}
     assert parents_log_file(None) is None
-
-
-def test_a_free_port_is_each_worker_s_own_to_find(tmp_path: Path) -> None:
-    for plan in plans_of(Settings.read(data_dir=tmp_path, health_port=0), 2, {}):
-        assert "ORION_HEALTH_PORT" not in plan.environment
-
-
-def test_a_port_of_any_of_them_that_is_taken_is_said_before_the_start(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(SettingsError, match=str(port)):
-            plans_of(Settings.read(data_dir=tmp_path, health_port=port - 1), 2, {})
-
-
-def test_more_workers_than_ports_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="3 workers need ports 65534 to 65536"):
-        plans_of(Settings.read(data_dir=tmp_path, health_port=65_534), 3, {})
-
-
-def test_folders_of_further_workers_are_those_with_numbers(tmp_path: Path) -> None:
-    assert list(further_folders(tmp_path)) == []
-    for name in ("2", "10", "03", "notes"):
-        (tmp_path / "workers" / name).mkdir(parents=True)
-    (tmp_path / "workers" / "4").touch()
-    assert sorted(further_folders(tmp_path)) == [
-        (2, tmp_path / "workers" / "2"),
-        (10, tmp_path / "workers" / "10"),
-    ]

@@ -12,7 +12,7 @@ import pytest
 
 from orion_recall.errors import SettingsError, WorkersFailed
 from orion_recall.serving.processes.plans import WorkerPlan
-from orion_recall.serving.processes.supervisor import MOST_DEATHS, STEADY_S, Ready, Supervisor
+from orion_recall.serving.processes.supervisor import MOST_DEATHS, Ready, Supervisor
 
 PLANS = [WorkerPlan(number=number, data_dir=Path(f"/d/{number}"), environment={}) for number in (1, 2)]
 
@@ -139,21 +139,6 @@ async def test_one_that_dies_young_again_and_again_ends_all_after_growing_pauses
     assert all(later > earlier for earlier, later in zip(house.pauses, house.pauses[1:], strict=False))
 
 
-async def test_deaths_of_one_that_had_served_for_long_are_forgotten() -> None:
-    house = House()
-    supervisor = house.supervisor()
-    running = asyncio.create_task(supervisor.run(house.announced.append))
-    for _ in range(3 * MOST_DEATHS):
-        await turns()
-        house.now += STEADY_S
-        house.of(2)[-1].die(-11)
-    await turns()
-    assert not running.done()
-    assert max(house.pauses) <= 0.2
-    supervisor.stop()
-    await running
-
-
 @pytest.mark.parametrize(("code", "error"), [(2, SettingsError), (1, WorkersFailed), (-9, WorkersFailed)])
 async def test_one_that_does_not_start_ends_all_with_what_it_said(code: int, error: type[Exception]) -> None:
     house = House(on_start=lambda process: process.die(code, "no such model") if process.number == 2 else None)
@@ -161,27 +146,6 @@ async def test_one_that_does_not_start_ends_all_with_what_it_said(code: int, err
         await house.supervisor().run(house.announced.append)
     assert house.of(1)[0].told == ["terminate"]
     assert house.announced == []
-
-
-async def test_a_stop_while_they_are_starting_is_no_error() -> None:
-    house = House(on_start=lambda process: None)
-    supervisor = house.supervisor()
-    running = asyncio.create_task(supervisor.run(house.announced.append))
-    await turns()
-    supervisor.stop()
-    await running
-    assert house.announced == []
-
-
-async def test_a_reload_reaches_all() -> None:
-    house = House()
-    supervisor = house.supervisor()
-    running = asyncio.create_task(supervisor.run(house.announced.append))
-    await turns()
-    supervisor.reload()
-    assert [process.told for process in house.started] == [["reload"], ["reload"]]
-    supervisor.stop()
-    await running
 
 
 async def test_one_that_does_not_hear_is_killed_in_the_end() -> None:
@@ -192,21 +156,6 @@ async def test_one_that_does_not_hear_is_killed_in_the_end() -> None:
     supervisor.stop()
     await running
     assert [process.told for process in house.started] == [["terminate", "kill"]] * 2
-
-
-async def test_a_second_signal_ends_them_at_once() -> None:
-    house = House(hears=False)
-    supervisor = house.supervisor()
-    running = asyncio.create_task(supervisor.run(house.announced.append))
-    await turns()
-    supervisor.stop()
-    await turns()
-    for process in house.started:
-        process.hears = True
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert [process.told for process in house.started] == [["terminate", "terminate"]] * 2
 
 
 async def test_a_reload_spares_who_is_being_started_and_would_be_ended_by_it() -> None:
