@@ -1,12 +1,17 @@
+"""Tasks, backoff, and the priority of recalls."""
+
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+import time
 
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.tasks import both, cancel, errors_logged, in_time, outcomes
+from orion_recall.foreground import Foreground
+from orion_recall.tasks import Backoff, both, cancel, errors_logged, in_time, outcomes
 
 SECRET = "what the doctor said"
 
@@ -108,3 +113,92 @@ async def test_when_one_of_both_fails_the_other_is_not_left_running(failing: str
     with pytest.raises(SourceError, match="gone"):
         await pair
     assert not [task for task in asyncio.all_tasks() if "waits" in repr(task.get_coro())]
+
+
+class Clock:
+    """Takes sleeps, and passes at once."""
+
+    def __init__(self) -> None:
+        self.slept_s: list[float] = []
+
+    async def sleep(self, seconds: float, until: asyncio.Event | None) -> None:
+        self.slept_s.append(seconds)
+
+
+async def test_waits_double_up_to_the_longest_and_begin_anew_after_a_success() -> None:
+    clock = Clock()
+    backoff = Backoff(0.5, 3.0, sleep=clock.sleep, jitter=lambda: 1.0)
+    assert backoff.is_first
+    for _ in range(5):
+        await backoff.wait()
+    assert clock.slept_s == [0.5, 1.0, 2.0, 3.0, 3.0]
+    assert not backoff.is_first
+    backoff.reset()
+    assert (backoff.is_first, backoff.next_s) == (True, 0.5)
+    await backoff.wait()
+    assert clock.slept_s[-1] == 0.5
+
+
+LONG_S = 60.0
+
+
+def test_what_can_wait_waits_until_the_last_has_passed():
+    foreground, passed = Foreground(), threading.Event()
+
+    def later() -> None:
+        foreground.yield_to_foreground(LONG_S)
+        passed.set()
+
+    with foreground.active():
+        with foreground.active():
+            waiting = threading.Thread(target=later)
+            waiting.start()
+        assert not passed.wait(0.05), "one is still under way"
+    assert passed.wait(LONG_S / 2)
+    waiting.join()
+
+
+def test_what_fails_lets_the_others_go_on():
+    foreground = Foreground()
+    try:
+        with foreground.active():
+            raise ValueError
+    except ValueError:
+        pass
+    began = time.perf_counter()
+    foreground.yield_to_foreground(LONG_S)
+    assert time.perf_counter() - began < LONG_S / 2
+
+
+class Waits(threading.Event):
+    """An event that nobody waits for: it keeps for how long somebody would have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.asked.append(timeout)
+        return True
+
+
+async def test_beside_recalls_without_a_gap_background_work_has_its_share(monkeypatch: pytest.MonkeyPatch):
+    now, waits = [0.0], Waits()
+    foreground = Foreground(clock=lambda: now[0])
+    monkeypatch.setattr(foreground, "_idle", waits)
+
+    async def asked() -> list[float | None]:
+        waits.asked.clear()
+        foreground.yield_to_foreground()
+        await foreground.pause()
+        foreground.yield_to_foreground(5.0)
+        return list(waits.asked)
+
+    with foreground.active():
+        now[0] = 0.9
+        with foreground.active():  # the next one begins before the last has ended
+            assert await asked() == [0.1, 0.1, 5.0], "so long recalls come first"
+            now[0] = 1.1
+            assert await asked() == [0.02, 0.02, 5.0], "but for work that can wait for a real gap"
+    with foreground.active():
+        assert await asked() == [0.1, 0.1, 5.0], "there was a gap: it counts anew"
