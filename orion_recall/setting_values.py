@@ -1,4 +1,8 @@
-"""The names of all streams, channels and keys on the bus, with the prefix of one installation."""
+"""Types of settings: how lists, addresses and column mappings are read from the environment; names of streams.
+
+A value that cannot be used raises a ValueError that says what to write instead, and quotes no address: it may hold
+a password.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +58,10 @@ class StreamNames:
 
     @property
     def reply_stream(self) -> str:
-        """The shared reply stream."""
         return self.prefix + REPLY_KIND
 
     @property
     def decision_stream(self) -> str:
-        """The stream of decisions."""
         return self.prefix + DECISION_KIND
 
     @property
@@ -74,7 +76,6 @@ class StreamNames:
 
     @property
     def delete_stream(self) -> str:
-        """The intake of deletions."""
         return self.prefix + DELETE_KIND
 
     @property
@@ -84,7 +85,6 @@ class StreamNames:
 
     @property
     def intake_streams(self) -> Mapping[str, str]:
-        """Every intake stream, by what it brings."""
         return {
             "queries": self.query_stream,
             "stores": self.store_stream,
@@ -104,7 +104,6 @@ class StreamNames:
         return f"{self.query_stream}:dead"
 
     def worker_key(self, instance: str) -> str:
-        """The key of a worker's heartbeat on the bus."""
         return f"{self.query_stream}:worker:{instance}"
 
     def canary_key(self, trial_id: str) -> str:
@@ -113,7 +112,6 @@ class StreamNames:
 
     @property
     def store_dead_stream(self) -> str:
-        """Dead letters of store messages."""
         return f"{self.store_stream}:dead"
 
 
@@ -131,7 +129,6 @@ TIMELINE_ROLES = (
 
 
 def _split(value: Any) -> Any:
-    """A text split at its commas; anything else as it is."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
@@ -195,7 +192,6 @@ def _sparql(value: str | None) -> str | None:
 
 
 def _tei(value: str | None) -> str | None:
-    """The address of a TEI server, without a slash at the end."""
     if value is None:
         return None
     parts = urlsplit(value)
@@ -292,7 +288,6 @@ class SecretAddresses:
 
     @property
     def bus_url(self) -> str | None:
-        """The bus address, secrets included: never log it."""
         return self.redis_url.get_secret_value() if self.redis_url else None
 
     @property

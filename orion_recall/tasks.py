@@ -68,7 +68,6 @@ async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) ->
 
 @types.coroutine
 def _rest(work: Coroutine[Any, Any, T], waited_for: Any) -> Generator[Any, Any, T]:
-    """What is left of a coroutine that has begun and waits."""
     try:
         while True:
             try:

@@ -1,7 +1,8 @@
-"""Limits of a message: its bytes, its values, and whether it is read on the event loop.
+"""Bounded reading: limits of a message, its JSON object, and the sender of one that is not read.
 
-A value in memory is many times its bytes in JSON: four million tags of two bytes each are gigabytes once they are
-built and validated. So the values are counted in the bytes, before they are parsed.
+A value in memory is many times its bytes in JSON, so values are counted in the bytes before they are parsed. Small
+messages are read by the standard library, which reads more than is JSON and says what; large ones from their bytes:
+the standard library would first make a text of them, and hold that beside what it reads from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""The head of a message that is too large to keep: what its dead letter holds in its place."""
+"""The commit of one entry: reply, decision, dead letter and acknowledgement, in one script on the server.
+
+Commit fencing: the script does nothing unless the entry is still pending for this consumer, so a stale owner, whose
+entry was claimed by another consumer meanwhile, gets `fenced` and commits nothing. That also makes it harmless to
+send a commit twice, and one is sent again after a lost connection until the server has answered. A commit that the
+server refuses for now (a stream of another type, no memory left) is retried by `commit_when_possible`. Commits that
+are ready at the same time share a call of the script, which takes them one after the other.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +25,9 @@ from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.settings import DECISIONS_GROUP
 from orion_recall.tasks import BUS_S, Backoff
 
+log = logging.getLogger("orion_recall.bus")
+
+
 KEPT_BYTES = 4096
 
 
@@ -35,8 +45,6 @@ def head_of(fields: Mapping[bytes, bytes], *, size: int, names: tuple[bytes, ...
     raw = next((fields[name] for name in names if name in fields), b"")
     return MessageHead(head=raw[:KEPT_BYTES], size=size, sha256=hashlib.sha256(raw).hexdigest())
 
-
-log = logging.getLogger("orion_recall.bus")
 
 _SCRIPT = files("orion_recall.bus").joinpath("commit.lua").read_text("utf-8")
 # Servers before 7.0 know no flags. When their memory is full, answers wait.
@@ -315,7 +323,6 @@ class Committer:
 
 
 def _more(commit: Commit) -> tuple[str | bytes | int, ...]:
-    """What few commits have: each value costs a microsecond to send."""
     if commit.address.mode != "channel" and not commit.dead_reason and not commit.published:
         return ("",)
     head = commit.head

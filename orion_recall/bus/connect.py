@@ -1,10 +1,9 @@
-"""Addresses of the bus: one server, or the master that Sentinels name.
+"""Connections to the bus: its address, its errors, and redis-py with three fixes.
 
-redis://user:password@host:6379/0                        one server
-rediss://host:6379/0?ssl_ca_certs=/etc/ca.pem            the same under TLS
-unix:///run/redis.sock?db=0                              the same over a socket
-redis+sentinel://user:password@one:26379,two/mymaster/0  the master `mymaster`, whichever server that is now
-rediss+sentinel://…                                      the same, servers and Sentinels under TLS
+A blocking read must not have a socket time-out near its block, nor a client that silently sends it again. A task
+that is cancelled while it sends must end. A connection to a server that has become a replica is closed, and with
+Sentinel every new one asks for the master again. FLUSHALL and a deleted group answer with different words for one
+thing; a lost connection looks like four exceptions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reply address rules: where a reply may go. Without them a caller could write to any key of the bus."""
+"""Deliveries: decode and check one entry, and commit its reply; shared by all message consumers."""
 
 from __future__ import annotations
 

@@ -44,7 +44,6 @@ class Entry:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of its values."""
         return sum(map(len, self.fields.values()))
 
     @property
@@ -269,7 +268,6 @@ class GroupReader:
             log.debug("leaving group %s: %s", self.group, error)
 
     def _noted(self, entries: list[Entry]) -> list[Entry]:
-        """The entries, whose size says how many are asked for next."""
         largest = max((sum(map(len, entry.fields.values())) for entry in entries), default=0)
         if entries:
             self._most_at_once = max(1, _BYTES_AT_ONCE // largest) if largest else math.inf

@@ -250,7 +250,6 @@ def _left_out(data: bytes, max_bytes: int) -> tuple[bytes | str, ...]:
 
 
 def _digest_of_ends(data: bytes) -> str:
-    """Of sixty megabytes a hash would hold up the recalls."""
     return _digest(b"%d:%b%b" % (len(data), data[:HEAD_BYTES], data[-TAIL_BYTES:]))
 
 
@@ -396,7 +395,6 @@ class QueryChannels:
         raise TimeoutError(f"no answer to {what}")
 
     async def _next(self, pubsub: Any) -> dict[str, Any] | None:
-        """The next message of the server; a published query is queued."""
         if self.queries.is_full:
             await self.queries.room()
             self._heard_at = self._clock()  # nothing was read meanwhile

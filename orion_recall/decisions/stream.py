@@ -1,4 +1,4 @@
-"""Bytes of a stream: the oldest entries are trimmed until it is within a limit."""
+"""The decision stream of a sink: batches to persist, acknowledgements, dead letters, trimming, lag."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.bus.group_reader import Entry, GroupReader, Healed
 from orion_recall.settings import DECISIONS_GROUP, Settings
 from orion_recall.tasks import BUS_S, Backoff
+
+log = logging.getLogger("orion_recall.decisions")
+
 
 _MOST_ROUNDS = 50
 
@@ -38,8 +41,6 @@ async def trim_to_bytes(redis: Redis, stream: str, most: int) -> int:
         gone += int(await redis.xtrim(stream, maxlen=kept, approximate=False))
     return gone
 
-
-log = logging.getLogger("orion_recall.decisions")
 
 # Of the claim time of queries: half a minute by default. A batch waits for Postgres and is not refreshed.
 CLAIM_IDLE_TIMES = 6

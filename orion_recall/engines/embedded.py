@@ -1,4 +1,4 @@
-"""The address file that running engines write into their data folder for other commands."""
+"""All embedded engines of one data folder: started together, kept alive, addressed by a file, stopped together."""
 
 from __future__ import annotations
 
@@ -227,7 +227,6 @@ class EmbeddedEngines:
 
     @property
     def redis_url(self) -> str:
-        """The bus's URL for redis-py's `from_url`."""
         return self.valkey.address
 
     @property
@@ -242,7 +241,6 @@ class EmbeddedEngines:
 
     @property
     def disks(self) -> list[DiskSpace]:
-        """The disks that the engines' folders lie on."""
         return [server.space for server in self._servers]
 
     def supervise(self) -> None:

@@ -1,4 +1,4 @@
-"""Short private folders for Unix sockets, whose paths must stay under 108 bytes."""
+"""The life cycle of one embedded server: lock its folder, start, watch, restart, stop."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from typing import BinaryIO, Protocol
 from orion_recall.engines.lock import LOCK_NAME, FolderLock, holder
 from orion_recall.errors import EngineError
 from orion_recall.tasks import Backoff
+
+logger = logging.getLogger("orion_recall.engines")
+
 
 _TMP = Path("/tmp")  # noqa: S108  not TMPDIR: it may be long, and it must be the same in every process
 _LONGEST_FOLDER_BYTES = 107 - len("/.s.PGSQL.5432.lock")
@@ -70,8 +73,6 @@ def _is_private(folder: Path, uid: int) -> bool:
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not stat.S_IMODE(found.st_mode) & 0o077
 
-
-logger = logging.getLogger("orion_recall.engines")
 
 _LAUNCHER = Path(__file__).with_name("launch.py")
 _POLL_S = 0.02
@@ -134,12 +135,10 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process id, also after its end."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs, as far as the event loop has heard."""
         return self._process.returncode is None
 
     async def wait(self) -> int:
@@ -158,7 +157,6 @@ class Child:
             await self.kill()
 
     async def kill(self) -> None:
-        """Ends it at once."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
@@ -301,7 +299,6 @@ class Engine:
 
     @property
     def pid(self) -> int | None:
-        """The process id, or None while it does not run."""
         return self._child.pid if self._child is not None and self._child.alive else None
 
     @property

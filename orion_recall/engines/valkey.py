@@ -58,11 +58,9 @@ class ValkeyServer:
 
     @property
     def address(self) -> str:
-        """A URL for redis-py's `from_url`."""
         return f"unix://{quote(str(self._socket))}"
 
     async def prepare(self, lock_fd: int) -> Command:
-        """The command. Persistence is the append-only file alone, flushed every second."""
         make_socket_folder(self._sockets, os.geteuid())
         options = {
             "port": "0",
@@ -90,7 +88,6 @@ class ValkeyServer:
         )
 
     async def ready(self) -> bool:
-        """Whether PING is answered by PONG; while the append-only file loads it is not."""
         try:
             return (await self._said("PING")).startswith(b"+PONG")
         except (OSError, TimeoutError):
@@ -106,7 +103,6 @@ class ValkeyServer:
             raise OSError(f"Valkey says {said[:100]!r}")
 
     async def _said(self, command: str) -> bytes:
-        """The first line of its answer to a command."""
         async with asyncio.timeout(_PROBE_TIMEOUT_S):
             reader, writer = await asyncio.open_unix_connection(self._socket)
             try:
@@ -116,6 +112,5 @@ class ValkeyServer:
                 writer.close()
 
     def tidy(self) -> None:
-        """Removes the socket, and its folder when nothing else is in it."""
         self._socket.unlink(missing_ok=True)
         remove_socket_folder(self._sockets)

@@ -1,8 +1,7 @@
-"""Database identity of a copy: a copy of another database is refused."""
+"""Metadata of an index, kept with it: the embedding model, the format, the position in the outbox."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,7 +10,6 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import token_space_of
 from orion_recall.text.keyword_weights import SHIPPED_NAME
-from orion_recall.values import Memory, MemoryView
 
 
 def refuse_another(what: str, found: str | None, expected: str | None, *, advice: str) -> None:
@@ -19,14 +17,6 @@ def refuse_another(what: str, found: str | None, expected: str | None, *, advice
     if found is not None and expected is not None and found != expected:
         raise AnotherRecordsCopy(
             f"{what} belongs to another record (the one made at {found}; this one was made at {expected}): {advice}"
-        )
-
-
-def refuse_without(what: str, newest: Memory, held: Mapping[int, MemoryView], *, advice: str) -> None:
-    """AnotherRecordsCopy unless `newest`, the record's memory at the copy's position, is held."""
-    if not any((one.id, one.text) == (newest.id, newest.text) for one in held.values()):
-        raise AnotherRecordsCopy(
-            f"{what} has no database identity, and does not hold what this record has at its position: {advice}"
         )
 
 
@@ -57,7 +47,6 @@ class IndexMetadata:
 
     @classmethod
     def of(cls, embedder: Embedder, sparse: SparseEncoder) -> IndexMetadata:
-        """The metadata of an empty index."""
         return cls(
             format=FORMAT,
             model=embedder.name,
@@ -69,8 +58,8 @@ class IndexMetadata:
         )
 
     def values(self) -> dict[str, Any]:
-        """The values to store; without `keywords` where a worker of an older version can use the index, too."""
-        return {name: value for name, value in asdict(self).items() if name != "keywords" or value}
+        """The values to store."""
+        return asdict(self)
 
     def at(self, position: int) -> IndexMetadata:
         """The same index, at another position."""

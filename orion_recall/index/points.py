@@ -1,4 +1,4 @@
-"""Told times in an index: how they stand in a point's payload, and the conditions that find them."""
+"""Points of the index: their keys, vectors and payload, and memories read back from them, for every engine."""
 
 from __future__ import annotations
 
@@ -82,7 +82,6 @@ def _weekdays(since: float | None, until: float | None) -> tuple[int, ...]:
 
 
 def _weekday(moment: float) -> int:
-    """0 is Monday; the first of January 1970 was a Thursday."""
     return (int(moment // _DAY_S) + 3) % 7
 
 
@@ -156,12 +155,10 @@ class Name(NamedTuple):
 
     @property
     def key(self) -> int:
-        """The key of its point."""
         return number_of(_ENTITY + self.tenant, self.folded)
 
 
 def entity_payload(name: Name, one: MergedName) -> dict[str, Any]:
-    """The payload of an entity's point."""
     aliases = {"aliases": list(one.aliases)} if one.aliases else {}
     return {"tenant": name.tenant, "label": one.label} | aliases
 

@@ -51,7 +51,6 @@ class ByScope(Generic[T]):
         self._count = 0
 
     def get(self, scope: Scope) -> T | None:
-        """What is known of the scope."""
         return self._of.get(scope.tenant, {}).get(scope)
 
     def put(self, scope: Scope, known: T) -> None:
@@ -63,7 +62,6 @@ class ByScope(Generic[T]):
         of_tenant[scope] = known
 
     def clear(self) -> None:
-        """Forgets all scopes."""
         self._of.clear()
         self._count = 0
 
@@ -78,7 +76,6 @@ class ByScope(Generic[T]):
                     known.names |= {speaker}
 
     def of_tenant(self, tenant: str) -> Iterable[T]:
-        """What is known of a tenant's scopes."""
         return self._of.get(tenant, {}).values()
 
 
@@ -125,7 +122,6 @@ class SpeakerCache:
         return names
 
     def clear(self) -> None:
-        """Forgets the speakers of all scopes."""
         self._of.clear()
         self._notes += 1
 

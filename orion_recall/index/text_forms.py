@@ -62,7 +62,6 @@ def _head(memory: Memory | MemoryView, moment: float | None) -> str:
 
 @lru_cache(maxsize=1024)
 def _day(moment: float | None) -> str | None:
-    """Kept: every form of a memory asks for it."""
     if moment is None:
         return None
     try:

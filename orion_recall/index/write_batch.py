@@ -1,4 +1,7 @@
-"""Vector prefetch: embeds the texts of the next page while the current one is written."""
+"""Write batches of the index: the points to write and to delete for a batch of outbox changes.
+
+The same for every engine. What is unchanged keeps its vectors, and is not embedded again.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,6 @@ class VectorPrefetch:
         return kept.tokens is not None or not self.with_tokens
 
     async def _made(self, texts: Sequence[str]) -> list[Embedded]:
-        """Copies, so that a kept vector does not keep its whole batch."""
         if not self.with_tokens or not isinstance(self._embedder, TokenVectors):
             return [Embedded(vector.copy(), None) for vector in await self._embedder.embed_documents(texts)]
         vectors, tokens = await self._embedder.documents_with_tokens(texts)
@@ -111,7 +113,6 @@ def _keep(kept: OrderedDict[bytes, T], latest: Mapping[bytes, T], most: int) -> 
 
 
 def _key(text: str) -> bytes:
-    """Stands for the text, which may be of megabytes."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -280,7 +281,6 @@ async def _vectors_of_names(
 
 
 def _new_labels(called: Mapping[Name, MergedName], names: Mapping[int, HeldName]) -> list[str]:
-    """The labels whose vectors the index does not hold."""
     known = {one.label for one in names.values()}
     return list(dict.fromkeys(one.label for one in called.values() if one.label not in known))
 

@@ -163,7 +163,6 @@ class OnnxEmbedder:
 
     @property
     def name(self) -> str:
-        """The model's name; that of the int8 form once it is loaded."""
         return self._name if self._loaded is None else self._loaded.name
 
     @property
@@ -176,18 +175,15 @@ class OnnxEmbedder:
 
     @property
     def form_note(self) -> str | None:
-        """As `SeveralForms` says."""
         return self._ready().note
 
     @property
     def token_space(self) -> str:
-        """Names what vectors of tokens depend on beside the model; "" when there are none."""
         tokens = self._ready().tokens
         return tokens.name if tokens is not None else ""
 
     @property
     def token_width(self) -> int:
-        """Floats in a token's vector; 0 when there are none."""
         tokens = self._ready().tokens
         return tokens.width if tokens is not None else 0
 
@@ -201,7 +197,6 @@ class OnnxEmbedder:
 
     @property
     def batches(self) -> Sequence[int]:
-        """The number of batches of queries of each size, beginning with size 1."""
         return self._queries.batches
 
     async def load(self) -> None:
@@ -214,7 +209,6 @@ class OnnxEmbedder:
             self._use(await load_in_thread(self._documents, self._load, f"the model {self._name}"))
 
     def follow(self, weights_sha256: str) -> None:
-        """As `SeveralForms` says."""
         loaded = self._ready()
         if self._precision != "auto" or loaded.note is not None or loaded.sha256 == weights_sha256:
             return
@@ -224,25 +218,21 @@ class OnnxEmbedder:
             self._use(self._int8_or_fp32())
 
     async def embed_query(self, text: str) -> Vector:
-        """A unit vector, float32, shape (dimension,), read-only since it is shared by the cache."""
         return (await self._queries.embed(prepared(text))).vector
 
     async def query_tokens(self, text: str) -> Tokens:
-        """As `TokenVectors` says. A text is embedded once for its vector and its tokens, in either order."""
         tokens = self._space()
         states = (await self._queries.embed(prepared(text))).states
         assert states is not None  # kept for every query as long as there is a space
         return tokens.query(states)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, float32, shape (texts, dimension), in the order of the texts."""
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         async for rows, made in self._in_slices(texts, self._encode_documents):
             vectors[rows] = made
         return vectors
 
     async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
-        """As `TokenVectors` says."""
         self._space()
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         tokens: dict[int, Tokens] = {}
@@ -252,7 +242,6 @@ class OnnxEmbedder:
         return vectors, [tokens[row] for row in range(len(texts))]
 
     async def close(self) -> None:
-        """End all threads after what they are running; queries that still wait fail with `ModelError`."""
         await self._queries.close()
         for threads in (self._documents, self._awaited):
             await asyncio.to_thread(threads.shutdown, cancel_futures=True)

@@ -33,6 +33,9 @@ from orion_recall.models.onnx_encoder import (
 )
 from orion_recall.models.token_space import TokenSpace, TokenStates
 
+log = logging.getLogger("orion_recall.models")
+
+
 _IR_VERSION, _OPSET = 8, 17
 _MICROSOFT = "com.microsoft"
 _FLOAT, _INT = 1, 2  # kinds of attributes
@@ -269,8 +272,6 @@ def quantised(weight: _Floats) -> tuple[npt.NDArray[np.int8], _Floats]:
     return np.clip(np.rint(weight / scale), -127, 127).astype(np.int8), scale
 
 
-log = logging.getLogger("orion_recall.models")
-
 INT8_NAME = f"{DEFAULT_MODEL}-int8"
 INT8_SHA256 = "b20711800ca40df67f2f819c76ea23d1b21626319accf1f910320177d241127f"
 """Of the int8 form: it is the same wherever it is made."""
@@ -330,14 +331,12 @@ class Int8Encoder:
             )
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """As `Encoder` says."""
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for row, ids in enumerate(self._ids(texts)):
             vectors[row] = _pooled(self._states(ids))
         return vectors
 
     def encode_with_states(self, texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
-        """As `Encoder` says."""
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         states: list[TokenStates] = []
         for row, ids in enumerate(self._ids(texts)):
@@ -346,8 +345,6 @@ class Int8Encoder:
         return vectors, states
 
     def token_space(self) -> TokenSpace:
-        """As `Encoder` says: the axes are those of the int8 states."""
-
         def states(texts: Sequence[str]) -> list[TokenStates]:
             return self.encode_with_states(texts)[1]
 
@@ -376,7 +373,6 @@ class Int8Encoder:
         return [np.array(encoding.ids, dtype=np.int64) for encoding in self._tokenizer.encode_batch_fast(texts)]
 
     def _states(self, ids: npt.NDArray[np.int64]) -> Vectors:
-        """What becomes of a text's tokens, shape (tokens, dimension)."""
         tokens = len(ids)
         rows = self._words[ids]
         rows += self._positions[:tokens]

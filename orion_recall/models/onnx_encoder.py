@@ -1,4 +1,4 @@
-"""Loads a model in its own thread, with one kind of error."""
+"""Texts to vectors with ONNX Runtime: the blocking part of the embedder."""
 
 from __future__ import annotations
 
@@ -149,7 +149,6 @@ def _in_hub_cache() -> _Files | None:
 
 
 def _hub_cache() -> Path:
-    """The hub client's cache folder, by the client's own rules."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if folder := os.environ.get(variable):
             return Path(folder).expanduser()
@@ -296,7 +295,6 @@ class OnnxEncoder:
         self._outputs = [output.name]
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, shape (texts, dimension), in the order of the texts: one or more, `prepared`."""
         rows = self._ids(texts)
         vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         for places in _runs([len(row) for row in rows]):
@@ -304,7 +302,6 @@ class OnnxEncoder:
         return vectors
 
     def encode_with_states(self, texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
-        """As `encode`, and out of the same run what became of each text's tokens, special ones included."""
         rows = self._ids(texts)
         vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         states: dict[int, TokenStates] = {}
@@ -316,8 +313,6 @@ class OnnxEncoder:
         return vectors, [states[place] for place in range(len(rows))]
 
     def token_space(self) -> TokenSpace:
-        """The small vectors of this model's tokens: made anew, which takes about 0.3 s."""
-
         def states(texts: Sequence[str]) -> list[TokenStates]:
             return self.encode_with_states(texts)[1]
 
@@ -377,7 +372,6 @@ def open_session(model: str | bytes) -> Session:
 
 
 def _padded(rows: list[list[int]]) -> tuple[_Ints, _Ints]:
-    """Token ids and attention mask, both (rows, longest row)."""
     lengths = [len(row) for row in rows]
     longest = max(1, *lengths)
     if min(lengths) == longest:
@@ -392,7 +386,6 @@ def _padded(rows: list[list[int]]) -> tuple[_Ints, _Ints]:
 
 
 def _pooled(hidden: Vectors, mask: _Ints) -> Vectors:
-    """The mean of the token vectors under the mask, at unit length."""
     # Not by matmul: BLAS would wake its own threads for a few microseconds of work.
     pooled = np.einsum("bt,btd->bd", mask.astype(np.float32), hidden)
     norms = np.sqrt(np.einsum("bd,bd->b", pooled, pooled))

@@ -1,7 +1,4 @@
-"""A client of a text-embeddings-inference (TEI) server over HTTP: its model, its answers, its errors.
-
-https://huggingface.github.io/text-embeddings-inference - a server has one model, which embeds or reranks.
-"""
+"""Embedding and reranking by text-embeddings-inference (TEI) servers."""
 
 from __future__ import annotations
 
@@ -21,6 +18,9 @@ from orion_recall.errors import ModelError
 from orion_recall.models.batching import Vector, batches_of_like_length
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.text.normal import storable
+
+log = logging.getLogger("orion_recall.models")
+
 
 # A batch of documents on a slow machine takes seconds; a query's own deadline is shorter and ends it earlier.
 TIMEOUT_S = 60.0
@@ -103,7 +103,6 @@ class TeiServer:
         return await self._ask("POST", path, body)
 
     async def close(self) -> None:
-        """Closes the connections."""
         await self._http.aclose()
 
     async def _ask(
@@ -170,8 +169,6 @@ def _positive(value: object, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else default
 
 
-log = logging.getLogger("orion_recall.models")
-
 # What is cut here the server would truncate after tokenizing: few tokens have more characters than this.
 _CHARS_A_TOKEN = 8
 _FIRST_LOOK_S = 5.0
@@ -203,17 +200,14 @@ class TeiEmbedder:
 
     @property
     def name(self) -> str:
-        """The model's id, as the server has it."""
         return self._known().info.model
 
     @property
     def dimension(self) -> int:
-        """Floats in a vector."""
         return self._known().dimension
 
     @property
     def weights_sha256(self) -> str:
-        """A hash of the model's id, revision and pooling."""
         return self._known().sha256
 
     async def load(self) -> None:
@@ -229,12 +223,10 @@ class TeiEmbedder:
             log.warning("nothing can be embedded yet: %s", self._why)
 
     async def embed_query(self, text: str) -> Vector:
-        """A unit vector, float32, shape (dimension,)."""
         identity = await self._identified()
         return (await self._embed([_shortened(text, identity.info)], identity.dimension))[0]
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, float32, shape (texts, dimension), in the order of the texts."""
         identity = await self._identified()
         short = [_shortened(text, identity.info) for text in texts]
         vectors = np.empty((len(texts), identity.dimension), dtype=np.float32)
@@ -245,7 +237,6 @@ class TeiEmbedder:
         return vectors
 
     async def close(self) -> None:
-        """Closes the connections."""
         await self._server.close()
 
     def _known(self) -> _Identity:
@@ -297,7 +288,6 @@ class TeiReranker:
         """Nothing to load: the server has the model."""
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How well each text answers the query, in [0, 1], in the order of the texts."""
         info = await self._server.info()
         if info.task == "embedding":
             raise ModelError(f"{info.model} at {self._server.url} embeds: it does not rerank")
@@ -314,7 +304,6 @@ class TeiReranker:
         return found
 
     async def close(self) -> None:
-        """Closes the connections."""
         await self._server.close()
 
 

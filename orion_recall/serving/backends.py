@@ -1,4 +1,8 @@
-"""Whether a worker's index has a process of its own."""
+"""Backends: opens models, index, graph, timeline and external stores as the settings say.
+
+With an address a backend is a server, without one the embedded engine in the data folder. A backend that cannot be
+used is reported, and recalls go on without its hits.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +58,8 @@ from orion_recall.sources.vector_lexical import LateInteraction, LexicalSource, 
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import SourceName
 
+log = logging.getLogger("orion_recall.service")
+
 
 def has_own_process(settings: Settings, workers: int = 1) -> bool:
     """Whether the embedded index of each of so many workers is to have a process of its own.
@@ -68,11 +74,9 @@ def has_own_process(settings: Settings, workers: int = 1) -> bool:
 
 
 def _processors() -> int:
-    """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-log = logging.getLogger("orion_recall.service")
 P = TypeVar("P", bound=Projection)
 
 _MARK_S = 2.0
@@ -202,7 +206,6 @@ def _room(kind: str, settings: Settings) -> DiskSpace:
 
 
 def disks_of_copies(settings: Settings) -> list[DiskSpace]:
-    """The disks of the embedded copies."""
     is_embedded = {"index": settings.qdrant_url is None, "graph": sparql_server(settings) is None}
     return [_room(kind, settings) for kind, ours in is_embedded.items() if ours]
 
@@ -262,5 +265,4 @@ def _one_each(stores_by_source: Mapping[SourceName, Mapping[str, Source]]) -> Ma
 
 
 def timeline_table(settings: Settings) -> TimelineTable:
-    """The timeline's table as the settings name it."""
     return TimelineTable.mapped(settings.timeline_table, settings.timeline_columns, settings.timeline_tenant)

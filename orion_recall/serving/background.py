@@ -120,7 +120,6 @@ class BackgroundWork:
             task.result()
 
     async def close(self) -> None:
-        """Close the connections to Postgres."""
         if self._pool is not None:
             await close_pool(self._pool)
 
@@ -130,7 +129,6 @@ class BackgroundWork:
             self._pool.terminate()
 
     def _endless(self, pool: Pool, dsn: str) -> list[Coroutine[Any, Any, None]]:
-        """What runs on Postgres until it is cancelled."""
         record = Record(pool, extractor=self._settings.extractor)
         self.freshness.follow(pool)
         self._accesses = AccessCounts(record)

@@ -1,4 +1,7 @@
-"""Entries that wait, taken from their tenants in turn: who sends many waits for himself, not for others."""
+"""The queue of queries that wait for a slot, taken from their tenants in turn.
+
+Who sends many waits for himself, not for others. What cannot be answered in time is turned away.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from orion_recall.errors import Overloaded, RefusedMessage
 from orion_recall.serving.admission import Admission
 from orion_recall.settings import Settings
 from orion_recall.telemetry import LOG_WORKER
+
+log = logging.getLogger(LOG_WORKER)
 
 
 class FairQueue:
@@ -88,8 +93,6 @@ class FairQueue:
             del self._by_tenant[tenant]
 
 
-log = logging.getLogger(LOG_WORKER)
-
 _TOLD_EVERY_S = 10.0
 # Of larger messages neither tenant nor ttl is read before their turn: reading them is what takes long.
 _MOST_PEEKED_BYTES = 64 << 10
@@ -128,16 +131,13 @@ class QueryQueue:
 
     @property
     def slots(self) -> int:
-        """Recalls that may be under way at once."""
         return self._admission.slots
 
     @property
     def ids(self) -> Iterable[str]:
-        """The ids of the entries that wait."""
         return [entry.id for entry in self._queue]
 
     def put(self, entry: Entry, *, first: bool = False) -> list[Turned]:
-        """Let the entry wait. What is to be turned away for it: itself, or another tenant's where that has more."""
         tenant, ttl_ms = _peeked(entry, "")
         tenant = self._tenant_of(entry, tenant)
         ahead = self._queue.ahead_of(tenant)
@@ -156,7 +156,6 @@ class QueryQueue:
 
     @property
     def pause_s(self) -> float:
-        """Seconds until more is read while all slots are taken."""
         busy_s = self._admission.turn_s(len(self._queue))
         return min(max(_PAUSE_SHARE * busy_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
 
@@ -172,7 +171,6 @@ class QueryQueue:
         return tenant if self._settings.serves(tenant) else _UNKNOWN
 
     def take(self) -> Entry | Turned | None:
-        """The entry whose turn it is, turned away when there is no time left for it; None when none waits."""
         found = self._queue.take()
         if found is None:
             return None
@@ -185,11 +183,9 @@ class QueryQueue:
         return entry
 
     def ended(self, seconds: float, *, is_busy: bool) -> None:
-        """Take that an answer took so long."""
         self._admission.ended(seconds, is_busy=is_busy)
 
     def loop_was_late(self, seconds: float) -> None:
-        """Take that the event loop came so much too late."""
         self._admission.loop_was_late(seconds)
 
     def _left_s(self, entry: Entry, ttl_ms: int | None) -> float:
@@ -209,7 +205,6 @@ class QueryQueue:
         return Turned(entry=entry, error=error)
 
     def _warn(self) -> None:
-        """Tell of overload, once in ten seconds while it lasts."""
         if self._clock() - self._told_at < _TOLD_EVERY_S:
             return
         self._told_at = self._clock()

@@ -1,4 +1,7 @@
-"""What a worker decides by besides profile and data: its version, its model and its extractor."""
+"""The service: one whole worker, opened in order and closed in reverse.
+
+`Service` is a whole worker: queries, memories, decisions. What a recall alone needs is `backends.open_sources`.
+"""
 
 from __future__ import annotations
 
@@ -315,7 +318,6 @@ class Service:
         return ended
 
     def _heartbeat_fields(self) -> Mapping[str, str]:
-        """What this worker says of itself on the bus."""
         self.build.refresh()
         state = self.profiles_in_use.state
         fields = {

@@ -1,12 +1,4 @@
-"""The signature of a message: an HMAC (SHA-256) over its raw bytes, as one line of text.
-
-It stands in the field `signature` of the stream entry, beside `envelope`. A message on a channel has no such field:
-there it is the value of `orion_signature` within the message itself, best in `trace`, which belongs to the caller
-and which every reader takes. The code is then made over the bytes of the message with zeros in the code's place.
-
-Signed are the key, the time, the nonce, the name of the stream and every byte of the message: nobody can change one
-of them, send it to another stream, or take the reply elsewhere.
-"""
+"""Keys and signatures of messages: files of keys, the ring of the callers' keys, sign and verify."""
 
 from __future__ import annotations
 
@@ -26,6 +18,9 @@ from typing import Any, Literal, cast, get_args
 from uuid import uuid4
 
 from orion_recall.errors import SettingsError
+
+log = logging.getLogger("orion_recall.bus")
+
 
 SIGNATURE_FIELD = b"signature"
 # Within a message: the name of the member that holds the signature.
@@ -271,12 +266,8 @@ def _text(secret: bytes) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A TOML basic string."""
     escaped = "".join(char if char.isprintable() and char not in '"\\' else f"\\U{ord(char):08x}" for char in text)
     return f'"{escaped}"'
-
-
-log = logging.getLogger("orion_recall.bus")
 
 
 class KeyRing:

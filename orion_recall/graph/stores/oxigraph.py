@@ -32,9 +32,8 @@ from orion_recall.graph.terms import Row
 from orion_recall.graph.vocabulary import ORION, PROJECTION
 from orion_recall.index.embedded.folders import clear_builds, free_place, is_complete, live_place, swap, tidy
 from orion_recall.index.engine_threads import EngineThreads
-from orion_recall.index.metadata import refuse_another, refuse_without
-from orion_recall.text.normal import memory_key
-from orion_recall.values import Change, Memory, MemoryView
+from orion_recall.index.metadata import refuse_another
+from orion_recall.values import Change, MemoryView
 
 log = logging.getLogger("orion_recall.sources")
 
@@ -149,15 +148,11 @@ class RdfGraph:
         """Set the database identity that the graph must have."""
         self._expected = identity
 
-    async def adopt(self, newest: Memory | None) -> None:
-        """Write the database identity into a graph that has none: a new one, or one older than identities."""
+    async def adopt(self) -> None:
+        """Write the expected database identity into a new graph."""
         expected = self._expected
-        if expected is None:
-            return
-        if newest is not None:
-            held = await self.fetch([memory_key(newest.tenant, newest.id)])
-            refuse_without(self._what, newest, held, advice=_ADVICE)
-        await self._threads.run(lambda: self._set_identity(expected))
+        if expected is not None:
+            await self._threads.run(lambda: self._set_identity(expected))
 
     async def check(self) -> None:
         """AnotherRecordsCopy when it is another record's."""

@@ -111,7 +111,6 @@ class DocumentFrequencies:
                 self._writes += 1
 
     def clear(self) -> None:
-        """Forgets all: the shard is another one."""
         with self._lock:
             self._of, self._kept = {}, 0
             self._writes += 1
@@ -126,7 +125,6 @@ class DocumentFrequencies:
         return copied
 
     def _known(self, tenant: str, name: str, terms: Sequence[int]) -> _Corpus | None:
-        """A copy of what is known of these terms."""
         if (corpus := self._of.get(tenant, {}).get(name)) is None:
             return None
         counts = corpus.with_term

@@ -1,4 +1,10 @@
-"""Optimisation of the embedded index: when it is due, and the switch to the optimised copy while serving."""
+"""The embedded index: Qdrant Edge in this process, with dense and keyword vectors of every memory.
+
+One folder holds one shard and belongs to one process. The folder's `index.json` names the embedding model, its
+dimension and weights, and the position in the outbox. An index made with another model is refused, unless a build
+with the right one is complete: that one is swapped in (`folders`). Points are keyed by `text.normal.memory_key`, so
+that a rebuilt index is the same index.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +30,14 @@ from orion_recall.index.embedded.folders import (
 )
 from orion_recall.index.embedded.optimised_copy import optimise_apart, read_through
 from orion_recall.index.embedded.reads import EdgeReads
-from orion_recall.index.embedded.shard import ADVICE, LiveShard, ReplacedShard
+from orion_recall.index.embedded.shard import LiveShard, ReplacedShard
 from orion_recall.index.embedded.writer import EdgeWriter
 from orion_recall.index.engine_threads import EngineThreads, to_the_end
-from orion_recall.index.metadata import refuse_without
 from orion_recall.index.speakers import FormerSpeaker
 from orion_recall.index.write_batch import keys_of
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.text.normal import memory_key
-from orion_recall.values import Change, Memory
+from orion_recall.values import Change
 
 log = logging.getLogger("orion_recall.sources")
 
@@ -160,7 +164,6 @@ class EdgeIndex(EdgeReads):
         return os.getpid()
 
     async def close(self) -> None:
-        """Flushes what was written and releases the folder."""
         await self._optimiser.end()
         await self._writes.close()
         with contextlib.suppress(SourceError):
@@ -175,27 +178,18 @@ class EdgeIndex(EdgeReads):
 
     @property
     def database_identity(self) -> str | None:
-        """The identity of the database that the index was filled from; None while it has none."""
         return self._live.database_identity
 
     def expect(self, identity: str) -> None:
-        """The identity of the database that the index must be a copy of."""
         self._live.expect(identity)
 
     async def check(self) -> None:
-        """AnotherRecordsCopy when it was filled from another database."""
         self._live.check_identity()
 
-    async def adopt(self, newest: Memory | None) -> None:
-        """Gives an index without a database identity the expected one, if it holds `newest`."""
-        identity = self._live.expected_identity
-        if identity is None or self._live.metadata is None:
-            return
-        if newest is not None:
-            held = await self.fetch([memory_key(newest.tenant, newest.id)])
-            refuse_without(f"the index in {self.folder}", newest, held, advice=ADVICE)
-        await self._writer.run(lambda: self._live.set_identity(identity))
-        await self.save()
+    async def adopt(self) -> None:
+        if (identity := self._live.expected_identity) is not None and self._live.metadata is not None:
+            await self._writer.run(lambda: self._live.set_identity(identity))
+            await self.save()
 
     @property
     def count(self) -> int:
@@ -203,7 +197,6 @@ class EdgeIndex(EdgeReads):
         return self._live.checked().info().points_count
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Applies outbox changes in order and advances the position. Idempotent."""
         await self.applied(changes)
 
     async def applied(self, changes: Sequence[Change]) -> frozenset[FormerSpeaker]:
@@ -217,11 +210,9 @@ class EdgeIndex(EdgeReads):
         return written.former
 
     async def prepare(self, changes: Sequence[Change]) -> None:
-        """Embeds what `apply` gets next; writes nothing. A text that changes until then is embedded again."""
         await self._writes.prepare(changes)
 
     async def remove(self, keys: Sequence[int]) -> None:
-        """Deletes memories that the record does not know; the position stays."""
         await self.removed(keys)
 
     async def removed(self, keys: Sequence[int]) -> frozenset[FormerSpeaker]:
@@ -232,18 +223,15 @@ class EdgeIndex(EdgeReads):
         return removed.former
 
     async def save(self) -> None:
-        """Flushes the shard, then writes its position: after a crash in between the changes come again."""
         await self._writes.save()
 
     def staged_rebuild(self) -> EdgeIndex | None:
-        """The complete build by the same model that waits to be swapped in, not opened; None when there is none."""
         if (mine := metadata_if_known(self.embedder, self.sparse)) is None or self._live.metadata is None:
             return None
         place = build_place(self.folder, mine)
         return EdgeIndex(place, self.embedder, self.sparse, room=self.room) if is_complete(place) else None
 
     async def swap_in(self, built: EdgeIndex) -> None:
-        """Replaces this index by an open build; searches that run end with the old one."""
         await self._optimiser.end()
         await built.save()
         self._live.checked()

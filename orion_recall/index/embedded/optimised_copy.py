@@ -1,4 +1,9 @@
-"""Copies of files that keep their holes: the engine makes files of 32 MiB and fills a part of each."""
+"""An optimised copy of the embedded index, made by a separate process while the live index is in use.
+
+The engine builds its search structures under Python's lock: for ten thousand memories the whole worker would stand
+still for most of a minute. So the shard is copied, another process works on the copy, what was written meanwhile is
+brought over, and the copy takes the live one's place.
+"""
 
 from __future__ import annotations
 

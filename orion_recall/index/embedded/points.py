@@ -49,7 +49,6 @@ def scope_filter(
 
 
 def _told(one: ToldCondition) -> qe.NestedCondition:
-    """A told time for which the condition holds."""
     return qe.NestedCondition(TOLD, qe.Filter(must=_of_told_time(one, "")))
 
 
@@ -240,12 +239,10 @@ def _counted(
 
 
 def _payload_of(scope: Scope) -> list[str] | bool:
-    """What is read of each memory that a search finds."""
     return [TOLD] if scope.told else False
 
 
 def _of_tenant(tenant: str) -> qe.FieldCondition:
-    """The memories of a tenant and their further passages."""
     return qe.FieldCondition("tenant", match=qe.MatchAny(list(tenants_of(tenant))))
 
 
@@ -258,7 +255,6 @@ def _is(key: str, value: str) -> qe.FieldCondition:
 
 
 def edge_point(one: IndexPoint) -> qe.Point:
-    """The point for Edge."""
     vectors: dict[str, qe.NamedVector] = {name: _sparse(terms) for name, terms in one.sparse.items()}
     vectors |= one.unit_vectors
     if one.tokens is not None:

@@ -1,8 +1,4 @@
-"""A cache of the memories that an index read last: most of what a recall reads, the one before it has read, too.
-
-To read a hundred memories takes the engine and Python as long as two searches. What was read is kept until it is
-written again: the writer says what it writes before and after it does so.
-"""
+"""Searches and reads of the embedded index: each a call into the shard, in the index's reading threads."""
 
 from __future__ import annotations
 
@@ -95,7 +91,6 @@ class KeptViews:
             self._forget(keys)
 
     def clear(self) -> None:
-        """Forgets all."""
         self._writes += 1
         self._young, self._old = {}, {}
 
@@ -148,17 +143,14 @@ class EdgeReads:
         self._without_tokens: tuple[str | None, str | None] = None, None
 
     def _new_readers(self) -> EngineThreads | InThisThread:
-        """The threads in which searches and reads run."""
         return reading_threads()
 
     @property
     def metadata(self) -> IndexMetadata | None:
-        """What it was made with, and how far it is; None while it has no shard."""
         return self._live.metadata
 
     @property
     def position(self) -> int:
-        """The position in the outbox up to which changes are applied."""
         return self.metadata.position if self.metadata is not None else 0
 
     def has_values(self, field: str) -> bool:
@@ -168,7 +160,6 @@ class EdgeReads:
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]:
-        """Nearest by cosine, best first; scores below `min_score` are left out."""
         self._live.checked()
         self._live.refuse_another_model()
         if self._live.has_values(OF):
@@ -191,7 +182,6 @@ class EdgeReads:
         return await self._readers.run(lambda: _scores(_told_in(shard.query(request(shard)), scope)))
 
     async def _memories_of(self, passages: Sequence[int]) -> Mapping[int, int]:
-        """The memories of passages, by their keys."""
         shard = self._live.checked()
         records = await self._readers.run(lambda: shard.retrieve(list(passages), [OF], False))
         return {cast("int", record.id): (record.payload or {})[OF] for record in records}
@@ -199,7 +189,6 @@ class EdgeReads:
     async def nearest_passages(
         self, vector: Sequence[float], tenant: str, keys: Sequence[int]
     ) -> Mapping[int, int]:
-        """Of each memory of the keys whose nearest passage is not its first one, the number of that passage."""
         self._live.checked()
         self._live.refuse_another_model()
         if not self._live.has_values(OF):
@@ -228,7 +217,6 @@ class EdgeReads:
         return await self._readers.run(found)
 
     async def without_tokens(self) -> str | None:
-        """Why `max_sim` cannot be asked; None when it can."""
         self._live.checked()
         self._live.refuse_another_model()
         metadata = self._live.metadata
@@ -242,9 +230,6 @@ class EdgeReads:
     async def max_sim(
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
     ) -> Mapping[int, float]:
-        """For each memory of the keys the sum of the tokens' best dot products with its own tokens.
-
-        Of a memory in `passages` those of the passage of that number."""
         shard = self._live.checked()
 
         def found() -> Mapping[int, float]:
@@ -254,18 +239,15 @@ class EdgeReads:
         return await self._readers.run(found)
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """Entities whose names share words with the text: (label, score), best first."""
         found = await self._entities(text, tenant, limit, lambda payload: str(payload["label"]))
         return sorted(found, key=lambda one: (-one[1], one[0]))  # the engine leaves equal ones to chance
 
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
-        """The entities whose names share words with the text, best first: each with all its names."""
         return [names for names, _ in await self._entities(text, tenant, limit, names_of)]
 
     async def _entities(
         self, text: str, tenant: str, limit: int, read: Callable[[Payload], T]
     ) -> Sequence[tuple[T, float]]:
-        """What is read of each entity, with its score."""
         terms = self.sparse.encode_query(text)
         if not terms.indices:
             return []
@@ -279,7 +261,6 @@ class EdgeReads:
         return await self._readers.run(found)
 
     async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """The entities whose names are nearest to the vector: (label, cosine), best first."""
         shard = self._live.checked()
         self._live.refuse_another_model()
         request = names_request(vector, tenant, limit)
@@ -287,7 +268,6 @@ class EdgeReads:
         return [(str((point.payload or {})["label"]), point.score) for point in points]
 
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
-        """The memories in scope that are called one of the names, by key with all their names."""
         if not names:
             return {}
         shard, request = self._live.checked(), titled_request(names, scope, limit)
@@ -301,7 +281,6 @@ class EdgeReads:
     async def in_time_order(
         self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
     ) -> Sequence[TimedKey]:
-        """The dated memories of the scope by their time."""
         shard = self._live.checked()
         request = in_time_order_request(scope, limit, newest_first=newest_first, without_sessions=without_sessions)
         records, _ = await self._readers.run(lambda: shard.scroll(request))
@@ -309,7 +288,6 @@ class EdgeReads:
         return timed_keys(points, newest_first=newest_first)
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key. Keys that are not there are left out."""
         if not keys:
             return {}
         shard = self._live.checked()
@@ -323,7 +301,6 @@ class EdgeReads:
         return await self._readers.run(read)
 
     async def speakers(self, scope: Scope) -> frozenset[str]:
-        """The speakers in the scope, as written: read from the shard once, then kept up to date."""
         return await self._speakers.names(speaker_scope(scope), self.speakers_in)
 
     async def speakers_in(self, scope: Scope, among: Collection[str] | None) -> frozenset[str]:
@@ -338,7 +315,6 @@ class EdgeReads:
         return await self._readers.run(found)
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the index holds, by key: page by page, recalls go in between."""
         versions: dict[int, int] = {}
         after: qe.PointId | None = None
         while True:
@@ -350,7 +326,6 @@ class EdgeReads:
                 return versions
 
     async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        """The vectors of memories, by key; of a long one that of its first passage."""
         shard = self._live.checked()
         self._live.refuse_another_model()
         return await self._readers.run(lambda: read_vectors(shard, keys))
@@ -369,6 +344,5 @@ def _told_in(points: Sequence[qe.ScoredPoint], scope: Scope | None) -> Sequence[
 
 
 def _scores(points: Sequence[qe.ScoredPoint]) -> list[tuple[int, float]]:
-    """Ids, which are numbers, and scores."""
     # Cast once: a call for each of hundreds of hits is seen in the figures.
     return cast("list[tuple[int, float]]", [(point.id, point.score) for point in points])

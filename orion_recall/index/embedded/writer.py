@@ -56,14 +56,12 @@ class EdgeWriter:
         self._unsaved_points = 0
 
     async def prepare(self, changes: Sequence[Change]) -> None:
-        """Embeds what `apply` gets next."""
         changes = (await in_parts(changes))[0]
         held, names = await self._held_before(changes)
         await self._prefetch.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
         await self._prefetch.of_names(names_to_embed(changes, names))
 
     async def apply(self, changes: Sequence[Change]) -> Written:
-        """Writes the changes and advances the position."""
         parts = [await self._apply(part) for part in await in_parts(changes)]
         return Written(sum(one.points for one in parts), frozenset().union(*(one.former for one in parts)))
 
@@ -87,7 +85,6 @@ class EdgeWriter:
         return Written(len(batch.points) + len(batch.gone), _speakers_of(changed))
 
     async def remove(self, keys: Sequence[int]) -> Written:
-        """Deletes memories, and the entities that only they name; the position stays."""
         held = await self._held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
         metadata = self._live.metadata
@@ -97,12 +94,10 @@ class EdgeWriter:
         return Written(len(gone), _speakers_of(held.values()))
 
     async def save(self) -> None:
-        """Flushes the shard, then writes its position."""
         self._unsaved_points = 0
         await self._thread.run(self._live.save)
 
     async def close(self) -> None:
-        """Stops saving in the background, and saves once more."""
         if self._saving is not None:
             self._saving.cancel()
             await asyncio.gather(self._saving, return_exceptions=True)

@@ -133,7 +133,6 @@ def has_values(shard: qe.EdgeShard, field: str) -> bool:
 
 
 def _further_passages(shard: qe.EdgeShard, keys: Sequence[int]) -> list[int]:
-    """The keys of the further passages of some memories."""
     found: list[int] = []
     offset: Any = None
     while keys and (offset is not None or has_values(shard, OF)):
@@ -145,7 +144,6 @@ def _further_passages(shard: qe.EdgeShard, keys: Sequence[int]) -> list[int]:
 
 
 def _is_in_use(shard: qe.EdgeShard, name: Name, batch_keys: Sequence[int]) -> bool:
-    """Whether a memory outside the batch has the name."""
     conditions = [
         qe.FieldCondition("tenant", match=qe.MatchValue(name.tenant)),
         qe.FieldCondition("names", match=qe.MatchValue(name.folded)),

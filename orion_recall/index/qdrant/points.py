@@ -102,7 +102,6 @@ class QdrantRequests:
         return None
 
     def points(self, points: Sequence[IndexPoint]) -> list[qm.PointStruct]:
-        """Points to be written."""
         return [
             self._models.PointStruct(id=one.key, vector=self._vectors(one), payload=one.payload) for one in points
         ]
@@ -213,7 +212,6 @@ class QdrantRequests:
         return models.Filter(must=[*conditions])
 
     def _told(self, one: ToldCondition) -> qm.NestedCondition:
-        """A told time for which the condition holds."""
         models = self._models
         conditions: list[qm.FieldCondition] = []
         if one.before is not None:
@@ -253,7 +251,6 @@ class QdrantRequests:
         return self._models.PointIdsList(points=list(keys))
 
     def _of_tenant(self, tenant: str) -> qm.FieldCondition:
-        """The memories of a tenant and their further passages."""
         models = self._models
         return models.FieldCondition(key="tenant", match=models.MatchAny(any=list(tenants_of(tenant))))
 

@@ -119,7 +119,7 @@ async def _built(
     try:
         await build.open()
         if build.position == 0:
-            await build.adopt(None)
+            await build.adopt()
         await _catch_up(record, build, advanced)
         if isinstance(build, EdgeIndex):
             await build.optimise()

@@ -121,7 +121,6 @@ class IndexServer:
             self._opening.set_result(told)
 
     def _yield(self, *, is_active: bool) -> None:
-        """Background work yields while the worker answers queries."""
         if self._yields is not None:
             self._yields()
         self._yields = FOREGROUND.begin() if is_active else None
@@ -189,7 +188,6 @@ class IndexServer:
         return index
 
     def _changed_states(self) -> list[tuple[Target, IndexState]]:
-        """The states that are not as they were told last."""
         of: list[tuple[Target, EdgeIndex | None]] = [("live", self._live), ("build", self._build)]
         states: dict[Target, IndexState] = {target: _state(index) for target, index in of if index is not None}
         before, self._told = self._told, states

@@ -1,8 +1,4 @@
-"""Calls of a worker to the process of its index: reads in turn and a few at a time, what takes long at once.
-
-Reads of one turn of the event loop go together. Few frames of them are on their way at a time, so that a read whose
-query has ended is never sent, and one that waited for its turn can say so.
-"""
+"""The link of a worker to the process of its index: calls and states, and a process that ends is started again."""
 
 from __future__ import annotations
 
@@ -36,6 +32,9 @@ from orion_recall.serving.index_process.messages import (
     Target,
 )
 from orion_recall.tasks import Backoff, cancel, note_waited
+
+log = logging.getLogger("orion_recall.sources")
+
 
 # A frame of reads is answered whole: more of them would wait for each other longer than for their own frames.
 _MOST_TOGETHER = 4
@@ -175,7 +174,6 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, also after its end."""
         return self._process.pid
 
     async def wait(self) -> int:
@@ -193,12 +191,9 @@ class ChildProcess:
             await self._process.wait()
 
     def kill(self) -> None:
-        """Ends it at once."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
-
-log = logging.getLogger("orion_recall.sources")
 
 # What was not saved comes again from the outbox: nothing is worth a longer wait.
 _CLOSE_S = 30.0
@@ -232,7 +227,6 @@ class IndexLink:
 
     @property
     def pid(self) -> int | None:
-        """That of the process; None while there is none."""
         return self._process.pid if self._process is not None else None
 
     def state(self, target: Target) -> IndexState:
@@ -330,7 +324,6 @@ class IndexLink:
         return await ChildProcess.start(self._program, self._heard, self._lost)
 
     async def _ended(self, why: str) -> None:
-        """Ends the process."""
         self._why_not, self._is_open = why, False
         process, self._process = self._process, None
         self._calls.fail(self._away)
@@ -338,7 +331,6 @@ class IndexLink:
             await process.end()
 
     def _lost(self) -> None:
-        """A process is gone: the one in use, if nobody has ended it."""
         process = self._process
         if process is None or process.frames.is_open:
             return

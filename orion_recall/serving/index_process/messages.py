@@ -41,7 +41,6 @@ class Packed(NamedTuple):
         return cls(array("q", keys).tobytes(), array("d", scores).tobytes())
 
     def pairs(self) -> Scored:
-        """The pairs again."""
         return list(zip(array("q", self.keys), array("d", self.scores), strict=True))
 
 
@@ -211,36 +210,29 @@ class QuestionEmbedder:
 
     @property
     def batches(self) -> Sequence[int]:
-        """Each question goes alone."""
         return [self.cache_misses]
 
     @property
     def name(self) -> str:
-        """As `Embedder` says."""
         return self._own.name
 
     @property
     def dimension(self) -> int:
-        """As `Embedder` says."""
         return self._own.dimension
 
     @property
     def weights_sha256(self) -> str:
-        """As `Embedder` says."""
         return self._own.weights_sha256
 
     @property
     def token_space(self) -> str:
-        """As `TokenVectors` says."""
         return self._own.token_space
 
     @property
     def token_width(self) -> int:
-        """As `TokenVectors` says."""
         return self._own.token_width
 
     async def embed_query(self, text: str) -> Vector:
-        """A unit vector, float32, shape (dimension,), read-only since it is kept."""
         return (await self._asked(text)).embedded.vector
 
     async def searched(self, text: str, search: DenseSearch) -> Scored | None:
@@ -254,17 +246,14 @@ class QuestionEmbedder:
         return None if found is None else found.pairs()
 
     async def query_tokens(self, text: str) -> Tokens:
-        """As `TokenVectors` says. A text is embedded once for its vector and its tokens, in either order."""
         if (tokens := (await self._asked(text)).embedded.tokens) is None:
             raise ModelError(f"{self.name} is to give no vectors of tokens: ORION_TOKEN_VECTORS is false")
         return tokens
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """As `Embedder` says."""
         return await self._own.embed_documents(texts)
 
     async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
-        """As `TokenVectors` says."""
         return await self._own.documents_with_tokens(texts)
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""Disk watch: the free space on the disks of a worker's folders, for status, metrics and the log."""
+"""The fields of a heartbeat that state the health of sources and copies, as bounded JSON."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ class DiskWatch:
             await asyncio.sleep(_EVERY_S)
 
     async def look(self) -> None:
-        """Look once."""
         before = {one.name for one in self.states if one.why is not None}
         self.states = await asyncio.to_thread(lambda: [_seen(space) for space in self._spaces])
         short = {one.name: one for one in self.states if one.why is not None}

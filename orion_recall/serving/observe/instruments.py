@@ -12,25 +12,9 @@ from collections.abc import Iterable, Sequence
 from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
+from orion_recall import telemetry as t
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.worker import ServedMessage
-from orion_recall.telemetry import (
-    LABEL_OUTCOME,
-    LABEL_PROFILE,
-    LABEL_SOURCE,
-    LABEL_STAGE,
-    LABEL_STATUS,
-    METRIC_DURATION,
-    METRIC_FALLBACKS,
-    METRIC_ITEMS,
-    METRIC_NO_ANSWERS,
-    METRIC_RECALLS,
-    METRIC_RESULTS,
-    METRIC_SEARCHES,
-    METRIC_SOURCE_DURATION,
-    METRIC_STAGE_DURATION,
-    METRIC_TOKENS,
-)
 
 # From half a millisecond, a stage, to the longest wait for a reply.
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -44,28 +28,40 @@ class Instruments:
     """Counters and histograms of recalls. The label `profile` is one of the loaded profiles."""
 
     def __init__(self, meter: Meter) -> None:
-        self._recalls = Tally(meter, METRIC_RECALLS, "Queries answered", LABEL_OUTCOME, LABEL_PROFILE)
+        self._recalls = Tally(meter, t.METRIC_RECALLS, "Queries answered", t.LABEL_OUTCOME, t.LABEL_PROFILE)
         self._searches = Tally(
-            meter, METRIC_SEARCHES, "Searches of a source, by how they ended", LABEL_SOURCE, LABEL_STATUS
+            meter,
+            t.METRIC_SEARCHES,
+            "Searches of a source, by how they ended",
+            t.LABEL_SOURCE,
+            t.LABEL_STATUS,
         )
-        self._items = Tally(meter, METRIC_ITEMS, "Memories in bundles", LABEL_PROFILE)
+        self._items = Tally(meter, t.METRIC_ITEMS, "Memories in bundles", t.LABEL_PROFILE)
         self._fallbacks = Tally(
-            meter, METRIC_FALLBACKS, "Searches that something else answered for the source", LABEL_SOURCE
+            meter,
+            t.METRIC_FALLBACKS,
+            "Searches that something else answered for the source",
+            t.LABEL_SOURCE,
         )
         self._no_answers = Tally(
             meter,
-            METRIC_NO_ANSWERS,
+            t.METRIC_NO_ANSWERS,
             "Answers withheld: nothing was asked, or nothing was sure enough",
-            LABEL_PROFILE,
+            t.LABEL_PROFILE,
         )
-        self._results = Histogram(meter, METRIC_RESULTS, "Memories in a bundle", LABEL_PROFILE, _RESULTS)
-        self._tokens = Tally(meter, METRIC_TOKENS, "Tokens of bundles", LABEL_PROFILE)
+        self._results = Histogram(meter, t.METRIC_RESULTS, "Memories in a bundle", t.LABEL_PROFILE, _RESULTS)
+        self._tokens = Tally(meter, t.METRIC_TOKENS, "Tokens of bundles", t.LABEL_PROFILE)
         self._duration = Histogram(
-            meter, METRIC_DURATION, "From reading a query to its commit", LABEL_PROFILE, _SECONDS, "s"
+            meter,
+            t.METRIC_DURATION,
+            "From reading a query to its commit",
+            t.LABEL_PROFILE,
+            _SECONDS,
+            "s",
         )
-        self._stages = Histogram(meter, METRIC_STAGE_DURATION, "Stages of a recall", LABEL_STAGE, _SECONDS, "s")
+        self._stages = Histogram(meter, t.METRIC_STAGE_DURATION, "Stages of a recall", t.LABEL_STAGE, _SECONDS, "s")
         self._sources = Histogram(
-            meter, METRIC_SOURCE_DURATION, "Searches of a source", LABEL_SOURCE, _SECONDS, "s"
+            meter, t.METRIC_SOURCE_DURATION, "Searches of a source", t.LABEL_SOURCE, _SECONDS, "s"
         )
 
     def record(self, served: ServedMessage) -> None:
@@ -103,7 +99,6 @@ class Tally:
         meter.create_observable_counter(name, [self._observe], description=description)
 
     def add(self, count: int, *values: str) -> None:
-        """Count that many more."""
         self._counts[values] += count
 
     def _observe(self, _: CallbackOptions) -> Iterable[Observation]:

@@ -1,4 +1,7 @@
-"""Loop watch: how long the event loop has been blocked, measured from another thread."""
+"""The observer of a service: its metrics and traces, and the health port that serves them.
+
+Without a health port and an OTLP endpoint only the one-line report is kept, and observing costs next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -177,7 +180,6 @@ async def _serving(host: str, number: int, observer: Observer, registry: Collect
 
 
 async def _within(longest_s: float, blocking: Callable[[], None]) -> None:
-    """Run it in a daemon thread, and wait for it that long at most."""
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def run() -> None:

@@ -1,6 +1,7 @@
-"""Readiness: whether a worker can answer now, and if not, why. It checks model, group and required sources.
+"""The health port: a small HTTP server in its own thread and event loop, so that it answers while the worker hangs.
 
-A check is made on request, at most once a second, and is over within two.
+It serves GET and HEAD, one request a connection, and allows five seconds, 8 KiB of request and 32 connections at a
+time, so that no client can harm the worker.
 """
 
 from __future__ import annotations
@@ -140,7 +141,6 @@ class Answer:
 
     @classmethod
     def of_json(cls, status: HTTPStatus, value: object, **headers: str) -> Answer:
-        """The value as JSON."""
         return cls(status=status, body=json.dumps(value).encode() + b"\n", headers=headers)
 
 
@@ -161,7 +161,6 @@ class HttpPort:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         host, port = self.address
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -247,7 +246,6 @@ class HttpPort:
             pass
 
     async def _answer(self, reader: asyncio.StreamReader) -> tuple[bool, Answer]:
-        """Whether the body is to be sent, and the answer."""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:

@@ -97,7 +97,6 @@ async def unregister(settings: Settings, numbers: Sequence[int]) -> None:
 
 
 def _kinds(settings: Settings) -> list[str]:
-    """The kinds of copies that are in folders."""
     is_embedded = {_INDEX: settings.qdrant_url is None, _GRAPH: sparql_server(settings) is None}
     return [kind for kind, is_ours in is_embedded.items() if is_ours]
 
@@ -124,7 +123,6 @@ def _made_by(index: Path) -> IndexMetadata | None:
 
 
 def _copy(source: Path, target: Path, min_free_bytes: int) -> None:
-    """Copies the live files; the target is whole, or not there."""
     part = target.with_name(f"{target.name}{_PART}")
     with _held(source), _held(target):
         live = live_place(source)

@@ -32,7 +32,6 @@ class WorkerPlan:
 
     @property
     def name(self) -> str:
-        """Its name in the log."""
         return f"worker {self.number}"
 
 

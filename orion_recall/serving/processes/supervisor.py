@@ -1,7 +1,7 @@
-"""A worker as a process: `orion-recall worker`, started anew, that ends with the process that started it.
+"""The supervisor: starts workers, restarts one that dies, stops them all.
 
-Not forked: a child of a process with engines' and loops' threads would have their locks and none of the threads. A
-new process shares with the others what the kernel shares by itself: code of libraries, and files that are mapped.
+A worker that dies is started again after a pause, which grows while it dies young. One that dies young again and
+again ends all of them: somebody has to look, and whoever started this process may start it on another machine.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from orion_recall.engines.launch import __file__ as launcher
 from orion_recall.errors import SettingsError, WorkersFailed
 from orion_recall.serving.processes.plans import WorkerPlan
 from orion_recall.tasks import Backoff, Sleep, sleep
+
+log = logging.getLogger("orion_recall.service")
+
 
 # What is run with `python -m`.
 PROGRAM = "orion_recall"
@@ -64,7 +67,6 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, also after its end."""
         return self._process.pid
 
     async def ready(self) -> Mapping[str, Any] | None:
@@ -87,11 +89,9 @@ class WorkerProcess:
         self._send(signal.SIGTERM)
 
     def reload(self) -> None:
-        """It reads its profiles again."""
         self._send(signal.SIGHUP)
 
     def kill(self) -> None:
-        """Ends it at once, also one that was stopped by a signal."""
         self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
@@ -112,8 +112,6 @@ def _why(said: bytes) -> str:
     except (ValueError, KeyError, TypeError):
         return text[:_TOLD_CHARS]
 
-
-log = logging.getLogger("orion_recall.service")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
 # A death sooner than this after it took queries is one of a row, and so is one before.
@@ -233,7 +231,6 @@ class Supervisor:
         await asyncio.gather(*keeping, return_exceptions=True)
 
     async def _keep(self, seat: _Seat) -> None:
-        """Keeps one worker running."""
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, sleep=self._sleep)
         while not self._stopping.is_set():
             running = seat.running = await self._start(seat.plan)
@@ -267,7 +264,6 @@ class Supervisor:
         seat.deaths += 1
 
     def _tell(self, seat: _Seat, what: str, why: str, pause_s: float) -> None:
-        """Logs the death; WorkersFailed when it is one too many."""
         told = f"{what}: {why}" if why else what
         if seat.deaths >= MOST_DEATHS:
             raise WorkersFailed(

@@ -99,7 +99,7 @@ async def filled(made: Opener, record: str | None) -> None:
     await graph.open()
     if record is not None:
         graph.expect(record)
-        await graph.adopt(None)
+        await graph.adopt()
     await graph.apply(changes(WORK, SHIP))
     assert graph.database_identity == record
     await graph.close()
@@ -189,7 +189,7 @@ async def test_a_collection_is_not_read_before_it_is_seen_to_be_of_the_record(
         new.expect(OURS)
         with pytest.raises(TransientSourceError, match="it has no database identity yet"):
             await found(new)
-        await new.adopt(WORK)
+        await new.adopt()
         assert await found(new) == [key("work")]
         old.expect(THEIRS)
         with pytest.raises(AnotherRecordsCopy, match="ORION_QDRANT_COLLECTION another name"):
