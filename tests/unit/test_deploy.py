@@ -279,16 +279,6 @@ def test_every_alert_and_every_query_of_the_board_reads_metrics_and_labels_that_
             assert (labels_by(query) or set()) <= names[one.metric] | ADDED, (where, one)
 
 
-def test_every_alert_has_a_case_in_which_it_rings() -> None:
-    cases = yaml.safe_load(RULE_TESTS.read_text("utf-8"))["tests"]
-    ringing = [
-        case["name"]
-        for case in cases
-        if any(f'alertname="{case["name"]}"' in str(one.get("exp_samples")) for one in case["promql_expr_test"])
-    ]
-    assert sorted(ringing) == sorted(rule["alert"] for rule in alerts())
-
-
 @needs_promtool
 def test_the_rules_are_taken_by_promtool_and_ring_when_they_should() -> None:
     promtool("check", "rules", RULES)

@@ -150,19 +150,6 @@ def test_a_refused_address_does_not_show_its_password(monkeypatch: pytest.Monkey
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["ORION_TEI_URL", "ORION_RERANKER_URL"])
-@pytest.mark.parametrize(
-    "value", ["embedder:8080", "ftp://host", "http://", "http://me:hunter2@host", "http://h?key=hunter2"]
-)
-def test_a_models_server_is_a_plain_http_address(monkeypatch: pytest.MonkeyPatch, name: str, value: str):
-    monkeypatch.setenv(name, value)
-    with pytest.raises(SettingsError, match=name) as refused:
-        Settings.read()
-    assert "hunter2" not in str(refused.value)
-    monkeypatch.setenv(name, "https://host:8080/tei/")
-    assert getattr(Settings.read(), name.removeprefix("ORION_").lower()) == "https://host:8080/tei"
-
-
 SECRETS = [name for name, field in Settings.model_fields.items() if is_secret(field)]
 
 

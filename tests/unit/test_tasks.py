@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 
 import pytest
 
 from orion_recall.errors import SourceError
 from orion_recall.foreground import Foreground
-from orion_recall.tasks import Backoff, both, cancel, errors_logged, in_time, outcomes
+from orion_recall.tasks import Backoff, both, cancel, in_time, outcomes
 
 SECRET = "what the doctor said"
 
@@ -82,14 +81,6 @@ async def test_every_outcome_is_given_and_only_what_nobody_has_foreseen_is_logge
     assert SECRET not in record.getMessage()
 
 
-def test_an_error_of_what_follows_is_logged_and_ends_there(caplog: pytest.LogCaptureFixture) -> None:
-    with errors_logged("entry 5-0 is answered; what follows failed"):
-        raise ZeroDivisionError(SECRET)
-    (record,) = caplog.records
-    assert record.getMessage().startswith("entry 5-0 is answered; what follows failed: ZeroDivisionError")
-    assert SECRET not in record.getMessage()
-
-
 async def test_what_comes_too_late_is_ended_and_told() -> None:
     ended: list[str] = []
     with pytest.raises(TimeoutError):
@@ -156,18 +147,6 @@ def test_what_can_wait_waits_until_the_last_has_passed():
         assert not passed.wait(0.05), "one is still under way"
     assert passed.wait(LONG_S / 2)
     waiting.join()
-
-
-def test_what_fails_lets_the_others_go_on():
-    foreground = Foreground()
-    try:
-        with foreground.active():
-            raise ValueError
-    except ValueError:
-        pass
-    began = time.perf_counter()
-    foreground.yield_to_foreground(LONG_S)
-    assert time.perf_counter() - began < LONG_S / 2
 
 
 class Waits(threading.Event):

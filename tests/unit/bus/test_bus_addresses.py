@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio.connection import SSLConnection
 
-from orion_recall.bus.connect import read_url, without_secrets
+from orion_recall.bus.connect import read_url
 from orion_recall.bus.delivery import ReplyRules
 from orion_recall.errors import RefusedMessage, SettingsError
 from orion_recall.settings import Settings
@@ -111,16 +111,3 @@ def test_sentinels_have_credentials_of_their_own_and_share_the_certificates(tmp_
 def test_what_cannot_be_an_address_is_refused_with_what_to_write(url: str, said: str) -> None:
     with pytest.raises(SettingsError, match=f"ORION_REDIS_URL.*{said}"):
         read_url(url)
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("redis+sentinel://u:secret@one,two:1/mymaster/0?sentinel_password=secret", "redis+sentinel://one,two:1/mymaster/0"),
-        ("rediss://bus?ssl_password=secret", "rediss://bus"),
-        ("redis://bus?password=se@cret", "redis://…"),
-        ("redis://user:se?cret@bus", "redis://…"),
-    ],
-)  # fmt: skip
-def test_an_address_is_shown_without_its_parameters_too(url: str, shown: str) -> None:
-    assert without_secrets(url) == shown

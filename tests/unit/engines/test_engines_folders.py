@@ -23,7 +23,6 @@ from orion_recall.engines.postgres_folder import (
     PostgresBinaries,
     closed_folder,
     database_folder,
-    find_binaries,
     runnable_by,
 )
 from orion_recall.engines.replay_folders import delete_left, replay_folder
@@ -71,15 +70,6 @@ def test_the_lock_dies_with_a_killed_process(tmp_path: Path) -> None:
         lock = FolderLock.try_acquire(tmp_path)
     assert lock is not None
     lock.release()
-
-
-def test_a_released_folder_can_be_taken_again(tmp_path: Path) -> None:
-    with FolderLock.acquire(tmp_path, "the folder", "") as first:
-        pass
-    first.release()
-    with FolderLock.acquire(tmp_path, "the folder", "") as second:
-        assert second.folder == tmp_path
-        assert holder(tmp_path) == os.getpid()
 
 
 def test_a_child_that_inherits_the_descriptor_keeps_the_lock(tmp_path: Path) -> None:
@@ -169,13 +159,6 @@ def test_a_copy_that_others_could_have_written_is_refused(base: Path) -> None:
         runnable_by(wheel, STRANGER, STRANGER, base / "cache")
 
 
-def test_the_programs_of_another_major_version_are_not_taken_for_a_database() -> None:
-    here = find_binaries()
-    assert find_binaries(here.major) == here
-    with pytest.raises(EngineError, match=rf"made by Postgres 9 and here is only {here.major}"):
-        find_binaries(9)
-
-
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root hands a folder to another user")
 
 
@@ -235,16 +218,6 @@ def test_a_place_that_others_can_write_to_is_refused(base_folder: Path) -> None:
     folder.chmod(0o755)
     with pytest.raises(EngineError, match=r"is not a private folder of uid 54321 .*mode 755"):
         chosen(base_folder)
-
-
-@as_root
-def test_where_nothing_can_be_placed_outside_the_error_says_what_blocks(base_folder: Path) -> None:
-    (base_folder / "file").write_text("in the way")
-    with pytest.raises(
-        EngineError, match=r"cannot enter .*/home, and the database could not be placed under .*file"
-    ):
-        database_folder(base_folder / "home" / "data", STRANGER, base_folder / "file" / "outside")
-    assert not (base_folder / "home" / "data" / "postgres").is_symlink()
 
 
 @as_root
@@ -324,16 +297,6 @@ def test_without_a_runtime_folder_the_path_is_short_and_under_tmp(
     assert len(str(folder / ".s.PGSQL.5432.lock")) < 108
 
 
-def test_a_private_runtime_folder_is_used_but_not_for_another_user(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    runtime = tmp_path_factory.mktemp("run")
-    runtime.chmod(0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    assert socket_folder(Path("/data"), UID).parent == runtime
-    assert socket_folder(Path("/data"), UID + 1).parent == Path("/tmp")
-
-
 def test_the_folder_is_made_private_is_found_again_and_goes_when_empty(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     make_socket_folder(folder, UID)
@@ -345,14 +308,6 @@ def test_the_folder_is_made_private_is_found_again_and_goes_when_empty(tmp_path:
     (folder / "a.sock").unlink()
     remove_socket_folder(folder)
     assert not folder.exists()
-
-
-def test_a_folder_open_to_others_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    folder.chmod(0o755)
-    with pytest.raises(EngineError, match=r"is not a private folder of uid .* mode 755"):
-        make_socket_folder(folder, UID)
 
 
 @needs_root
@@ -388,10 +343,6 @@ def test_below_the_least_it_is_short_and_says_where_and_what_to_do(tmp_path: Pat
     with pytest.raises(DiskShort, match=r"256 MiB must stay free \(ORION_MIN_FREE_BYTES\): make room") as raised:
         space.check()
     assert str(tmp_path) in str(raised.value)
-
-
-def test_zero_is_not_watched(tmp_path: Path, free: dict[str, int]) -> None:
-    assert copy_space("index", tmp_path, 0).shortage() is None
 
 
 def test_what_can_be_made_again_stops_first_and_the_record_last(tmp_path: Path) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +16,6 @@ from orion_recall.errors import SourceError
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.reads import KeptViews
 from orion_recall.index.engine_threads import EngineThreads
-from orion_recall.index.speakers import SpeakerCache
 from orion_recall.index.write_batch import VectorPrefetch
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
@@ -66,44 +64,11 @@ async def test_what_is_written_is_read_anew_and_nothing_that_was_read_meanwhile_
     assert ([one.text for one in found.values()], shard.read) == (["new", "m2", "new"], [1, 3])
 
 
-async def test_there_is_a_bound_to_their_number_and_the_last_asked_for_stay() -> None:
-    kept, shard = KeptViews(most=10), Shard(100)
-    for one in range(100):
-        await kept.fetched([0, one], shard)
-    assert shard.read.count(0) < 3, "asked for each time, it stays"
-    shard.read.clear()
-    await kept.fetched(range(100), shard)
-    assert 80 <= len(shard.read) < 100
-
-
 ALL = Scope(tenant=TENANT)
-
-
-class ShardCache:
-    """Who speaks, and what was asked for."""
-
-    def __init__(self, *names: str) -> None:
-        self.names, self.asked = {*names}, list[frozenset[str] | None]()
-
-    async def read(self, scope: Scope, among: Collection[str] | None) -> frozenset[str]:
-        self.asked.append(None if among is None else frozenset(among))
-        return frozenset(self.names if among is None else self.names & {*among})
 
 
 def said(name: str, speaker: str, **fields: Any) -> Memory:
     return memory(name, "The harbour crane is repaired.", speaker=speaker, **fields)
-
-
-async def test_new_memories_add_their_speaker_and_nothing_is_asked() -> None:
-    cache, shard = SpeakerCache(), ShardCache("Ana")
-    await cache.names(ALL, shard.read)
-    await cache.names(replace(ALL, session_id="s1"), shard.read)
-    shard.asked.clear()
-    deleted = replace(said("c", "Cy"), deleted_at=datetime(2026, 11, 20, tzinfo=UTC))
-    cache.note(changes(said("b", "Bo", session_id="s2"), deleted), ())
-    assert await cache.names(ALL, shard.read) == {"Ana", "Bo"}
-    assert await cache.names(replace(ALL, session_id="s1"), shard.read) == {"Ana"}
-    assert shard.asked == []
 
 
 async def test_an_index_knows_its_speakers_after_changes_and_deletions(folder: Path) -> None:

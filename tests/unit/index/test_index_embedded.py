@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -15,23 +14,20 @@ from typing import Any, cast
 import pytest
 import qdrant_edge as qe
 
-from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.index.embedded import document_frequencies as counting
 from orion_recall.index.embedded import index as edge_optimiser
 from orion_recall.index.embedded import optimised_copy as edge_renewal
-from orion_recall.index.embedded import reads as edge_reads
 from orion_recall.index.embedded import writes as edge_writes
 from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
 from orion_recall.index.embedded.folders import (
-    begin,
     build_place,
     free_place,
     live_place,
     mark_complete,
 )
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.embedded.optimised_copy import copy_folder, copy_with_holes, taken_bytes
+from orion_recall.index.embedded.optimised_copy import copy_with_holes
 from orion_recall.index.embedded.points import edge_point, entity_request, sparse_batch
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.points import SPARSE_VECTORS, IndexPoint
@@ -205,38 +201,6 @@ async def test_an_optimiser_that_fails_leaves_the_index_as_it_is(
         assert not (folder / "index" / "current").exists()
 
 
-async def test_an_index_that_is_closed_while_it_is_optimised_goes_on_from_where_it_was(
-    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(edge_optimiser, "_AFTER", 1)
-    for pause_s in (0.0, 0.05, 0.5):
-        async with opened(made(folder, sparse)) as one:
-            await one.apply(changes(*ALL))
-            await asyncio.sleep(pause_s)
-        async with opened(made(folder, sparse)) as again:
-            assert again.position == len(ALL)
-            assert set(await again.held()) >= {key(each.id) for each in OURS}
-
-
-async def test_versions_are_read_page_by_page_and_a_copy_may_take_the_place_in_between(
-    index: EdgeIndex, monkeypatch: pytest.MonkeyPatch
-):
-    pages, read, whole = list[int](), edge_writes.read_versions, await index.held()
-
-    def counted(shard: qe.EdgeShard, after: qe.PointId | None) -> tuple[dict[int, int], qe.PointId | None]:
-        page, following = read(shard, after)
-        pages.append(len(page))
-        return page, following
-
-    monkeypatch.setattr(edge_writes, "_PAGE_VERSIONS", 2)
-    monkeypatch.setattr(edge_reads, "read_versions", counted)
-    held, _ = await asyncio.gather(index.held(), index.compact())
-    assert held == whole
-    assert len(whole) == len(ALL)
-    assert max(pages) <= 2
-    assert sum(pages) == len(ALL)
-
-
 CRANE, BOAT = memory("crane", "The harbour crane needs a gearbox."), memory("boat", "Bo sold the boat.")
 OLD, NEW = HashingEmbedder("old"), HashingEmbedder("new", dimension=32)
 
@@ -328,14 +292,6 @@ async def test_a_complete_build_takes_the_place_when_its_model_opens_the_folder(
         await EdgeIndex(live, OLD, sparse).open()
 
 
-async def test_a_build_that_somebody_writes_to_is_not_taken(live: Path, sparse: SparseEncoder):
-    place = await build(live, NEW, sparse)
-    with FolderLock.acquire(place, "a build", ""), pytest.raises(SourceError, match="is being built by another"):
-        await EdgeIndex(live, NEW, sparse).open()
-    async with opened_folders(live, NEW, sparse) as index:
-        assert await found(index, NEW) == ["boat"]
-
-
 async def test_while_the_model_is_away_keywords_are_searched_and_vectors_say_why(live: Path, sparse: SparseEncoder):
     embedder = AwayEmbedder(OLD)
     async with opened_folders(live, embedder, sparse) as index:
@@ -374,20 +330,6 @@ async def test_one_by_the_same_model_is_taken_over_by_the_index_that_is_open(liv
     async with opened_folders(live, OLD, sparse) as index:
         assert await found(index, OLD) == ["boat"]
     assert free_place(live, place.name) == place
-
-
-def test_what_a_stopped_run_has_left_stays_and_an_old_copy_goes(folder: Path):
-    place = free_place(folder, "graph")
-    (place / "store").mkdir(parents=True)
-    (place / "index.json").write_text("of a copy that was live once")
-    begin(place)
-    assert not (place / "store").exists()
-    assert not (place / "index.json").exists()
-    (place / "index.json").write_text("half done")
-    begin(place)
-    assert (place / "index.json").read_text() == "half done"
-    with FolderLock.acquire(place, what="the index", hint=""), pytest.raises(EngineError, match="already open"):
-        begin(place)
 
 
 USING = ("text", "context")
@@ -484,21 +426,6 @@ def test_scores_are_those_of_the_engines_own_counting_whatever_is_written(shard:
             assert any(ours) == (tenant != "nobody"), "the searches of a tenant find something"
 
 
-def test_what_was_counted_once_is_not_counted_again_and_writes_keep_it(shard: CountedShard) -> None:
-    frequencies = DocumentFrequencies()
-    write(frequencies, shard, [point(number) for number in range(40)])
-    first = frequencies.weighted(shard.engine, TENANT, TERMS, USING)
-    write(frequencies, shard, [point(number, seed=1) for number in range(30, 60)], gone=[1, 2])
-    shard.asked.clear()
-    second = frequencies.weighted(shard.engine, TENANT, TERMS, USING)
-    assert {*shard.asked} <= {"info"}
-    assert second == DocumentFrequencies().weighted(shard.engine, TENANT, TERMS, USING) != first
-    shard.asked.clear()
-    more = SparseTerms(indices=(2, 7), values=(1.0, 1.0))
-    assert frequencies.weighted(shard.engine, TENANT, more, USING) is not None
-    assert "count" not in shard.asked, "of a known tenant the new terms alone"
-
-
 async def test_an_index_that_is_written_to_scores_as_one_that_is_made_anew(tmp_path: Path) -> None:
     sparse, scope = SparseEncoder(), Scope(tenant=TENANT)
     asked = sparse.encode_query("harbour crane gearbox 7")
@@ -554,17 +481,3 @@ def test_a_copy_has_the_same_bytes_and_the_same_length(folder: Path, parts: dict
     copy_with_holes(source, folder / "copy")
 
     assert (folder / "copy").read_bytes() == source.read_bytes()
-
-
-def test_neither_a_hole_nor_written_zeros_take_room_in_a_copy(folder: Path):
-    (folder / "shard" / "segment").mkdir(parents=True)
-    with (folder / "shard" / "segment" / "chunk").open("wb") as file:
-        file.write(b"a vector" + bytes(4 * _MIB))
-        file.flush()
-        os.fsync(file.fileno())
-        file.truncate(32 * _MIB)
-
-    copy_folder(folder / "shard", folder / "copy")
-
-    assert (folder / "copy" / "segment" / "chunk").stat().st_size == 32 * _MIB
-    assert taken_bytes(folder / "copy") < _MIB < taken_bytes(folder / "shard")

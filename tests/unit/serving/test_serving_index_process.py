@@ -204,20 +204,6 @@ async def test_a_start_that_is_cancelled_leaves_no_process(folder: Path, sparse:
     (await taken(folder / "index")).release()
 
 
-async def test_a_process_that_dies_while_it_closes_is_not_started_again(
-    index: IndexProcess, caplog: pytest.LogCaptureFixture
-):
-    assert index.pid is not None
-    os.kill(index.pid, signal.SIGSTOP)
-    closing = asyncio.create_task(index.close())
-    await asyncio.sleep(0)
-    os.kill(index.pid, signal.SIGKILL)
-    await closing
-    assert index.pid is None
-    assert not [task for task in asyncio.all_tasks() if "_start_again" in repr(task)]
-    assert "started again" not in caplog.text
-
-
 PROGRAM = "tests.stand_ins.index_child"
 
 
@@ -318,21 +304,6 @@ async def test_the_process_embeds_as_the_worker_does(folder: Path, sparse: Spars
                 except TransientSourceError:
                     await asyncio.sleep(0.01)
         assert questions.cache_misses >= 2
-    finally:
-        await index.close()
-
-
-async def test_a_question_that_is_searched_as_it_is_embedded_finds_the_same(folder: Path, sparse: SparseEncoder):
-    index = IndexProcess(Settings.read(data_dir=folder), TokenEmbedder(), sparse, program=PROGRAM)
-    await index.open()
-    try:
-        await index.apply(changes(*ALL))
-        text, scope = "the oak by the mill", Scope(tenant=TENANT)
-        found = await index.search_text(text, scope, 5, -1.0)
-        vector = (await index.questions.embed_query(text)).tolist()
-        assert found == await index.search_dense(vector, scope, 5, -1.0)
-        assert found
-        assert await index.search_text(text, scope, 5, -1.0) is None
     finally:
         await index.close()
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from http import HTTPStatus
-from types import SimpleNamespace
-from typing import Any
 
 import httpx
 import pytest
@@ -19,14 +16,12 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanContext, StatusCode
+from opentelemetry.trace import SpanContext
 from prometheus_client import CollectorRegistry
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
-from orion_recall.interfaces import Unavailable
 from orion_recall.recall.bundle.selection import SelectedItem, Selection
-from orion_recall.recall.confidence.answer import Withheld
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
@@ -41,16 +36,12 @@ from orion_recall.serving.observe.heartbeat_fields import (
 )
 from orion_recall.serving.observe.instruments import Instruments
 from orion_recall.serving.observe.port import Answer, HttpPort
-from orion_recall.serving.observe.source_checks import SourceChecks, answers
+from orion_recall.serving.observe.source_checks import answers
 from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
 from orion_recall.serving.worker import ServedMessage
-from orion_recall.settings import Settings
-from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.telemetry import continue_trace
 from orion_recall.text.normal import memory_key
 from orion_recall.values import (
-    SOURCE_NAMES,
     Hit,
     MemoryView,
     Outcome,
@@ -141,31 +132,6 @@ def test_a_recall_is_counted_with_its_stages_and_sources(measured: tuple[Instrum
     assert sample("items_total", profile="reflect.v1") == 0
 
 
-def test_results_and_fallbacks_are_counted(measured: tuple[Instruments, Sample]) -> None:
-    instruments, sample = measured
-    instruments.record(SERVED)
-    assert SERVED.recalled is not None
-    away = SourceReport(source="lexical", status="failed", error="away", fallback="record")
-    instruments.record(replace(SERVED, recalled=replace(SERVED.recalled, reports=(away,))))
-    assert sample("fallbacks_total", source="lexical") == 1
-    assert sample("fallbacks_total", source="vector") is None
-    assert sample("results_bucket", profile="reflect.v1", le="0") == 2
-    assert sample("results_count", profile="reflect.v1") == 2
-
-
-def test_an_answer_that_was_withheld_is_counted_apart_from_one_that_found_nothing(
-    measured: tuple[Instruments, Sample],
-) -> None:
-    instruments, sample = measured
-    assert SERVED.recalled is not None
-    withheld = replace(SERVED.recalled, outcome="empty", withheld=Withheld(reason="it is thanks and asks nothing"))
-    instruments.record(replace(SERVED, outcome="empty"))
-    assert sample("no_answers_total", profile="reflect.v1") is None
-    instruments.record(replace(SERVED, outcome="empty", recalled=withheld))
-    assert sample("no_answers_total", profile="reflect.v1") == 1
-    assert sample("recalls_total", outcome="empty", profile="reflect.v1") == 2
-
-
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
@@ -189,14 +155,6 @@ def test_what_cannot_be_spoken_is_refused(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     with pytest.raises(SettingsError, match=said):
         otlp_exporters()
-
-
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENDPOINT, "http://user:hunter2@127.0.0.1:4318")
-    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(SettingsError, match=r"pip install 'orion-recall\[otlp\]'") as refused:
-        otlp_exporters()
-    assert "hunter2" not in str(refused.value)
 
 
 _WELL = b"GET /live HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -386,58 +344,12 @@ class Graph:
         return []
 
 
-def running(arms: Mapping[SourceName, Any], *, required: str = "vector", every_s: float = 0.01) -> Any:
-    """What a look sees of a service with these arms."""
-    sources = SimpleNamespace(by_name=arms, breakers={name: Breaker() for name in SOURCE_NAMES})
-    opened = SimpleNamespace(
-        sources=sources, graph=None, broken={"index": "no longer JSON"}, tenants_of_others={"notes": "acme"}
-    )
-    settings = Settings.read(ready_sources=required, look_every_s=every_s, default_tenant="home")
-    projector = SimpleNamespace(
-        kind="graph", copy="node:/data", lag=4, error=None, projection=SimpleNamespace(damage=None, stalled=None)
-    )
-    return SimpleNamespace(opened=opened, settings=settings, profiles={}, projectors=[projector])
-
-
-async def looked(service: Any) -> dict[tuple[str, str], tuple[str, bool, str | None]]:
-    """What the first look finds."""
-    seen = asyncio.Event()
-    look = SourceChecks(service, changed=seen.set)
-    task = asyncio.create_task(look.run())
-    async with asyncio.timeout(30):
-        await seen.wait()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    return {(one.arm, one.store): (one.health, one.required, one.why) for one in look.stores}
-
-
 async def test_a_store_answers_or_it_is_said_why_not() -> None:
     assert await answers(Store(), "home", within_s=1) is None
     assert await answers(Store(TransientSourceError("away")), "home", within_s=1) == "away"
     assert await answers(Silent(), "home", within_s=0.02) == "no answer within 0.02 s"
     assert await answers(Store(), "home", graph=Graph(), within_s=1) is None
     assert await answers(Store(), "home", graph=Graph(SourceError("no graph")), within_s=1) == "no graph"
-
-
-async def test_each_store_of_an_arm_is_asked_as_its_own_tenant() -> None:
-    own, notes = Store(), Store(SourceError("no such collection"))
-    found = await looked(running({"vector": SeveralStores("vector", {"": own, "notes": notes})}))
-    assert found == {
-        ("vector", ""): ("ok", True, None),
-        ("vector", "notes"): ("failing", True, "no such collection"),
-    }
-    assert (own.asked[0].scope.tenant, notes.asked[0].scope.tenant) == ("home", "acme")
-
-
-async def test_what_cannot_be_used_or_is_not_there_is_broken_and_what_nobody_needs_is_not_required() -> None:
-    service = running(
-        {"vector": Unavailable("vector", "delete it"), "lexical": Store()}, required="vector,sql_timeline"
-    )
-    assert await looked(service) == {
-        ("vector", ""): ("broken", True, "delete it"),
-        ("lexical", ""): ("ok", False, None),
-        ("sql_timeline", ""): ("broken", True, "not configured"),
-    }
 
 
 BEGAN_NS = 1_772_400_000_000_000_000
@@ -520,24 +432,6 @@ def test_stages_follow_each_other_and_sources_lie_in_the_search() -> None:
         name: ids["recall.search" if "source" in name else "recall"] if name != "recall" else None for name in spans
     }
     assert len({context_of(span).trace_id for span in spans.values()}) == 1
-
-
-def test_a_source_says_how_it_ended() -> None:
-    spans = spans_of(recalled(), "degraded")
-    assert dict(spans["recall.source.vector"].attributes or {}) == {
-        "gen_ai.operation.name": "retrieval",
-        "gen_ai.data_source.id": "vector",
-        "orion.recall.source": "vector",
-        "orion.recall.status": "ok",
-        "orion.recall.hits": 1,
-        "orion.recall.ms": 3.5,
-    }
-    lexical = spans["recall.source.lexical"]
-    assert (lexical.status.status_code, lexical.status.description) == (StatusCode.ERROR, None)
-    captured = spans_of(recalled(), "degraded", with_content=True)["recall.source.lexical"]
-    assert captured.status.description == "the index is away"
-    assert (spans["recall"].attributes or {})["orion.recall.items"] == 1
-    assert spans["recall"].status.status_code == StatusCode.UNSET
 
 
 def attributes_of(span: ReadableSpan) -> dict[str, object]:

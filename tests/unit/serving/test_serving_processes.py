@@ -13,14 +13,12 @@ from typing import Any
 import pytest
 
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import SettingsError, WorkersFailed
+from orion_recall.errors import WorkersFailed
 from orion_recall.index.metadata import FORMAT, IndexMetadata
 from orion_recall.serving.processes.further_copies import delete_surplus, make_further_copies
 from orion_recall.serving.processes.plans import (
     WorkerPlan,
     data_dir_of,
-    log_file_of,
-    parents_log_file,
     plans_of,
 )
 from orion_recall.serving.processes.supervisor import MOST_DEATHS, Ready, Supervisor
@@ -151,25 +149,6 @@ async def test_one_that_dies_young_again_and_again_ends_all_after_growing_pauses
     assert all(later > earlier for earlier, later in zip(house.pauses, house.pauses[1:], strict=False))
 
 
-@pytest.mark.parametrize(("code", "error"), [(2, SettingsError), (1, WorkersFailed), (-9, WorkersFailed)])
-async def test_one_that_does_not_start_ends_all_with_what_it_said(code: int, error: type[Exception]) -> None:
-    house = House(on_start=lambda process: process.die(code, "no such model") if process.number == 2 else None)
-    with pytest.raises(error, match=r"worker 2 did not start \(.*\): no such model"):
-        await house.supervisor().run(house.announced.append)
-    assert house.of(1)[0].told == ["terminate"]
-    assert house.announced == []
-
-
-async def test_one_that_does_not_hear_is_killed_in_the_end() -> None:
-    house = House(hears=False)
-    supervisor = house.supervisor(patience_s=0)
-    running = asyncio.create_task(supervisor.run(house.announced.append))
-    await turns()
-    supervisor.stop()
-    await running
-    assert [process.told for process in house.started] == [["terminate", "kill"]] * 2
-
-
 async def test_a_reload_spares_who_is_being_started_and_would_be_ended_by_it() -> None:
     house = House(on_start=lambda process: process.say_ready() if process.number == 1 else None)
     supervisor = house.supervisor()
@@ -203,13 +182,6 @@ def test_names_logs_and_ports_that_are_set_are_not_shared(tmp_path: Path) -> Non
         str(tmp_path / "o-2.log"),
     )
     assert (int(first["ORION_HEALTH_PORT"]), int(second["ORION_HEALTH_PORT"])) == (port, port + 1)
-
-
-def test_the_parent_never_writes_to_a_log_of_a_worker() -> None:
-    file = Path("/var/log/orion.log")
-    assert parents_log_file(file) == Path("/var/log/orion-parent.log")
-    assert parents_log_file(file) not in {log_file_of(file, number) for number in range(1, 65)}
-    assert parents_log_file(None) is None
 
 
 METADATA = IndexMetadata(format=FORMAT, model="m", dimension=3, weights_sha256="w", position=7, record="town")
@@ -248,17 +220,6 @@ def test_index_and_graph_are_copied_and_nothing_else(settings: Settings, tmp_pat
     assert make_further_copies(settings, 3) == [], "they are there"
 
 
-def test_of_a_build_in_use_the_build_is_copied(settings: Settings, tmp_path: Path) -> None:
-    fill(tmp_path)
-    build = tmp_path / "index" / "builds" / "optimised"
-    build.mkdir(parents=True)
-    for name in ("index.json", "shard"):
-        (tmp_path / "index" / name).rename(build / name)
-    (tmp_path / "index" / "current").write_text("optimised\n")
-    make_further_copies(settings, 2)
-    assert held(tmp_path / "workers" / "2") == {"index/index.json", "index/shard/segment", "graph/store/sst"}
-
-
 @pytest.mark.parametrize("difference", [{"record": "another town"}, {"model": "n"}, {"tokens": "t"}])
 def test_one_by_another_model_or_of_another_record_is_replaced(
     settings: Settings, tmp_path: Path, difference: dict[str, str]
@@ -279,16 +240,6 @@ def test_what_a_copy_that_was_cut_short_has_left_is_replaced(settings: Settings,
     make_further_copies(settings, 2)
     assert held(tmp_path / "workers" / "2") == {"index/index.json", "index/shard/segment", "graph/store/sst"}
     assert json.loads((tmp_path / "workers" / "2" / "index" / "index.json").read_text())["position"] == 7
-
-
-def test_a_folder_that_is_open_is_not_copied(
-    settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    fill(tmp_path)
-    with FolderLock.acquire(tmp_path / "index", "the index", "or wait"):
-        made = make_further_copies(settings, 2)
-    assert made == [tmp_path / "workers" / "2" / "graph"]
-    assert "is filled from the record: it cannot be copied" in caplog.text
 
 
 def test_copies_of_workers_that_are_wanted_no_more_are_deleted(settings: Settings, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +30,6 @@ from orion_recall.settings import Settings
 async def test_a_setting_that_cannot_be_used_is_named(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         await check_settings(Settings.read(**settings))
-
-
-async def test_a_port_that_somebody_has_is_named_and_a_free_one_stays_free() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(SettingsError, match=f"ORION_HEALTH_PORT: cannot listen on 127.0.0.1 port {port}"):
-            await check_settings(Settings.read(health_port=port))
-    await check_settings(Settings.read(health_port=port))
-    with socket.create_server(("127.0.0.1", port)):
-        pass
 
 
 async def test_a_secret_of_a_mapped_store_that_is_not_set_is_named(

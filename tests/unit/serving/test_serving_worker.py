@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.commit import Commit, Committed
@@ -345,16 +345,6 @@ async def test_what_its_own_address_does_not_take_is_said_on_the_shared_stream(
     assert desk.worker.counters.outcomes[outcome] == 1  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("says", ["stream_not_writable", ResponseError("OOM command not allowed")])
-async def test_a_commit_that_the_server_does_not_take_is_sent_again_as_it_was(says: Any) -> None:
-    desk = Desk(says, says)
-    await desk.serve(QUESTION)
-    first, second, third = desk.commits.commits
-    assert first == second == third
-    assert len(desk.source.asked) == 1
-    assert desk.worker.counters.outcomes["ok"] == 1
-
-
 @pytest.mark.parametrize(
     ("ttl_ms", "after_s", "outcome"),
     [(90_000, 90.1, "expired"), (90_000, 30, "ok"), (None, 9e9, "ok"), (0, -0.1, "expired"), (500, -9e9, "ok")],
@@ -414,30 +404,6 @@ class Shadowing:
         self.noted.append(one)
 
 
-async def test_an_answered_query_is_handed_to_the_shadow_that_its_profile_names() -> None:
-    shadow = {"shadow": {"profile": "other.v1", "share": 1.0}}
-    desk = Desk(shadow=shadow)
-    answered = decision_of(await desk.serve(QUESTION))
-    (one,) = desk.shadows.noted
-    assert (one.facts.decision_id, one.tenant, one.profile.profile.profile) == (answered.id, "default", "other.v1")
-    assert one.query.fragment == QUESTION["fragment"]
-    sealed = json.loads(one.envelope(b'{"x":1}'))
-    assert (sealed["kind"], sealed["correlation_id"], sealed["payload"]) == ("recall.decision.v1", "c-1", {"x": 1})
-    assert len(desk.commits.commits) == 1
-
-
-@pytest.mark.parametrize(
-    ("payload", "says"),
-    [({"verb": 7}, ()), (QUESTION | {"options": {"tenant": "elsewhere"}}, ()), (QUESTION, ("fenced",))],
-)
-async def test_what_was_not_searched_or_not_answered_here_has_no_shadow(
-    payload: Any, says: tuple[Any, ...]
-) -> None:
-    desk = Desk(*says, shadow={"shadow": {"profile": "other.v1", "share": 1.0}})
-    await desk.serve(payload)
-    assert desk.shadows.noted == []
-
-
 class WrongClock:
     """The bus's clock as a worker knows it whose own clock is `wrong_s` off."""
 
@@ -459,11 +425,6 @@ async def test_a_worker_whose_clock_is_wrong_answers_in_time_and_with_the_time_o
     assert decision_of(commit).created_at.timestamp() == pytest.approx(ARRIVED + 0.01, abs=0.001)
     wrong.monotonic += 2.0
     assert decision_of(await desk.serve(WITH_OPTIONS, ttl_ms=2000)).outcome == "expired"
-
-
-async def test_before_the_clock_of_the_bus_is_known_nothing_is_expired() -> None:
-    desk = Desk(server_time=BusClock().earliest)
-    assert decision_of(await desk.serve(WITH_OPTIONS, ttl_ms=2000)).outcome == "ok", "its id is of years ago"
 
 
 async def test_what_is_turned_away_is_refused_with_when_to_come_back_and_decided_and_no_dead_letter() -> None:
