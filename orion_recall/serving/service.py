@@ -30,7 +30,6 @@ from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import check_models
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, profiles_with_default
-from orion_recall.serving.admission import Admission
 from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
 from orion_recall.serving.canaries import Canaries
@@ -47,7 +46,7 @@ from orion_recall.serving.observe.observer import Observer, observing
 from orion_recall.serving.observe.port import listening_socket
 from orion_recall.serving.observe.source_checks import SourceChecks
 from orion_recall.serving.observe.spans import otlp_exporters
-from orion_recall.serving.query_queue import QueryQueue
+from orion_recall.serving.query_queue import Admission, QueryQueue
 from orion_recall.serving.shadows import Shadows, to_decisions
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings

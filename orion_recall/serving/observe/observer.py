@@ -22,9 +22,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from redis.asyncio import Redis
 
 from orion_recall.serving.observe.heartbeat_fields import SearchReport
-from orion_recall.serving.observe.instruments import Instruments
+from orion_recall.serving.observe.metrics import Gauges, Instruments, ObservedService
 from orion_recall.serving.observe.port import Answer, HttpPort, Readiness
-from orion_recall.serving.observe.readings import Gauges, ObservedService
 from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings

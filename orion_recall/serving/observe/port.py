@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.errors import ModelError, SettingsError
-from orion_recall.serving.observe.readings import ObservedService
+from orion_recall.serving.observe.metrics import ObservedService
 from orion_recall.serving.observe.source_checks import answers, required_sources
 from orion_recall.settings import RECALL_GROUP
 from orion_recall.tasks import cancel

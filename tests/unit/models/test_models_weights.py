@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -49,43 +46,6 @@ def link_model(folder: Path, weights: Weights) -> Path:
     for path in weights.model_path.parent.iterdir():
         (folder / "onnx" / path.name).symlink_to(path)
     return folder
-
-
-@dataclass(slots=True)
-class HubStandIn:
-    """An HTTP server that answers as the hub does for a file."""
-
-    url: str
-    status: int = 200
-    requests: list[str] = field(default_factory=list[str])
-
-
-@pytest.fixture
-def hub_stand_in() -> Iterator[HubStandIn]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            stand_in.requests.append(f"{self.command} {self.path}")
-            self.send_response(stand_in.status)
-            self.send_header("ETag", f'"{abs(hash(self.path)):x}"')
-            self.send_header("X-Repo-Commit", "c0ffee")
-            self.send_header("Content-Length", str(len(self.path)))
-            self.end_headers()
-
-        def do_GET(self) -> None:
-            self.do_HEAD()
-            self.wfile.write(self.path.encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    stand_in = HubStandIn(url=f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield stand_in
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 @pytest.fixture
@@ -147,28 +107,6 @@ def test_the_hash_covers_graph_and_tensors(tmp_path: Path) -> None:
     (tmp_path / "onnx" / "model.onnx_data").write_bytes(b"2")
 
     assert len({graph_alone, with_tensors, find_weights("mine", path=tmp_path).sha256}) == 3
-
-
-def test_nothing_is_asked_of_the_network_unless_allowed(
-    own_hub_cache: Path, hub_stand_in: HubStandIn, weights: Weights, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", hub_stand_in.url)
-
-    assert find_weights().model_path == weights.model_path
-    assert hub_stand_in.requests == []
-
-
-def test_an_allowed_download_is_checked_like_any_other_file(
-    own_hub_cache: Path, hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", hub_stand_in.url)
-
-    with pytest.raises(ModelError, match=rf"{own_hub_cache}.*model\.onnx is not a known file"):
-        find_weights(allow_download=True)
-
-    path = "/sentence-transformers/all-MiniLM-L6-v2/resolve/main"
-    assert f"HEAD {path}/onnx/model.onnx" in hub_stand_in.requests
-    assert f"HEAD {path}/tokenizer.json" in hub_stand_in.requests
 
 
 def tensors(weights: Weights) -> Path:

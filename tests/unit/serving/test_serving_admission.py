@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.keys import Caller, Key
-from orion_recall.serving.admission import Admission
-from orion_recall.serving.query_queue import FairQueue, QueryQueue
+from orion_recall.serving.query_queue import Admission, FairQueue, QueryQueue
 from orion_recall.settings import Settings
 
 

@@ -34,7 +34,7 @@ from orion_recall.serving.observe.heartbeat_fields import (
     searches_of,
     stores_of,
 )
-from orion_recall.serving.observe.instruments import Instruments
+from orion_recall.serving.observe.metrics import Instruments
 from orion_recall.serving.observe.port import Answer, HttpPort
 from orion_recall.serving.observe.source_checks import answers
 from orion_recall.serving.observe.spans import describe_recall, otlp_exporters

@@ -10,7 +10,7 @@ import pytest
 from orion_recall.errors import SettingsError
 from orion_recall.postgres.periods import Period, Periods
 from orion_recall.serving.backends import open_sources
-from orion_recall.serving.retention_file import read_retention
+from orion_recall.serving.background import read_retention
 from orion_recall.serving.service import check_settings
 from orion_recall.settings import Settings
 
