@@ -131,7 +131,7 @@ class QdrantRequests:
     def _among_neighbours(self) -> qm.SearchParams:
         """How a server searches its graph: of a part of all points through neighbours of neighbours as well.
 
-        Without it a filter cuts the graph, and much of what is nearest is not found (`embedded/document_frequencies.py`).
+        Without it a filter cuts the graph, and much of what is nearest is not found (see `graph_search`).
         """
         models = self._models
         acorn = models.AcornSearchParams(enable=True, max_selectivity=_ACORN_UP_TO)

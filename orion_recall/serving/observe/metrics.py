@@ -1,7 +1,7 @@
 """Metrics of a worker: counters and histograms of every served entry, and readings of its state on export.
 
 A measurement of the SDK costs some ten microseconds, so only durations are recorded one by one; counts are kept
-here. What is read on export is read in the exporting thread: each is one number that the worker changes in one step.
+here. What is read on export is read in the exporting thread: each is one number that is changed in one step.
 """
 
 from __future__ import annotations
