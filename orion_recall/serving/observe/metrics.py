@@ -211,31 +211,20 @@ class Gauges:
         running, counters = self._running, self._running.worker.counters
         yield t.METRIC_FENCED, lambda: [(counters.fenced, {})], "", "Answers that another worker gave"
         yield t.METRIC_POISON, lambda: [(counters.poison, {})], "", "Entries delivered too often"
-        yield (
-            t.METRIC_UNKNOWN_FIELDS,
-            lambda: [(counters.unknown_fields, {})],
-            "",
-            "Fields of queries that were ignored",
-        )
+        ignored = "Fields of queries that were ignored"
+        yield t.METRIC_UNKNOWN_FIELDS, lambda: [(counters.unknown_fields, {})], "", ignored
         yield t.METRIC_PUBLISHED, self._published, "", "Queries heard on channels, by what became of them"
         lost = "Subscriptions to query channels that had to be made again"
         yield t.METRIC_SUBSCRIPTIONS_LOST, lambda: [(running.channels.reconnects, {})], "", lost
-        yield (
-            t.METRIC_UNPUBLISHED,
-            lambda: [(running.unpublished, {})],
-            "",
-            "Decisions that a decision channel was closed to",
-        )
+        closed = "Decisions that a decision channel was closed to"
+        yield t.METRIC_UNPUBLISHED, lambda: [(running.unpublished, {})], "", closed
         yield t.METRIC_DECISIONS, self._decisions, "", "Decisions, by what became of them"
-        yield (
-            t.METRIC_EXTRACTIONS,
-            self._extracted,
-            "",
-            "Memories extracted from in the background, by what became of them",
-        )
+        extracted = "Memories extracted from in the background, by what became of them"
+        yield t.METRIC_EXTRACTIONS, self._extracted, "", extracted
         yield t.METRIC_EMBEDDING_QUERIES, self._embedded, "", "Query vectors, by whether the cache had them"
         yield t.METRIC_EMBEDDING_BATCHES, self._batches, "", "Batches of queries embedded, by size"
-        yield t.METRIC_LOST, self._lost, "", "Entries lost with a stream that somebody emptied, about"
+        emptied = "Entries lost with a stream that somebody emptied, about"
+        yield t.METRIC_LOST, lambda: _by(t.LABEL_STREAM, running.lost), "", emptied
         yield t.METRIC_TURNED_AWAY, self._turned_away, "", "Queries refused since there was no time"
 
     def _gauges(self) -> Iterable[_Metric]:
@@ -243,33 +232,33 @@ class Gauges:
         yield t.METRIC_WAITING, lambda: [(len(running.queue), {})], "", "Queries that wait for a slot"
         slots = "Recalls that may be under way at once; fewer while the processor is short"
         yield t.METRIC_SLOTS, lambda: [(running.queue.slots, {})], "", slots
-        yield t.METRIC_UNANSWERED, self._unanswered, "", "Entries on the bus that no worker has answered"
+        unanswered = "Entries on the bus that no worker has answered"
+        yield t.METRIC_UNANSWERED, lambda: self._backlogs(lambda one: one.count), "", unanswered
         age = "How long the oldest entry that no worker has answered has waited; 0 where there is none"
-        yield t.METRIC_UNANSWERED_AGE, self._unanswered_age, "s", age
+        yield t.METRIC_UNANSWERED_AGE, lambda: self._backlogs(lambda one: one.age_s(running.clock.now())), "s", age
         yield t.METRIC_MEMORY, _resident_bytes, "By", "Memory of this process, where Linux tells it"
-        yield t.METRIC_IN_FLIGHT, self._in_flight, "", "Entries being worked on"
+        yield t.METRIC_IN_FLIGHT, lambda: _by(t.LABEL_STREAM, running.in_flight), "", "Entries being worked on"
         yield t.METRIC_DECISIONS_LAG, self._lag, "", "Decisions on the bus that are not in Postgres yet"
         yield t.METRIC_COPY_LAG, self._copy_lag, "", "Outbox positions that a copy does not hold yet"
         ahead = "Seconds that this machine's clock is ahead of that of the bus; below 0 it is behind"
         yield t.METRIC_CLOCK_AHEAD, lambda: [(running.clock.ahead_s, {})], "", ahead
-        yield t.METRIC_DISK_FREE, self._disk_free, "", "Free bytes on the disk of a folder"
-        yield (
-            t.METRIC_DISK_SHORT,
-            self._disk_short,
-            "",
-            "1 while the disk of a folder is short, and it is not written",
-        )
+        free = "Free bytes on the disk of a folder"
+        yield t.METRIC_DISK_FREE, lambda: self._disks(lambda one: one.free_bytes), "", free
+        short = "1 while the disk of a folder is short, and it is not written"
+        yield t.METRIC_DISK_SHORT, lambda: self._disks(lambda one: one.why is not None), "", short
         full = "1 while the bus refuses callers: its memory is full, or its disk short"
         yield t.METRIC_BUS_FULL, lambda: [(int(running.is_bus_full), {})], "", full
         share = "The share of the sessions that a canary answers; 0 once it was taken back"
         yield t.METRIC_CANARY_SHARE, self._canary_shares, "", share
-        yield (
-            t.METRIC_CANARY_TAKEN_BACK,
-            self._canaries_taken_back,
-            "",
-            "1 where a canary was taken back by its gates",
-        )
+        taken = "1 where a canary was taken back by its gates"
+        yield t.METRIC_CANARY_TAKEN_BACK, self._canaries_taken_back, "", taken
         yield t.METRIC_BREAKER_OPEN, self._breakers, "", "1 while a source is left alone"
+
+    def _backlogs(self, read: Callable[[Backlog], float]) -> Readings:
+        return _by(t.LABEL_STREAM, {stream: read(one) for stream, one in self._running.backlogs.items()})
+
+    def _disks(self, read: Callable[[DiskState], float]) -> Readings:
+        return _by(t.LABEL_FOLDER, {one.name: int(read(one)) for one in self._running.disks})
 
     def _canary_shares(self) -> Readings:
         for one in self._running.canaries.trials:
@@ -281,18 +270,6 @@ class Gauges:
                 int(one.shared.taken_back is not None),
                 {t.LABEL_PROFILE: one.profile, t.LABEL_CANARY: one.canary},
             )
-
-    def _lost(self) -> Readings:
-        for stream, count in self._running.lost.items():
-            yield count, {t.LABEL_STREAM: stream}
-
-    def _disk_free(self) -> Readings:
-        for one in self._running.disks:
-            yield one.free_bytes, {t.LABEL_FOLDER: one.name}
-
-    def _disk_short(self) -> Readings:
-        for one in self._running.disks:
-            yield int(one.why is not None), {t.LABEL_FOLDER: one.name}
 
     def _turned_away(self) -> Readings:
         counts = self._running.queue.turned_away
@@ -325,19 +302,6 @@ class Gauges:
         if sink is not None and sink.lag is not None:
             yield sink.lag, {}
 
-    def _unanswered(self) -> Readings:
-        for stream, backlog in self._running.backlogs.items():
-            yield backlog.count, {t.LABEL_STREAM: stream}
-
-    def _unanswered_age(self) -> Readings:
-        now = self._running.clock.now()
-        for stream, backlog in self._running.backlogs.items():
-            yield backlog.age_s(now), {t.LABEL_STREAM: stream}
-
-    def _in_flight(self) -> Readings:
-        for stream, count in self._running.in_flight.items():
-            yield count, {t.LABEL_STREAM: stream}
-
     def _copy_lag(self) -> Readings:
         for projector in tuple(self._running.projectors):
             if (behind := projector.lag) is not None:
@@ -363,6 +327,10 @@ class Gauges:
         if isinstance(embedder, CountsQueries):
             for size, count in enumerate(embedder.batches, start=1):
                 yield count, {t.LABEL_SIZE: str(size)}
+
+
+def _by(label: str, values: Mapping[str, float]) -> Readings:
+    return [(value, {label: name}) for name, value in values.items()]
 
 
 def _resident_bytes() -> Readings:
