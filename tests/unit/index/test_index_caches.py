@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.reads import KeptViews
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.write_batch import VectorPrefetch
 from orion_recall.models.onnx_encoder import Vectors
-from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import Tokens
-from orion_recall.values import Memory, MemoryView, Scope
-from tests.samples.source_samples import TENANT, HashingEmbedder, changes, key, memory
+from orion_recall.values import MemoryView
 
 
 def view(text: str, passages: tuple[int, ...] = ()) -> MemoryView:
@@ -62,30 +57,6 @@ async def test_what_is_written_is_read_anew_and_nothing_that_was_read_meanwhile_
     shard.read.clear()
     found = await kept.fetched([1, 2, 3], shard)
     assert ([one.text for one in found.values()], shard.read) == (["new", "m2", "new"], [1, 3])
-
-
-ALL = Scope(tenant=TENANT)
-
-
-def said(name: str, speaker: str, **fields: Any) -> Memory:
-    return memory(name, "The harbour crane is repaired.", speaker=speaker, **fields)
-
-
-async def test_an_index_knows_its_speakers_after_changes_and_deletions(folder: Path) -> None:
-    index, here = EdgeIndex(folder / "index", HashingEmbedder(), SparseEncoder()), replace(ALL, session_id="s1")
-    await index.open()
-    try:
-        told = [said("a", "Ana", session_id="s1"), said("b", "Bo", session_id="s1"), said("c", "Bo")]
-        await index.apply(changes(*told))
-        assert (await index.speakers(ALL), await index.speakers(here)) == ({"Ana", "Bo"}, {"Ana", "Bo"})
-        await index.apply(changes(replace(told[1], speaker="Dee", version=2), start=9))
-        assert (await index.speakers(ALL), await index.speakers(here)) == ({"Ana", "Bo", "Dee"}, {"Ana", "Dee"})
-        await index.remove([key("a")])
-        assert (await index.speakers(ALL), await index.speakers(here)) == ({"Bo", "Dee"}, {"Dee"})
-        await index.remove([key("c")])
-        assert (await index.speakers(ALL), await index.speakers(here)) == ({"Dee"}, {"Dee"})
-    finally:
-        await index.close()
 
 
 class Counting:

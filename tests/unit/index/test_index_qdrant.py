@@ -254,12 +254,6 @@ async def cancelled(server: QdrantServer) -> None:
     await asyncio.wait([task])
 
 
-async def test_a_call_that_a_recall_gave_up_leaves_the_server_alone_for_a_while(server: QdrantServer) -> None:
-    await cancelled(server)
-    with pytest.raises(TransientSourceError, match="a moment ago"):
-        await server.ask_if_well(answered)
-
-
 @pytest.mark.parametrize("status", [400, 422, 403])
 async def test_a_refused_filter_is_the_querys_fault_and_a_refused_key_is_not(
     server: QdrantServer, status: int

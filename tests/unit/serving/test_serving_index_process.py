@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -110,21 +109,6 @@ async def test_a_call_that_runs_when_the_process_dies_fails(index: IndexProcess)
         await reading
 
 
-async def test_a_process_that_cannot_be_started_again_is_tried_again_and_again(
-    index: IndexProcess, folder: Path, caplog: pytest.LogCaptureFixture
-):
-    former = index.pid
-    assert former is not None
-    os.kill(former, signal.SIGSTOP)  # its lock is free at once when it is killed, and is taken here first
-    with caplog.at_level(logging.INFO, "orion_recall.sources"):
-        os.kill(former, signal.SIGKILL)
-        lock = await taken(folder / "index")
-        await until(lambda: "is tried again" in caplog.text, "a refusal")
-        lock.release()
-        await until(lambda: "is open again" in caplog.text, "another process")
-    assert index.pid != former
-
-
 async def taken(folder: Path) -> FolderLock:
     locks: list[FolderLock] = []
 
@@ -145,17 +129,6 @@ async def test_what_was_written_is_there_after_an_end_in_order(folder: Path, spa
     assert held_by(folder / "index") is None
     async with opened(made(folder, sparse)) as one:
         assert (one.position, set(await one.fetch(KEYS))) == (position, set(KEYS))
-
-
-async def test_a_stopped_worker_leaves_no_process(folder: Path, sparse: SparseEncoder):
-    async with opened(made(folder, sparse)) as one:
-        pid = one.pid
-        assert pid is not None
-        os.kill(pid, signal.SIGTERM)  # as a service manager does with all processes: the worker decides
-        os.kill(pid, signal.SIGINT)
-        await one.apply(changes(*ALL))
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
 
 
 async def test_a_full_disk_is_told_to_its_worker(folder: Path, sparse: SparseEncoder):
