@@ -20,8 +20,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from orion_recall.bus.calls import Calls
-from orion_recall.bus.signing.key_files import read_key
-from orion_recall.bus.signing.signature import Key
+from orion_recall.bus.signing.keys import Key, read_key
 from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,

@@ -10,7 +10,7 @@ from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.scoring.intervals import tells_of
 from orion_recall.time_values import TimedKey
-from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName
+from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName
 
 
 class Source(Protocol):
@@ -185,7 +185,7 @@ class IdentifiedCopy(Protocol):
 
     @property
     def database_identity(self) -> str | None:
-        """The database identity that the copy keeps; None when it is new, or older than identities."""
+        """The database identity that the copy keeps; None when it is new."""
         ...
 
     def expect(self, identity: str) -> None:
@@ -196,11 +196,8 @@ class IdentifiedCopy(Protocol):
         """AnotherRecordsCopy when it was filled from another database."""
         ...
 
-    async def adopt(self, newest: Memory | None) -> None:
-        """Gives a copy without an identity the expected one, if it holds `newest`.
-
-        That is the record's memory at the copy's position, None at position 0. AnotherRecordsCopy without it.
-        """
+    async def adopt(self) -> None:
+        """Gives a new copy the expected identity."""
         ...
 
 

@@ -33,10 +33,10 @@ from orion_recall.setting_values import (
     SecretFiles,
     SourceNames,
     SparqlUrl,
+    StreamNames,
     TeiUrl,
     Tenants,
 )
-from orion_recall.stream_names import StreamNames
 from orion_recall.text.keyword_weights import SHIPPED
 
 RECALL_GROUP = "orion-recall"

@@ -31,8 +31,6 @@ _SIGNALS_EVERY_S = 0.25
 def _waiting(
     method: Callable[Concatenate[RecallClient, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[SyncRecallClient, P], R]:
-    """A method that waits for what the other client's method gives."""
-
     @functools.wraps(method)
     def call(self: SyncRecallClient, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._wait(lambda: method(self._client, *args, **kwargs))  # pyright: ignore[reportPrivateUsage]
@@ -124,7 +122,6 @@ class SyncRecallClient:
                 await asyncio.Event().wait()
 
     def _wait(self, call: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        """What the call gives. Whatever ends the wait ends the call."""
         if os.getpid() != self._process:
             raise ClientError("this client was connected by another process: connect one here")
         with self._lock:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import traceback
 import types
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
@@ -67,7 +68,6 @@ async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) ->
 
 @types.coroutine
 def _rest(work: Coroutine[Any, Any, T], waited_for: Any) -> Generator[Any, Any, T]:
-    """What is left of a coroutine that has begun and waits."""
     try:
         while True:
             try:
@@ -166,3 +166,41 @@ def report(what: str, error: Exception) -> None:
     """Log an error of any kind: its type and traceback, not its text, which may quote a memory."""
     where = "".join(traceback.format_tb(error.__traceback__))
     log.error("%s: %s\n%s", what, type(error).__name__, where)
+
+
+# First and longest waits, in seconds, for the bus and for Postgres.
+BUS_S, POSTGRES_S = (0.05, 2.0), (0.2, 5.0)
+
+# Sleeps for seconds, or until the event is set.
+Sleep = Callable[[float, asyncio.Event | None], Awaitable[object]]
+
+
+class Backoff:
+    """Waits of `first_s`, doubled up to `longest_s`, until `reset()`.
+
+    Each wait is between half and all of that ("equal jitter"), so that processes that lost the same server do not
+    come back to it in step: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+    """
+
+    def __init__(
+        self,
+        first_s: float,
+        longest_s: float,
+        *,
+        sleep: Sleep = sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._first_s, self._longest_s = first_s, longest_s
+        self._sleep, self._jitter = sleep, jitter
+        self.next_s = first_s
+        self.is_first = True
+
+    def reset(self) -> None:
+        """After a success: the next wait is a first one."""
+        self.next_s, self.is_first = self._first_s, True
+
+    async def wait(self, stop: asyncio.Event | None = None) -> None:
+        """Sleep for `next_s` at most, which then grows; `stop` ends the sleep."""
+        upper_s, self.is_first = self.next_s, False
+        self.next_s = min(upper_s * 2, self._longest_s)
+        await self._sleep(upper_s * (1 + self._jitter()) / 2, stop)

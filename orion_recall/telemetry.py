@@ -178,7 +178,6 @@ class JsonLines(logging.Formatter):
     """Log records as one JSON object a line, with the fields of `extra={"fields": {...}}`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON."""
         line: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),

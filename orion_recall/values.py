@@ -159,7 +159,6 @@ class MemoryView(NamedTuple):
     id: str
     text: str
     text_hash: str
-    simhash: int | None = None
     kind: str | None = None
     title: str | None = None
     speaker: str | None = None
@@ -226,7 +225,6 @@ class Memory:
     text: str
     kind: str
     text_hash: str
-    simhash: int | None = None
     content_hash: str
     title: str | None = None
     speaker: str | None = None

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.engines.postgres_binaries import closed_folder
-from orion_recall.engines.postgres_folder import UNPRIVILEGED_ID
+from orion_recall.engines.postgres_folder import UNPRIVILEGED_ID, closed_folder
 from tests.stand_ins import quick_start
 
 # The processes of a parallel run are told the terminal's width, and tables would be squeezed into it.

@@ -10,8 +10,7 @@ from unittest.mock import MagicMock
 from opentelemetry.metrics import Meter
 
 from orion_recall import telemetry
-from orion_recall.serving.observe.instruments import Instruments
-from orion_recall.serving.observe.readings import Gauges, ObservedService
+from orion_recall.serving.observe.metrics import Gauges, Instruments, ObservedService
 
 _INTRODUCTION = """\
 # Metrics and spans

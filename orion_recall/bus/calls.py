@@ -16,14 +16,12 @@ from uuid import UUID, uuid4
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orion_recall.backoff import BUS_S, Backoff
-from orion_recall.bus.connect import connect
+from orion_recall.bus.connect import as_caller_errors, caller_error, connect, is_refusal, without_secrets
 from orion_recall.bus.envelope import encode_request
-from orion_recall.bus.refusals import as_caller_errors, caller_error, is_refusal
-from orion_recall.bus.signing.signature import SIGNATURE_FIELD, Key, sign
-from orion_recall.bus.urls import without_secrets
+from orion_recall.bus.signing.keys import SIGNATURE_FIELD, Key, sign
 from orion_recall.contracts import QUERY_KIND
 from orion_recall.errors import BusRefused, BusUnavailable, InvalidMessage, ReplyTimeout
+from orion_recall.tasks import BUS_S, Backoff
 from orion_recall.text.ids import new_id
 
 log = logging.getLogger("orion_recall.client")

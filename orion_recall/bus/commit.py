@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal, Protocol
@@ -21,12 +21,30 @@ from typing import Any, Literal, Protocol
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
 
-from orion_recall.backoff import BUS_S, Backoff
-from orion_recall.bus.bounded.head import MessageHead
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.settings import DECISIONS_GROUP
+from orion_recall.tasks import BUS_S, Backoff
 
 log = logging.getLogger("orion_recall.bus")
+
+
+KEPT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageHead:
+    """The first bytes of a message, the bytes of its whole entry, and a SHA-256 of the message."""
+
+    head: bytes
+    size: int
+    sha256: str
+
+
+def head_of(fields: Mapping[bytes, bytes], *, size: int, names: tuple[bytes, ...]) -> MessageHead:
+    """The head of an entry of `size` bytes, whose message is in the first field that there is of `names`."""
+    raw = next((fields[name] for name in names if name in fields), b"")
+    return MessageHead(head=raw[:KEPT_BYTES], size=size, sha256=hashlib.sha256(raw).hexdigest())
+
 
 _SCRIPT = files("orion_recall.bus").joinpath("commit.lua").read_text("utf-8")
 # Servers before 7.0 know no flags. When their memory is full, answers wait.
@@ -305,7 +323,6 @@ class Committer:
 
 
 def _more(commit: Commit) -> tuple[str | bytes | int, ...]:
-    """What few commits have: each value costs a microsecond to send."""
     if commit.address.mode != "channel" and not commit.dead_reason and not commit.published:
         return ("",)
     head = commit.head

@@ -234,7 +234,6 @@ class ConsumerLoop:
 
     @property
     def _held(self) -> Iterable[str]:
-        """The ids of the entries that are held here, in flight or not."""
         waiting = () if self._queue is None else self._queue.ids
         return chain(self._in_flight.values(), chain.from_iterable(self._turning.values()), waiting)
 
@@ -279,7 +278,6 @@ class ConsumerLoop:
         await self._turn_away(turned)
 
     def _fill(self) -> None:
-        """Start what waits, while slots are free."""
         turned: list[Turned] = []
         while self._queue is not None and not self._is_closed and self._free > 0:
             found = self._queue.take()

@@ -17,7 +17,7 @@ from redis.exceptions import WatchError
 
 from orion_recall.bus.envelope import MESSAGE_FIELDS, decode
 from orion_recall.bus.group_reader import Entry
-from orion_recall.bus.signing.signature import SIGNATURE_FIELD, Key, sign
+from orion_recall.bus.signing.keys import SIGNATURE_FIELD, Key, sign
 from orion_recall.contracts import read_message
 from orion_recall.errors import BusRefused, InvalidMessage
 

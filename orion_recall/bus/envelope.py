@@ -15,11 +15,17 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid5
 
-from orion_recall.bus.bounded.json_object import TOO_DEEP, is_too_deep, json_object, too_large
-from orion_recall.bus.bounded.limits import ON_LOOP_BYTES
-from orion_recall.bus.bounded.sender import sender_of, sender_of_message
+from orion_recall.bus.bounded import (
+    ON_LOOP_BYTES,
+    TOO_DEEP,
+    is_too_deep,
+    json_object,
+    sender_of,
+    sender_of_message,
+    too_large,
+)
 from orion_recall.bus.group_reader import Entry
-from orion_recall.bus.signing.key_files import Caller
+from orion_recall.bus.signing.keys import Caller
 from orion_recall.contracts import QUERY_ALIASES, QUERY_KIND, Envelope, count_unknown, is_link, read_message
 from orion_recall.errors import InvalidMessage, MessageError
 from orion_recall.tasks import report

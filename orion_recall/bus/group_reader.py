@@ -16,10 +16,9 @@ from typing import Any, TypeVar, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from orion_recall.backoff import BUS_S, Backoff
-from orion_recall.bus.bounded.entry_fields import CutFields
 from orion_recall.bus.clock import BusClock
-from orion_recall.bus.connect import BUS_AWAY, group_is_gone
+from orion_recall.bus.connect import BUS_AWAY, CutFields, group_is_gone
+from orion_recall.tasks import BUS_S, Backoff
 
 log = logging.getLogger("orion_recall.bus")
 T = TypeVar("T")
@@ -45,7 +44,6 @@ class Entry:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of its values."""
         return sum(map(len, self.fields.values()))
 
     @property
@@ -270,7 +268,6 @@ class GroupReader:
             log.debug("leaving group %s: %s", self.group, error)
 
     def _noted(self, entries: list[Entry]) -> list[Entry]:
-        """The entries, whose size says how many are asked for next."""
         largest = max((sum(map(len, entry.fields.values())) for entry in entries), default=0)
         if entries:
             self._most_at_once = max(1, _BYTES_AT_ONCE // largest) if largest else math.inf

@@ -9,16 +9,15 @@ from collections.abc import AsyncGenerator
 
 from redis.asyncio import Redis
 
-from orion_recall.backoff import Backoff
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.commit import Committer, Limits
-from orion_recall.bus.connect import BUS_AWAY, connect
+from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.bus.signing.callers import BusNonces, Callers
-from orion_recall.bus.signing.key_ring import KeyRing
-from orion_recall.bus.urls import without_secrets
+from orion_recall.bus.signing.keys import KeyRing
 from orion_recall.errors import SettingsError
 from orion_recall.settings import RECALL_GROUP, Settings
+from orion_recall.tasks import Backoff
 
 log = logging.getLogger("orion_recall.service")
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0

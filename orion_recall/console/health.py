@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
-from orion_recall.bus.signing.key_files import read_key
+from orion_recall.bus.signing.keys import read_key
 from orion_recall.console.visit import Visit
 
 _SHOWN = 20

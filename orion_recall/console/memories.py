@@ -24,9 +24,7 @@ from orion_recall.values import JsonValue, Memory
 _SHOWN = 50
 _DECISIONS = 20
 # What follows from the rest, or says of every step that it is one.
-_NOT_SHOWN = frozenset(
-    ("seq", "version", "updated_at", "recorded_at", "text_hash", "simhash", "content_hash", "statements")
-)
+_NOT_SHOWN = frozenset(("seq", "version", "updated_at", "recorded_at", "text_hash", "content_hash", "statements"))
 _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at", "ts"))
 _SELECTED_BY: LiteralString = """
 SELECT id::text AS id, created_at, query, profile FROM recall_decisions

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orion_recall.backoff import BUS_S, Backoff
+from orion_recall.bus.connect import caller_error, is_refusal
 from orion_recall.bus.envelope import MESSAGE_FIELDS
-from orion_recall.bus.refusals import caller_error, is_refusal
 from orion_recall.contracts import RecallDecisionV1
+from orion_recall.tasks import BUS_S, Backoff
 from orion_recall.values import Outcome
 
 log = logging.getLogger("orion_recall.decisions")

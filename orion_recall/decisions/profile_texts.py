@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import LiteralString
 
-from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import Pool, borrow, is_connection_lost
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import dump_profile
 from orion_recall.profile.watch import LoadedProfile
+from orion_recall.tasks import POSTGRES_S, Backoff
 
 log = logging.getLogger("orion_recall.decisions")
 

@@ -17,11 +17,11 @@ from importlib.resources import files
 
 from redis.asyncio import Redis
 
-from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.bus.group_reader import Entry, Healed
 from orion_recall.decisions.stream import DecisionStream
 from orion_recall.postgres.pool import ACQUIRE_TIMEOUT_S, POSTGRES_ERRORS, Pool, reason, sqlstate
 from orion_recall.settings import Settings
+from orion_recall.tasks import POSTGRES_S, Backoff
 
 log = logging.getLogger("orion_recall.decisions")
 

@@ -8,15 +8,39 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
-from orion_recall.backoff import BUS_S, Backoff
-from orion_recall.bus.bounded.stream_bytes import trim_to_bytes
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.bus.group_reader import Entry, GroupReader, Healed
 from orion_recall.settings import DECISIONS_GROUP, Settings
+from orion_recall.tasks import BUS_S, Backoff
 
 log = logging.getLogger("orion_recall.decisions")
+
+
+_MOST_ROUNDS = 50
+
+
+async def trim_to_bytes(redis: Redis, stream: str, most: int) -> int:
+    """Trim the stream to `most` bytes, as MEMORY USAGE counts them; how many entries went.
+
+    The newest entry stays. Nothing is trimmed where this user may not ask for it. RedisError: the bus refuses.
+    """
+    gone = 0
+    for _ in range(_MOST_ROUNDS):
+        try:
+            used = cast("int | None", await cast("Any", redis).memory_usage(stream, samples=0))
+        except NoPermissionError:
+            return gone
+        if used is None or used <= most:
+            return gone
+        length = int(await redis.xlen(stream))
+        if length <= 1:
+            return gone
+        kept = max(1, int(length * most / used * 0.9))
+        gone += int(await redis.xtrim(stream, maxlen=kept, approximate=False))
+    return gone
+
 
 # Of the claim time of queries: half a minute by default. A batch waits for Postgres and is not refreshed.
 CLAIM_IDLE_TIMES = 6

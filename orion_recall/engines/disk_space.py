@@ -44,7 +44,6 @@ class DiskSpace:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that are free now. It blocks."""
         return free_bytes(self.folder)
 
     def shortage(self, needed_bytes: int = 0) -> str | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from orion_recall.engines.addresses import Addresses, process_birth, remove_addresses, write_addresses
-from orion_recall.engines.disk_guard import DiskGuard
+from pydantic import TypeAdapter, ValidationError
+
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.engine import Engine
 from orion_recall.engines.lock import FolderLock
@@ -19,9 +22,140 @@ from orion_recall.engines.postgres_folder import private_id
 from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.errors import EngineError
 from orion_recall.postgres.address import DEFAULT_SCHEMA
+from orion_recall.postgres.errors import POSTGRES_ERRORS
 from orion_recall.tasks import cancel
 
 logger = logging.getLogger("orion_recall.engines")
+
+ADDRESSES_NAME = "engines.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """The addresses of a running instance's engines.
+
+    `owner_pid` is the process that started them and `owner_birth` when it began, in the kernel's ticks
+    ("" where that cannot be known): with both, a reused pid is not taken for it. `pids` has one entry an
+    engine, by name.
+    """
+
+    owner_pid: int
+    owner_birth: str
+    redis_url: str | None
+    postgres_dsn: str | None
+    pids: Mapping[str, int]
+
+
+_FILE = TypeAdapter(Addresses)
+
+
+def read_addresses(data_dir: Path) -> Addresses | None:
+    """The addresses of the instance that runs on this folder, or None when none runs."""
+    path = data_dir / ADDRESSES_NAME
+    try:
+        addresses = _FILE.validate_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise EngineError(f"cannot read {path}: {error.strerror}; run as the user who started it") from error
+    except ValidationError:
+        logger.warning("%s is not readable as addresses and is ignored", path)
+        return None
+    return addresses if process_birth(addresses.owner_pid) == addresses.owner_birth else None
+
+
+def write_addresses(data_dir: Path, addresses: Addresses) -> None:
+    """Leaves the note, readable by its owner only, in one step: a reader sees the old or the new one."""
+    path = data_dir / ADDRESSES_NAME
+    work = path.with_name(f".{ADDRESSES_NAME}.{os.getpid()}")
+    descriptor = os.open(work, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(_FILE.dump_json(addresses, indent=2) + b"\n")
+    work.replace(path)
+
+
+def remove_addresses(data_dir: Path) -> None:
+    """Takes the note away."""
+    (data_dir / ADDRESSES_NAME).unlink(missing_ok=True)
+
+
+def process_birth(pid: int) -> str | None:
+    """When the process began, in ticks since boot; "" where only its life can be told; None when it is dead.
+
+    The 22nd field of /proc/PID/stat (proc(5)), counted after the name, which may hold blanks.
+    """
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else fields[19]
+    if Path("/proc/self/stat").exists():
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass
+    return ""
+
+
+_EVERY_S = 1.0
+
+
+class HeldServer(Protocol):
+    """A server that can be told to take no more."""
+
+    @property
+    def space(self) -> DiskSpace: ...
+
+    async def hold(self, *, held: bool) -> None:
+        """Take no more (or take it again); what is there can be read. OSError when the server is away."""
+        ...
+
+
+class DiskGuard:
+    """Watches the disks of some servers: `run()` until cancelled."""
+
+    def __init__(self, servers: Iterable[tuple[Engine, HeldServer]]) -> None:
+        self._servers = tuple(servers)
+        # By name: the process that was told, and what. A server that was started again is told again.
+        self._told: dict[str, tuple[int | None, bool]] = {}
+
+    async def run(self) -> None:
+        """Looks every second."""
+        while True:
+            await self.look()
+            await asyncio.sleep(_EVERY_S)
+
+    async def look(self) -> None:
+        """Tells each server whose disk has become short, or has room again."""
+        for engine, server in self._servers:
+            if engine.pid is not None:
+                try:
+                    await self._look_at(engine, server)
+                except POSTGRES_ERRORS as error:  # among them OSError; the next look tries again
+                    logger.warning("%s cannot be told about its disk: %s", engine.name, error)
+
+    async def _look_at(self, engine: Engine, server: HeldServer) -> None:
+        space = server.space
+        pid, was_held = self._told.get(engine.name, (None, False))
+        is_new = pid != engine.pid
+        if space.least_bytes == 0:
+            if is_new:  # it may have been told by a start that had a limit
+                await server.hold(held=False)
+                self._told[engine.name] = (engine.pid, False)
+            return
+        # A quarter more than the least is asked for before it goes on: else it would change with every message.
+        margin = space.least_bytes // 4 if was_held else 0
+        why = await asyncio.to_thread(space.shortage, margin)
+        if not is_new and (why is not None) == was_held:
+            return
+        await server.hold(held=why is not None)
+        self._told[engine.name] = (engine.pid, why is not None)
+        if why is not None:
+            logger.error("%s: %s: %s", engine.name, space.effect, why)
+        elif was_held:
+            logger.warning("%s: there is room again on its disk, and it takes writes", engine.name)
+
 
 _HINT = "or give another folder (--data, ORION_DATA_DIR), or set ORION_REDIS_URL and ORION_POSTGRES_DSN"
 
@@ -93,7 +227,6 @@ class EmbeddedEngines:
 
     @property
     def redis_url(self) -> str:
-        """The bus's URL for redis-py's `from_url`."""
         return self.valkey.address
 
     @property
@@ -108,7 +241,6 @@ class EmbeddedEngines:
 
     @property
     def disks(self) -> list[DiskSpace]:
-        """The disks that the engines' folders lie on."""
         return [server.space for server in self._servers]
 
     def supervise(self) -> None:

@@ -14,28 +14,31 @@ from urllib.parse import quote
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from orion_recall.engines.child import Command, logger, run_to_end
 from orion_recall.engines.disk_space import POSTGRES_SHARE, DiskSpace
-from orion_recall.engines.postgres_binaries import (
-    CACHE_DIR,
-    PostgresBinaries,
-    closed_folder,
-    find_binaries,
-    runnable_by,
+from orion_recall.engines.engine import (
+    Command,
+    logger,
+    make_socket_folder,
+    remove_socket_folder,
+    run_to_end,
+    socket_folder,
 )
 from orion_recall.engines.postgres_folder import (
+    CACHE_DIR,
     CLUSTER,
     NAME,
     OUTSIDE,
+    PostgresBinaries,
     check_not_gone,
+    closed_folder,
     database_folder,
+    find_binaries,
     give_to,
-    hand_over,
     idle_account,
     note_made,
     private_id,
+    runnable_by,
 )
-from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
 from orion_recall.postgres.address import DEFAULT_SCHEMA
 from orion_recall.postgres.types import Connection
@@ -88,8 +91,6 @@ class PostgresServer:
         self._connections = _CONNECTIONS + CONNECTIONS_OF_A_WORKER * (workers - 1)
         self._least_bytes = least_bytes // POSTGRES_SHARE
         self._uid = private_id() if os.geteuid() == 0 else None
-        if self._uid is not None:
-            hand_over(data_dir, self._uid)
         self._data_dir = data_dir
         self.folder = database_folder(data_dir, self._uid, outside)
         self._cluster = self.folder / CLUSTER
@@ -102,7 +103,6 @@ class PostgresServer:
 
     @property
     def address(self) -> str:
-        """A DSN for asyncpg; what the environment (PGPORT, PGSSLMODE) would change is stated in it."""
         host = quote(str(self._sockets))
         return f"postgresql://orion@/orion?host={host}&port={_PORT}&sslmode=disable"
 
@@ -132,7 +132,6 @@ class PostgresServer:
             await session.close()
 
     async def prepare(self, lock_fd: int) -> Command:
-        """The command, after making the database folder when there is none."""
         self._check_folder()
         make_socket_folder(self._sockets, self._owner)
         binaries = await asyncio.to_thread(self._find_binaries)
@@ -154,7 +153,6 @@ class PostgresServer:
         )
 
     async def ready(self) -> bool:
-        """Whether a session can be opened; the first one makes the database `orion`."""
         try:
             session = await self._session()
         except (OSError, TimeoutError, asyncpg.CannotConnectNowError):
@@ -173,7 +171,6 @@ class PostgresServer:
         return cast("Connection", connection)
 
     def tidy(self) -> None:
-        """Removes the socket, and its folder when nothing else is in it."""
         for name in (f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock"):
             (self._sockets / name).unlink(missing_ok=True)
         remove_socket_folder(self._sockets)
@@ -235,7 +232,6 @@ class PostgresServer:
         (self._sockets / f".s.PGSQL.{_PORT}.lock").unlink(missing_ok=True)
 
     def _check_room(self) -> None:
-        """EngineError when there is no room for a new database."""
         if (free := self.space.free_bytes) < _NEW_BYTES:
             raise EngineError(
                 f"the disk under {self.folder} is full: {free // _MIB} MiB are free, and a new database needs "

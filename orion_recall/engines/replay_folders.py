@@ -69,7 +69,6 @@ def _new(data_dir: Path) -> Path:
 
 
 def _folders(data_dir: Path) -> Iterator[Path]:
-    """Those of this user, in both places; a link is none."""
     for place in (data_dir, Path(tempfile.gettempdir())):
         with contextlib.suppress(OSError):
             for folder in sorted(place.glob(f"{_PREFIX}*")):

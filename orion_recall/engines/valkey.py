@@ -10,9 +10,8 @@ import signal
 from pathlib import Path
 from urllib.parse import quote
 
-from orion_recall.engines.child import Command
 from orion_recall.engines.disk_space import BUS_SHARE, DiskSpace
-from orion_recall.engines.sockets import make_socket_folder, remove_socket_folder, socket_folder
+from orion_recall.engines.engine import Command, make_socket_folder, remove_socket_folder, socket_folder
 from orion_recall.errors import EngineError
 
 _PROBE_TIMEOUT_S = 2.0
@@ -59,11 +58,9 @@ class ValkeyServer:
 
     @property
     def address(self) -> str:
-        """A URL for redis-py's `from_url`."""
         return f"unix://{quote(str(self._socket))}"
 
     async def prepare(self, lock_fd: int) -> Command:
-        """The command. Persistence is the append-only file alone, flushed every second."""
         make_socket_folder(self._sockets, os.geteuid())
         options = {
             "port": "0",
@@ -91,7 +88,6 @@ class ValkeyServer:
         )
 
     async def ready(self) -> bool:
-        """Whether PING is answered by PONG; while the append-only file loads it is not."""
         try:
             return (await self._said("PING")).startswith(b"+PONG")
         except (OSError, TimeoutError):
@@ -107,7 +103,6 @@ class ValkeyServer:
             raise OSError(f"Valkey says {said[:100]!r}")
 
     async def _said(self, command: str) -> bytes:
-        """The first line of its answer to a command."""
         async with asyncio.timeout(_PROBE_TIMEOUT_S):
             reader, writer = await asyncio.open_unix_connection(self._socket)
             try:
@@ -117,6 +112,5 @@ class ValkeyServer:
                 writer.close()
 
     def tidy(self) -> None:
-        """Removes the socket, and its folder when nothing else is in it."""
         self._socket.unlink(missing_ok=True)
         remove_socket_folder(self._sockets)

@@ -12,7 +12,7 @@ from orion_recall.evaluation.dataset import read_memories
 from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.plan import Contents, Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache, cached
-from orion_recall.index.keyword_lengths import with_lengths
+from orion_recall.index.text_forms import with_lengths
 from orion_recall.interfaces import Projection
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder

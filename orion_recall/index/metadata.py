@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from orion_recall.errors import AnotherRecordsCopy
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import token_space_of
 from orion_recall.text.keyword_weights import SHIPPED_NAME
+
+
+def refuse_another(what: str, found: str | None, expected: str | None, *, advice: str) -> None:
+    """AnotherRecordsCopy when both identities are known and differ."""
+    if found is not None and expected is not None and found != expected:
+        raise AnotherRecordsCopy(
+            f"{what} belongs to another record (the one made at {found}; this one was made at {expected}): {advice}"
+        )
+
 
 # The format of points: raised whenever an older index must be rebuilt.
 FORMAT = 6
@@ -37,7 +47,6 @@ class IndexMetadata:
 
     @classmethod
     def of(cls, embedder: Embedder, sparse: SparseEncoder) -> IndexMetadata:
-        """The metadata of an empty index."""
         return cls(
             format=FORMAT,
             model=embedder.name,
@@ -49,8 +58,8 @@ class IndexMetadata:
         )
 
     def values(self) -> dict[str, Any]:
-        """The values to store; without `keywords` where a worker of an older version can use the index, too."""
-        return {name: value for name, value in asdict(self).items() if name != "keywords" or value}
+        """The values to store."""
+        return asdict(self)
 
     def at(self, position: int) -> IndexMetadata:
         """The same index, at another position."""

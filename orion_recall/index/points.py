@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from orion_recall.index.passages import OF, flat, spans_of
 from orion_recall.index.text_forms import event_time
-from orion_recall.index.told import TOLD, told_payload, told_times_of
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.text.normal import is_question, memory_key, number_of, speaks_of_itself
@@ -18,7 +17,72 @@ from orion_recall.text.people.roles import is_assistant
 from orion_recall.text.people.titles import title_names
 from orion_recall.text.small_talk import is_chatter
 from orion_recall.time_values import TimedKey
-from orion_recall.values import Change, Memory, MemoryView, MergedName, Scope, SuccessionLink, ToldTime
+from orion_recall.values import (
+    Change,
+    Memory,
+    MemoryView,
+    MergedName,
+    Scope,
+    SuccessionLink,
+    TimeMention,
+    TimeRange,
+    ToldTime,
+)
+
+TOLD: Final = "told"
+"""The payload's list of told times: objects with `since` and `until`, and `weekday` if it comes every week."""
+TOLD_FIELDS: Final = ("told[].since", "told[].until")
+"""The fields of them that are indexed as numbers."""
+TOLD_WEEKDAY: Final = "told[].weekday"
+"""The field of them that is indexed as an integer."""
+_DAY_S: Final = 86_400
+_EVERY_DAY: Final = (0, 1, 2, 3, 4, 5, 6)
+
+
+class ToldCondition(NamedTuple):
+    """A condition on one told time: it begins before `before` and ends after `after`.
+
+    With `weekdays` (0 is Monday) it comes every week on one of these.
+    """
+
+    before: float | None
+    after: float | None
+    weekdays: tuple[int, ...] = ()
+
+
+def told_payload(times: Iterable[TimeMention]) -> list[dict[str, float]]:
+    """The told times of a memory as its point has them."""
+    return [
+        {"since": one.since, "until": one.until, **({"weekday": _weekday(one.since)} if one.weekly else {})}
+        for one in times
+    ]
+
+
+def told_times_of(listed: Iterable[Mapping[str, Any]]) -> tuple[ToldTime, ...]:
+    """The told times of a point, from what its payload lists."""
+    return tuple([ToldTime(one["since"], one["until"], "weekday" in one) for one in listed])
+
+
+def told_conditions(ranges: Sequence[TimeRange]) -> list[ToldCondition]:
+    """Conditions of which one must hold for a told time to overlap one of the intervals."""
+    found: list[ToldCondition] = []
+    for since, until in ranges:
+        found.append(ToldCondition(until, since))
+        found.append(ToldCondition(until, None, _weekdays(since, until)))
+    return found
+
+
+def _weekdays(since: float | None, until: float | None) -> tuple[int, ...]:
+    if since is None or until is None or until - since >= 7 * _DAY_S:
+        return _EVERY_DAY
+    # What begins late in the evening may end on the next day.
+    first, last = int(since // _DAY_S) - 1, int((until - 1) // _DAY_S)
+    return tuple(dict.fromkeys(_weekday(day * _DAY_S) for day in range(first, last + 1)))
+
+
+def _weekday(moment: float) -> int:
+    return (int(moment // _DAY_S) + 3) % 7
+
 
 KEYWORD_FIELDS = ("tenant", "session", "user", "agent", "run", "kind", "tags", "names", "speaker", "titles")
 DENSE_VECTORS = ("dense", "name")
@@ -90,12 +154,10 @@ class Name(NamedTuple):
 
     @property
     def key(self) -> int:
-        """The key of its point."""
         return number_of(_ENTITY + self.tenant, self.folded)
 
 
 def entity_payload(name: Name, one: MergedName) -> dict[str, Any]:
-    """The payload of an entity's point."""
     aliases = {"aliases": list(one.aliases)} if one.aliases else {}
     return {"tenant": name.tenant, "label": one.label} | aliases
 
@@ -143,7 +205,6 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
         payload["id"],
         payload["text"],
         payload["hash"],
-        payload["simhash"],
         kind,
         of("title"),
         of("speaker"),
@@ -180,7 +241,6 @@ def memory_payload(change: Change) -> dict[str, Any]:
         "id": memory.id,
         "text": memory.text,
         "hash": memory.text_hash,
-        "simhash": memory.simhash,
         "kind": memory.kind if memory.guessed_kind is None else [memory.kind, memory.guessed_kind],
         "confidence": memory.confidence,
         "title": memory.title,

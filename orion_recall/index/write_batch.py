@@ -6,9 +6,13 @@ The same for every engine. What is unchanged keeps its vectors, and is not embed
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 from orion_recall.foreground import FOREGROUND
 from orion_recall.index.passages import dense_forms, flat, passage_key, passage_payload, spans_of
@@ -21,14 +25,96 @@ from orion_recall.index.points import (
     entity_payload,
     memory_payload,
     names_given,
+    told_payload,
+    told_times_of,
 )
 from orion_recall.index.text_forms import context_form, keyword_form
-from orion_recall.index.told import told_payload, told_times_of
-from orion_recall.index.vector_prefetch import Embedded, VectorPrefetch
 from orion_recall.models.batching import Vector
+from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder, union
+from orion_recall.models.token_space import TokenVectors
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, MergedName
+
+T = TypeVar("T")
+
+# The texts of the page of the outbox that is written, of the two that are prepared, and what is told again of
+# these: beyond that nothing is asked for twice.
+_KEPT = 800
+# The names in them, which have no vectors of tokens: 6 MB at the most.
+_NAMES_KEPT = 4000
+
+
+class EmbedsDocuments(Protocol):
+    """The part of an embedder that an index needs for writing."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
+
+
+class Embedded(NamedTuple):
+    """A text's unit vector, shape (dimension,), and those of its tokens, float16, shape (tokens, width)."""
+
+    dense: Vector
+    tokens: HalfTokens | None
+
+
+class VectorPrefetch:
+    """Embeds documents and keeps the latest few hundred vectors: a prefetched text is not embedded twice.
+
+    `with_tokens`: whether the vectors of tokens are wanted as well, where the embedder gives them.
+    """
+
+    def __init__(self, embedder: EmbedsDocuments) -> None:
+        self._embedder = embedder
+        self._kept: OrderedDict[bytes, Embedded] = OrderedDict()
+        self._names_kept: OrderedDict[bytes, Vector] = OrderedDict()
+        self.with_tokens = False
+
+    async def vectors(self, texts: Sequence[str]) -> list[Embedded]:
+        """The vectors of the texts, in their order."""
+        keys = [_key(text) for text in texts]
+        found = {key: self._kept[key] for key in keys if key in self._kept and self._serves(self._kept[key])}
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        if missing:
+            found |= dict(zip(missing, await self._made(list(missing.values())), strict=True))
+        _keep(self._kept, found, _KEPT)
+        return [found[key] for key in keys]
+
+    async def of_names(self, labels: Sequence[str]) -> list[Vector]:
+        """The unit vectors of names, in their order. Names are compared as a whole: never with those of tokens."""
+        keys = [_key(label) for label in labels]
+        found = {key: self._names_kept[key] for key in keys if key in self._names_kept}
+        missing = {key: label for key, label in zip(keys, labels, strict=True) if key not in found}
+        if missing:
+            made = await self._embedder.embed_documents(list(missing.values()))
+            found |= {key: vector.copy() for key, vector in zip(missing, made, strict=True)}
+        _keep(self._names_kept, found, _NAMES_KEPT)
+        return [found[key] for key in keys]
+
+    def _serves(self, kept: Embedded) -> bool:
+        return kept.tokens is not None or not self.with_tokens
+
+    async def _made(self, texts: Sequence[str]) -> list[Embedded]:
+        if not self.with_tokens or not isinstance(self._embedder, TokenVectors):
+            return [Embedded(vector.copy(), None) for vector in await self._embedder.embed_documents(texts)]
+        vectors, tokens = await self._embedder.documents_with_tokens(texts)
+        return [
+            Embedded(vector.copy(), theirs.astype(np.float16))
+            for vector, theirs in zip(vectors, tokens, strict=True)
+        ]
+
+
+def _keep(kept: OrderedDict[bytes, T], latest: Mapping[bytes, T], most: int) -> None:
+    for key, value in latest.items():
+        kept[key] = value
+        kept.move_to_end(key)
+    while len(kept) > most:
+        kept.popitem(last=False)
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
 
 # About five milliseconds of encoding.
 _AT_A_TIME = 8
@@ -195,7 +281,6 @@ async def _vectors_of_names(
 
 
 def _new_labels(called: Mapping[Name, MergedName], names: Mapping[int, HeldName]) -> list[str]:
-    """The labels whose vectors the index does not hold."""
     known = {one.label for one in names.values()}
     return list(dict.fromkeys(one.label for one in called.values() if one.label not in known))
 

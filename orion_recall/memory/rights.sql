@@ -4,7 +4,7 @@ REVOKE ALL ON memories, memory_history, memory_requests, outbox, projections, me
     copy_requests, collapse_mirror, entity_merges FROM orion_worker;
 GRANT SELECT, INSERT ON memories, memory_history, memory_requests, outbox, recall_feedback TO orion_worker;
 GRANT UPDATE (text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
-    occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash, simhash,
+    occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash,
     content_hash, confidence, given_entities, extracted_by, extraction_note, version, updated_at, superseded_by,
     deleted_at, times, guessed_kind,
     kind_confidence) ON memories TO orion_worker;

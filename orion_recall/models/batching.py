@@ -123,7 +123,6 @@ class QueryBatcher(Generic[T]):
             self._start()
 
     def _start(self) -> None:
-        """Set the worker to the queue. The lock is held."""
         self._draining = True
         self._thread.submit(self._drain).add_done_callback(self._drained)
 

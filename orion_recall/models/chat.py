@@ -100,7 +100,6 @@ class ChatServer:
         raise AssertionError("unreachable")  # pragma: no cover
 
     async def close(self) -> None:
-        """Closes the connections."""
         await self._http.aclose()
 
     async def _ask(self, messages: Sequence[Mapping[str, str]], max_tokens: int) -> ChatAnswer:

@@ -19,11 +19,21 @@ import numpy as np
 from orion_recall.errors import ModelError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
-from orion_recall.models.int8.encoder import INT8_NAME, INT8_SHA256, Int8Encoder
-from orion_recall.models.loading import load_in_thread
-from orion_recall.models.onnx_encoder import MAX_CHARS, Encoder, OnnxEncoder, Vectors, prepared
+from orion_recall.models.int8 import INT8_NAME, INT8_SHA256, Int8Encoder
+from orion_recall.models.onnx_encoder import (
+    DEFAULT_MODEL,
+    KNOWN_WEIGHTS,
+    MAX_CHARS,
+    Encoder,
+    OnnxEncoder,
+    Vectors,
+    Weights,
+    find_weights,
+    load_in_thread,
+    prepared,
+    short_name,
+)
 from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
-from orion_recall.models.weights import DEFAULT_MODEL, KNOWN_WEIGHTS, Weights, find_weights, short_name
 
 log = logging.getLogger("orion_recall.models")
 
@@ -129,7 +139,6 @@ class OnnxEmbedder:
         name: str = DEFAULT_MODEL,
         *,
         path: Path | None = None,
-        allow_download: bool = False,
         max_batch: int = 8,
         cache_size: int = 2048,
         token_vectors: bool = True,
@@ -137,7 +146,6 @@ class OnnxEmbedder:
     ) -> None:
         self._name = short_name(name)
         self._path = path
-        self._allow_download = allow_download
         self._loading = asyncio.Lock()
         self._token_vectors = token_vectors
         self._precision: Precision = precision
@@ -153,7 +161,6 @@ class OnnxEmbedder:
 
     @property
     def name(self) -> str:
-        """The model's name; that of the int8 form once it is loaded."""
         return self._name if self._loaded is None else self._loaded.name
 
     @property
@@ -166,18 +173,15 @@ class OnnxEmbedder:
 
     @property
     def form_note(self) -> str | None:
-        """As `SeveralForms` says."""
         return self._ready().note
 
     @property
     def token_space(self) -> str:
-        """Names what vectors of tokens depend on beside the model; "" when there are none."""
         tokens = self._ready().tokens
         return tokens.name if tokens is not None else ""
 
     @property
     def token_width(self) -> int:
-        """Floats in a token's vector; 0 when there are none."""
         tokens = self._ready().tokens
         return tokens.width if tokens is not None else 0
 
@@ -191,7 +195,6 @@ class OnnxEmbedder:
 
     @property
     def batches(self) -> Sequence[int]:
-        """The number of batches of queries of each size, beginning with size 1."""
         return self._queries.batches
 
     async def load(self) -> None:
@@ -204,7 +207,6 @@ class OnnxEmbedder:
             self._use(await load_in_thread(self._documents, self._load, f"the model {self._name}"))
 
     def follow(self, weights_sha256: str) -> None:
-        """As `SeveralForms` says."""
         loaded = self._ready()
         if self._precision != "auto" or loaded.note is not None or loaded.sha256 == weights_sha256:
             return
@@ -214,25 +216,21 @@ class OnnxEmbedder:
             self._use(self._int8_or_fp32())
 
     async def embed_query(self, text: str) -> Vector:
-        """A unit vector, float32, shape (dimension,), read-only since it is shared by the cache."""
         return (await self._queries.embed(prepared(text))).vector
 
     async def query_tokens(self, text: str) -> Tokens:
-        """As `TokenVectors` says. A text is embedded once for its vector and its tokens, in either order."""
         tokens = self._space()
         states = (await self._queries.embed(prepared(text))).states
         assert states is not None  # kept for every query as long as there is a space
         return tokens.query(states)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, float32, shape (texts, dimension), in the order of the texts."""
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         async for rows, made in self._in_slices(texts, self._encode_documents):
             vectors[rows] = made
         return vectors
 
     async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
-        """As `TokenVectors` says."""
         self._space()
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         tokens: dict[int, Tokens] = {}
@@ -242,7 +240,6 @@ class OnnxEmbedder:
         return vectors, [tokens[row] for row in range(len(texts))]
 
     async def close(self) -> None:
-        """End all threads after what they are running; queries that still wait fail with `ModelError`."""
         await self._queries.close()
         for threads in (self._documents, self._awaited):
             await asyncio.to_thread(threads.shutdown, cancel_futures=True)
@@ -311,7 +308,7 @@ class OnnxEmbedder:
         return self._warm(self._name, weights.sha256, OnnxEncoder(weights), note)
 
     def _weights(self) -> Weights:
-        return find_weights(self._name, path=self._path, allow_download=self._allow_download)
+        return find_weights(self._name, path=self._path)
 
     def _warm(self, name: str, sha256: str, encoder: Encoder, note: str | None = None) -> _Loaded:
         encoder.encode(["the first run allocates"])

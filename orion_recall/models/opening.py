@@ -10,11 +10,10 @@ from importlib.util import find_spec
 
 from orion_recall.errors import ModelError, SettingsError
 from orion_recall.models.embedder import Embedder, OnnxEmbedder
+from orion_recall.models.onnx_encoder import find_weights
 from orion_recall.models.reranker import CrossEncoderReranker, Reranker
-from orion_recall.models.tei import TeiEmbedder, TeiReranker
-from orion_recall.models.tei_server import TeiServer
+from orion_recall.models.tei import TeiEmbedder, TeiReranker, TeiServer
 from orion_recall.models.transformers import NO_LIBRARY, TransformersEmbedder
-from orion_recall.models.weights import find_weights
 from orion_recall.settings import Settings
 
 log = logging.getLogger("orion_recall.models")

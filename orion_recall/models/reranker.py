@@ -13,8 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from orion_recall.errors import ModelError
-from orion_recall.models.loading import load_in_thread
-from orion_recall.models.onnx_encoder import Vectors
+from orion_recall.models.onnx_encoder import Vectors, load_in_thread
 from orion_recall.models.transformers import library
 from orion_recall.text.normal import storable
 

@@ -118,7 +118,6 @@ class TokenSpace:
         return self._projected(states) * (weights / weights.sum())[:, None]
 
     def _counted(self, given: TokenStates) -> tuple[npt.NDArray[np.int64], Vectors]:
-        """The tokens without the model's special tokens and punctuation."""
         counts = self._counts[given.ids]
         return given.ids[counts], given.states[counts].astype(np.float32, copy=False)
 
@@ -145,7 +144,6 @@ def _whole(token: str) -> str:
 
 
 def _weights(words: Sequence[str]) -> Vectors:
-    """The weight of each token in a question."""
     first = next((place for place, word in enumerate(words) if _whole(word)), 0)
     weights = np.log1p(np.maximum(np.arange(len(words)) - first + 1, 1)).astype(np.float32)
     weights[:first] = _CHARACTER_SHARE * weights.max(initial=1.0)
@@ -153,7 +151,6 @@ def _weights(words: Sequence[str]) -> Vectors:
 
 
 def _sentences(words: Sequence[str]) -> list[str]:
-    """Common words in a shuffled order that is always the same."""
     common = list(dict.fromkeys(word for token in words if (word := _whole(token))))[:_COMMON_WORDS]
     mixed = sorted(common, key=lambda word: hashlib.blake2b(word.encode()).digest())
     starts = range(0, min(len(mixed), _SENTENCES * _SENTENCE_WORDS), _SENTENCE_WORDS)

@@ -68,7 +68,6 @@ class TokenCounter:
         self._first, self._after_space = _WordTokens(self._encoding, ""), _WordTokens(self._encoding, " ")
 
     def count(self, text: str) -> int:
-        """The text's tokens."""
         key = hash(text)  # of 64 bits that nobody outside can foresee
         if (count := self._remembered.get(key)) is None:
             count = self._counted(text)
@@ -83,7 +82,6 @@ class TokenCounter:
         return by_word if by_word < _NOT_ALONE else self._encoded(storable(text))
 
     def _encoded(self, text: str) -> int:
-        """The tokens of a text whose words cannot be counted one by one."""
         if len(text) <= _SLICE_CHARS:
             return len(self._encoding.encode_ordinary(text))
         return sum(len(self._encoding.encode_ordinary(part)) for part in _slices(text))

@@ -17,9 +17,7 @@ import numpy as np
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 from orion_recall.models.embedder import lower_thread_priority, run_after_recalls
-from orion_recall.models.loading import load_in_thread
-from orion_recall.models.onnx_encoder import Vectors
-from orion_recall.models.weights import short_name
+from orion_recall.models.onnx_encoder import Vectors, load_in_thread, short_name
 from orion_recall.text.normal import storable
 
 # What is cut here the model would truncate after tokenizing: few tokens have more characters than this.
@@ -70,17 +68,14 @@ class TransformersEmbedder:
 
     @property
     def name(self) -> str:
-        """The model's name without the default owner, or the name of its folder."""
         return self._name
 
     @property
     def dimension(self) -> int:
-        """Floats in a vector."""
         return self._ready().dimension
 
     @property
     def weights_sha256(self) -> str:
-        """A hash of the weights and of everything else that the vectors depend on."""
         return self._ready().sha256
 
     async def load(self) -> None:
@@ -90,11 +85,9 @@ class TransformersEmbedder:
         self._loaded = await load_in_thread(self._documents, self._load, f"the model {self._given}")
 
     async def embed_query(self, text: str) -> Vector:
-        """A unit vector, float32, shape (dimension,), read-only since it is shared by the cache."""
         return await self._queries.embed(storable(text[: self._ready().most_chars]))
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, float32, shape (texts, dimension), in the order of the texts. Raises `ModelError`."""
         loaded, loop = self._ready(), asyncio.get_running_loop()
         short = [storable(text[: loaded.most_chars]) for text in texts]
         vectors = np.empty((len(texts), loaded.dimension), dtype=np.float32)
@@ -108,7 +101,6 @@ class TransformersEmbedder:
         return vectors
 
     async def close(self) -> None:
-        """End both threads after what they are running; queries that still wait fail with `ModelError`."""
         await self._queries.close()
         await asyncio.to_thread(self._documents.shutdown, cancel_futures=True)
 

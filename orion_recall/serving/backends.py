@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -40,7 +41,6 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Sources
-from orion_recall.serving.index_process.choice import has_own_process
 from orion_recall.serving.index_process.index import IndexProcess
 from orion_recall.settings import Settings
 from orion_recall.sources.entity_names import NamesByMeaning
@@ -58,6 +58,24 @@ from orion_recall.text.redaction import Redaction
 from orion_recall.values import SourceName
 
 log = logging.getLogger("orion_recall.service")
+
+
+def has_own_process(settings: Settings, workers: int = 1) -> bool:
+    """Whether the embedded index of each of so many workers is to have a process of its own.
+
+    By default where every worker has two processors, and the model is a small one: that process loads it as well.
+    """
+    if settings.qdrant_url is not None or settings.index_process == "no":
+        return False
+    if settings.index_process == "yes":
+        return True
+    return settings.embedder != "transformers" and _processors() >= 2 * workers
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 P = TypeVar("P", bound=Projection)
 
 _MARK_S = 2.0
@@ -186,7 +204,6 @@ def _room(kind: str, settings: Settings) -> DiskSpace:
 
 
 def disks_of_copies(settings: Settings) -> list[DiskSpace]:
-    """The disks of the embedded copies."""
     is_embedded = {"index": settings.qdrant_url is None, "graph": sparql_server(settings) is None}
     return [_room(kind, settings) for kind, ours in is_embedded.items() if ours]
 
@@ -246,5 +263,4 @@ def _one_each(stores_by_source: Mapping[SourceName, Mapping[str, Source]]) -> Ma
 
 
 def timeline_table(settings: Settings) -> TimelineTable:
-    """The timeline's table as the settings name it."""
     return TimelineTable.mapped(settings.timeline_table, settings.timeline_columns, settings.timeline_tenant)

@@ -1,27 +1,33 @@
-"""Background work of a service: memory messages, decisions, copies, extraction and retention."""
+"""Background work of a service: memory messages, decisions, copies, extraction, and retention.
+
+How long what is kept is said by the file that ORION_RETENTION names, for all tenants and for single ones.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import yaml
 from opentelemetry.trace import Tracer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.bus.worker_bus import WorkerBus
+from orion_recall.contracts import describe
 from orion_recall.decisions.profile_texts import ProfileTexts
 from orion_recall.decisions.retention import Retention
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.decisions.stream import are_persisted
-from orion_recall.errors import RecordError
+from orion_recall.errors import RecordError, SettingsError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.background.access_counts import AccessCounts
 from orion_recall.memory.background.dead_letter_retention import DeadLetterRetention
 from orion_recall.memory.background.extraction import BackgroundExtraction
-from orion_recall.memory.background.request_retention import RequestRetention
+from orion_recall.memory.background.request_retention import KEPT_DAYS, RequestRetention
 from orion_recall.memory.extraction.extractor import Extractor
 from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
@@ -32,13 +38,86 @@ from orion_recall.memory.replicas.keeper import CopyKeeper
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.memory.replicas.projector import Projector, heartbeat_for_broken
 from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.postgres.periods import Periods
 from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened, own_copy
 from orion_recall.serving.recall_again import RecallRequests
-from orion_recall.serving.retention_file import read_retention
 from orion_recall.settings import Settings
-from orion_recall.tasks import cancel
+from orion_recall.tasks import POSTGRES_S, Backoff, cancel
+
+
+def _days(value: object) -> object:
+    return None if value == "keep" else value
+
+
+# Days; `keep` in the file is None.
+_Days = Annotated[Annotated[int, Field(ge=1, le=36_500)] | None, BeforeValidator(_days)]
+
+
+class _OfTenant(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    decisions: _Days = None
+    requests: _Days = None
+
+
+class _File(_OfTenant):
+    dead_letters: _Days = None
+    tenants: dict[str, _OfTenant] = Field(default_factory=dict[str, _OfTenant])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How long decisions, answers to requests and dead letters are kept. A dead letter is no tenant's."""
+
+    decisions: Periods
+    requests: Periods
+    dead_letter_days: int | None = None
+
+
+def read_retention(settings: Settings) -> Kept:
+    """What the settings and their file say; SettingsError for a file that says something else.
+
+    Where it says nothing of decisions, ORION_DECISIONS_RETENTION_DAYS counts; of requests, a week.
+    """
+    said = _read(settings)
+    given = said.model_fields_set
+    if settings.decisions_retention_days is not None and "decisions" in given:
+        raise SettingsError(
+            f"ORION_DECISIONS_RETENTION_DAYS and `decisions` in {settings.retention} say the same: leave one out"
+        )
+    return Kept(
+        decisions=Periods(
+            days=said.decisions if "decisions" in given else settings.decisions_retention_days,
+            by_tenant=_by_tenant(said.tenants, "decisions"),
+        ),
+        requests=Periods(
+            days=said.requests if "requests" in given else KEPT_DAYS, by_tenant=_by_tenant(said.tenants, "requests")
+        ),
+        dead_letter_days=said.dead_letters,
+    )
+
+
+def _read(settings: Settings) -> _File:
+    path = settings.retention
+    if path is None:
+        return _File()
+    try:
+        return _File.model_validate(yaml.safe_load(path.read_bytes()) or {})
+    except OSError as error:
+        raise SettingsError(f"ORION_RETENTION: {path} cannot be read: {error.strerror or error}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise SettingsError(f"ORION_RETENTION: {path} is not YAML") from error
+    except ValidationError as error:
+        raise SettingsError(f"ORION_RETENTION: {path}: {describe(error)}; write days, or keep") from error
+    except ValueError as error:  # a date that there is not
+        raise SettingsError(f"ORION_RETENTION: {path}: {error}; write days, or keep") from error
+
+
+def _by_tenant(tenants: Mapping[str, _OfTenant], what: Literal["decisions", "requests"]) -> dict[str, int | None]:
+    return {name: getattr(said, what) for name, said in tenants.items() if what in said.model_fields_set}
+
 
 log = logging.getLogger("orion_recall.service")
 
@@ -116,7 +195,6 @@ class BackgroundWork:
             task.result()
 
     async def close(self) -> None:
-        """Close the connections to Postgres."""
         if self._pool is not None:
             await close_pool(self._pool)
 
@@ -126,7 +204,6 @@ class BackgroundWork:
             self._pool.terminate()
 
     def _endless(self, pool: Pool, dsn: str) -> list[Coroutine[Any, Any, None]]:
-        """What runs on Postgres until it is cancelled."""
         record = Record(pool, extractor=self._settings.extractor)
         self.freshness.follow(pool)
         self._accesses = AccessCounts(record)

@@ -168,7 +168,6 @@ def _with_time(decision: RecallDecisionV1, memory: MemoryFacts | None, lost: Why
 
 
 def _differing(decision: RecallDecisionV1, again: Again) -> tuple[str, ...]:
-    """That asking again gives another answer, where it does."""
     if decision.selected_ids == again.decision.selected_ids:
         return ("it gave the same memories in the same order",)
     then, now = set(decision.selected_ids), set(again.decision.selected_ids)

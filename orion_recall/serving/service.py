@@ -11,36 +11,83 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from orion_recall.bus.channels import QueryChannels
+from orion_recall import __version__
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import Backlog
 from orion_recall.bus.heartbeat import Heartbeat
-from orion_recall.bus.published import PublishedQueries
+from orion_recall.bus.query_channels import PublishedQueries, QueryChannels
 from orion_recall.bus.worker_bus import WorkerBus
 from orion_recall.contracts import QUERY_KIND
 from orion_recall.decisions.sink import DecisionSink
 from orion_recall.engines.disk_space import DiskSpace
+from orion_recall.errors import ModelError
+from orion_recall.external.mappings import load_mappings
 from orion_recall.interfaces import Projection
 from orion_recall.memory.background.extraction import BackgroundExtraction
 from orion_recall.memory.extraction.backends import open_extractors
 from orion_recall.memory.extraction.extractor import Extractor
 from orion_recall.memory.replicas.projector import Projector
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.opening import check_models
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, profiles_with_default
-from orion_recall.serving.admission import Admission
 from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
-from orion_recall.serving.build import Build
 from orion_recall.serving.canaries import Canaries, TrialsOnBus
 from orion_recall.serving.observe.canary_field import CANARIES, canaries_field, state_of
-from orion_recall.serving.observe.disk_watch import DiskState, DiskWatch
-from orion_recall.serving.observe.heartbeat_fields import health_fields, model_fields
+from orion_recall.serving.observe.heartbeat_fields import (
+    SEARCHES,
+    DiskState,
+    DiskWatch,
+    health_fields,
+    model_fields,
+)
 from orion_recall.serving.observe.observer import Observer, observing
-from orion_recall.serving.observe.search_report import SEARCHES
+from orion_recall.serving.observe.port import listening_socket
 from orion_recall.serving.observe.source_checks import SourceChecks
-from orion_recall.serving.query_queue import QueryQueue
+from orion_recall.serving.observe.spans import otlp_exporters
+from orion_recall.serving.query_queue import Admission, QueryQueue
 from orion_recall.serving.shadows import Shadows, to_decisions
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
+
+_HASH_DIGITS = 12
+
+
+class Build:
+    """The build of one worker, for its decisions. A model server that has not answered yet is left out."""
+
+    def __init__(self, settings: Settings, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known = {"version": __version__, "extractor": settings.extractor}
+        self._told: Mapping[str, str] = self._known
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        """Version, model, the first digits of its weights' hash, extractor, as `refresh` found them."""
+        return self._told
+
+    def refresh(self) -> None:
+        """Ask the model again: it may have several forms, and take another with the index that it is for."""
+        try:
+            weights = self._embedder.weights_sha256[:_HASH_DIGITS]
+            self._told = self._known | {"model": self._embedder.name, "weights": weights}
+        except ModelError:
+            self._told = self._known
+
+
+async def check_settings(settings: Settings) -> None:
+    """Profiles, models, the health port, OTLP and the mappings' file; nothing stays open.
+
+    SettingsError or ProfileError for the first thing that cannot be used, ModelError when the model that needs no
+    setting is not on this machine.
+    """
+    profiles_with_default(settings)
+    await check_models(settings)
+    if settings.health_port is not None:
+        listening_socket(settings.health_host, settings.health_port).close()
+    otlp_exporters()
+    load_mappings(settings.mappings).check_secrets()
+
 
 _STOP_S = 10.0
 # How long what was cancelled may wait for Postgres. A sink's batch that is not written by then stays on the bus.
@@ -269,7 +316,6 @@ class Service:
         return ended
 
     def _heartbeat_fields(self) -> Mapping[str, str]:
-        """What this worker says of itself on the bus."""
         self.build.refresh()
         state = self.profiles_in_use.state
         fields = {

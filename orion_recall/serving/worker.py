@@ -162,7 +162,6 @@ class Worker:
         self._follow_up(request, result)
 
     def _follow_up(self, request: QueryRequest, result: Committed, *, is_logged: bool = True) -> None:
-        """Count, observe and log what was committed."""
         self._count(request.answer, result)
         entry = request.delivery.received.entry
         follow_ups = (self._note_use, self._note_canary, self._start_shadow, self._observe, self._log)
@@ -172,7 +171,6 @@ class Worker:
                 follow_up(request, result)
 
     def _facts(self, delivery: Delivery) -> RequestFacts:
-        """What is known before the query is read."""
         received = delivery.received
         return RequestFacts(
             decision_id=new_id(),
@@ -285,7 +283,6 @@ class Worker:
         )
 
     def _observe(self, request: QueryRequest, result: Committed) -> None:
-        """End the span; tell the observer."""
         facts, answer, span = request.facts, request.answer, request.delivery.traced.span
         span.set_attributes(
             {

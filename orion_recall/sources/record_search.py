@@ -24,7 +24,7 @@ _MOST_WITH_EVERY_WORD = 500
 _NEWEST_FOR_SOME_WORDS = 2000
 _MOST_WORDS = 32
 _COLUMNS = (
-    "id, text, text_hash, simhash, kind, guessed_kind, title, speaker, session_id, user_id, agent_id, run_id, ts, "
+    "id, text, text_hash, kind, guessed_kind, title, speaker, session_id, user_id, agent_id, run_id, ts, "
     "uri, source, tags, entities, times, search"
 )
 
@@ -110,7 +110,6 @@ def _memory(row: Row) -> MemoryView:
         id=row["id"],
         text=row["text"],
         text_hash=row["text_hash"],
-        simhash=row["simhash"],
         kind=row["kind"],
         guessed_kind=row["guessed_kind"],
         title=row["title"],

@@ -22,8 +22,8 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from orion_recall.models.int8.encoder import Int8Encoder
-from orion_recall.models.weights import find_weights
+from orion_recall.models.int8 import Int8Encoder
+from orion_recall.models.onnx_encoder import find_weights
 from orion_recall.postgres.pool import open_connection
 from orion_recall.settings import Settings
 from tests.bench.bus_floor import bus_floor

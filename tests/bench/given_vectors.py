@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from orion_recall.evaluation.dataset import read_memories, read_queries
 from orion_recall.models.batching import Vector
-from orion_recall.models.int8.encoder import Int8Encoder
-from orion_recall.models.onnx_encoder import Vectors
+from orion_recall.models.int8 import Int8Encoder
+from orion_recall.models.onnx_encoder import Vectors, wheel_weights
 from orion_recall.models.token_space import Tokens
-from orion_recall.models.weights import wheel_weights
 from tests.bench.command import say
 
 Array = npt.NDArray[np.float32]

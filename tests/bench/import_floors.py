@@ -22,8 +22,7 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.points import edge_point
 from orion_recall.index.text_forms import dense_form
-from orion_recall.index.vector_prefetch import VectorPrefetch
-from orion_recall.index.write_batch import build_write_batch
+from orion_recall.index.write_batch import VectorPrefetch, build_write_batch
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.sql import to_row
 from orion_recall.models.batching import Vector, batches_of_like_length

@@ -32,8 +32,8 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import ClientError
-from orion_recall.models.int8.encoder import Int8Encoder
-from orion_recall.models.weights import find_weights
+from orion_recall.models.int8 import Int8Encoder
+from orion_recall.models.onnx_encoder import find_weights
 from orion_recall.settings import Settings
 from tests.bench.command import engines_folder, finish, parser_of, say
 from tests.bench.corpus import corpus

@@ -20,9 +20,8 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 
-from orion_recall.models.int8.encoder import INT8_NAME, Int8Encoder
-from orion_recall.models.onnx_encoder import Encoder
-from orion_recall.models.weights import find_weights
+from orion_recall.models.int8 import INT8_NAME, Int8Encoder
+from orion_recall.models.onnx_encoder import Encoder, find_weights
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings

@@ -51,7 +51,6 @@ from orion_recall.text.instructing import instructs_reader
 from orion_recall.text.normal import one_line
 from orion_recall.text.passages import passages
 from orion_recall.text.redaction import Redaction
-from orion_recall.text.simhash import simhash
 from orion_recall.text.small_talk import small_talk
 from orion_recall.when.times import times
 from orion_recall.when.told import told_times
@@ -109,7 +108,6 @@ def read_text(raw: bytes) -> None:
     inert(text)
     one_line(text)
     instructs_reader(text)
-    simhash(text)
     for span in passages(text, "Mel Ash: "):
         assert 0 <= span[0] <= span[1] <= len(text)
     Redaction.at("log", _ALL_RULES).text(text)

@@ -16,7 +16,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import Connection
-from orion_recall.serving.index_process.process import PROGRAM as INDEX_PROGRAM
+from orion_recall.serving.index_process.link import PROGRAM as INDEX_PROGRAM
 from orion_recall.shipped import shipped_folder
 from tests.acceptance.processes import WorkerProcess, running_engines, start_worker
 from tests.stand_ins.small_disk import small_disk

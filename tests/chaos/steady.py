@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from orion_recall.bus.connect import connect
-from orion_recall.serving.index_process.choice import has_own_process
+from orion_recall.serving.backends import has_own_process
 from orion_recall.settings import Settings
 from tests.acceptance.processes import MEMORIES
 from tests.bench.command import say

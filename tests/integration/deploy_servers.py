@@ -19,7 +19,7 @@ from executor import until
 
 from orion_recall.bus.connect import BUS_AWAY, connect
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.engines.postgres_binaries import find_binaries
+from orion_recall.engines.postgres_folder import find_binaries
 from orion_recall.engines.valkey import find_binary
 from orion_recall.postgres.pool import Connection
 from tests.stand_ins.forked import forked

@@ -18,10 +18,9 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
-from orion_recall.bus import published
-from orion_recall.bus.channels import PING_S, QueryChannels
+from orion_recall.bus import query_channels
 from orion_recall.bus.connect import connect
-from orion_recall.bus.published import PublishedQueries
+from orion_recall.bus.query_channels import PING_S, PublishedQueries, QueryChannels
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.serving.service import Service
@@ -127,7 +126,7 @@ async def test_an_id_that_is_published_again_within_a_minute_enters_once_on_what
         await heard(3, service)
         assert (service.channels.queries.counts.entered, len(await scene.decided(1))) == (1, 1)
         key = f"{scene.settings.query_stream}:seen:{json.loads(message)['id']}"
-        assert 0 < await scene.redis.pttl(key) <= published.SEEN_S * 1000
+        assert 0 < await scene.redis.pttl(key) <= query_channels.SEEN_S * 1000
         await scene.redis.delete(key)  # the minute is over
         await scene.publish(message)
         await heard(4, service)
@@ -256,7 +255,7 @@ async def test_the_subscription_is_made_again_after_the_server_was_started_again
 async def test_a_server_that_says_nothing_any_more_is_left_and_subscribed_to_again(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.bus.channels.POLL_S", 0.02)
+    monkeypatch.setattr("orion_recall.bus.query_channels.POLL_S", 0.02)
     now = [0.0]
     async with Proxy.before("127.0.0.1", server.port) as proxy, connect(f"redis://{proxy.host_and_port}") as redis:
         channels = QueryChannels(
@@ -297,7 +296,7 @@ async def test_what_was_published_before_a_long_stop_is_left_to_the_others(
     url = f"redis://127.0.0.1:{server.port}/0"
     async with connect(url) as redis:
         queries = PublishedQueries(redis, stream="queries", max_bytes=1000)
-        stopped_ms = int(published.ENTERS_WITHIN_S * 1000) + 1000
+        stopped_ms = int(query_channels.ENTERS_WITHIN_S * 1000) + 1000
         asked = [await queries.server_ms() - stopped_ms]  # the last that was known before the stop
 
         async def server_ms() -> int:
@@ -338,7 +337,7 @@ async def test_what_waited_in_memory_until_its_id_may_be_forgotten_never_enters(
     bus: Redis, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     queries = PublishedQueries(bus, stream=f"{prefix}recall.query.v1", max_bytes=1000)
-    within_ms = int(published.ENTERS_WITHIN_S * 1000)
+    within_ms = int(query_channels.ENTERS_WITHIN_S * 1000)
     late_ms = await queries.server_ms() - within_ms - 1
     for number in range(600):  # more than one batch; said once
         queries.take(b"c", b'{"id": "late-%d"}' % number, since_ms=late_ms)

@@ -12,8 +12,7 @@ from executor import Executor, command, pending, rows, until
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from orion_recall.bus.bounded.head import MessageHead
-from orion_recall.bus.commit import Commit, Committer, Limits, ReplyAddress, commit_when_possible
+from orion_recall.bus.commit import Commit, Committer, Limits, MessageHead, ReplyAddress, commit_when_possible
 from orion_recall.bus.connect import connect
 from orion_recall.bus.dead_letters import DeadLetters
 from orion_recall.engines.embedded import EmbeddedEngines

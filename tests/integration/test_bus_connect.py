@@ -9,8 +9,7 @@ from executor import command, info
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from orion_recall.bus.connect import connect, group_is_gone
-from orion_recall.bus.urls import without_secrets
+from orion_recall.bus.connect import connect, group_is_gone, without_secrets
 from orion_recall.engines.embedded import EmbeddedEngines
 
 

@@ -14,10 +14,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, RedisError
 from serving import OneMemory, opened_with, quick_settings, serving
 
-from orion_recall.bus.channels import QueryChannels
-from orion_recall.bus.connect import BUS_AWAY, connect
-from orion_recall.bus.connections import Sentinels
-from orion_recall.bus.published import PublishedQueries
+from orion_recall.bus.connect import BUS_AWAY, Sentinels, connect
+from orion_recall.bus.query_channels import PublishedQueries, QueryChannels
 from orion_recall.models.tokenizer import TokenCounter
 from tests.stand_ins.ports import free_port
 from tests.stand_ins.redis_servers import SentinelSetup, sentinel_setup

@@ -21,7 +21,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.cli.serving.status_workers import problems_of, read_workers
 from orion_recall.client import RecallClient
 from orion_recall.decisions.log import let_analysts_in
-from orion_recall.engines import disk_guard, disk_space
+from orion_recall.engines import disk_space, embedded
 from orion_recall.engines.disk_space import copy_space
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import BusRefused, DiskShort, EngineError, ReplyTimeout, SourceError
@@ -29,7 +29,7 @@ from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import migrate
-from orion_recall.serving.observe import disk_watch
+from orion_recall.serving.observe import heartbeat_fields
 from orion_recall.settings import Settings
 from tests.samples.source_samples import HashingEmbedder, changes, memory
 from tests.stand_ins.small_disk import fill, small_disk
@@ -53,8 +53,8 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     """A disk that says what the test wants, looked at often."""
     one = Disk()
     monkeypatch.setattr(disk_space, "free_bytes", one.read)
-    monkeypatch.setattr(disk_watch, "_EVERY_S", 0.05)
-    monkeypatch.setattr(disk_guard, "_EVERY_S", 0.05)
+    monkeypatch.setattr(heartbeat_fields, "_EVERY_S", 0.05)
+    monkeypatch.setattr(embedded, "_EVERY_S", 0.05)
     return one
 
 

@@ -20,12 +20,11 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 import redis.asyncio
 
-from orion_recall.engines.addresses import process_birth, read_addresses
-from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.engines.embedded import EmbeddedEngines, process_birth, read_addresses
+from orion_recall.engines.engine import socket_folder
 from orion_recall.engines.lock import FolderLock
 from orion_recall.engines.postgres import PostgresServer
-from orion_recall.engines.postgres_binaries import find_binaries
-from orion_recall.engines.sockets import socket_folder
+from orion_recall.engines.postgres_folder import find_binaries
 from orion_recall.errors import EngineError
 from tests.stand_ins import quick_postgres
 

@@ -16,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.engines.addresses import process_birth, read_addresses
-from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.engines.embedded import EmbeddedEngines, process_birth, read_addresses
 from orion_recall.engines.lock import FolderLock, write_holder
-from orion_recall.engines.postgres_binaries import closed_folder
+from orion_recall.engines.postgres_folder import closed_folder
 from orion_recall.errors import EngineError
 
 pytestmark = pytest.mark.slow

@@ -102,8 +102,8 @@ async def test_a_service_is_not_ready_while_postgres_is_away_and_says_so(
 async def test_a_service_is_not_ready_without_its_bus_its_group_or_a_source(
     bus: Redis, bus_alone: EmbeddedEngines, service: Service, tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.serving.observe.readiness._FRESH_S", 0.0)
-    monkeypatch.setattr("orion_recall.serving.observe.readiness._CHECK_S", 0.3)
+    monkeypatch.setattr("orion_recall.serving.observe.port._FRESH_S", 0.0)
+    monkeypatch.setattr("orion_recall.serving.observe.port._CHECK_S", 0.3)
     source = OneMemory()
     opened = replace(opened_with(source, tokens), embedder=service.opened.embedder)
     settings = quick_settings(bus_alone.redis_url, health_port=0)

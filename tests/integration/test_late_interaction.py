@@ -68,7 +68,7 @@ async def project(record: Record, opened: Opened) -> None:
     index.expect(await record.database_identity())
     if isinstance(index, QdrantIndex):
         await index.open()
-    await index.adopt(None)
+    await index.adopt()
     await index.apply(await record.changes(index.position, 100))
 
 

@@ -13,7 +13,7 @@ from executor import until
 from old_schema import contents, forget_our_path, relations, visitor
 from serving import caught_up
 
-from orion_recall.bus.client import RecallClient
+from orion_recall import RecallClient
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]

@@ -35,7 +35,7 @@ from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool
 from orion_recall.profile.watch import ProfilesInUse, loaded_profiles
 from orion_recall.serving.backends import open_sources
-from orion_recall.serving.build import Build
+from orion_recall.serving.service import Build
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
 

@@ -28,10 +28,9 @@ from orion_recall.errors import AnotherRecordsCopy
 from orion_recall.graph.projection.updates import METADATA_QUERY
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
-from orion_recall.graph.vocabulary import ORION, PROJECTION
 from orion_recall.interfaces import MemoryGraph
 from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.record import Record, database_identity_at
+from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -281,21 +280,6 @@ async def test_a_server_of_another_record_is_refused_until_it_is_given_up(
         with pytest.raises(AnotherRecordsCopy):
             await theirs.open()
     await theirs.close()
-
-
-async def test_a_server_that_was_filled_before_there_were_marks_is_adopted(
-    settings: Settings, sparql_server: Oxigraph
-) -> None:
-    async with served(settings) as (service, client):
-        receipt = await client.store([WORK, CRANE])
-        await caught_up(service, receipt.position or 0)
-    await sparql_server.update(f"DELETE WHERE {{ {PROJECTION.n3()} {ORION.record.n3()} ?mark }}")
-    async with served(settings) as (service, client):
-        assert service.opened.broken == {}
-        await recovered(client, 2)
-        graph = service.opened.graph
-        assert isinstance(graph, SparqlGraph)
-        assert graph.database_identity == await database_identity_at(settings.dsn or "")
 
 
 async def _copies(settings: Settings) -> dict[str, int]:

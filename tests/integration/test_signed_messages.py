@@ -17,8 +17,16 @@ from serving import OneMemory, opened_with, quick_settings, serving
 from orion_recall.bus.connect import connect
 from orion_recall.bus.dead_letters import DeadLetters
 from orion_recall.bus.signing.callers import BusNonces
-from orion_recall.bus.signing.key_files import Caller, Right, written_caller, written_key
-from orion_recall.bus.signing.signature import Key, sign, sign_within, unsigned_line
+from orion_recall.bus.signing.keys import (
+    Caller,
+    Key,
+    Right,
+    sign,
+    sign_within,
+    unsigned_line,
+    written_caller,
+    written_key,
+)
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter

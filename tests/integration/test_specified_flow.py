@@ -14,7 +14,7 @@ from executor import rows
 from jinja2 import Environment
 from serving import all_persisted, caught_up
 
-from orion_recall.bus.client import RecallClient
+from orion_recall import RecallClient
 from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import open_connection

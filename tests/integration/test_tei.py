@@ -14,10 +14,8 @@ import pytest
 from tei_process import Tei, tei_process
 
 from orion_recall.errors import ModelError
-from orion_recall.models.onnx_encoder import OnnxEncoder, prepared
-from orion_recall.models.tei import TeiEmbedder, TeiReranker
-from orion_recall.models.tei_server import ServerBusy, TeiServer
-from orion_recall.models.weights import find_weights
+from orion_recall.models.onnx_encoder import OnnxEncoder, find_weights, prepared
+from orion_recall.models.tei import ServerBusy, TeiEmbedder, TeiReranker, TeiServer
 
 SECRET = "k-" + "0" * 8
 TEXTS = ["Where did Ann go?", "crane " * 90, "", "日本語 \x00 and half \ud83d of a pair", *map(str, range(9))]

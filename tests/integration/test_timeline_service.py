@@ -11,7 +11,7 @@ from executor import until
 from serving import all_persisted, caught_up
 from timelines import run
 
-from orion_recall.bus.client import RecallClient
+from orion_recall import RecallClient
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.serving.service import Service

@@ -13,7 +13,6 @@ from orion_recall.profile import Profile
 from orion_recall.recall.types import Sources
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.normal import memory_key, text_hash
-from orion_recall.text.simhash import simhash
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName, SourceReport
 
 NOW = 1_772_400_000.0
@@ -27,7 +26,7 @@ def key(name: str) -> int:
 
 def view(name: str, text: str | None = None, **fields: Any) -> MemoryView:
     text = f"the words of {name}" if text is None else text
-    return MemoryView(id=name, text=text, text_hash=text_hash(text), simhash=simhash(text), **fields)
+    return MemoryView(id=name, text=text, text_hash=text_hash(text), **fields)
 
 
 def hit(name: str, score: float, **fields: Any) -> Hit:

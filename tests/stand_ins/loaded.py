@@ -6,7 +6,7 @@ import gc
 from importlib import import_module
 
 from orion_recall.cli.main import COMMANDS, load
-from orion_recall.models.weights import find_weights
+from orion_recall.models.onnx_encoder import find_weights
 from orion_recall.profile.watch import loaded_profiles
 from tests.stand_ins import quick_start
 

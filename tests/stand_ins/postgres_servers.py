@@ -16,8 +16,7 @@ from typing import Any
 
 import psutil
 
-from orion_recall.engines.postgres_binaries import CACHE_DIR, PostgresBinaries, find_binaries, runnable_by
-from orion_recall.engines.postgres_folder import FORMER_ID
+from orion_recall.engines.postgres_folder import CACHE_DIR, NOBODY, PostgresBinaries, find_binaries, runnable_by
 from tests.stand_ins.ports import free_port
 
 PASSWORD = "p@ss/w:rd"
@@ -25,7 +24,7 @@ QUOTED = "p%40ss%2Fw%3Ard"
 
 
 def _owner() -> dict[str, Any]:
-    return {"user": FORMER_ID, "group": FORMER_ID, "extra_groups": []} if os.geteuid() == 0 else {}
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 def debian_binaries() -> PostgresBinaries | None:
@@ -39,7 +38,7 @@ def debian_binaries() -> PostgresBinaries | None:
 def wheel_binaries() -> PostgresBinaries:
     """The embedded Postgres's programs, where the user that they run as can reach them."""
     found = find_binaries()
-    return runnable_by(found, FORMER_ID, FORMER_ID, CACHE_DIR) if _owner() else found
+    return runnable_by(found, NOBODY, NOBODY, CACHE_DIR) if _owner() else found
 
 
 @contextlib.contextmanager
@@ -47,7 +46,7 @@ def folder_for_servers() -> Any:
     """A folder directly under /tmp that belongs to the user that the servers run as."""
     folder = Path(tempfile.mkdtemp(prefix="orion-pg-", dir="/tmp"))
     if _owner():
-        os.chown(folder, FORMER_ID, FORMER_ID)
+        os.chown(folder, NOBODY, NOBODY)
     try:
         yield folder
     finally:
@@ -60,7 +59,7 @@ def _handed_over(source: Path, folder: Path) -> Path:
     shutil.copy(source, copy)
     copy.chmod(0o600)
     if _owner():
-        os.chown(copy, FORMER_ID, FORMER_ID)
+        os.chown(copy, NOBODY, NOBODY)
     return copy
 
 

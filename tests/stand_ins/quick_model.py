@@ -17,21 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from orion_recall.models import embedder, onnx_encoder, token_space, weights
-from orion_recall.models.int8 import conversion
-from orion_recall.models.int8 import encoder as int8_encoder
-from orion_recall.models.int8.encoder import Int8Encoder
-from orion_recall.models.onnx_encoder import OnnxEncoder
+from orion_recall.models import embedder, int8, onnx_encoder, token_space
+from orion_recall.models.int8 import Int8Encoder
+from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
 from orion_recall.models.token_space import TokenSpace
-from orion_recall.models.weights import Weights
 from tests.stand_ins.kept import kept_folder
 
 _ARRAYS = ("_counts", "_weights", "_projection")
-_MODULES = (onnx_encoder, token_space, conversion, int8_encoder)
+_MODULES = (onnx_encoder, token_space, int8)
 _CODE = hashlib.sha256("".join(map(inspect.getsource, _MODULES)).encode()).hexdigest()
 _LARGE_BYTES = 10_000_000
 _CHECKSUM = "_sha256"
-_CHECKSUM_AS_SHIPPED: Callable[[Iterable[Path]], str] = vars(weights)[_CHECKSUM]
+_CHECKSUM_AS_SHIPPED: Callable[[Iterable[Path]], str] = vars(onnx_encoder)[_CHECKSUM]
 _encoders: dict[tuple[type, Path, str], OnnxEncoder | Int8Encoder] = {}
 _spaces: dict[str, TokenSpace] = {}
 _checksums: dict[tuple[tuple[Path, int, int, int], ...], str] = {}
@@ -41,7 +38,7 @@ def install() -> None:
     """From now on every embedder of this process loads quickly. The encoders by themselves stay as they are."""
     setattr(embedder, "OnnxEncoder", partial(_encoder, _Fp32))  # noqa: B010  its type is a class
     setattr(embedder, "Int8Encoder", partial(_encoder, _Int8))  # noqa: B010
-    setattr(weights, _CHECKSUM, _checksum)
+    setattr(onnx_encoder, _CHECKSUM, _checksum)
 
 
 def _checksum(paths: Iterable[Path]) -> str:

@@ -17,8 +17,7 @@ import pytest
 
 from orion_recall.engines import postgres
 from orion_recall.engines.postgres import PostgresServer
-from orion_recall.engines.postgres_binaries import PostgresBinaries
-from orion_recall.engines.postgres_folder import private_id
+from orion_recall.engines.postgres_folder import PostgresBinaries, private_id
 from tests.stand_ins.kept import kept_folder
 
 _MAKE = "_make_cluster"

@@ -15,8 +15,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
-from orion_recall.models.onnx_encoder import OnnxEncoder, prepared
-from orion_recall.models.weights import find_weights
+from orion_recall.models.onnx_encoder import OnnxEncoder, find_weights, prepared
 
 MAX_BATCH = 4
 _FOREVER_S = 600.0

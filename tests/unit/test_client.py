@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import gc
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,8 +13,8 @@ import pytest
 
 from orion_recall.bus.calls import Calls
 from orion_recall.client import RecallClient
-from orion_recall.contracts import MemoryWhereV1, RecallOptionsV1, RecallQueryV1
-from orion_recall.errors import BusUnavailable, InvalidMessage
+from orion_recall.contracts import RecallQueryV1
+from orion_recall.errors import InvalidMessage
 
 LINK: Mapping[str, Any] = {
     "correlation_id": "0b0e5b4e-6f5b-4d0a-8f0a-2b1f0e9d7c11",
@@ -108,64 +105,6 @@ async def test_the_callers_own_correlation_id_trace_and_causality_are_sent():
         assert envelope["causality_chain"] == [LINK, LINK]
 
 
-async def test_feedback_names_a_recall_and_is_a_message_of_its_own():
-    name = UUID(LINK["correlation_id"])
-    envelope = await envelope_of(
-        lambda client: client.feedback(correlation_id=name, used=["m"], trace={"a": 1}, causality_chain=[LINK])
-    )
-    assert envelope["payload"] == {"correlation_id": str(name), "used": ["m"]}
-    assert envelope["correlation_id"] != str(name)
-    assert (envelope["trace"], envelope["causality_chain"]) == ({"a": 1}, [LINK])
-
-
-@pytest.mark.parametrize(
-    ("chain", "why"),
-    [
-        (["m-1"], r"causality_chain\.0: "),
-        ("m-1", r"causality_chain\.0: "),
-        (5, r"causality_chain: expected a list of links \(got 5\)"),
-        (None, r"causality_chain: expected a list of links \(got None\)"),
-        ([LINK, {}], r"causality_chain\.1\.correlation_id: Field required"),
-        ([{**LINK, "correlation_id": "c-1"}], r"causality_chain\.0\.correlation_id: .*UUID"),
-        ([{**LINK, "source": "planner"}], r"causality_chain\.0\.source: "),
-        ([{**LINK, "source": {"node": "athena"}}], r"causality_chain\.0\.source\.name: Field required"),
-        ([{**LINK, "message_id": "m-1"}], r"causality_chain\.0\.message_id: Extra inputs"),
-        ([{**LINK, "created_at": "yesterday"}], r"causality_chain\.0\.created_at: .*datetime"),
-    ],
-)
-async def test_a_causality_link_that_is_none_is_not_sent(chain: Any, why: str):
-    bus = Bus()
-    with pytest.raises(InvalidMessage, match=why):
-        await client_of(bus).recall("What?", causality_chain=chain)
-    assert bus.envelope is None
-
-
-UNKNOWN_FIELDS: list[tuple[Calling, str, str]] = [
-    (lambda c: c.recall("x", options={"max_token": 5}), "query.options.max_token", "max_tokens"),
-    (lambda c: c.recall("x", options={"include": {"trase": True}}), "query.options.include.trase", "trace"),
-    (lambda c: c.store([{"id": "m", "text": "x"}, {"id": "n", "texte": "x"}]), "memories.1.texte", "text"),
-    (
-        lambda c: c.update([{"id": "m", "expected_versions": 1}]),
-        "memories.0.expected_versions",
-        "expected_version",
-    ),
-    (lambda c: c.update(where={"tags": ["a"]}, set={"kinds": "world"}), "set.kinds", "kind"),
-    (
-        lambda c: c.update(where={"sesion_id": "s"}, set={"kind": "world"}),
-        "message.where.sesion_id",
-        "session_id",
-    ),
-    (lambda c: c.delete(where={"tag": ["a"]}), "message.where.tag", "tags"),
-]
-
-
-@pytest.mark.parametrize(("call", "field", "nearest"), UNKNOWN_FIELDS)
-async def test_a_field_that_the_contract_does_not_know_is_named_with_the_nearest_that_it_knows(
-    call: Calling, field: str, nearest: str
-):
-    assert await refused(call) == f"{field}: there is no such field; did you mean {nearest}?"
-
-
 UNFIT: list[tuple[Calling, str]] = [
     (lambda c: c.recall("x", options={"zzz": 1}), "zzz: there is no such field; there are tenant, scope"),
     (lambda c: c.store(5), "memories: expected a list of memories (got 5)"),
@@ -198,67 +137,3 @@ async def test_a_time_out_that_is_no_time_is_not_sent(timeout_s: Any):
     ]
     for call in calls:
         assert "timeout_s: expected a number of seconds, at most 9007199254740" in await refused(call)
-
-
-@pytest.mark.parametrize(
-    ("timeout_s", "ttl_ms"), [(9_007_199_254_740, 9_007_199_254_740_000), (0.25, 250), (1, 1000)]
-)
-async def test_a_time_out_is_the_time_to_live_of_what_is_sent(timeout_s: float, ttl_ms: int):
-    assert (await envelope_of(lambda c: c.recall("x", timeout_s=timeout_s)))["ttl_ms"] == ttl_ms
-
-
-UNKNOWN_KEYWORDS: list[Calling] = [
-    lambda c: c.recall("x", sesion_id="s"),
-    lambda c: c.recall("x", k=5),
-    lambda c: c.store([], tenant="t"),
-    lambda c: c.update([], tenants="t"),
-    lambda c: c.delete([], erases=True),
-    lambda c: c.feedback(decision="d"),
-]
-
-
-@pytest.mark.parametrize("call", UNKNOWN_KEYWORDS)
-async def test_an_unknown_keyword_is_a_type_error(call: Calling):
-    with pytest.raises(TypeError, match="unexpected keyword argument"):
-        await call(client_of(Bus()))
-
-
-async def test_fields_beside_a_ready_made_query_are_a_type_error():
-    query = RecallQueryV1(fragment="What?")
-    with pytest.raises(TypeError, match="takes no further fields: set profile, options in it"):
-        await client_of(Bus()).recall(query, profile="reflect.v1", options={"k": 1})
-
-
-async def test_models_and_mappings_are_sent_alike():
-    by_model = await envelope_of(lambda client: client.recall("What?", options=RecallOptionsV1(k=3, since=CREATED)))
-    by_mapping = await envelope_of(lambda client: client.recall("What?", options={"k": 3, "since": CREATED}))
-    assert by_model["payload"] == by_mapping["payload"]
-    gone = await envelope_of(lambda client: client.delete(where=MemoryWhereV1(tags=("a",))))
-    assert gone["payload"] == {"where": {"tags": ["a"]}}
-
-
-async def test_what_is_in_metadata_and_null_is_the_callers():
-    memory = {"id": "m", "text": "x", "metadata": {"texte": 1}, "occurred_at": CREATED}
-    stored = await envelope_of(lambda client: client.store([memory]))
-    assert stored["payload"]["memories"] == [memory | {"occurred_at": "2026-03-01T09:30:00+00:00"}]
-    changed = await envelope_of(lambda client: client.update([{"id": "m", "title": None, "expected_version": 2}]))
-    assert changed["payload"]["memories"] == [{"id": "m", "title": None, "expected_version": 2}]
-
-
-async def test_a_call_that_failed_while_sending_leaves_no_error_behind():
-    class Closing(Bus):
-        async def xadd(self, _stream: str, fields: Mapping[str, bytes]) -> None:
-            calls.fail(BusUnavailable("closed"))
-            raise Sent
-
-    redis = cast(Any, Closing())
-    calls = Calls(redis, redis, prefix="", replies="replies", service="test", max_message_bytes=8192)
-    unheard: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
-    try:
-        with contextlib.suppress(Sent):  # which keeps no frame, and so no future, as pytest.raises would
-            await calls.call("kind", {}, timeout_s=60)
-        gc.collect()
-    finally:
-        asyncio.get_running_loop().set_exception_handler(None)
-    assert unheard == []

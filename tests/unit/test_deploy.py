@@ -1,11 +1,11 @@
-"""The files of deploy/: read by Docker's own programs, which need no daemon, and what we ask beyond that."""
+"""The folder deploy: services, alerts, threats."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,14 +15,24 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from docs.tools.metrics import prometheus_names
+from docs.tools.page import read_page
 from orion_recall.settings import Settings
+from tests.stand_ins.monitoring import (
+    RULE_TESTS,
+    RULES,
+    alerts,
+    board,
+    board_queries,
+    labels_by,
+    selectors,
+)
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 DOCKERFILES = (DEPLOY / "Dockerfile", DEPLOY / "oxigraph/Dockerfile")
 # Beside the interpreter, where pip puts programs.
 PROGRAMS = Path(sys.executable).parent
-RUN_TO_THEIR_END = {"roles", "migrate", "tools"}
 Json = dict[str, Any]
 
 
@@ -68,18 +78,6 @@ def services(composed: Json) -> dict[str, Json]:
     return composed["services"]
 
 
-def test_compose_would_refuse_what_is_not_in_the_specification(passwords: Path, tmp_path: Path) -> None:
-    wrong = tmp_path / "compose.yaml"
-    wrong.write_text((DEPLOY / "compose.yaml").read_text("utf-8").replace("cap_drop:", "cap_dropped:"), "utf-8")
-    done = _run(PROGRAMS / "docker-compose", "--file", wrong, "--env-file", passwords, "config", "--quiet")
-    assert done.returncode != 0
-    assert "cap_dropped" in done.stderr
-
-
-def test_all_parts_are_there(services: dict[str, Json]) -> None:
-    assert set(services) == {"worker", "redis", "postgres", "qdrant", "oxigraph"} | RUN_TO_THEIR_END
-
-
 def test_without_a_password_nothing_starts(passwords: Path, tmp_path: Path) -> None:
     lines = passwords.read_text("utf-8").splitlines()
     for line in lines:
@@ -105,17 +103,6 @@ def test_every_service_is_closed_in(services: dict[str, Json]) -> None:
         assert {"cpus", "memory", "pids"} <= set(limits), name
 
 
-def test_every_service_that_stays_has_a_health_check_and_is_started_again(services: dict[str, Json]) -> None:
-    for name, service in services.items():
-        if name in RUN_TO_THEIR_END:
-            assert service["restart"] == "no", name
-            assert service["healthcheck"] == {"disable": True}, name
-        else:
-            assert service["restart"] == "unless-stopped", name
-            assert service["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL"), name
-            assert service["healthcheck"]["interval"] != "0s", name
-
-
 def test_only_the_bus_is_published_and_only_on_loopback(services: dict[str, Json]) -> None:
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert set(published) == {"redis"}
@@ -135,33 +122,6 @@ def test_images_are_pinned(services: dict[str, Json]) -> None:
         _, _, tag = service["image"].rpartition(":")
         assert re.match(r"v?\d+\.\d+", tag), f"{name}: {service['image']}"
     assert services["worker"]["image"].endswith(f":{_project()['version']}")
-
-
-def test_what_is_kept_is_kept_in_volumes(composed: Json) -> None:
-    kept = {
-        volume["source"]: volume["target"]
-        for service in composed["services"].values()
-        for volume in service.get("volumes", [])
-        if volume["type"] == "volume"
-    }
-    assert kept == {
-        "redis-data": "/data",
-        "postgres-data": "/var/lib/postgresql",
-        "qdrant-data": "/qdrant/storage",
-        "oxigraph-data": "/data",
-    }
-    assert set(composed["volumes"]) == set(kept)
-
-
-def test_what_is_bound_from_this_folder_exists_and_is_read_only(services: dict[str, Json]) -> None:
-    bound = [
-        volume for service in services.values() for volume in service.get("volumes", []) if volume["type"] == "bind"
-    ]
-    assert len(bound) == 3
-    for volume in bound:
-        assert volume["read_only"] is True
-        assert Path(volume["source"]).is_relative_to(DEPLOY)
-        assert Path(volume["source"]).exists()
 
 
 def test_the_schema_is_there_before_a_worker_and_the_roles_before_the_schema(services: dict[str, Json]) -> None:
@@ -229,12 +189,6 @@ def test_every_setting_in_these_files_is_one(services: dict[str, Json]) -> None:
     assert given - known == set()
 
 
-def test_bus_and_workers_get_the_same_prefix(passwords: Path) -> None:
-    done = _compose(passwords, "config", "--format", "json", ORION_PREFIX="mesh:")
-    services = json.loads(done.stdout)["services"]
-    assert {services[name]["environment"]["ORION_PREFIX"] for name in ("worker", "tools", "redis")} == {"mesh:"}
-
-
 def test_passwords_are_long_different_and_their_owners_alone(passwords: Path) -> None:
     values = [line.partition("=")[2] for line in passwords.read_text("utf-8").splitlines()]
     assert len(set(values)) == len(values) >= 9
@@ -247,26 +201,10 @@ def test_passwords_are_long_different_and_their_owners_alone(passwords: Path) ->
     assert passwords.read_bytes() == before
 
 
-def test_passwords_stay_out_of_the_repository_and_of_the_image() -> None:
-    assert {"/deploy/.env", "/deploy/worker.env"} <= set((ROOT / ".gitignore").read_text("utf-8").splitlines())
-    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    kept = [line[1:] for line in lines if line.startswith("!")]
-    assert next(line for line in lines if line and not line.startswith("#")) == "*"
-    assert set(kept) == {"orion_recall", "profiles", "contracts", "pyproject.toml", "README.md", "LICENSE"}
-
-
 @pytest.mark.parametrize("file", DOCKERFILES, ids=lambda file: file.parent.name)
 def test_the_linter_of_dockerfiles_has_nothing_to_say(file: Path) -> None:
     done = _run(PROGRAMS / "hadolint", "--no-color", file)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-
-
-def test_the_linter_would_say_something(tmp_path: Path) -> None:
-    file = tmp_path / "Dockerfile"
-    file.write_text("FROM python:latest\nADD https://example.org/a.sh /a.sh\n", "utf-8")
-    said = _run(PROGRAMS / "hadolint", "--no-color", file)
-    assert said.returncode != 0
-    assert "DL3007" in said.stdout
 
 
 def _instructions(file: Path) -> list[tuple[str, str]]:
@@ -291,29 +229,6 @@ def test_an_image_is_pinned_unprivileged_and_knows_whether_it_is_well(file: Path
     assert entry.startswith("["), "the program gets the signals itself"
 
 
-@pytest.mark.parametrize("file", DOCKERFILES, ids=lambda file: file.parent.name)
-def test_the_health_checks_are_python(file: Path, services: dict[str, Json]) -> None:
-    check = next(rest for name, rest in _instructions(file) if name == "HEALTHCHECK")
-    commands = [json.loads(check.partition("CMD ")[2])]
-    commands += [services[name]["healthcheck"]["test"][1:] for name in ("worker", "oxigraph")]
-    for python, option, code in commands:
-        assert (python, option) == ("python", "-c")
-        compile(code, "healthcheck", "exec")
-
-
-def test_everything_that_the_build_copies_is_let_in() -> None:
-    copied = [shlex.split(rest)[:-1] for name, rest in _instructions(DOCKERFILES[0]) if name == "COPY"]
-    sources = {source.removeprefix("./") for parts in copied if not parts[0].startswith("--") for source in parts}
-    let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
-    assert sources == let_in
-    assert all((ROOT / source).exists() for source in sources)
-
-
-def test_the_image_has_the_version_of_oxigraph_that_the_tests_run() -> None:
-    pinned = next(line for line in _project()["optional-dependencies"]["worker"] if line.startswith("pyoxigraph=="))
-    assert f"oxigraph=={pinned.partition('==')[2]} " in DOCKERFILES[1].read_text("utf-8")
-
-
 def _project() -> Json:
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -323,3 +238,59 @@ def test_the_bus_trusts_the_script_and_the_users_of_this_folder() -> None:
     assert compose["services"]["redis"]["entrypoint"][:2] == ["sh", "/etc/valkey/start.sh"]
     users = [line.split()[1] for line in (DEPLOY / "redis/users.acl").read_text("utf-8").splitlines()]
     assert users == ["default", "health", "worker", "client", "operator", "analyst"]
+
+
+RUNBOOKS = "docs/pages/how-to/runbooks.md"
+# What Prometheus adds to each series of a worker.
+ADDED = {"instance"}
+
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool (Prometheus) is not installed"
+)
+
+
+def promtool(*arguments: str | Path) -> None:
+    """Runs it; it must find nothing wrong."""
+    found = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
+    page, rules = read_page(ROOT / RUNBOOKS), alerts()
+    assert {rule["annotations"]["runbook_url"] for rule in rules} == {
+        f"{RUNBOOKS}#{rule['alert'].lower()}" for rule in rules
+    }
+    assert page.anchors >= {rule["alert"].lower() for rule in rules}
+    assert {one for one in page.anchors if one.startswith("orionrecall")} == {
+        rule["alert"].lower() for rule in rules
+    }
+
+
+def test_every_alert_and_every_query_of_the_board_reads_metrics_and_labels_that_there_are() -> None:
+    names = prometheus_names()
+    queries = [(rule["alert"], rule["expr"]) for rule in alerts()]
+    queries += [(title, target["expr"]) for title, target in board_queries(board())]
+    for where, query in queries:
+        read = selectors(query)
+        assert read, where
+        for one in read:
+            assert one.metric in names, where
+            assert one.labels <= names[one.metric] | ADDED, (where, one)
+            assert (labels_by(query) or set()) <= names[one.metric] | ADDED, (where, one)
+
+
+@needs_promtool
+def test_the_rules_are_taken_by_promtool_and_ring_when_they_should() -> None:
+    promtool("check", "rules", RULES)
+    promtool("test", "rules", RULE_TESTS)
+
+
+def test_every_defence_names_a_test_that_there_is() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "deploy/THREATS.md").read_text("utf-8")))
+    there = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert len(named) > 20
+    assert named - there == set()

@@ -15,8 +15,8 @@ PACKAGE = Path(next(iter(orion_recall.__path__))).resolve()
 ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors foreground tasks backoff time_values values telemetry text when atomic_file",
-        "contracts profile scoring settings setting_values stream_names shipped postgres",
+        "errors foreground tasks time_values values telemetry text when atomic_file",
+        "contracts profile scoring settings setting_values shipped postgres",
         "bus models engines interfaces",
         "client sync_client index graph",
         "sources memory decisions",
@@ -41,8 +41,8 @@ PARTS: dict[str, tuple[str, ...]] = {
     ),
     "index": ("", "embedded", "qdrant"),
 }
-# The package itself: its public names, each loaded when it is asked for. And former addresses of what README named.
-FRONT_DOORS = frozenset(("__init__", "bus.client", "service", "stores"))
+# The package itself: its public names, each loaded when it is asked for.
+FRONT_DOORS = frozenset(("__init__",))
 
 
 def modules() -> dict[str, ast.Module]:

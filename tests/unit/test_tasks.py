@@ -1,13 +1,16 @@
+"""Tasks, backoff, and the priority of recalls."""
+
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
+import threading
 
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.tasks import both, cancel, errors_logged, in_time, outcomes, sleep
+from orion_recall.foreground import Foreground
+from orion_recall.tasks import Backoff, both, cancel, in_time, outcomes
 
 SECRET = "what the doctor said"
 
@@ -63,17 +66,6 @@ async def test_what_a_task_raises_instead_of_ending_is_logged_without_its_text(
     assert SECRET not in record.getMessage()
 
 
-async def test_the_error_of_a_task_that_had_ended_before_is_left_to_whoever_waits_for_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    task = asyncio.create_task(_fails(ZeroDivisionError()))
-    await asyncio.wait([task])
-    await cancel(task)
-    assert caplog.records == []
-    with pytest.raises(ZeroDivisionError):
-        await task
-
-
 async def test_every_outcome_is_given_and_only_what_nobody_has_foreseen_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -89,95 +81,11 @@ async def test_every_outcome_is_given_and_only_what_nobody_has_foreseen_is_logge
     assert SECRET not in record.getMessage()
 
 
-async def test_being_cancelled_is_no_outcome() -> None:
-    waiting = asyncio.create_task(outcomes("a look failed", asyncio.Event().wait()))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-
-
-def test_an_error_of_what_follows_is_logged_and_ends_there(caplog: pytest.LogCaptureFixture) -> None:
-    with errors_logged("entry 5-0 is answered; what follows failed"):
-        raise ZeroDivisionError(SECRET)
-    (record,) = caplog.records
-    assert record.getMessage().startswith("entry 5-0 is answered; what follows failed: ZeroDivisionError")
-    assert SECRET not in record.getMessage()
-
-
-async def test_a_sleep_says_whether_the_event_was_set_before_it_was_over() -> None:
-    event = asyncio.Event()
-    assert not await sleep(0.001)
-    assert not await sleep(0.001, event)
-    event.set()
-    assert await sleep(60, event)
-
-
-async def test_what_need_not_wait_is_given_without_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    here, timer = asyncio.current_task(), asyncio.timeout
-
-    def no_timer(seconds: float) -> asyncio.Timeout:
-        """Of this test alone: services that run beside it on the loop make timers of their own."""
-        assert asyncio.current_task() is not here, "a timer was made"
-        return timer(seconds)
-
-    monkeypatch.setattr(asyncio, "timeout", no_timer)
-    assert await in_time(_seven(), 1.0) == 7
-    with pytest.raises(SourceError, match="gone"):
-        await in_time(_fails(SourceError("gone")), 1.0)
-
-
-async def test_what_waits_is_given_when_it_has_come_and_its_errors_are_its_own() -> None:
-    async def later(error: Exception | None = None) -> int:
-        for _ in range(3):
-            await asyncio.sleep(0)
-        await asyncio.get_running_loop().run_in_executor(None, lambda: None)
-        if error is not None:
-            raise error
-        return 7
-
-    assert await in_time(later(), 60.0) == 7
-    with pytest.raises(SourceError, match="gone"):
-        await in_time(later(SourceError("gone")), 60.0)
-
-
 async def test_what_comes_too_late_is_ended_and_told() -> None:
     ended: list[str] = []
     with pytest.raises(TimeoutError):
         await in_time(_never(ended), 0.001)
     assert ended == ["ended"]
-
-
-async def test_a_cancellation_reaches_what_is_waited_for() -> None:
-    ended: list[str] = []
-    task = asyncio.create_task(in_time(_never(ended), 60.0))
-    await asyncio.sleep(0)
-    await cancel(task)
-    assert ended == ["ended"]
-    assert task.cancelled()
-
-
-async def test_both_are_under_way_at_once() -> None:
-    met = asyncio.Barrier(2)
-
-    async def side(name: str) -> str:
-        await met.wait()
-        return name
-
-    async with asyncio.timeout(60):
-        assert await both(side("first"), side("second")) == ("first", "second")
-
-
-async def test_where_the_second_waits_for_nothing_the_first_needs_no_task() -> None:
-    async def own_task() -> asyncio.Task[object] | None:
-        await asyncio.sleep(0)
-        return asyncio.current_task()
-
-    assert await both(own_task(), _seven()) == (asyncio.current_task(), 7)
-    never = own_task()
-    with pytest.raises(SourceError, match="gone"):
-        await both(never, _fails(SourceError("gone")))
-    assert never.cr_frame is None, "it is closed, and nobody has to wait for it"
 
 
 @pytest.mark.parametrize("failing", ["first", "second"])
@@ -198,16 +106,78 @@ async def test_when_one_of_both_fails_the_other_is_not_left_running(failing: str
     assert not [task for task in asyncio.all_tasks() if "waits" in repr(task.get_coro())]
 
 
-async def test_of_two_errors_one_is_told_and_none_is_reported_as_unheard():
-    unheard: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(told))
+class Clock:
+    """Takes sleeps, and passes at once."""
 
-    async def breaks(why: str, turns: int) -> None:
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        raise SourceError(why)
+    def __init__(self) -> None:
+        self.slept_s: list[float] = []
 
-    with pytest.raises(SourceError, match="second"):
-        await both(breaks("first", 1), breaks("second", 5))
-    gc.collect()
-    assert unheard == []
+    async def sleep(self, seconds: float, until: asyncio.Event | None) -> None:
+        self.slept_s.append(seconds)
+
+
+async def test_waits_double_up_to_the_longest_and_begin_anew_after_a_success() -> None:
+    clock = Clock()
+    backoff = Backoff(0.5, 3.0, sleep=clock.sleep, jitter=lambda: 1.0)
+    assert backoff.is_first
+    for _ in range(5):
+        await backoff.wait()
+    assert clock.slept_s == [0.5, 1.0, 2.0, 3.0, 3.0]
+    assert not backoff.is_first
+    backoff.reset()
+    assert (backoff.is_first, backoff.next_s) == (True, 0.5)
+    await backoff.wait()
+    assert clock.slept_s[-1] == 0.5
+
+
+LONG_S = 60.0
+
+
+def test_what_can_wait_waits_until_the_last_has_passed():
+    foreground, passed = Foreground(), threading.Event()
+
+    def later() -> None:
+        foreground.yield_to_foreground(LONG_S)
+        passed.set()
+
+    with foreground.active():
+        with foreground.active():
+            waiting = threading.Thread(target=later)
+            waiting.start()
+        assert not passed.wait(0.05), "one is still under way"
+    assert passed.wait(LONG_S / 2)
+    waiting.join()
+
+
+class Waits(threading.Event):
+    """An event that nobody waits for: it keeps for how long somebody would have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.asked.append(timeout)
+        return True
+
+
+async def test_beside_recalls_without_a_gap_background_work_has_its_share(monkeypatch: pytest.MonkeyPatch):
+    now, waits = [0.0], Waits()
+    foreground = Foreground(clock=lambda: now[0])
+    monkeypatch.setattr(foreground, "_idle", waits)
+
+    async def asked() -> list[float | None]:
+        waits.asked.clear()
+        foreground.yield_to_foreground()
+        await foreground.pause()
+        foreground.yield_to_foreground(5.0)
+        return list(waits.asked)
+
+    with foreground.active():
+        now[0] = 0.9
+        with foreground.active():  # the next one begins before the last has ended
+            assert await asked() == [0.1, 0.1, 5.0], "so long recalls come first"
+            now[0] = 1.1
+            assert await asked() == [0.02, 0.02, 5.0], "but for work that can wait for a real gap"
+    with foreground.active():
+        assert await asked() == [0.1, 0.1, 5.0], "there was a gap: it counts anew"

@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from pathlib import Path
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import Tracer
 
 from orion_recall import telemetry
-from orion_recall.telemetry import JsonLines, TextLines, continue_trace, log_to_stderr
+from orion_recall.telemetry import JsonLines, continue_trace, log_to_stderr
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
@@ -46,47 +43,6 @@ def test_what_is_no_trace_begins_a_new_one(carrier: dict[str, object] | None):
     assert len({first.trace_id, second.trace_id, TRACE_ID}) == 3
 
 
-@pytest.mark.parametrize("flags", ["00", "01"])
-@pytest.mark.parametrize("tracer", [None, TracerProvider().get_tracer("test")], ids=["unrecorded", "recorded"])
-def test_whether_a_trace_is_sampled_is_its_callers_to_say(tracer: Tracer | None, flags: str):
-    continued = continue_trace({"traceparent": f"{PARENT[:-2]}{flags}"}, tracer=tracer)
-    assert continued.trace["traceparent"].endswith(f"-{flags}")
-    assert continued.span.is_recording() is (tracer is not None and flags == "01")
-
-
-CALLERS: dict[str, object] = {"trace_id": "t-7", "work": {"steps": [1]}, "baggage": "a=b", "tracestate": 7}
-
-
-@pytest.mark.parametrize("given", [None, {}, CALLERS], ids=repr)
-def test_a_senders_trace_object_goes_back_as_it_was_where_nothing_is_traced(given: dict[str, object] | None):
-    assert continue_trace(given).trace == (given or {})
-
-
-@pytest.mark.parametrize("tracer", [None, TracerProvider().get_tracer("test")], ids=["unrecorded", "recorded"])
-def test_the_trace_context_goes_on_within_the_senders_trace_object(tracer: Tracer | None):
-    continued = continue_trace(CALLERS | {"traceparent": PARENT}, tracer=tracer)
-    theirs = {name: value for name, value in CALLERS.items() if name != "tracestate"}  # not readable: goes
-    assert continued.trace == theirs | {"traceparent": continued.trace["traceparent"]}
-    assert continued.trace["traceparent"].startswith(f"00-{TRACE_ID}-")
-    assert continued.trace["traceparent"] != PARENT
-    continued.span.end()
-
-
-def test_where_spans_are_recorded_a_trace_begins_in_the_senders_object():
-    continued = continue_trace({"work": 1}, tracer=TracerProvider().get_tracer("test"))
-    assert set(continued.trace) == {"work", "traceparent"}
-    assert continued.trace["traceparent"].startswith(f"00-{continued.trace_id}-")
-    continued.span.end()
-
-
-def test_a_trace_that_nobody_records_has_ids_and_is_no_span():
-    first, second = continue_trace({"traceparent": "broken"}), continue_trace({"traceparent": "broken"})
-    assert not first.span.is_recording()
-    assert first.trace["traceparent"] != second.trace["traceparent"]
-    assert first.trace["traceparent"].startswith(f"00-{first.trace_id}-")
-    assert first.trace["traceparent"].endswith("-01")
-
-
 def test_a_log_record_is_one_line_of_json_with_its_fields():
     text = JsonLines().format(record("recall of %s\nnext", "Ana", fields={"outcome": "ok", "latency_ms": 1.5}))
     assert "\n" not in text
@@ -97,16 +53,6 @@ def test_a_log_record_is_one_line_of_json_with_its_fields():
     assert line["time"].endswith("Z")
 
 
-def test_an_exception_is_in_the_line():
-    try:
-        raise ValueError("broken")
-    except ValueError:
-        made = record("failed")
-        made.exc_info = sys.exc_info()
-    line = json.loads(JsonLines().format(made))
-    assert "ValueError: broken" in line["error"]
-
-
 def test_logs_go_to_standard_error_only(package_logger: logging.Logger, capsys: pytest.CaptureFixture[str]):
     log_to_stderr("info")
     logging.getLogger("orion_recall.worker").info("here", extra={"fields": {"n": 1}})
@@ -115,40 +61,6 @@ def test_logs_go_to_standard_error_only(package_logger: logging.Logger, capsys: 
     assert written.out == ""
     assert [json.loads(line)["message"] for line in written.err.splitlines()] == ["here"]
     assert package_logger.propagate is False
-
-
-def test_warnings_of_opentelemetry_are_lines_of_json_too(
-    package_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
-):
-    log_to_stderr("error")
-    logging.getLogger("opentelemetry.exporter").warning("the collector is away")
-    logging.getLogger("opentelemetry.exporter").info("not here")
-    (line,) = capsys.readouterr().err.splitlines()
-    assert json.loads(line)["message"] == "the collector is away"
-
-
-def test_setting_logs_up_twice_does_not_double_the_lines(
-    package_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
-):
-    log_to_stderr("info")
-    log_to_stderr("info")
-    package_logger.info("once")
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_on_a_terminal_a_record_is_one_readable_line():
-    extra: dict[str, object] = {"outcome": "ok", "latency_ms": 12.34567, "scores": [], "query": "a\x1b[31mb"}
-    line = TextLines().format(record("recalled %d", 3, fields=extra))
-    assert line[8:] == " warning: recalled 3  outcome=ok  latency_ms=12.35  query=a\N{REPLACEMENT CHARACTER}[31mb"
-
-
-def test_logs_are_text_on_a_terminal_and_json_elsewhere(
-    package_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    for on_terminal, formatter in ((True, TextLines), (False, JsonLines)):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda on_terminal=on_terminal: on_terminal)
-        log_to_stderr("info")
-        assert isinstance(package_logger.handlers[0].formatter, formatter)
 
 
 def test_a_log_file_has_the_lines_as_json_and_is_rotated(
@@ -173,9 +85,3 @@ def test_a_log_file_has_the_lines_as_json_and_is_rotated(
     log_to_stderr("info")
     package_logger.info("not in the file")
     assert "not in the file" not in file.read_text("utf-8")
-
-
-def test_a_log_file_that_cannot_be_written_is_an_error(package_logger: logging.Logger, folder: Path):
-    (folder / "taken").write_text("")
-    with pytest.raises(OSError, match="taken"):
-        log_to_stderr("info", folder / "taken" / "worker.log")

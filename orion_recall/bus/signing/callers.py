@@ -15,16 +15,14 @@ from typing import Protocol, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orion_recall.backoff import BUS_S, Backoff
-from orion_recall.bus.bounded.limits import ON_LOOP_BYTES, read_apart
+from orion_recall.bus.bounded import ON_LOOP_BYTES, read_apart
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.bus.envelope import MESSAGE_FIELDS, Received, size_of
 from orion_recall.bus.group_reader import Entry
-from orion_recall.bus.signing.key_files import Caller, Right
-from orion_recall.bus.signing.key_ring import KeyRing
-from orion_recall.bus.signing.signature import SIGNATURE_FIELD, Signature, read_signature
+from orion_recall.bus.signing.keys import SIGNATURE_FIELD, Caller, KeyRing, Right, Signature, read_signature
 from orion_recall.contracts import DELETE_KIND, FEEDBACK_KIND, QUERY_KIND, STORE_KIND, UPDATE_KIND
 from orion_recall.errors import LateSignature, MessageError, RefusedMessage
+from orion_recall.tasks import BUS_S, Backoff
 
 log = logging.getLogger("orion_recall.bus")
 

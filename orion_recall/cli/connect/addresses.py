@@ -14,11 +14,10 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orion_recall.bus.connect import connect
-from orion_recall.bus.urls import without_secrets
+from orion_recall.bus.connect import connect, without_secrets
 from orion_recall.cli.output import note
 from orion_recall.decisions.log import ANALYST_ROLE
-from orion_recall.engines.addresses import read_addresses
+from orion_recall.engines.embedded import read_addresses
 from orion_recall.engines.lock import held_by
 from orion_recall.errors import BusUnavailable, SettingsError
 from orion_recall.postgres.pool import Pool, close_pool, open_pool

@@ -9,8 +9,7 @@ from pydantic import SecretStr
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from orion_recall.cli.output import notes
-from orion_recall.engines.addresses import read_addresses
-from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.engines.embedded import EmbeddedEngines, read_addresses
 from orion_recall.engines.postgres import PostgresServer
 from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.settings import Settings

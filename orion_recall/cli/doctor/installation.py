@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from orion_recall.engines.lock import held_by
-from orion_recall.engines.postgres_binaries import find_binaries
+from orion_recall.engines.postgres_folder import find_binaries
 from orion_recall.engines.valkey import find_binary
 from orion_recall.errors import OrionError
 from orion_recall.models.embedder import SeveralForms

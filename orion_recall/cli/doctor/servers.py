@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
 from orion_recall.bus.clock import BusClock
-from orion_recall.bus.signing.key_files import read_key, read_ring
+from orion_recall.bus.signing.keys import read_key, read_ring
 from orion_recall.cli.connect.addresses import open_bus, open_postgres
 from orion_recall.cli.doctor.installation import Check
 from orion_recall.errors import BusUnavailable, OrionError, RecordError

@@ -165,7 +165,7 @@ def _says(one: ListedMemory) -> str:
 def _as_json(details: MemoryDetails) -> dict[str, object]:
     """The memory's fields and what is known about it, in one object; times as ISO 8601."""
     values: dict[str, object] = asdict(details.memory) | asdict(details)
-    for name in ("memory", "supersedes", "lacks_context", "text_hash", "simhash", "content_hash"):
+    for name in ("memory", "supersedes", "lacks_context", "text_hash", "content_hash"):
         del values[name]
     for name in ("occurred_at", "occurred_until", "mentioned_at", "deleted_at"):
         values[name] = _time(getattr(details.memory, name))

@@ -16,9 +16,7 @@ from orion_recall.memory.record.successions import HeldSuccession, Successions
 from orion_recall.values import JsonValue
 
 # What follows from the rest, or says of every step that it is one.
-_NOT_SHOWN = frozenset(
-    ("seq", "version", "updated_at", "recorded_at", "text_hash", "simhash", "content_hash", "statements")
-)
+_NOT_SHOWN = frozenset(("seq", "version", "updated_at", "recorded_at", "text_hash", "content_hash", "statements"))
 
 
 def show_history(

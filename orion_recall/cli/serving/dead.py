@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from rich.text import Text
 
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
-from orion_recall.bus.signing.key_files import read_key
+from orion_recall.bus.signing.keys import read_key
 from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
 from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
 from orion_recall.cli.output import (

@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from orion_recall.cli.output import console, say
-from orion_recall.serving.interpreter import tune_for_serving
+from orion_recall.foreground import tune_for_serving
 from orion_recall.serving.service import Service
 from orion_recall.tasks import cancel
 

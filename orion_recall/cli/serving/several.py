@@ -9,8 +9,7 @@ from typing import Any
 from orion_recall.cli.serving.run import StopSignals
 from orion_recall.serving.processes.further_copies import folders_of
 from orion_recall.serving.processes.plans import plans_of
-from orion_recall.serving.processes.process import WorkerProcess
-from orion_recall.serving.processes.supervisor import Ready, Supervisor
+from orion_recall.serving.processes.supervisor import Ready, Supervisor, WorkerProcess
 from orion_recall.settings import Settings
 
 _OF_EACH = ("instance", "pid", "data_dir", "index_position", "graph_position", "broken", "health_url")

@@ -12,8 +12,7 @@ import typer
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from orion_recall.bus.connect import group_is_gone
-from orion_recall.bus.urls import without_secrets
+from orion_recall.bus.connect import group_is_gone, without_secrets
 from orion_recall.cli.connect.addresses import (
     DataFolder,
     bus_of,

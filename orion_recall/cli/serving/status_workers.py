@@ -12,8 +12,7 @@ from redis.exceptions import ResponseError
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
 from orion_recall.cli.output import console, say, table
 from orion_recall.serving.observe.canary_field import canaries_of
-from orion_recall.serving.observe.heartbeat_fields import copies_of, disks_of, stores_of
-from orion_recall.serving.observe.search_report import searches_of
+from orion_recall.serving.observe.heartbeat_fields import copies_of, disks_of, searches_of, stores_of
 from orion_recall.settings import RECALL_GROUP, Settings
 
 Found = dict[str, Any]

@@ -15,7 +15,7 @@ import typer
 from pydantic import SecretStr
 from rich.text import Text
 
-from orion_recall.bus.urls import without_secrets
+from orion_recall.bus.connect import without_secrets
 from orion_recall.cli.connect.addresses import dsn_without_secrets
 from orion_recall.cli.console.beside import console_beside, load_console
 from orion_recall.cli.memory.options import given
@@ -26,10 +26,9 @@ from orion_recall.cli.serving.several import given_variables, ready_of_all, serv
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate
-from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.processes.further_copies import folders_of
 from orion_recall.serving.processes.plans import MOST, parents_log_file
-from orion_recall.serving.service import Service
+from orion_recall.serving.service import Service, check_settings
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 

@@ -10,18 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-from orion_recall.bus.urls import without_secrets
+from orion_recall.bus.connect import without_secrets
 from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
 from orion_recall.cli.memory.options import given
 from orion_recall.cli.output import JsonFlag, console, for_people, print_json
 from orion_recall.cli.serving.run import Extractor, say_ready, serve, stop_signals
 from orion_recall.cli.serving.several import given_variables, ready_of_all, serve_several
-from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.processes.further_copies import folders_of
 from orion_recall.serving.processes.plans import MOST, parents_log_file
-from orion_recall.serving.processes.process import ONE_OF_SEVERAL
-from orion_recall.serving.processes.supervisor import Ready
-from orion_recall.serving.service import Service
+from orion_recall.serving.processes.supervisor import ONE_OF_SEVERAL, Ready
+from orion_recall.serving.service import Service, check_settings
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 

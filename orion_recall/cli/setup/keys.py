@@ -11,9 +11,10 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.bus.signing.key_files import (
+from orion_recall.bus.signing.keys import (
     RIGHTS,
     Caller,
+    Key,
     Right,
     check_caller,
     check_id,
@@ -21,7 +22,6 @@ from orion_recall.bus.signing.key_files import (
     written_caller,
     written_key,
 )
-from orion_recall.bus.signing.signature import Key
 from orion_recall.cli.output import JsonFlag, console, note, print_json, table
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings

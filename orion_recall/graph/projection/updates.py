@@ -92,11 +92,6 @@ def updates(
         yield ";\n".join(waiting)
 
 
-def adoption_update(held: int, record: str) -> str:
-    """An update that writes the record's identity into a graph at position `held` that has none yet."""
-    return f"INSERT {{ {_of(record)} }} WHERE {{ {_at(held)} FILTER NOT EXISTS {{ {_IS_OF} ?any }} }}"
-
-
 def _data(operations: Iterable[Operation], held: int, record: str | None, *, guarded: bool) -> Iterator[str]:
     seen = _seen(held, record)
     if held == 0:

@@ -30,9 +30,8 @@ from orion_recall.graph.stores.sparql import (
 from orion_recall.graph.vocabulary import ORION, PROJECTION, Row
 from orion_recall.index.embedded.folders import clear_builds, free_place, is_complete, live_place, swap, tidy
 from orion_recall.index.engine_threads import EngineThreads
-from orion_recall.index.record_identity import refuse_another, refuse_without
-from orion_recall.text.normal import memory_key
-from orion_recall.values import Change, Memory, MemoryView
+from orion_recall.index.metadata import refuse_another
+from orion_recall.values import Change, MemoryView
 
 _MOST_QUERIES, _MOST_ROWS, _MOST_CHARACTERS = 256, 400, 100_000
 
@@ -205,15 +204,11 @@ class RdfGraph:
         """Set the database identity that the graph must have."""
         self._expected = identity
 
-    async def adopt(self, newest: Memory | None) -> None:
-        """Write the database identity into a graph that has none: a new one, or one older than identities."""
+    async def adopt(self) -> None:
+        """Write the expected database identity into a new graph."""
         expected = self._expected
-        if expected is None:
-            return
-        if newest is not None:
-            held = await self.fetch([memory_key(newest.tenant, newest.id)])
-            refuse_without(self._what, newest, held, advice=_ADVICE)
-        await self._threads.run(lambda: self._set_identity(expected))
+        if expected is not None:
+            await self._threads.run(lambda: self._set_identity(expected))
 
     async def check(self) -> None:
         """AnotherRecordsCopy when it is another record's."""

@@ -13,7 +13,6 @@ from orion_recall.graph.projection.updates import (
     FORGET_OTHER_FORMAT,
     METADATA_QUERY,
     OTHER_FORMAT_QUERY,
-    adoption_update,
     clear_update,
     count_query,
     identities_in,
@@ -22,10 +21,10 @@ from orion_recall.graph.projection.updates import (
 )
 from orion_recall.graph.stores.sparql_client import SparqlClient
 from orion_recall.graph.vocabulary import ORION, Row, key_of, memory_iri, reading_rows
-from orion_recall.index.record_identity import refuse_another, refuse_without
-from orion_recall.text.normal import memory_key, text_hash
+from orion_recall.index.metadata import refuse_another
+from orion_recall.text.normal import text_hash
 from orion_recall.text.small_talk import is_chatter
-from orion_recall.values import Change, Memory, MemoryView
+from orion_recall.values import Change, MemoryView
 
 
 def memories_query(keys: Sequence[int]) -> str:
@@ -152,19 +151,8 @@ class SparqlGraph:
         if identity != self._expected:
             self._expected, self._uncertain = identity, True
 
-    async def adopt(self, newest: Memory | None) -> None:
-        """Write the identity into a graph older than identities; an empty one gets it with its first memories."""
-        if newest is None or self._expected is None:
-            return
-        try:
-            key = memory_key(newest.tenant, newest.id)
-            held = memories(await self._client.select(memories_query([key])))
-            refuse_without(self._what, newest, held, advice=_ADVICE)
-            await self._client.update(adoption_update(self._position, self._expected))
-            await self._read_metadata()
-        except BaseException:
-            self._uncertain = True
-            raise
+    async def adopt(self) -> None:
+        """Nothing: an empty graph gets the database identity with its first memories."""
 
     async def check(self) -> None:
         """SourceError when the graph failed last time and does not answer now, or must not be read."""

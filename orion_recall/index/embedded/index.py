@@ -10,28 +10,117 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import cast
 
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import EngineError, SourceError
-from orion_recall.index.embedded.folders import build_place, clear_builds, is_complete, swap
-from orion_recall.index.embedded.metadata import metadata_if_known
-from orion_recall.index.embedded.optimiser import EdgeOptimiser
+from orion_recall.index.embedded.folders import (
+    build_place,
+    clear_builds,
+    free_place,
+    is_complete,
+    metadata_if_known,
+    swap,
+)
+from orion_recall.index.embedded.optimised_copy import optimise_apart, read_through
 from orion_recall.index.embedded.reads import EdgeReads
-from orion_recall.index.embedded.shard import ADVICE, LiveShard, ReplacedShard
-from orion_recall.index.embedded.speaker_cache import FormerSpeaker
+from orion_recall.index.embedded.shard import LiveShard, ReplacedShard
 from orion_recall.index.embedded.writer import EdgeWriter
-from orion_recall.index.engine_threads import EngineThreads
-from orion_recall.index.record_identity import refuse_without
+from orion_recall.index.engine_threads import EngineThreads, to_the_end
+from orion_recall.index.speakers import FormerSpeaker
 from orion_recall.index.write_batch import keys_of
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.text.normal import memory_key
-from orion_recall.values import Change, Memory
+from orion_recall.values import Change
+
+log = logging.getLogger("orion_recall.sources")
+
+# Until then what is new is scanned by every search. Optimising costs a copy of the whole index: so it is due after
+# a share of what is there, and in a large index before the scan takes longer than all else in a recall.
+_AFTER, _AFTER_SHARE, _AFTER_MOST = 5000, 0.5, 100_000
+
+
+class EdgeOptimiser:
+    """Optimises one index; `retire` is called with the shard that the optimised copy replaced."""
+
+    def __init__(
+        self,
+        folder: Path,
+        live: LiveShard,
+        writer: EngineThreads,
+        retire: Callable[[ReplacedShard], Awaitable[None]],
+    ) -> None:
+        self._folder, self._live, self._writer, self._retire = folder, live, writer, retire
+        self._written = 0
+        self._running: asyncio.Task[None] | None = None
+
+    def note(self, written: int) -> None:
+        """Counts points written or deleted; starts optimising when they are enough."""
+        self._written += written
+        if self._written >= _AFTER and self._written >= min(_AFTER_SHARE * self._live.count, _AFTER_MOST):
+            self._begin()
+
+    def reset(self) -> None:
+        """All that was written is optimised, or is about to be."""
+        self._written = 0
+
+    async def write_anew(self) -> None:
+        """Writes the index anew, without the bytes of deleted points; searches and writes go on meanwhile."""
+        await self.end()
+        self.reset()
+        await self._renew(anew=True)
+
+    async def end(self) -> None:
+        """Cancels what is under way, and waits for it."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def _begin(self) -> None:
+        if self._running is None or self._running.done():
+            self.reset()  # a failure is tried again after as many
+            self._running = asyncio.create_task(self._renew())
+            self._running.add_done_callback(_log_failure)
+
+    async def _renew(self, *, anew: bool = False) -> None:
+        place = free_place(self._folder, "optimised")
+        lock = FolderLock.acquire(place, what="the copy that is optimised", hint="or wait until it is done")
+        try:
+            copy = await to_the_end(self._writer.run(lambda: self._live.copy_to(place)))
+            await optimise_apart(copy, anew=anew)
+            await asyncio.to_thread(read_through, copy)
+        except BaseException:
+            await to_the_end(self._discard(place, lock))
+            raise
+        await to_the_end(self._switch(place, lock))
+
+    async def _switch(self, place: Path, lock: FolderLock) -> None:
+        try:
+            replaced = await self._writer.run(lambda: self._live.switch_to_copy(place, lock))
+        except SourceError:
+            await self._discard(place, lock)
+            raise
+        await self._retire(replaced)
+
+    async def _discard(self, place: Path, lock: FolderLock) -> None:
+        self._live.discard_copy()
+        lock.release()
+        # As large as the index: not on the loop.
+        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning(
+            "the index could not be optimised, and is searched as it is; it is tried again after more writes: %s",
+            error,
+        )
 
 
 class EdgeIndex(EdgeReads):
@@ -75,7 +164,6 @@ class EdgeIndex(EdgeReads):
         return os.getpid()
 
     async def close(self) -> None:
-        """Flushes what was written and releases the folder."""
         await self._optimiser.end()
         await self._writes.close()
         with contextlib.suppress(SourceError):
@@ -90,27 +178,18 @@ class EdgeIndex(EdgeReads):
 
     @property
     def database_identity(self) -> str | None:
-        """The identity of the database that the index was filled from; None while it has none."""
         return self._live.database_identity
 
     def expect(self, identity: str) -> None:
-        """The identity of the database that the index must be a copy of."""
         self._live.expect(identity)
 
     async def check(self) -> None:
-        """AnotherRecordsCopy when it was filled from another database."""
         self._live.check_identity()
 
-    async def adopt(self, newest: Memory | None) -> None:
-        """Gives an index without a database identity the expected one, if it holds `newest`."""
-        identity = self._live.expected_identity
-        if identity is None or self._live.metadata is None:
-            return
-        if newest is not None:
-            held = await self.fetch([memory_key(newest.tenant, newest.id)])
-            refuse_without(f"the index in {self.folder}", newest, held, advice=ADVICE)
-        await self._writer.run(lambda: self._live.set_identity(identity))
-        await self.save()
+    async def adopt(self) -> None:
+        if (identity := self._live.expected_identity) is not None and self._live.metadata is not None:
+            await self._writer.run(lambda: self._live.set_identity(identity))
+            await self.save()
 
     @property
     def count(self) -> int:
@@ -118,7 +197,6 @@ class EdgeIndex(EdgeReads):
         return self._live.checked().info().points_count
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Applies outbox changes in order and advances the position. Idempotent."""
         await self.applied(changes)
 
     async def applied(self, changes: Sequence[Change]) -> frozenset[FormerSpeaker]:
@@ -132,11 +210,9 @@ class EdgeIndex(EdgeReads):
         return written.former
 
     async def prepare(self, changes: Sequence[Change]) -> None:
-        """Embeds what `apply` gets next; writes nothing. A text that changes until then is embedded again."""
         await self._writes.prepare(changes)
 
     async def remove(self, keys: Sequence[int]) -> None:
-        """Deletes memories that the record does not know; the position stays."""
         await self.removed(keys)
 
     async def removed(self, keys: Sequence[int]) -> frozenset[FormerSpeaker]:
@@ -147,18 +223,15 @@ class EdgeIndex(EdgeReads):
         return removed.former
 
     async def save(self) -> None:
-        """Flushes the shard, then writes its position: after a crash in between the changes come again."""
         await self._writes.save()
 
     def staged_rebuild(self) -> EdgeIndex | None:
-        """The complete build by the same model that waits to be swapped in, not opened; None when there is none."""
         if (mine := metadata_if_known(self.embedder, self.sparse)) is None or self._live.metadata is None:
             return None
         place = build_place(self.folder, mine)
         return EdgeIndex(place, self.embedder, self.sparse, room=self.room) if is_complete(place) else None
 
     async def swap_in(self, built: EdgeIndex) -> None:
-        """Replaces this index by an open build; searches that run end with the old one."""
         await self._optimiser.end()
         await built.save()
         self._live.checked()

@@ -10,11 +10,9 @@ from typing import cast
 import numpy as np
 import qdrant_edge as qe
 
-from orion_recall.index.embedded.document_frequencies import NO_POINTS
-from orion_recall.index.embedded.graph_search import params_of
+from orion_recall.index.embedded.document_frequencies import NO_POINTS, params_of
 from orion_recall.index.passages import OF, tenants_of
-from orion_recall.index.points import TOKENS, HalfTokens, IndexPoint, ids_of
-from orion_recall.index.told import TOLD, ToldCondition, told_conditions
+from orion_recall.index.points import TOKENS, TOLD, HalfTokens, IndexPoint, ToldCondition, ids_of, told_conditions
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.values import Scope
@@ -51,7 +49,6 @@ def scope_filter(
 
 
 def _told(one: ToldCondition) -> qe.NestedCondition:
-    """A told time for which the condition holds."""
     return qe.NestedCondition(TOLD, qe.Filter(must=_of_told_time(one, "")))
 
 
@@ -242,12 +239,10 @@ def _counted(
 
 
 def _payload_of(scope: Scope) -> list[str] | bool:
-    """What is read of each memory that a search finds."""
     return [TOLD] if scope.told else False
 
 
 def _of_tenant(tenant: str) -> qe.FieldCondition:
-    """The memories of a tenant and their further passages."""
     return qe.FieldCondition("tenant", match=qe.MatchAny(list(tenants_of(tenant))))
 
 
@@ -260,7 +255,6 @@ def _is(key: str, value: str) -> qe.FieldCondition:
 
 
 def edge_point(one: IndexPoint) -> qe.Point:
-    """The point for Edge."""
     vectors: dict[str, qe.NamedVector] = {name: _sparse(terms) for name, terms in one.sparse.items()}
     vectors |= one.unit_vectors
     if one.tokens is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 
 import qdrant_edge as qe
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.index.embedded.kept_views import KeptViews
 from orion_recall.index.embedded.points import (
     dense_request,
     entity_request,
@@ -23,14 +23,12 @@ from orion_recall.index.embedded.points import (
     titled_request,
 )
 from orion_recall.index.embedded.shard import LiveShard
-from orion_recall.index.embedded.speaker_cache import SpeakerCache
 from orion_recall.index.embedded.writes import read_vectors, read_versions
 from orion_recall.index.engine_threads import EngineThreads, InThisThread
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.passages import OF, MemorySearch, compared_for, nearest, points_of
-from orion_recall.index.points import memory_view, names_of, timed_keys
-from orion_recall.index.speakers import speaker_scope
-from orion_recall.index.told import TOLD, told_times_of
+from orion_recall.index.points import TOLD, memory_view, names_of, timed_keys, told_times_of
+from orion_recall.index.speakers import SpeakerCache, speaker_scope
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
@@ -38,6 +36,84 @@ from orion_recall.scoring.intervals import tells_of
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey
 from orion_recall.values import MemoryView, Scope
+
+_MOST = 4096
+_MOST_CHARS = 4000
+
+
+class KeptViews:
+    """The memories that were read or asked for last: `most` of them at least, and at most twice as many.
+
+    With `most` 0 none is kept. A longer text is not kept, so that there is a bound to the memory that they take.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        # Two generations are a cheap least-recently-used cache: what is asked for moves to the younger one.
+        self._young: dict[int, MemoryView] = {}
+        self._old: dict[int, MemoryView] = {}
+        self._writing = 0
+        self._writes = 0
+
+    async def fetched(
+        self, keys: Sequence[int], read: Callable[[Sequence[int]], Awaitable[Mapping[int, MemoryView]]]
+    ) -> Mapping[int, MemoryView]:
+        """The memories of these keys, in their order; `read` reads those that are not kept."""
+        young = self._young.get
+        views = {key: view for key in keys if (view := young(key)) is not None}
+        if len(views) == len(keys):
+            return views
+        views = {key: view for key in keys if (view := self._get(key)) is not None}
+        if not (missing := [key for key in keys if key not in views]):
+            return views
+        before = self._writes
+        read_now = await read(missing)
+        if self._most and not self._writing and before == self._writes:
+            self._keep(read_now)
+        return {key: view for key in keys if (view := views.get(key) or read_now.get(key)) is not None}
+
+    def may_have_passages(self, keys: Sequence[int]) -> list[int]:
+        """The keys without those of memories that are known to have no passages."""
+        young, old = self._young.get, self._old.get
+        return [key for key in keys if (view := young(key) or old(key)) is None or view.passages]
+
+    @contextmanager
+    def written(self, keys: Iterable[int]) -> Generator[None]:
+        """These are written while the block runs: whoever asks for them reads them anew."""
+        self._writing += 1
+        self._writes += 1
+        self._forget(keys := tuple(keys))
+        try:
+            yield
+        finally:
+            self._writing -= 1
+            self._writes += 1
+            self._forget(keys)
+
+    def clear(self) -> None:
+        self._writes += 1
+        self._young, self._old = {}, {}
+
+    def _get(self, key: int) -> MemoryView | None:
+        if (view := self._young.get(key)) is None and (view := self._old.get(key)) is not None:
+            self._add(key, view)
+        return view
+
+    def _keep(self, views: Mapping[int, MemoryView]) -> None:
+        for key, view in views.items():
+            if len(view.text) <= _MOST_CHARS:
+                self._add(key, view)
+
+    def _add(self, key: int, view: MemoryView) -> None:
+        if len(self._young) >= self._most:
+            self._old, self._young = self._young, {}
+        self._young[key] = view
+
+    def _forget(self, keys: Sequence[int]) -> None:
+        for key in keys:
+            self._young.pop(key, None)
+            self._old.pop(key, None)
+
 
 T = TypeVar("T")
 TITLES = "titles"
@@ -67,17 +143,14 @@ class EdgeReads:
         self._without_tokens: tuple[str | None, str | None] = None, None
 
     def _new_readers(self) -> EngineThreads | InThisThread:
-        """The threads in which searches and reads run."""
         return reading_threads()
 
     @property
     def metadata(self) -> IndexMetadata | None:
-        """What it was made with, and how far it is; None while it has no shard."""
         return self._live.metadata
 
     @property
     def position(self) -> int:
-        """The position in the outbox up to which changes are applied."""
         return self.metadata.position if self.metadata is not None else 0
 
     def has_values(self, field: str) -> bool:
@@ -87,7 +160,6 @@ class EdgeReads:
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]:
-        """Nearest by cosine, best first; scores below `min_score` are left out."""
         self._live.checked()
         self._live.refuse_another_model()
         if self._live.has_values(OF):
@@ -110,7 +182,6 @@ class EdgeReads:
         return await self._readers.run(lambda: _scores(_told_in(shard.query(request(shard)), scope)))
 
     async def _memories_of(self, passages: Sequence[int]) -> Mapping[int, int]:
-        """The memories of passages, by their keys."""
         shard = self._live.checked()
         records = await self._readers.run(lambda: shard.retrieve(list(passages), [OF], False))
         return {cast("int", record.id): (record.payload or {})[OF] for record in records}
@@ -118,7 +189,6 @@ class EdgeReads:
     async def nearest_passages(
         self, vector: Sequence[float], tenant: str, keys: Sequence[int]
     ) -> Mapping[int, int]:
-        """Of each memory of the keys whose nearest passage is not its first one, the number of that passage."""
         self._live.checked()
         self._live.refuse_another_model()
         if not self._live.has_values(OF):
@@ -147,7 +217,6 @@ class EdgeReads:
         return await self._readers.run(found)
 
     async def without_tokens(self) -> str | None:
-        """Why `max_sim` cannot be asked; None when it can."""
         self._live.checked()
         self._live.refuse_another_model()
         metadata = self._live.metadata
@@ -161,9 +230,6 @@ class EdgeReads:
     async def max_sim(
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
     ) -> Mapping[int, float]:
-        """For each memory of the keys the sum of the tokens' best dot products with its own tokens.
-
-        Of a memory in `passages` those of the passage of that number."""
         shard = self._live.checked()
 
         def found() -> Mapping[int, float]:
@@ -173,18 +239,15 @@ class EdgeReads:
         return await self._readers.run(found)
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """Entities whose names share words with the text: (label, score), best first."""
         found = await self._entities(text, tenant, limit, lambda payload: str(payload["label"]))
         return sorted(found, key=lambda one: (-one[1], one[0]))  # the engine leaves equal ones to chance
 
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
-        """The entities whose names share words with the text, best first: each with all its names."""
         return [names for names, _ in await self._entities(text, tenant, limit, names_of)]
 
     async def _entities(
         self, text: str, tenant: str, limit: int, read: Callable[[Payload], T]
     ) -> Sequence[tuple[T, float]]:
-        """What is read of each entity, with its score."""
         terms = self.sparse.encode_query(text)
         if not terms.indices:
             return []
@@ -198,7 +261,6 @@ class EdgeReads:
         return await self._readers.run(found)
 
     async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """The entities whose names are nearest to the vector: (label, cosine), best first."""
         shard = self._live.checked()
         self._live.refuse_another_model()
         request = names_request(vector, tenant, limit)
@@ -206,7 +268,6 @@ class EdgeReads:
         return [(str((point.payload or {})["label"]), point.score) for point in points]
 
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
-        """The memories in scope that are called one of the names, by key with all their names."""
         if not names:
             return {}
         shard, request = self._live.checked(), titled_request(names, scope, limit)
@@ -220,7 +281,6 @@ class EdgeReads:
     async def in_time_order(
         self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
     ) -> Sequence[TimedKey]:
-        """The dated memories of the scope by their time."""
         shard = self._live.checked()
         request = in_time_order_request(scope, limit, newest_first=newest_first, without_sessions=without_sessions)
         records, _ = await self._readers.run(lambda: shard.scroll(request))
@@ -228,7 +288,6 @@ class EdgeReads:
         return timed_keys(points, newest_first=newest_first)
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key. Keys that are not there are left out."""
         if not keys:
             return {}
         shard = self._live.checked()
@@ -242,7 +301,6 @@ class EdgeReads:
         return await self._readers.run(read)
 
     async def speakers(self, scope: Scope) -> frozenset[str]:
-        """The speakers in the scope, as written: read from the shard once, then kept up to date."""
         return await self._speakers.names(speaker_scope(scope), self.speakers_in)
 
     async def speakers_in(self, scope: Scope, among: Collection[str] | None) -> frozenset[str]:
@@ -257,7 +315,6 @@ class EdgeReads:
         return await self._readers.run(found)
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the index holds, by key: page by page, recalls go in between."""
         versions: dict[int, int] = {}
         after: qe.PointId | None = None
         while True:
@@ -269,7 +326,6 @@ class EdgeReads:
                 return versions
 
     async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        """The vectors of memories, by key; of a long one that of its first passage."""
         shard = self._live.checked()
         self._live.refuse_another_model()
         return await self._readers.run(lambda: read_vectors(shard, keys))
@@ -288,6 +344,5 @@ def _told_in(points: Sequence[qe.ScoredPoint], scope: Scope | None) -> Sequence[
 
 
 def _scores(points: Sequence[qe.ScoredPoint]) -> list[tuple[int, float]]:
-    """Ids, which are numbers, and scores."""
     # Cast once: a call for each of hundreds of hits is seen in the figures.
     return cast("list[tuple[int, float]]", [(point.id, point.score) for point in points])

@@ -16,23 +16,32 @@ from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
 from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
-from orion_recall.index.embedded.folders import build_place, is_complete, live_place, swap, tidy
-from orion_recall.index.embedded.metadata import (
+from orion_recall.index.embedded.folders import (
     METADATA_FILE,
+    build_place,
+    is_complete,
+    live_place,
     metadata_if_known,
     misfit_of,
     read_metadata,
+    swap,
+    tidy,
     write_metadata,
 )
-from orion_recall.index.embedded.optimised_copy import copy_shard
+from orion_recall.index.embedded.optimised_copy import copy_shard, taken_bytes
 from orion_recall.index.embedded.points import token_vectors
-from orion_recall.index.embedded.sparse_files import taken_bytes
 from orion_recall.index.embedded.writes import WriteLog, has_values, replay, write
 from orion_recall.index.engine_threads import translated
-from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.points import DENSE_VECTORS, KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS, TOKENS
-from orion_recall.index.record_identity import refuse_another
-from orion_recall.index.told import TOLD_FIELDS, TOLD_WEEKDAY
+from orion_recall.index.metadata import IndexMetadata, refuse_another
+from orion_recall.index.points import (
+    DENSE_VECTORS,
+    KEYWORD_FIELDS,
+    NUMBER_FIELDS,
+    SPARSE_VECTORS,
+    TOKENS,
+    TOLD_FIELDS,
+    TOLD_WEEKDAY,
+)
 from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder
@@ -89,11 +98,9 @@ class LiveShard:
 
     @property
     def database_identity(self) -> str | None:
-        """The identity of the database that the shard was filled from; None while it has none."""
         return (self.metadata.record or None) if self.metadata is not None else None
 
     def expect(self, identity: str) -> None:
-        """The identity of the database that it must be a copy of."""
         self.expected_identity = identity
 
     def check_identity(self) -> None:
@@ -144,7 +151,6 @@ class LiveShard:
             metadata = self._swapped(mine, misfit)
         self.shard = self._loaded()
         self.metadata, self._is_the_embedders, self._is_loaded = metadata, mine is not None, True
-        _add_field_indexes(self.shard)
 
     def make(self, mine: IndexMetadata) -> None:
         """Creates the shard as the metadata says, unless there is one."""
@@ -184,7 +190,6 @@ class LiveShard:
         self.is_saved = False
 
     def save(self) -> None:
-        """Flushes the shard, then writes its position: after a crash in between the changes come again."""
         if self.is_saved or self.shard is None or self.metadata is None:
             return
         metadata = self.metadata
@@ -216,20 +221,17 @@ class LiveShard:
         return self._replaced_by(copy, metadata, place, lock)
 
     def swap_in(self, built: LiveShard, lock: FolderLock | None) -> ReplacedShard:
-        """The shard of `built` is live here from now on; `built` is closed."""
         (shard, metadata), built.shard, built._is_loaded = built._open(), None, False
         replaced = self._replaced_by(shard, metadata, built.place, lock)
         self.frequencies = built.frequencies
         return replaced
 
     def close(self) -> None:
-        """Closes the shard; what was not saved is lost."""
         shard, self.shard = self.shard, None
         if shard is not None:
             shard.close()
 
     def release(self) -> None:
-        """Releases the lock of the shard's folder."""
         self._is_loaded = False
         self._release_place()
 
@@ -266,7 +268,6 @@ class LiveShard:
         return metadata
 
     def _move_to(self, place: Path) -> None:
-        """The index is in that folder; takes its lock."""
         self._release_place()
         if place != self.folder:
             self._place_lock = FolderLock.try_acquire(place)
@@ -275,6 +276,7 @@ class LiveShard:
         self.place = place
 
     def _make(self, mine: IndexMetadata) -> None:
+        mine = replace(mine, record=self.expected_identity or "")
         size, cosine = mine.dimension, qe.Distance.Cosine
         vectors = {name: qe.EdgeVectorParams(size=size, distance=cosine) for name in DENSE_VECTORS}
         sparse = sparse_vectors()
@@ -306,7 +308,6 @@ class LiveShard:
 
 
 def sparse_vectors() -> dict[str, qe.EdgeSparseVectorParams]:
-    """Parameters of the sparse vectors."""
     # Of fewer points than the threshold with such a vector the engine does not search the words: it looks at each
     # point of the tenant, and most are memories.
     thresholds = {"entity": 1}
@@ -323,7 +324,7 @@ def _load(shard: Path) -> qe.EdgeShard:
 
 
 def _add_field_indexes(shard: qe.EdgeShard) -> None:
-    """Makes the indexes of what is filtered by; a shard that an earlier version made lacks some."""
+    """Makes the indexes of what is filtered by."""
     keyword, number, floating = (
         qe.PayloadSchemaType.Keyword,
         qe.PayloadSchemaType.Integer,
@@ -334,7 +335,5 @@ def _add_field_indexes(shard: qe.EdgeShard) -> None:
         **dict.fromkeys((*NUMBER_FIELDS, TOLD_WEEKDAY), number),
         **dict.fromkeys(("ts", *TOLD_FIELDS), floating),
     }
-    there = shard.info().payload_schema
     for name, kind in wanted.items():
-        if name not in there:
-            shard.update(qe.UpdateOperation.create_field_index(name, kind))
+        shard.update(qe.UpdateOperation.create_field_index(name, kind))

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from orion_recall.errors import DiskShort, SourceError
-from orion_recall.index.embedded.metadata import metadata_if_known
+from orion_recall.index.embedded.folders import metadata_if_known
 from orion_recall.index.embedded.shard import LiveShard
-from orion_recall.index.embedded.speaker_cache import FormerSpeaker
 from orion_recall.index.embedded.writes import read_held, read_names
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.passages import in_parts
 from orion_recall.index.points import HeldName, HeldPoint, Name
-from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.speakers import FormerSpeaker
 from orion_recall.index.write_batch import (
+    VectorPrefetch,
     WriteBatch,
     build_write_batch,
     keys_of,
@@ -56,14 +56,12 @@ class EdgeWriter:
         self._unsaved_points = 0
 
     async def prepare(self, changes: Sequence[Change]) -> None:
-        """Embeds what `apply` gets next."""
         changes = (await in_parts(changes))[0]
         held, names = await self._held_before(changes)
         await self._prefetch.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
         await self._prefetch.of_names(names_to_embed(changes, names))
 
     async def apply(self, changes: Sequence[Change]) -> Written:
-        """Writes the changes and advances the position."""
         parts = [await self._apply(part) for part in await in_parts(changes)]
         return Written(sum(one.points for one in parts), frozenset().union(*(one.former for one in parts)))
 
@@ -87,7 +85,6 @@ class EdgeWriter:
         return Written(len(batch.points) + len(batch.gone), _speakers_of(changed))
 
     async def remove(self, keys: Sequence[int]) -> Written:
-        """Deletes memories, and the entities that only they name; the position stays."""
         held = await self._held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
         metadata = self._live.metadata
@@ -97,12 +94,10 @@ class EdgeWriter:
         return Written(len(gone), _speakers_of(held.values()))
 
     async def save(self) -> None:
-        """Flushes the shard, then writes its position."""
         self._unsaved_points = 0
         await self._thread.run(self._live.save)
 
     async def close(self) -> None:
-        """Stops saving in the background, and saves once more."""
         if self._saving is not None:
             self._saving.cancel()
             await asyncio.gather(self._saving, return_exceptions=True)

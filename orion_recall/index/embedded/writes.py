@@ -12,7 +12,9 @@ from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
 from orion_recall.index.embedded.points import edge_point, further_passages_request
 from orion_recall.index.passages import OF
 from orion_recall.index.points import HeldName, HeldPoint, IndexPoint, Name, held_name, held_point
-from orion_recall.index.write_batch import WriteBatch
+from orion_recall.index.write_batch import (
+    WriteBatch,
+)
 
 # The engine holds Python's lock while it writes and reads vectors: small pages.
 _PAGE, _PAGE_AGAIN, _PAGE_READ = 1000, 25, 10
@@ -131,7 +133,6 @@ def has_values(shard: qe.EdgeShard, field: str) -> bool:
 
 
 def _further_passages(shard: qe.EdgeShard, keys: Sequence[int]) -> list[int]:
-    """The keys of the further passages of some memories."""
     found: list[int] = []
     offset: Any = None
     while keys and (offset is not None or has_values(shard, OF)):
@@ -143,7 +144,6 @@ def _further_passages(shard: qe.EdgeShard, keys: Sequence[int]) -> list[int]:
 
 
 def _is_in_use(shard: qe.EdgeShard, name: Name, batch_keys: Sequence[int]) -> bool:
-    """Whether a memory outside the batch has the name."""
     conditions = [
         qe.FieldCondition("tenant", match=qe.MatchValue(name.tenant)),
         qe.FieldCondition("names", match=qe.MatchValue(name.folded)),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.index.metadata import FORMAT, IndexMetadata
+from orion_recall.index.metadata import FORMAT, IndexMetadata, refuse_another
 from orion_recall.index.passages import OF
 from orion_recall.index.points import (
     TOKENS,
@@ -26,17 +26,14 @@ from orion_recall.index.points import (
     Name,
     held_name,
     held_point,
-    memory_view,
 )
 from orion_recall.index.qdrant.points import QdrantRequests
 from orion_recall.index.qdrant.server import CollectionLost, QdrantServer
-from orion_recall.index.record_identity import refuse_another, refuse_without
 from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
-from orion_recall.text.normal import memory_key, number_of
-from orion_recall.values import Memory
+from orion_recall.text.normal import number_of
 
 if TYPE_CHECKING:
     from qdrant_client.http import models as qm
@@ -90,7 +87,6 @@ class QdrantCollection:
             self.metadata, self._is_open = metadata, True
 
     async def close(self) -> None:
-        """Closes the connections."""
         self._is_open = False
         await self.server.close()
 
@@ -100,24 +96,15 @@ class QdrantCollection:
         return f"{self.server.address}/{self.name}"
 
     def expect(self, identity: str) -> None:
-        """The identity of the database that the collection must be a copy of."""
         if identity != self._expected:
             self._expected, self._is_open = identity, False
 
-    async def adopt(self, newest: Memory | None) -> None:
-        """Gives a collection without a database identity the expected one, if it holds `newest`."""
+    async def adopt(self) -> None:
         await self.opened()
-        if self._expected is None or self.metadata.record:
-            return
-        if newest is not None:
-            key = memory_key(newest.tenant, newest.id)
-            found: list[qm.Record] = await self.ask(self.client.retrieve(self.name, [key], with_payload=True))
-            held = {cast("int", one.id): memory_view(one.payload or {}) for one in found}
-            refuse_without(self._what, newest, held, advice=_ADVICE)
-        await self.write_metadata(replace(self.metadata, record=self._expected))
+        if self._expected is not None and not self.metadata.record:
+            await self.write_metadata(replace(self.metadata, record=self._expected))
 
     async def check(self) -> None:
-        """SourceError when it was filled from another database, or may have been."""
         await self.opened()
         if not self._has_record or not (self.metadata.position or self.metadata.record):
             return
@@ -249,7 +236,6 @@ class QdrantCollection:
             await self.open()
 
     async def _further_passages(self, keys: Sequence[int]) -> list[int]:
-        """The keys of the further passages of some memories."""
         found: list[int] = []
         offset: Any = None
         while keys:
@@ -268,7 +254,6 @@ class QdrantCollection:
         return found
 
     async def _is_in_use(self, name: Name, batch_keys: Sequence[int]) -> bool:
-        """Whether a memory outside the batch has the name."""
         call = self.client.count(
             self.name, count_filter=self.requests.giving(name.tenant, name.folded, batch_keys), exact=True
         )

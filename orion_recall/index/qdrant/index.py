@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from orion_recall.errors import TransientSourceError
+from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.passages import (
     MemorySearch,
@@ -19,10 +20,9 @@ from orion_recall.index.points import Name, memory_view, names_of, timed_keys
 from orion_recall.index.qdrant.collection import QdrantCollection
 from orion_recall.index.qdrant.points import scored
 from orion_recall.index.qdrant.server import QdrantServer
-from orion_recall.index.qdrant.speakers import KNOWN_S, MOST_TENANTS, KnownSpeakers
-from orion_recall.index.speakers import speaker_scope
-from orion_recall.index.vector_prefetch import VectorPrefetch
+from orion_recall.index.speakers import ByScope, speaker_scope
 from orion_recall.index.write_batch import (
+    VectorPrefetch,
     WriteBatch,
     build_write_batch,
     keys_of,
@@ -39,6 +39,45 @@ from orion_recall.values import Change, Memory, MemoryView, Scope
 
 if TYPE_CHECKING:
     from qdrant_client.http import models as qm
+
+
+KNOWN_S = 5.0
+"""How long an answer of the server is taken for what it still says, in seconds."""
+MOST_TENANTS = 10_000
+
+
+@dataclass(slots=True)
+class _Speakers:
+    names: frozenset[str]
+    until: float
+
+
+class KnownSpeakers:
+    """The speakers in each scope, as written."""
+
+    def __init__(self) -> None:
+        self._of = ByScope[_Speakers]()
+
+    async def names(self, scope: Scope, ask: Callable[[], Awaitable[frozenset[str]]]) -> frozenset[str]:
+        """The scope's speakers. The server is asked when what it said is too old; its first error is raised."""
+        now = time.monotonic()
+        known = self._of.get(scope)
+        if known is not None and now < known.until:
+            return known.names
+        if known is not None:
+            known.until = now + KNOWN_S  # one asks, the others go on with what was known
+        try:
+            names = await ask()
+        except SourceError:
+            if known is None:
+                raise
+            return known.names
+        self._of.put(scope, _Speakers(names, now + KNOWN_S))
+        return names
+
+    def heard(self, memories: Iterable[Memory]) -> None:
+        """Adds the speakers of memories that this process has just written."""
+        self._of.heard(memories)
 
 
 class QdrantIndex:
@@ -70,14 +109,9 @@ class QdrantIndex:
         self._with_passages: dict[str, tuple[bool, float]] = {}
 
     async def open(self) -> None:
-        """Make the collection, or check it and read its position: thoroughly at first, then by its metadata alone.
-
-        TransientSourceError when the server is away; SourceError when the collection is another's, with what to do.
-        """
         await self._collection.open()
 
     async def close(self) -> None:
-        """Closes the connections."""
         await self._collection.close()
 
     @property
@@ -87,31 +121,24 @@ class QdrantIndex:
 
     @property
     def position(self) -> int:
-        """How far the collection had come in the outbox when it was last opened or written."""
         return self._collection.metadata.position
 
     @property
     def database_identity(self) -> str | None:
-        """The identity of the database that the collection was filled from, as last read."""
         return self._collection.metadata.record or None
 
     def expect(self, identity: str) -> None:
-        """The identity of the database that the collection must be a copy of."""
         self._collection.expect(identity)
 
-    async def adopt(self, newest: Memory | None) -> None:
-        """Gives a collection without a database identity the expected one, if it holds `newest`."""
-        await self._collection.adopt(newest)
+    async def adopt(self) -> None:
+        await self._collection.adopt()
 
     async def check(self) -> None:
-        """SourceError when it was filled from another database, or may have been."""
         await self._collection.check()
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]:
-        """Nearest by cosine, best first; scores below `min_score` are left out."""
-
         async def search(most: int) -> list[tuple[int, float]]:
             (found,) = await self._query([self._requests.dense_query(vector, scope, most, min_score)])
             return scored(found)
@@ -121,7 +148,6 @@ class QdrantIndex:
     async def nearest_passages(
         self, vector: Sequence[float], tenant: str, keys: Sequence[int]
     ) -> Mapping[int, int]:
-        """Of each memory of the keys whose nearest passage is not its first one, the number of that passage."""
         if not keys or not await self._has_passages(tenant):
             return {}
         request = self._requests.passages_query(vector, tenant, keys, compared_for(keys))
@@ -142,35 +168,28 @@ class QdrantIndex:
     async def search_sparse(
         self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
     ) -> list[list[tuple[int, float]]]:
-        """BM25 above zero, best first: a list for each of `using`, all of them in one request."""
         if not terms.indices:
             return [[] for _ in using]
         requests = [self._requests.sparse_query(terms, scope, limit, using=name) for name in using]
         return [scored(found, above=0.0) for found in await self._query(requests)]
 
     async def without_tokens(self) -> str | None:
-        """Why `max_sim` cannot be asked; None when it can."""
         await self.check()
         return self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder, self.sparse))
 
     async def max_sim(
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
     ) -> Mapping[int, float]:
-        """For each memory of the keys the sum of the tokens' best dot products with its own tokens.
-
-        Of a memory in `passages` those of the passage of that number."""
         points = points_of(keys, passages)
         request = self._requests.max_sim_query(tokens, points)
         (found,) = await self._server.ask_if_well(lambda: self._query([request]))
         return {points[key]: score for key, score in scored(found)}
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """Entities whose names share words with the text: (label, score), best first."""
         points = await self._entities(text, tenant, limit)
         return [(str((point.payload or {})["label"]), point.score) for point in points]
 
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
-        """The entities whose names share words with the text, best first: each with all its names."""
         return [names_of(point.payload or {}) for point in await self._entities(text, tenant, limit)]
 
     async def _entities(self, text: str, tenant: str, limit: int) -> Sequence[qm.ScoredPoint]:
@@ -183,13 +202,11 @@ class QdrantIndex:
         return found.points
 
     async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """The entities whose names are nearest to the vector: (label, cosine), best first."""
         request = self._requests.names_query(vector, tenant, limit)
         (found,) = await self._server.aside(lambda: self._query([request]))
         return [(str((point.payload or {})["label"]), point.score) for point in found.points]
 
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
-        """The memories in scope that are called one of the names, by key with all their names."""
         if not names:
             return {}
         records = await self._server.aside(lambda: self._titled(names, scope, limit))
@@ -202,7 +219,6 @@ class QdrantIndex:
     async def in_time_order(
         self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
     ) -> Sequence[TimedKey]:
-        """The dated memories of the scope by their time."""
         records = await self._server.ask_if_well(
             lambda: self._by_time(scope, limit, newest_first=newest_first, without_sessions=without_sessions)
         )
@@ -210,19 +226,16 @@ class QdrantIndex:
         return timed_keys(points, newest_first=newest_first)
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key. Keys that are not there are left out."""
         if not keys:
             return {}
         records = await self._server.ask_if_well(lambda: self._records(keys))
         return {cast("int", record.id): memory_view(record.payload or {}) for record in records}
 
     async def speakers(self, scope: Scope) -> frozenset[str]:
-        """Who speaks in the scope, as written; what other workers wrote is seen after a few seconds."""
         known = speaker_scope(scope)
         return await self._speakers.names(known, lambda: self._server.aside(lambda: self._speaking(known)))
 
     async def prepare(self, changes: Sequence[Change]) -> None:
-        """Embeds what `apply` gets next; writes nothing. A text that changes until then is embedded again."""
         await self.check()
         changes = (await in_parts(changes))[0]
         held, names = (
@@ -275,16 +288,13 @@ class QdrantIndex:
         self._speakers.heard(change.memory for change in changes if change.memory.is_live)
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the collection holds, by key."""
         return await self._collection.versions()
 
     async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        """The vectors of memories, by key; of a long one that of its first passage."""
         held = await self._server.aside(lambda: self._collection.held_of(keys))
         return {key: one.dense for key, one in held.items() if one.dense is not None}
 
     async def remove(self, keys: Sequence[int]) -> None:
-        """Takes memories out that the record knows nothing of; the position stays."""
         await self._collection.opened()
         held = await self._collection.held_of(keys)
         forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})

@@ -12,10 +12,13 @@ from orion_recall.index.points import (
     NUMBER_FIELDS,
     SPARSE_VECTORS,
     TOKENS,
+    TOLD,
+    TOLD_FIELDS,
     IndexPoint,
+    ToldCondition,
     ids_of,
+    told_conditions,
 )
-from orion_recall.index.told import TOLD, TOLD_FIELDS, ToldCondition, told_conditions
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.values import Scope
@@ -99,7 +102,6 @@ class QdrantRequests:
         return None
 
     def points(self, points: Sequence[IndexPoint]) -> list[qm.PointStruct]:
-        """Points to be written."""
         return [
             self._models.PointStruct(id=one.key, vector=self._vectors(one), payload=one.payload) for one in points
         ]
@@ -129,7 +131,7 @@ class QdrantRequests:
     def _among_neighbours(self) -> qm.SearchParams:
         """How a server searches its graph: of a part of all points through neighbours of neighbours as well.
 
-        Without it a filter cuts the graph, and much of what is nearest is not found (`embedded/graph_search.py`).
+        Without it a filter cuts the graph, and much of what is nearest is not found (see `graph_search`).
         """
         models = self._models
         acorn = models.AcornSearchParams(enable=True, max_selectivity=_ACORN_UP_TO)
@@ -210,7 +212,6 @@ class QdrantRequests:
         return models.Filter(must=[*conditions])
 
     def _told(self, one: ToldCondition) -> qm.NestedCondition:
-        """A told time for which the condition holds."""
         models = self._models
         conditions: list[qm.FieldCondition] = []
         if one.before is not None:
@@ -250,7 +251,6 @@ class QdrantRequests:
         return self._models.PointIdsList(points=list(keys))
 
     def _of_tenant(self, tenant: str) -> qm.FieldCondition:
-        """The memories of a tenant and their further passages."""
         models = self._models
         return models.FieldCondition(key="tenant", match=models.MatchAny(any=list(tenants_of(tenant))))
 

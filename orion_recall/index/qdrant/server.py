@@ -80,7 +80,6 @@ class QdrantServer:
         return cls(client, address, timeouts)
 
     async def close(self) -> None:
-        """Closes all connections."""
         await self.client.close()
 
     async def aside(self, call: Callable[[], Awaitable[T]]) -> T:

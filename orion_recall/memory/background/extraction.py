@@ -8,13 +8,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.errors import RecordError
 from orion_recall.memory.extraction.extractor import Extractor, Passage, light
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.record.compose import known_names, unique_names
 from orion_recall.memory.record.extraction_queue import ExtractionQueue, Taken
-from orion_recall.tasks import sleep
+from orion_recall.tasks import POSTGRES_S, Backoff, sleep
 from orion_recall.values import Memory, Neighbour
 
 log = logging.getLogger("orion_recall.memory")

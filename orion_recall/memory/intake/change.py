@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from orion_recall.bus.bounded.limits import read_apart
+from orion_recall.bus.bounded import read_apart
 from orion_recall.bus.envelope import Received
-from orion_recall.bus.signing.key_files import Caller
+from orion_recall.bus.signing.keys import Caller
 from orion_recall.contracts import (
     DELETE_KIND,
     RECEIPT_KIND,

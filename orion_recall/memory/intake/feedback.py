@@ -9,7 +9,7 @@ from typing import LiteralString
 
 from redis.exceptions import RedisError
 
-from orion_recall.bus.bounded.limits import read_apart
+from orion_recall.bus.bounded import read_apart
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.bus.envelope import Received
 from orion_recall.contracts import (

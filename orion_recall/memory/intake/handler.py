@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from orion_recall.bus.envelope import Received
 from orion_recall.bus.signing.callers import tenant_of
-from orion_recall.bus.signing.key_files import Caller
+from orion_recall.bus.signing.keys import Caller
 from orion_recall.contracts import ErrorInfo, MemoryReceiptV1
 from orion_recall.errors import RefusedMessage
 from orion_recall.settings import Settings

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from opentelemetry.trace import Tracer
 from pydantic import BaseModel
 
-from orion_recall.backoff import Backoff, Sleep
 from orion_recall.bus.commit import Commit, CommitPort, Committed, ReplyAddress
 from orion_recall.bus.delivery import Deliveries, Delivery
 from orion_recall.bus.group_reader import Entry
@@ -27,7 +26,7 @@ from orion_recall.errors import (
 from orion_recall.memory.intake.handler import Handler
 from orion_recall.memory.intake.record_failures import failed, is_away, may_pass
 from orion_recall.settings import Settings
-from orion_recall.tasks import errors_logged, sleep
+from orion_recall.tasks import Backoff, Sleep, errors_logged, sleep
 from orion_recall.telemetry import (
     ATTRIBUTE_COMMIT,
     ATTRIBUTE_OPERATION,

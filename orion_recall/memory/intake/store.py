@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Protocol
 
-from orion_recall.bus.bounded.limits import read_apart
+from orion_recall.bus.bounded import read_apart
 from orion_recall.bus.envelope import Received
 from orion_recall.bus.signing.callers import tenant_of
-from orion_recall.bus.signing.key_files import Caller
+from orion_recall.bus.signing.keys import Caller
 from orion_recall.contracts import (
     RECEIPT_KIND,
     STORE_KIND,

@@ -39,7 +39,7 @@ UPDATE memories m SET
     mentioned_at = given.mentioned_at, tags = given.tags, entities = given.entities,
     statements = given.statements, times = given.times, source = given.source, uri = given.uri,
     metadata = given.metadata,
-    text_hash = given.text_hash, simhash = given.simhash, content_hash = given.content_hash,
+    text_hash = given.text_hash, content_hash = given.content_hash,
     confidence = given.confidence, given_entities = given.given_entities, extracted_by = given.extracted_by,
     extraction_note = given.extraction_note, guessed_kind = given.guessed_kind,
     kind_confidence = given.kind_confidence,
@@ -48,7 +48,7 @@ FROM json_to_recordset($1::json) AS given (
     tenant text, id text, text text, kind text, title text, speaker text, session_id text, node_id text,
     user_id text, agent_id text, run_id text, occurred_at timestamptz, occurred_until timestamptz,
     mentioned_at timestamptz, tags text[], entities text[], statements jsonb, times jsonb, source text,
-    uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text, confidence float8,
+    uri text, metadata jsonb, text_hash text, content_hash text, confidence float8,
     given_entities text[], extracted_by text, extraction_note text, guessed_kind text, kind_confidence real
 )
 WHERE m.tenant = given.tenant AND m.id = given.id
@@ -77,7 +77,7 @@ WHERE tenant = $1 AND id = ANY($2::text[])
 # The row stays, so that the id is not used again. Hashes go too: that of a short text would reveal it.
 ERASE: LiteralString = """
 UPDATE memories SET text = '', title = NULL, speaker = NULL, tags = '{}', entities = '{}', statements = '[]',
-    times = '[]', source = NULL, uri = NULL, metadata = '{}', text_hash = '', simhash = NULL, content_hash = '',
+    times = '[]', source = NULL, uri = NULL, metadata = '{}', text_hash = '', content_hash = '',
     confidence = NULL, given_entities = '{}', extraction_note = NULL, version = version + 1
 WHERE tenant = $1 AND id = ANY($2::text[])
 """

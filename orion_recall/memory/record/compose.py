@@ -16,7 +16,6 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.memory.extraction.kinds import infer_kind
 from orion_recall.memory.extraction.light import extract
 from orion_recall.text.normal import one_line, storable, storable_json, text_hash
-from orion_recall.text.simhash import simhash
 from orion_recall.time_values import LAST_S
 from orion_recall.values import JsonValue, Memory
 
@@ -61,7 +60,6 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         guessed_kind=guess.kind if guess and guess.kind != KIND_WHEN_NONE_IS_GIVEN else None,
         kind_confidence=guess.confidence if guess else None,
         text_hash=text_hash(text),
-        simhash=simhash(text),
         content_hash=content_hash(message),
         title=title,
         speaker=speaker,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, LiteralString
 
 from orion_recall.errors import RecordError
-from orion_recall.index.keyword_lengths import LengthsOfTenants
+from orion_recall.index.text_forms import LengthsOfTenants
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, borrow, close_connection, open_connection, translate
 from orion_recall.text.keyword_weights import KeywordWeights, MeanLengths

@@ -27,18 +27,18 @@ WITH stored AS (
     INSERT INTO memories (
         tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
         occurred_until, mentioned_at, tags, entities, statements, times, source, uri, metadata, text_hash,
-        simhash, content_hash, confidence, given_entities, extracted_by, extraction_note,
+        content_hash, confidence, given_entities, extracted_by, extraction_note,
         guessed_kind, kind_confidence
     )
     SELECT tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id,
         occurred_at, occurred_until, mentioned_at, tags, entities, statements, times, source, uri, metadata,
-        text_hash, simhash, content_hash, confidence, given_entities, extracted_by, extraction_note,
+        text_hash, content_hash, confidence, given_entities, extracted_by, extraction_note,
         guessed_kind, kind_confidence
     FROM json_to_recordset($1::json) AS given (
         ordinal int, tenant text, id text, text text, kind text, title text, speaker text, session_id text,
         node_id text, user_id text, agent_id text, run_id text, occurred_at timestamptz,
         occurred_until timestamptz, mentioned_at timestamptz, tags text[], entities text[], statements jsonb,
-        times jsonb, source text, uri text, metadata jsonb, text_hash text, simhash bigint, content_hash text,
+        times jsonb, source text, uri text, metadata jsonb, text_hash text, content_hash text,
         confidence float8, given_entities text[], extracted_by text, extraction_note text,
         guessed_kind text, kind_confidence real
     )

@@ -12,12 +12,11 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Collection, Sequence
 
-from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.errors import AnotherRecordsCopy, DiskShort, EngineError, ModelError, RecordError, SourceError
 from orion_recall.interfaces import IdentifiedCopy, Prepares, Projection, SwappedCopy
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.writer_lock import WriterLock
-from orion_recall.tasks import outcomes, sleep
+from orion_recall.tasks import POSTGRES_S, Backoff, outcomes, sleep
 from orion_recall.values import Change
 
 log = logging.getLogger("orion_recall.memory")
@@ -170,18 +169,19 @@ class Projector:
             self._projection.expect(self._identity)
 
     async def _refuse_or_adopt(self) -> None:
-        """Refuses a copy of another database; one without identity is ours if it holds what its position says."""
+        """Refuses a copy of another database, and one that holds memories and does not say of which one."""
         projection = self._projection
         if not isinstance(projection, IdentifiedCopy):
             return
         if projection.database_identity is not None:
             await projection.check()
-            return
-        position = projection.position
-        told = await self._record.changes(position - 1, 1) if position else []
-        if position and (not told or told[0].position != position):
-            return  # ahead of this record
-        await projection.adopt(told[0].memory if told else None)
+        elif projection.position == 0:
+            await projection.adopt()
+        else:
+            raise AnotherRecordsCopy(
+                f"the {self.kind} does not say which database it is a copy of: delete it, and it is built again "
+                "from this record"
+            )
 
     async def _report_nothing(self) -> None:
         """A copy of another database is at position 0 of this one; those that wait for it see that."""

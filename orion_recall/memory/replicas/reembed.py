@@ -18,12 +18,20 @@ from orion_recall.engines.disk_space import copy_space
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import EngineError
 from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.index.embedded.folders import begin, build_place, free_place, live_place, mark_complete, swap
+from orion_recall.index.embedded.folders import (
+    METADATA_FILE,
+    begin,
+    build_place,
+    free_place,
+    live_place,
+    mark_complete,
+    misfit_of,
+    read_metadata,
+    swap,
+)
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.embedded.metadata import METADATA_FILE, misfit_of, read_metadata
-from orion_recall.index.metadata import IndexMetadata
+from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.record_identity import refuse_another
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.writer_lock import WriterLock
@@ -111,7 +119,7 @@ async def _built(
     try:
         await build.open()
         if build.position == 0:
-            await build.adopt(None)
+            await build.adopt()
         await _catch_up(record, build, advanced)
         if isinstance(build, EdgeIndex):
             await build.optimise()

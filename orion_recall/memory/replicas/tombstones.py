@@ -19,8 +19,8 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orion_recall.backoff import BUS_S, Backoff
 from orion_recall.bus.connect import BUS_AWAY
+from orion_recall.tasks import BUS_S, Backoff
 
 log = logging.getLogger("orion_recall.memory")
 

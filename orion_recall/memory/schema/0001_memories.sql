@@ -22,7 +22,6 @@ CREATE TABLE memories (
     uri text,
     metadata jsonb NOT NULL DEFAULT '{}',
     text_hash text NOT NULL,
-    simhash bigint,
     content_hash text NOT NULL,
     recorded_at timestamptz NOT NULL DEFAULT now(),
     search tsvector GENERATED ALWAYS AS (
@@ -38,7 +37,6 @@ COMMENT ON COLUMN memories.ts IS 'When it happened, else when it was mentioned; 
 COMMENT ON COLUMN memories.entities IS 'Names as written: the given ones and those found in the text.';
 COMMENT ON COLUMN memories.statements IS 'Edges in words: [{"subject", "relation", "object"}].';
 COMMENT ON COLUMN memories.text_hash IS 'Equal for texts that differ in case, spacing or punctuation only.';
-COMMENT ON COLUMN memories.simhash IS '64-bit signature: few bits differ between texts that share most words.';
 COMMENT ON COLUMN memories.content_hash IS 'SHA-256 over all that the sender gave: the same id with another hash is a conflict.';
 COMMENT ON COLUMN memories.search IS 'English text search over title, speaker and text.';
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
-from orion_recall.bus.bounded.json_object import is_too_deep
+from orion_recall.bus.bounded import is_too_deep
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, read_message
 from orion_recall.errors import ImportFileError, InvalidMessage
 from orion_recall.memory.transfer.import_mapping import ImportMapping, map_record

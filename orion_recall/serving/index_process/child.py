@@ -20,31 +20,31 @@ from contextlib import AbstractAsyncContextManager
 
 from orion_recall.engines.disk_space import copy_space
 from orion_recall.errors import OrionError, SourceError
-from orion_recall.foreground import FOREGROUND
+from orion_recall.foreground import FOREGROUND, tune_for_serving
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.embedded.kept_views import KeptViews
-from orion_recall.index.embedded.reads import TITLES
+from orion_recall.index.embedded.reads import TITLES, KeptViews
 from orion_recall.index.engine_threads import InThisThread
 from orion_recall.index.passages import OF
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
-from orion_recall.serving.index_process.frames import Frames
 from orion_recall.serving.index_process.messages import (
     Answer,
     Answers,
     Call,
     Calls,
+    DenseSearch,
+    EmbeddedQuestion,
     Foreground,
+    Frames,
     IndexState,
     Logged,
     Opening,
     Packed,
+    SearchedQuestion,
     Target,
 )
-from orion_recall.serving.index_process.questions import DenseSearch, EmbeddedQuestion, SearchedQuestion
-from orion_recall.serving.interpreter import tune_for_serving
 from orion_recall.settings import Settings
 
 log = logging.getLogger("orion_recall.sources")
@@ -121,7 +121,6 @@ class IndexServer:
             self._opening.set_result(told)
 
     def _yield(self, *, is_active: bool) -> None:
-        """Background work yields while the worker answers queries."""
         if self._yields is not None:
             self._yields()
         self._yields = FOREGROUND.begin() if is_active else None
@@ -189,7 +188,6 @@ class IndexServer:
         return index
 
     def _changed_states(self) -> list[tuple[Target, IndexState]]:
-        """The states that are not as they were told last."""
         of: list[tuple[Target, EdgeIndex | None]] = [("live", self._live), ("build", self._build)]
         states: dict[Target, IndexState] = {target: _state(index) for target, index in of if index is not None}
         before, self._told = self._told, states

@@ -12,29 +12,30 @@ from pathlib import Path
 from typing import Any, cast
 
 from orion_recall.errors import AnotherRecordsCopy
-from orion_recall.index.embedded.folders import build_place, is_complete
-from orion_recall.index.embedded.kept_views import KeptViews
-from orion_recall.index.embedded.metadata import metadata_if_known
-from orion_recall.index.embedded.reads import TITLES
+from orion_recall.index.embedded.folders import build_place, is_complete, metadata_if_known
+from orion_recall.index.embedded.reads import TITLES, KeptViews
 from orion_recall.index.embedded.shard import ADVICE
-from orion_recall.index.embedded.speaker_cache import FormerSpeaker, SpeakerCache
 from orion_recall.index.engine_threads import to_the_end
-from orion_recall.index.metadata import IndexMetadata
+from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.passages import OF
-from orion_recall.index.record_identity import refuse_another
-from orion_recall.index.speakers import speaker_scope
+from orion_recall.index.speakers import FormerSpeaker, SpeakerCache, speaker_scope
 from orion_recall.index.write_batch import keys_of
 from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
-from orion_recall.serving.index_process.link import IndexLink
-from orion_recall.serving.index_process.messages import Opening, Packed, Scored, Target
-from orion_recall.serving.index_process.process import PROGRAM
-from orion_recall.serving.index_process.questions import DenseSearch, QuestionEmbedder
+from orion_recall.serving.index_process.link import PROGRAM, IndexLink
+from orion_recall.serving.index_process.messages import (
+    DenseSearch,
+    Opening,
+    Packed,
+    QuestionEmbedder,
+    Scored,
+    Target,
+)
 from orion_recall.settings import Settings
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey
-from orion_recall.values import Change, Memory, MemoryView, Scope
+from orion_recall.values import Change, MemoryView, Scope
 
 
 class _CopyOfProcess:
@@ -54,21 +55,17 @@ class _CopyOfProcess:
 
     @property
     def metadata(self) -> IndexMetadata | None:
-        """What it was made with, and how far it is; None while it has no shard."""
         return self._link.state(self._target).metadata
 
     @property
     def position(self) -> int:
-        """The position in the outbox up to which changes are applied."""
         return self.metadata.position if self.metadata is not None else 0
 
     @property
     def database_identity(self) -> str | None:
-        """The identity of the database that it was filled from; None while it has none."""
         return (self.metadata.record or None) if self.metadata is not None else None
 
     async def check(self) -> None:
-        """AnotherRecordsCopy when it was filled from another database."""
         self._refuse_another()
 
     def _refuse_another(self) -> None:
@@ -80,30 +77,24 @@ class BuildOfProcess(_CopyOfProcess):
     """A complete build of the index, held by the same process until it is swapped in."""
 
     def expect(self, identity: str) -> None:
-        """The identity of the database that it must be a copy of."""
         self._expected = identity
 
     async def open(self) -> None:
-        """Opens it."""
         await self._link.call(self._target, "open")
         if self._expected is not None:
             await self._link.call(self._target, "expect", self._expected)
         await self.check()
 
     async def close(self) -> None:
-        """Closes it."""
         await self._link.call(self._target, "close")
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Applies outbox changes in order and advances the position."""
         await to_the_end(self._link.call(self._target, "apply", changes))
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that it holds, by key."""
         return cast("Mapping[int, int]", await self._link.call(self._target, "held"))
 
     async def remove(self, keys: Sequence[int]) -> None:
-        """Deletes memories; the position stays."""
         await to_the_end(self._link.call(self._target, "remove", keys))
 
 
@@ -126,7 +117,6 @@ class IndexProcess(_CopyOfProcess):
 
     @property
     def pid(self) -> int | None:
-        """That of its process; None while there is none."""
         return self._link.pid
 
     async def open(self) -> None:
@@ -145,23 +135,19 @@ class IndexProcess(_CopyOfProcess):
         await self._follow()
 
     async def close(self) -> None:
-        """Flushes what was written, releases the folder, and ends the process."""
         await self._link.close()
 
     def expect(self, identity: str) -> None:
-        """The identity of the database that it must be a copy of."""
         self._expected = identity
 
-    async def adopt(self, newest: Memory | None) -> None:
-        """Gives an index without a database identity the expected one, if it holds `newest`."""
+    async def adopt(self) -> None:
         if self._expected is not None:
             await self._link.call("live", "expect", self._expected)
-            await self._link.call("live", "adopt", newest)
+            await self._link.call("live", "adopt")
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]:
-        """Nearest by cosine, best first; scores below `min_score` are left out."""
         return cast("Scored", await self._read("search_dense", vector, scope, limit, min_score))
 
     async def search_text(
@@ -179,7 +165,6 @@ class IndexProcess(_CopyOfProcess):
     async def search_sparse(
         self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
     ) -> list[list[tuple[int, float]]]:
-        """BM25 above zero, best first: a list for each of `using`."""
         if not terms.indices:
             return [[] for _ in using]
         found = cast("list[Packed]", await self._read("search_sparse", terms, scope, limit, using=using))
@@ -188,14 +173,12 @@ class IndexProcess(_CopyOfProcess):
     async def nearest_passages(
         self, vector: Sequence[float], tenant: str, keys: Sequence[int]
     ) -> Mapping[int, int]:
-        """Of each memory of the keys whose nearest passage is not its first one, the number of that passage."""
         self._check()
         if not self._has(OF) or not (keys := self._views.may_have_passages(keys)):
             return {}
         return cast("Mapping[int, int]", await self._read("nearest_passages", vector, tenant, keys))
 
     async def without_tokens(self) -> str | None:
-        """Why `max_sim` cannot be asked; None when it can."""
         self._check()
         asked_of, why = self._why_no_tokens
         tokens = self.metadata.tokens if self.metadata is not None else None
@@ -207,24 +190,19 @@ class IndexProcess(_CopyOfProcess):
     async def max_sim(
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
     ) -> Mapping[int, float]:
-        """For each memory of the keys the sum of the tokens' best dot products with its own tokens."""
         of_these = {key: passages[key] for key in keys if key in passages}
         return dict(cast("Packed", await self._read("max_sim", tokens, keys, of_these)).pairs())
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """Entities whose names share words with the text: (label, score), best first."""
         return cast("list[tuple[str, float]]", await self._read("find_entities", text, tenant, limit))
 
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
-        """The entities whose names share words with the text, best first: each with all its names."""
         return cast("list[tuple[str, ...]]", await self._read("names_sharing_words", text, tenant, limit))
 
     async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """The entities whose names are nearest to the vector: (label, cosine), best first."""
         return cast("list[tuple[str, float]]", await self._read("names_near", vector, tenant, limit))
 
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
-        """The memories in scope that are called one of the names, by key with all their names."""
         return cast("Mapping[int, Sequence[str]]", await self._read("titled", names, scope, limit))
 
     async def has_titles(self, tenant: str) -> bool:
@@ -235,41 +213,33 @@ class IndexProcess(_CopyOfProcess):
     async def in_time_order(
         self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
     ) -> Sequence[TimedKey]:
-        """The dated memories of the scope by their time."""
         order = {"newest_first": newest_first, "without_sessions": without_sessions}
         return cast("Sequence[TimedKey]", await self._read("in_time_order", scope, limit, **order))
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key. Keys that are not there are left out."""
         if not keys:
             return {}
         self._check()
         return await self._views.fetched(keys, self._fetched)
 
     async def speakers(self, scope: Scope) -> frozenset[str]:
-        """The speakers in the scope, as written."""
         self._check()
         return await self._speakers.names(speaker_scope(scope), self._speakers_in)
 
     async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        """The vectors of memories, by key; of a long one that of its first passage."""
         return cast("Mapping[int, Sequence[float]]", await self._read("vectors", keys))
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the index holds, by key."""
         return cast("Mapping[int, int]", await self._call("held"))
 
     async def prepare(self, changes: Sequence[Change]) -> None:
-        """Embeds what `apply` gets next; writes nothing."""
         await self._call("prepare", changes)
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Applies outbox changes in order and advances the position. Idempotent."""
         if changes:
             await self._written("applied", keys_of(changes), changes)
 
     async def remove(self, keys: Sequence[int]) -> None:
-        """Deletes memories that the record does not know; the position stays."""
         await self._written("removed", keys)
 
     async def compact(self) -> tuple[int, list[str]]:
@@ -277,14 +247,12 @@ class IndexProcess(_CopyOfProcess):
         return cast("tuple[int, list[str]]", await self._call("compact"))
 
     def staged_rebuild(self) -> BuildOfProcess | None:
-        """The complete build by the same model that waits to be swapped in, not opened; None when there is none."""
         if (mine := metadata_if_known(self.embedder, self.sparse)) is None or self.metadata is None:
             return None
         place = build_place(self.folder, mine)
         return BuildOfProcess(self._link, "build", place) if is_complete(place) else None
 
     async def swap_in(self, built: BuildOfProcess) -> None:
-        """Replaces this index by an open build; searches that run end with the old one."""
         self._check()
         await to_the_end(self._link.call("live", "swap_in"))
         self._forget()
@@ -318,7 +286,6 @@ class IndexProcess(_CopyOfProcess):
         return field in self._link.state("live").has
 
     def _forget(self) -> None:
-        """Another index may hold less than was read of the one before."""
         self._views.clear()
         self._speakers.clear()
         if isinstance(self.questions, QuestionEmbedder):

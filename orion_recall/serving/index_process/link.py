@@ -5,19 +5,195 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from orion_recall.backoff import Backoff
+from orion_recall.engines.launch import __file__ as launcher
 from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, SourceError, TransientSourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.serving.index_process.calls import CallQueue
-from orion_recall.serving.index_process.messages import Answers, Foreground, IndexState, Logged, Opening, Target
-from orion_recall.serving.index_process.process import PROGRAM, ChildProcess
-from orion_recall.serving.index_process.questions import DenseSearch, SearchedQuestion
-from orion_recall.tasks import cancel
+from orion_recall.serving.index_process.messages import (
+    Answers,
+    Call,
+    Calls,
+    DenseSearch,
+    Foreground,
+    Frames,
+    IndexState,
+    Logged,
+    Opening,
+    SearchedQuestion,
+    Target,
+)
+from orion_recall.tasks import Backoff, cancel, note_waited
 
 log = logging.getLogger("orion_recall.sources")
+
+
+# A frame of reads is answered whole: more of them would wait for each other longer than for their own frames.
+_MOST_TOGETHER = 4
+# While one is answered the next one is there.
+_FRAMES_OF_READS = 2
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A call, and who waits for its answer."""
+
+    call: Call
+    future: asyncio.Future[Any]
+    is_sent: bool = False
+
+
+class CallQueue:
+    """The calls that are to be sent or answered; `send` sends a frame. Call it on the event loop."""
+
+    def __init__(self, send: Callable[[object], None]) -> None:
+        self._send = send
+        self._reads: deque[_Waiting] = deque()
+        self._sent: dict[int, _Waiting] = {}
+        self._frames_of_reads = 0
+        self._is_due = False
+        self._number = 0
+        self._answered = 0
+
+    async def read(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """What the method of the index in use gives, or raises."""
+        waiting = self._waiting("live", method, arguments, options)
+        self._reads.append(waiting)
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._send_due)
+        before = self._answered
+        try:
+            return await waiting.future
+        except asyncio.CancelledError:
+            if not waiting.is_sent and self._answered > before:
+                note_waited()
+            raise
+
+    async def call(self, target: Target, method: str, *arguments: Any, **options: Any) -> Any:
+        """As `read`, of what takes long: it is sent at once, and answered beside the reads."""
+        return await self.asked(target, method, *arguments, **options)
+
+    def asked(self, target: Target, method: str, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
+        """As `call`: the future of its answer, which needs no task."""
+        waiting = self._waiting(target, method, arguments, options)
+        self._send_together([waiting], are_reads=False)
+        return waiting.future
+
+    def answered(self, told: Answers) -> None:
+        """Gives the answers of one frame to those who wait for them, and sends the next reads."""
+        self._frames_of_reads -= told.are_reads
+        for number, value, error in told.answers:
+            future = self._sent.pop(number).future
+            self._answered += 1
+            if future.done():  # nobody waits for it any more
+                continue
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+        self._send_reads()
+
+    def fail(self, error: Callable[[], Exception]) -> None:
+        """Every call without an answer fails, each with an error of its own."""
+        unanswered = [*self._sent.values(), *self._reads]
+        self._sent.clear()
+        self._reads.clear()
+        self._frames_of_reads = 0
+        for one in unanswered:
+            if not one.future.done():
+                one.future.set_exception(error())
+
+    def _waiting(
+        self, target: Target, method: str, arguments: tuple[Any, ...], options: Mapping[str, Any]
+    ) -> _Waiting:
+        self._number += 1
+        call = Call(self._number, target, method, arguments, options)
+        return _Waiting(call, asyncio.get_running_loop().create_future())
+
+    def _send_due(self) -> None:
+        self._is_due = False
+        self._send_reads()
+
+    def _send_reads(self) -> None:
+        while self._reads and self._frames_of_reads < _FRAMES_OF_READS:
+            together: list[_Waiting] = []
+            while self._reads and len(together) < _MOST_TOGETHER:
+                if not (one := self._reads.popleft()).future.done():
+                    together.append(one)
+            if together:
+                self._frames_of_reads += 1
+                self._send_together(together, are_reads=True)
+
+    def _send_together(self, together: list[_Waiting], *, are_reads: bool) -> None:
+        for one in together:
+            one.is_sent = True
+            self._sent[one.call.number] = one
+        self._send(Calls([one.call for one in together], are_reads))
+
+
+PROGRAM = "orion_recall.serving.index_process.child"
+"""The module that serves an index."""
+_END_S = 10.0
+
+
+class ChildProcess:
+    """A running process. It must be started on a thread that lives as long as it: the event loop's."""
+
+    def __init__(self, process: Process, frames: Frames) -> None:
+        self._process, self.frames = process, frames
+
+    @classmethod
+    async def start(cls, program: str, heard: Callable[[object], None], lost: Callable[[], None]) -> ChildProcess:
+        """Starts a module. `heard` is called with each object that it sends, `lost` once when it is gone.
+
+        A session of its own keeps a Ctrl-C in the terminal from reaching it before the worker. SIGKILL is what the
+        kernel sends it when the worker is gone: then the folder is free at once for the next start.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", launcher, str(os.getpid()), "-", str(int(signal.SIGKILL)), "-"),
+                *(sys.executable, "-m", program, str(theirs.fileno())),
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                start_new_session=True,
+                pass_fds=(theirs.fileno(),),
+            )
+        frames = Frames(heard, lost)
+        await asyncio.get_running_loop().create_connection(lambda: frames, sock=ours)
+        return cls(process, frames)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def wait(self) -> int:
+        """The exit code, once it has ended; negative: the signal that ended it."""
+        return await self._process.wait()
+
+    async def end(self) -> None:
+        """Ends it: it goes by itself when nobody speaks to it any more, and is killed if it does not."""
+        self.frames.close()
+        try:
+            async with asyncio.timeout(_END_S):
+                await self._process.wait()
+        except TimeoutError:
+            self.kill()
+            await self._process.wait()
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
 
 # What was not saved comes again from the outbox: nothing is worth a longer wait.
 _CLOSE_S = 30.0
@@ -51,7 +227,6 @@ class IndexLink:
 
     @property
     def pid(self) -> int | None:
-        """That of the process; None while there is none."""
         return self._process.pid if self._process is not None else None
 
     def state(self, target: Target) -> IndexState:
@@ -149,7 +324,6 @@ class IndexLink:
         return await ChildProcess.start(self._program, self._heard, self._lost)
 
     async def _ended(self, why: str) -> None:
-        """Ends the process."""
         self._why_not, self._is_open = why, False
         process, self._process = self._process, None
         self._calls.fail(self._away)
@@ -157,7 +331,6 @@ class IndexLink:
             await process.end()
 
     def _lost(self) -> None:
-        """A process is gone: the one in use, if nobody has ended it."""
         process = self._process
         if process is None or process.frames.is_open:
             return

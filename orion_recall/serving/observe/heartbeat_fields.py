@@ -2,16 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.errors import ModelError
 from orion_recall.models.embedder import Embedder, SeveralForms
-from orion_recall.serving.observe.disk_watch import DiskState
+from orion_recall.serving.worker import ServedMessage
 from orion_recall.values import SourceName
+
+log = logging.getLogger("orion_recall.service")
+
+_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskState:
+    """The disk of one folder, as last seen. `why` is set while it is short, with what follows from that."""
+
+    name: str
+    folder: str
+    free_bytes: int
+    least_bytes: int
+    why: str | None = None
+
+
+class DiskWatch:
+    """Looks at the disks of some folders: `run()` until cancelled; `changed` hears of one that has become short."""
+
+    def __init__(self, spaces: Iterable[DiskSpace], changed: Callable[[], None] = lambda: None) -> None:
+        self._spaces = tuple(one for one in spaces if one.least_bytes)
+        self._changed = changed
+        self.states: Sequence[DiskState] = ()
+
+    async def run(self) -> None:
+        """Look every two seconds, in a thread: a network disk may hang."""
+        while True:
+            await self.look()
+            await asyncio.sleep(_EVERY_S)
+
+    async def look(self) -> None:
+        before = {one.name for one in self.states if one.why is not None}
+        self.states = await asyncio.to_thread(lambda: [_seen(space) for space in self._spaces])
+        short = {one.name: one for one in self.states if one.why is not None}
+        for name, one in short.items():
+            if name not in before:
+                log.error("disk of %s: %s", name, one.why)
+        for name in before - short.keys():
+            log.warning("disk of %s: there is room again", name)
+        if before != short.keys():
+            self._changed()
+
+
+def _seen(space: DiskSpace) -> DiskState:
+    try:
+        free, shortage = space.free_bytes, space.shortage()
+    except OSError as error:  # the disk is gone: whatever uses the folder says so itself
+        free, shortage = 0, f"{space.folder} cannot be looked at: {error.strerror}"
+    return DiskState(
+        name=space.name,
+        folder=str(space.folder),
+        free_bytes=free,
+        least_bytes=space.least_bytes,
+        why=shortage and f"{space.effect}: {shortage}",
+    )
+
+
+SEARCHES = "searches"
+_MOST_LATENCIES = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchFigures:
+    """Figures of a worker since its start; the percentiles are those of its latest 2,000 queries, in ms.
+
+    `fallbacks` counts queries that the record's text search answered for the index.
+    """
+
+    queries: int
+    fallbacks: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+    def __str__(self) -> str:
+        rate = 100 * self.fallbacks / self.queries if self.queries else 0.0
+        told = f"{self.queries:,} queries, P50 latency: {self.p50_ms:.2f}ms, P95 latency: {self.p95_ms:.2f}ms"
+        return f"Search Metrics: {told}, P99 latency: {self.p99_ms:.2f}ms, fallback rate: {rate:.1f}%"
+
+
+_FIGURES = TypeAdapter(SearchFigures)
+
+
+class SearchReport:
+    """Counts what a worker has answered with a search."""
+
+    def __init__(self) -> None:
+        self._queries = self._fallbacks = 0
+        self._latencies_ms: deque[float] = deque(maxlen=_MOST_LATENCIES)
+
+    def record(self, served: ServedMessage) -> None:
+        """Count one answer; one without a search, or that another worker gave, is left out."""
+        if served.commit != "committed" or served.recalled is None:
+            return
+        self._queries += 1
+        self._fallbacks += any(report.fallback is not None for report in served.recalled.reports)
+        self._latencies_ms.append(served.seconds * 1000)
+
+    @property
+    def figures(self) -> SearchFigures:
+        """The figures up to now; the percentiles are 0 before the first query."""
+        ordered = sorted(self._latencies_ms)
+        p50, p95, p99 = (percentile(ordered, share) for share in (0.50, 0.95, 0.99))
+        return SearchFigures(queries=self._queries, fallbacks=self._fallbacks, p50_ms=p50, p95_ms=p95, p99_ms=p99)
+
+    @property
+    def field(self) -> str:
+        """The figures as a field of the heartbeat."""
+        return _FIGURES.dump_json(self.figures).decode()
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    """The smallest of the ordered values that the share of them does not exceed; 0 without any."""
+    return round(ordered[max(math.ceil(len(ordered) * share) - 1, 0)], 3) if ordered else 0.0
+
+
+def searches_of(heartbeat: Mapping[str, str]) -> SearchFigures | None:
+    """The figures of a heartbeat; None when it has none that can be read."""
+    try:
+        return _FIGURES.validate_json(heartbeat.get(SEARCHES, ""))
+    except ValidationError:
+        return None
+
 
 # broken: until the worker is restarted; failing: it is asked again; unknown: it was not asked yet.
 Health = Literal["ok", "failing", "broken", "unknown"]

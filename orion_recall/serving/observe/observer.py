@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable
 from http import HTTPStatus
 
@@ -20,18 +21,43 @@ from opentelemetry.trace import Tracer
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from redis.asyncio import Redis
 
-from orion_recall.serving.observe.instruments import Instruments
-from orion_recall.serving.observe.loop_watch import LoopWatch
-from orion_recall.serving.observe.otlp import otlp_exporters
-from orion_recall.serving.observe.port import Answer, HttpPort
-from orion_recall.serving.observe.readiness import Readiness
-from orion_recall.serving.observe.readings import Gauges, ObservedService
-from orion_recall.serving.observe.search_report import SearchReport
-from orion_recall.serving.observe.spans import describe_recall
+from orion_recall.serving.observe.heartbeat_fields import SearchReport
+from orion_recall.serving.observe.metrics import Gauges, Instruments, ObservedService
+from orion_recall.serving.observe.port import Answer, HttpPort, Readiness
+from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings
-from orion_recall.tasks import sleep
+from orion_recall.tasks import cancel, sleep
 from orion_recall.telemetry import INSTRUMENTATION, RESOURCE
+
+_EVERY_S = 0.25
+
+
+class LoopWatch:
+    """Ticks on the event loop while `running()`; `silent_s` may be read from any thread."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last tick."""
+        return time.monotonic() - self._last
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Tick four times a second during the block."""
+        task = asyncio.create_task(self._tick(), name="loop watch")
+        try:
+            yield
+        finally:
+            await cancel(task)
+
+    async def _tick(self) -> None:
+        while True:
+            self._last = time.monotonic()
+            await asyncio.sleep(_EVERY_S)
+
 
 # An event loop that has not run for so long hangs: a recall holds it for a millisecond or two.
 _HANGS_AFTER_S = 5.0
@@ -153,7 +179,6 @@ async def _serving(host: str, number: int, observer: Observer, registry: Collect
 
 
 async def _within(longest_s: float, blocking: Callable[[], None]) -> None:
-    """Run it in a daemon thread, and wait for it that long at most."""
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def run() -> None:

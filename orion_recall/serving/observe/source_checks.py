@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.interfaces import GraphStore, Source, Unavailable
 from orion_recall.serving.observe.heartbeat_fields import CopyState, Health, StoreState
-from orion_recall.serving.observe.readings import ObservedService
+from orion_recall.serving.observe.metrics import ObservedService
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.tasks import outcomes, sleep
 from orion_recall.text.normal import text_hash

@@ -6,41 +6,54 @@ stages follow each other, and sources are searched together in the stage `search
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
+
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.sdk.environment_variables import OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL
+from opentelemetry.sdk.metrics.export import MetricExporter
+from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
+from orion_recall import telemetry as t
+from orion_recall.errors import SettingsError
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.worker import ServedMessage
-from orion_recall.telemetry import (
-    ATTRIBUTE_CONVERSATION,
-    ATTRIBUTE_DATA_SOURCE,
-    ATTRIBUTE_DOCUMENT_CONTENT,
-    ATTRIBUTE_DOCUMENT_ID,
-    ATTRIBUTE_DOCUMENT_SCORE,
-    ATTRIBUTE_HITS,
-    ATTRIBUTE_INPUT,
-    ATTRIBUTE_ITEMS,
-    ATTRIBUTE_MEMORY_STORE,
-    ATTRIBUTE_MS,
-    ATTRIBUTE_OPERATION,
-    ATTRIBUTE_QUERY,
-    ATTRIBUTE_RECORDS,
-    ATTRIBUTE_RENDERED,
-    ATTRIBUTE_SOURCE,
-    ATTRIBUTE_SPAN_KIND,
-    ATTRIBUTE_STATUS,
-    ATTRIBUTE_TOKENS,
-    OPERATION_RETRIEVAL,
-    OPERATION_SEARCH,
-    SPAN_KIND_CHAIN,
-    SPAN_KIND_RETRIEVER,
-    SPAN_SOURCE,
-    SPAN_STAGE,
-)
 from orion_recall.text.normal import storable
 from orion_recall.values import SourceReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Otlp:
+    """The exporters of spans and of metrics."""
+
+    spans: SpanExporter
+    metrics: MetricExporter
+
+
+def otlp_exporters() -> Otlp | None:
+    """The exporters, or None when no endpoint is set. Nothing is sent yet.
+
+    SettingsError for an endpoint that is no HTTP address, a protocol other than http/protobuf, or a missing extra.
+    """
+    endpoint = os.environ.get(OTEL_EXPORTER_OTLP_ENDPOINT, "").strip()
+    if not endpoint:
+        return None
+    if not endpoint.startswith(("http://", "https://")):
+        raise SettingsError(f"{OTEL_EXPORTER_OTLP_ENDPOINT}: write http://host:4318 or https://…")
+    protocol = os.environ.get(OTEL_EXPORTER_OTLP_PROTOCOL, "").strip() or "http/protobuf"
+    if protocol != "http/protobuf":
+        raise SettingsError(f"{OTEL_EXPORTER_OTLP_PROTOCOL}: {protocol!r} is not supported; use http/protobuf")
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ModuleNotFoundError as error:
+        why = f"{OTEL_EXPORTER_OTLP_ENDPOINT} is set, but its exporter is not installed"
+        raise SettingsError(f"{why}: pip install 'orion-recall[otlp]', or unset it") from error
+    return Otlp(spans=OTLPSpanExporter(), metrics=OTLPMetricExporter())
+
 
 _SEARCH = "search"
 _TEXT_CHARS = 4000
@@ -59,8 +72,8 @@ def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool
     _describe_bundle(recalled, span, with_content)
     parent, at_ns = trace.set_span_in_context(span), served.recall_began_ns
     for stage, ms in recalled.stage_ms.items():
-        made = _span(tracer, SPAN_STAGE.format(stage), parent, at_ns, ms)
-        made.set_attribute(ATTRIBUTE_SPAN_KIND, SPAN_KIND_CHAIN)
+        made = _span(tracer, t.SPAN_STAGE.format(stage), parent, at_ns, ms)
+        made.set_attribute(t.ATTRIBUTE_SPAN_KIND, t.SPAN_KIND_CHAIN)
         if stage == _SEARCH:
             below = trace.set_span_in_context(made)
             for report in recalled.reports:
@@ -71,32 +84,41 @@ def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool
 
 
 def _describe_request(facts: RequestFacts, span: Span, with_content: bool) -> None:
-    span.set_attributes({ATTRIBUTE_OPERATION: OPERATION_SEARCH, ATTRIBUTE_SPAN_KIND: SPAN_KIND_RETRIEVER})
+    span.set_attributes(
+        {
+            t.ATTRIBUTE_OPERATION: t.OPERATION_SEARCH,
+            t.ATTRIBUTE_SPAN_KIND: t.SPAN_KIND_RETRIEVER,
+        }
+    )
     if facts.tenant:
-        span.set_attribute(ATTRIBUTE_MEMORY_STORE, facts.tenant)
+        span.set_attribute(t.ATTRIBUTE_MEMORY_STORE, facts.tenant)
     if facts.query is None:
         return
     if facts.query.session_id is not None:
-        span.set_attribute(ATTRIBUTE_CONVERSATION, facts.query.session_id)
+        span.set_attribute(t.ATTRIBUTE_CONVERSATION, facts.query.session_id)
     if with_content:
         text = _exportable(facts.query.fragment)
-        span.set_attributes({ATTRIBUTE_QUERY: text, ATTRIBUTE_INPUT: text})
+        span.set_attributes({t.ATTRIBUTE_QUERY: text, t.ATTRIBUTE_INPUT: text})
 
 
 def _describe_bundle(recalled: Recalled, span: Span, with_content: bool) -> None:
     items = recalled.selection.items
     span.set_attributes(
-        {ATTRIBUTE_ITEMS: len(items), ATTRIBUTE_RECORDS: len(items), ATTRIBUTE_TOKENS: recalled.selection.tokens}
+        {
+            t.ATTRIBUTE_ITEMS: len(items),
+            t.ATTRIBUTE_RECORDS: len(items),
+            t.ATTRIBUTE_TOKENS: recalled.selection.tokens,
+        }
     )
     if not with_content:
         return
-    span.set_attribute(ATTRIBUTE_RENDERED, _exportable(recalled.rendered))
+    span.set_attribute(t.ATTRIBUTE_RENDERED, _exportable(recalled.rendered))
     for rank, item in enumerate(items[:_MOST_DOCUMENTS]):
         span.set_attributes(
             {
-                ATTRIBUTE_DOCUMENT_ID.format(rank): item.scored.memory.id,
-                ATTRIBUTE_DOCUMENT_CONTENT.format(rank): _exportable(item.snippet),
-                ATTRIBUTE_DOCUMENT_SCORE.format(rank): item.scored.score,
+                t.ATTRIBUTE_DOCUMENT_ID.format(rank): item.scored.memory.id,
+                t.ATTRIBUTE_DOCUMENT_CONTENT.format(rank): _exportable(item.snippet),
+                t.ATTRIBUTE_DOCUMENT_SCORE.format(rank): item.scored.score,
             }
         )
 
@@ -109,14 +131,14 @@ def _exportable(text: str) -> str:
 def _describe_source(
     report: SourceReport, tracer: Tracer, parent: Context, began_ns: int, with_content: bool
 ) -> None:
-    made = _span(tracer, SPAN_SOURCE.format(report.source), parent, began_ns, report.ms)
+    made = _span(tracer, t.SPAN_SOURCE.format(report.source), parent, began_ns, report.ms)
     made.set_attributes(
         {
-            ATTRIBUTE_OPERATION: OPERATION_RETRIEVAL,
-            ATTRIBUTE_DATA_SOURCE: report.source,
-            ATTRIBUTE_SOURCE: report.source,
-            ATTRIBUTE_STATUS: report.status,
-            ATTRIBUTE_HITS: len(report.hits),
+            t.ATTRIBUTE_OPERATION: t.OPERATION_RETRIEVAL,
+            t.ATTRIBUTE_DATA_SOURCE: report.source,
+            t.ATTRIBUTE_SOURCE: report.source,
+            t.ATTRIBUTE_STATUS: report.status,
+            t.ATTRIBUTE_HITS: len(report.hits),
         }
     )
     if report.error is not None:
@@ -126,7 +148,7 @@ def _describe_source(
 
 
 def _span(tracer: Tracer, name: str, parent: Context, began_ns: int, ms: float) -> Span:
-    return tracer.start_span(name, parent, attributes={ATTRIBUTE_MS: round(ms, 3)}, start_time=began_ns)
+    return tracer.start_span(name, parent, attributes={t.ATTRIBUTE_MS: round(ms, 3)}, start_time=began_ns)
 
 
 def _ns(ms: float) -> int:

@@ -15,12 +15,10 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from orion_recall.backoff import POSTGRES_S, Backoff
 from orion_recall.engines.lock import LOCK_NAME, FolderLock, holder
 from orion_recall.errors import EngineError, RecordError, SourceError
 from orion_recall.graph.stores.reader import sparql_server
-from orion_recall.index.embedded.folders import BUILDS, CURRENT, live_place
-from orion_recall.index.embedded.metadata import read_metadata
+from orion_recall.index.embedded.folders import BUILDS, CURRENT, live_place, read_metadata
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.memory.record.keyword_lengths import KEPT_FILE
 from orion_recall.memory.record.record import Record
@@ -28,7 +26,7 @@ from orion_recall.postgres.pool import close_pool, open_pool
 from orion_recall.serving.backends import own_copy
 from orion_recall.serving.processes.plans import data_dir_of, further_folders
 from orion_recall.settings import Settings
-from orion_recall.tasks import cancel
+from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 
 log = logging.getLogger("orion_recall.service")
 
@@ -99,7 +97,6 @@ async def unregister(settings: Settings, numbers: Sequence[int]) -> None:
 
 
 def _kinds(settings: Settings) -> list[str]:
-    """The kinds of copies that are in folders."""
     is_embedded = {_INDEX: settings.qdrant_url is None, _GRAPH: sparql_server(settings) is None}
     return [kind for kind, is_ours in is_embedded.items() if is_ours]
 
@@ -126,7 +123,6 @@ def _made_by(index: Path) -> IndexMetadata | None:
 
 
 def _copy(source: Path, target: Path, min_free_bytes: int) -> None:
-    """Copies the live files; the target is whole, or not there."""
     part = target.with_name(f"{target.name}{_PART}")
     with _held(source), _held(target):
         live = live_place(source)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orion_recall.errors import SettingsError
-from orion_recall.serving.index_process.choice import has_own_process
+from orion_recall.serving.backends import has_own_process
 from orion_recall.serving.observe.port import listening_socket
 from orion_recall.settings import Settings
 
@@ -32,7 +32,6 @@ class WorkerPlan:
 
     @property
     def name(self) -> str:
-        """Its name in the log."""
         return f"worker {self.number}"
 
 

@@ -7,19 +7,111 @@ again ends all of them: somebody has to look, and whoever started this process m
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
+import os
+import signal
+import sys
 import time
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from orion_recall.backoff import Backoff, Sleep
+from orion_recall.engines.launch import __file__ as launcher
 from orion_recall.errors import SettingsError, WorkersFailed
 from orion_recall.serving.processes.plans import WorkerPlan
-from orion_recall.serving.processes.process import how_it_ended
-from orion_recall.tasks import sleep
+from orion_recall.tasks import Backoff, Sleep, sleep
 
 log = logging.getLogger("orion_recall.service")
+
+
+# What is run with `python -m`.
+PROGRAM = "orion_recall"
+# Tells a worker that its parent looks after the folders of all.
+ONE_OF_SEVERAL = "--one-of-several"
+_LONGEST_LINE = 1 << 20
+_TOLD_CHARS = 2000
+
+
+class WorkerProcess:
+    """A running worker. It must be started on a thread that lives as long as it: the event loop's.
+
+    `error` is what it said on standard output of why it could not start, "" when it said nothing.
+    """
+
+    def __init__(self, plan: WorkerPlan, process: Process) -> None:
+        self.plan, self._process = plan, process
+        self.error = ""
+
+    @classmethod
+    async def start(cls, plan: WorkerPlan) -> WorkerProcess:
+        """Starts it; its log goes where this process's does.
+
+        A session of its own keeps a Ctrl-C in the terminal from reaching it before its parent. SIGKILL is what the
+        kernel sends it when the parent is gone: then its folder is free at once for the next start, and the bus
+        hands what it had taken to others.
+        """
+        line = (sys.executable, "-m", PROGRAM, "worker", "--json", ONE_OF_SEVERAL)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", launcher, str(os.getpid()), "-", str(int(signal.SIGKILL)), "-"),
+            *line,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            env={**os.environ, **plan.environment},
+            start_new_session=True,
+            limit=_LONGEST_LINE,
+        )
+        return cls(plan, process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def ready(self) -> Mapping[str, Any] | None:
+        """What it says once it takes queries; None when it ends before that, and `error` says why."""
+        assert self._process.stdout is not None
+        first = await self._process.stdout.readline()
+        with contextlib.suppress(ValueError):
+            told: Any = json.loads(first)
+            if "ready" in told:
+                return told
+        self.error = _why(first + await self._process.stdout.read())
+        return None
+
+    async def wait(self) -> int:
+        """The exit code, once it has ended; negative: the signal that ended it."""
+        return await self._process.wait()
+
+    def terminate(self) -> None:
+        """The first time: it takes nothing more, answers what it has, and ends. The second time: it ends."""
+        self._send(signal.SIGTERM)
+
+    def reload(self) -> None:
+        self._send(signal.SIGHUP)
+
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words."""
+    return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+
+
+def _why(said: bytes) -> str:
+    """The message of an error in JSON, as every command prints it; else the text."""
+    text = said.decode("utf-8", "replace").strip()
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:_TOLD_CHARS]
+
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
 # A death sooner than this after it took queries is one of a row, and so is one before.
@@ -139,7 +231,6 @@ class Supervisor:
         await asyncio.gather(*keeping, return_exceptions=True)
 
     async def _keep(self, seat: _Seat) -> None:
-        """Keeps one worker running."""
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, sleep=self._sleep)
         while not self._stopping.is_set():
             running = seat.running = await self._start(seat.plan)
@@ -173,7 +264,6 @@ class Supervisor:
         seat.deaths += 1
 
     def _tell(self, seat: _Seat, what: str, why: str, pause_s: float) -> None:
-        """Logs the death; WorkersFailed when it is one too many."""
         told = f"{what}: {why}" if why else what
         if seat.deaths >= MOST_DEATHS:
             raise WorkersFailed(

@@ -15,7 +15,7 @@ from typing import Any
 
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.evaluation.dataset import JudgedQuery
-from orion_recall.models.weights import find_weights
+from orion_recall.models.onnx_encoder import find_weights
 from orion_recall.values import Memory
 from tests.bench.corpus import questions
 from tests.bench.measure import tree_cpu_s, tree_memory_mib

@@ -21,8 +21,7 @@ from orion_recall.index.embedded.optimised_copy import optimise_apart
 from orion_recall.index.embedded.points import edge_point
 from orion_recall.index.embedded.shard import LiveShard
 from orion_recall.index.points import IndexPoint
-from orion_recall.index.vector_prefetch import VectorPrefetch
-from orion_recall.index.write_batch import build_write_batch
+from orion_recall.index.write_batch import VectorPrefetch, build_write_batch
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import TokenVectors

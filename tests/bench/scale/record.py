@@ -16,7 +16,7 @@ _STATEMENT_TIMEOUT_MS = 3_600_000
 # All columns of a memory but those that are computed, and those that a repetition has of its own.
 _SAME: LiteralString = (
     "kind, title, speaker, node_id, user_id, agent_id, run_id, mentioned_at, tags, entities, statements, times, "
-    "source, uri, metadata, text_hash, simhash, confidence, given_entities, extracted_by, extraction_note, "
+    "source, uri, metadata, text_hash, confidence, given_entities, extracted_by, extraction_note, "
     "guessed_kind, kind_confidence"
 )
 _REPEAT: LiteralString = (

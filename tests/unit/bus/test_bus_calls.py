@@ -1,19 +1,25 @@
-"""Calls in flight and their replies, on a bus that the test plays."""
+"""Calls, published queries, and the clock of the bus."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
 from orion_recall.bus.calls import Calls
-from orion_recall.errors import BusRefused, InvalidMessage, ReplyTimeout
+from orion_recall.bus.clock import BusClock
+from orion_recall.bus.query_channels import PublishedQueries, _id_and_ttl  # pyright: ignore[reportPrivateUsage]
+from orion_recall.errors import BusRefused, ReplyTimeout
 
 Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
@@ -62,21 +68,6 @@ def reply(asked: Mapping[str, Any], said: str, *, linked: bool = True) -> Mappin
     }
 
 
-async def test_a_correlation_id_that_is_in_flight_is_refused_and_free_again_afterwards():
-    bus = Bus()
-    async with calling(bus) as calls:
-        first = asyncio.create_task(calls.call("k", {}, timeout_s=60, correlation_id="c"))
-        asked = await bus.sent.get()
-        with pytest.raises(InvalidMessage, match="correlation_id: a call with 'c' is in flight"):
-            await calls.call("k", {}, timeout_s=60, correlation_id="c")
-        assert bus.sent.empty()
-        await bus.replies.put(reply(asked, "one"))
-        assert await first == {"said": "one"}
-        second = asyncio.create_task(calls.call("k", {}, timeout_s=60, correlation_id="c"))
-        await bus.replies.put(reply(await bus.sent.get(), "two"))
-        assert await second == {"said": "two"}
-
-
 async def test_a_late_reply_to_an_earlier_message_is_not_taken_for_that_to_the_next_one():
     bus = Bus()
     async with calling(bus) as calls:
@@ -88,18 +79,6 @@ async def test_a_late_reply_to_an_earlier_message_is_not_taken_for_that_to_the_n
         await bus.replies.put(reply(first, "late"))
         await bus.replies.put(reply(second, "mine"))
         assert await again == {"said": "mine"}
-
-
-async def test_a_reply_that_does_not_say_what_it_answers_is_matched_by_its_correlation_id():
-    bus = Bus()
-    of_the_caller = {"correlation_id": "c", "kind": "plan.v1", "created_at": "2020-01-01T00:00:00Z"}
-    chains: list[Any] = [[], None, ["m-1"], "m-1", [of_the_caller], [{"kind": "k", "created_at": 5}]]
-    async with calling(bus) as calls:
-        for chain in chains:
-            asking = asyncio.create_task(calls.call("k", {}, timeout_s=60, correlation_id="c"))
-            asked = await bus.sent.get()
-            await bus.replies.put({**reply(asked, "mine"), "causality_chain": chain})
-            assert await asking == {"said": "mine"}
 
 
 async def test_replies_that_may_not_be_read_end_the_calls_that_wait_and_those_that_follow():
@@ -129,3 +108,98 @@ async def test_replies_that_may_not_be_read_end_the_calls_that_wait_and_those_th
         async with asyncio.timeout(60):
             while not await readable():
                 await asyncio.sleep(0)
+
+
+@pytest.fixture
+def queries() -> PublishedQueries:
+    """Nothing is sent: nobody runs it."""
+    return PublishedQueries(Redis(), stream="queries", max_bytes=2 << 20)
+
+
+def test_a_thousand_messages_may_wait_and_of_more_the_oldest_are_dropped_counted_and_said_once(
+    queries: PublishedQueries, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(1003):
+        queries.take(b"c", json.dumps({"id": f"m-{number}"}).encode(), since_ms=0)
+    assert (queries.waiting, queries.counts.received, queries.counts.dropped) == (1000, 1003, 3)
+    assert queries._waiting[0].seen_id == "m-3"  # pyright: ignore[reportPrivateUsage]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+@pytest.mark.parametrize("message_id", ["m-1", "58455E0F-b539-435c-bcc9-f19c29c472b8", "a:b_c.d"])
+def test_a_message_is_known_by_its_id_whatever_else_is_in_it(message_id: str) -> None:
+    first, second = ({"id": message_id, "payload": {"fragment": text}} for text in ("one", "two"))
+    assert _id_and_ttl(json.dumps(first).encode()) == _id_and_ttl(json.dumps(second).encode()) == (message_id, 30)
+
+
+@pytest.mark.parametrize(("count", "size"), [(500, 0), (16, 1 << 20)])
+def test_the_listener_waits_once_so_much_waits_already(queries: PublishedQueries, count: int, size: int) -> None:
+    for number in range(count):
+        assert not queries.is_full
+        queries.take(b"c", b"%d" % number + b"x" * size, since_ms=0)
+    assert queries.is_full
+
+
+@pytest.mark.parametrize(
+    ("ttl_ms", "tried_s"), [(500, 0.5), (0, 0), (None, 30), (-1, 30), ("5", 30), (10**9, 30), (1e400, 30)]
+)
+def test_a_message_is_tried_for_half_a_minute_or_as_long_as_its_sender_waits(
+    ttl_ms: object, tried_s: float
+) -> None:
+    assert _id_and_ttl(json.dumps({"id": "m", "ttl_ms": ttl_ms}).encode()) == ("m", tried_s)
+
+
+START = 1_700_000_000.0
+
+
+class Machine:
+    """A machine whose clocks are set by hand, and a server `server_ahead_s` ahead of its monotonic clock."""
+
+    def __init__(self, *, wall: float = START, bound_s: float = 1.0) -> None:
+        self.monotonic, self.wall, self.server_offset_s = 100.0, wall, START - 100.0
+        self.clock = BusClock(bound_s=bound_s, monotonic=lambda: self.monotonic, wall=lambda: self.wall)
+
+    @property
+    def server(self) -> float:
+        return self.monotonic + self.server_offset_s
+
+    def passes(self, seconds: float) -> None:
+        self.monotonic += seconds
+        self.wall += seconds
+
+    def ask(self, there_s: float = 0.001, back_s: float = 0.001) -> None:
+        asked_at = self.clock.began()
+        self.passes(there_s)
+        told = self.server
+        self.passes(back_s)
+        self.clock.told(told, asked_at=asked_at)
+
+
+def test_before_the_server_has_told_its_time_nothing_is_over() -> None:
+    machine = Machine(wall=START + 3600)
+    assert machine.clock.earliest() == 0.0
+    assert machine.clock.now() == START + 3600
+    assert machine.clock.ahead_s == 0.0
+
+
+@given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 2), st.floats(0, 60)), min_size=1, max_size=9))
+def test_the_servers_time_is_never_overestimated_and_a_slow_answer_spoils_nothing(
+    asked: list[tuple[float, float, float]],
+) -> None:
+    machine = Machine()
+    for there_s, back_s, pause_s in asked:
+        machine.ask(there_s, back_s)
+        machine.passes(pause_s)
+        assert machine.clock.earliest() <= machine.server + 1e-6
+    quickest = min(there + back for there, back, _ in asked)
+    drift = 500e-6 * (sum(sum(one) for one in asked))
+    assert machine.server - machine.clock.earliest() <= quickest + drift + 1e-5
+
+
+def test_a_server_whose_clock_is_set_is_followed_at_once() -> None:
+    machine = Machine()
+    machine.ask()
+    machine.server_offset_s -= 7.0
+    machine.passes(1.0)
+    machine.ask(0.3, 0.3)
+    assert machine.clock.now() == pytest.approx(machine.server, abs=0.31)

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
+from orion_recall.errors import AnotherRecordsCopy, TransientSourceError
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
@@ -99,7 +99,7 @@ async def filled(made: Opener, record: str | None) -> None:
     await graph.open()
     if record is not None:
         graph.expect(record)
-        await graph.adopt(None)
+        await graph.adopt()
     await graph.apply(changes(WORK, SHIP))
     assert graph.database_identity == record
     await graph.close()
@@ -134,28 +134,6 @@ async def test_its_own_record_goes_on_where_it_was(made: Opener):
     assert (graph.position, graph.database_identity) == (3, OURS)
 
 
-async def test_a_copy_from_before_marks_is_adopted_by_the_record_whose_newest_memory_it_holds(made: Opener):
-    await filled(made, None)
-    graph = made()
-    graph.expect(OURS)
-    await graph.open()
-    with pytest.raises(AnotherRecordsCopy, match="has no database identity"):
-        await graph.adopt(memory("ship", "Bo sold the Aurora."))
-    with pytest.raises(AnotherRecordsCopy):
-        await graph.adopt(LATER)
-    assert graph.database_identity is None
-    await graph.adopt(SHIP)
-    assert graph.database_identity == OURS
-    await graph.check()
-    await graph.apply(changes(LATER, start=3))
-    assert (graph.position, graph.database_identity) == (3, OURS)
-    await graph.close()
-    other = made()
-    other.expect(THEIRS)
-    with pytest.raises(AnotherRecordsCopy):
-        await other.open()
-
-
 @pytest.fixture
 async def shared(empty_oxigraph: Oxigraph) -> AsyncIterator[Callable[[], SparqlGraph]]:
     """Makes graphs on one server as a worker with a record has them."""
@@ -185,66 +163,6 @@ async def test_before_the_record_is_known_only_an_empty_server_is_read(shared: C
     assert set(await graph.fetch([key("work")])) == {key("work")}
 
 
-async def test_a_server_without_a_mark_is_not_read_until_somebody_adopts_it(
-    shared: Callable[[], SparqlGraph], empty_oxigraph: Oxigraph
-):
-    old = SparqlGraph(SparqlClient(SparqlServer(url=empty_oxigraph.url)))
-    await old.open()
-    await old.apply(changes(WORK))
-    await old.close()
-    one, other = shared(), shared()
-    for graph in (one, other):
-        graph.expect(OURS)
-        await graph.open()
-        with pytest.raises(TransientSourceError, match="it has no database identity yet"):
-            await graph.fetch([key("work")])
-    await one.adopt(WORK)
-    assert set(await other.fetch([key("work")])) == {key("work")}
-
-
-async def test_of_two_records_that_meet_on_an_empty_server_one_has_it(shared: Callable[[], SparqlGraph]):
-    one, other = shared(), shared()
-    one.expect(OURS)
-    other.expect(THEIRS)
-    await one.open()
-    await other.open()
-    await one.apply(changes(WORK))
-    before = await everything(one)
-    with pytest.raises(AnotherRecordsCopy):
-        await other.apply(changes(SHIP))
-    assert await everything(one) == before
-
-
-async def test_an_emptied_server_is_taken_without_a_restart(
-    shared: Callable[[], SparqlGraph], empty_oxigraph: Oxigraph
-):
-    theirs, ours = shared(), shared()
-    theirs.expect(THEIRS)
-    ours.expect(OURS)
-    await theirs.open()
-    await theirs.apply(changes(WORK))
-    with pytest.raises(AnotherRecordsCopy, match="ORION_SPARQL_URL"):
-        await ours.check()
-    await empty_oxigraph.update("DROP ALL")
-    await ours.check()
-    await ours.apply(changes(SHIP))
-    assert set(await ours.fetch([key("work"), key("ship")])) == {key("ship")}
-    with pytest.raises(AnotherRecordsCopy):
-        await theirs.open()
-
-
-async def test_two_marks_are_refused_to_both(shared: Callable[[], SparqlGraph], empty_oxigraph: Oxigraph):
-    for mark in (OURS, THEIRS):
-        await empty_oxigraph.update(
-            f'INSERT DATA {{ <urn:orion:projection> <urn:orion:vocabulary:record> "{mark}" }}'
-        )
-    for mark in (OURS, THEIRS):
-        graph = shared()
-        graph.expect(mark)
-        with pytest.raises(AnotherRecordsCopy):
-            await graph.open()
-
-
 async def test_a_collection_is_not_read_before_it_is_seen_to_be_of_the_record(
     stand_in: QdrantStandIn, sparse: SparseEncoder
 ):
@@ -271,29 +189,9 @@ async def test_a_collection_is_not_read_before_it_is_seen_to_be_of_the_record(
         new.expect(OURS)
         with pytest.raises(TransientSourceError, match="it has no database identity yet"):
             await found(new)
-        await new.adopt(WORK)
+        await new.adopt()
         assert await found(new) == [key("work")]
         old.expect(THEIRS)
         with pytest.raises(AnotherRecordsCopy, match="ORION_QDRANT_COLLECTION another name"):
             await old.apply(changes(SHIP, start=2))
         assert await found(new) == [key("work")]
-
-
-async def test_a_dead_server_is_no_empty_one_for_a_question_that_names_nothing(empty_oxigraph: Oxigraph):
-    source_of = SparqlGraph(SparqlClient(SparqlServer(url="http://127.0.0.1:9/query")))
-    with pytest.raises(TransientSourceError, match="cannot be reached"):
-        await source_of.open()
-    with pytest.raises(SourceError, match="cannot be reached"):
-        await RdfSource(source_of, Nothing()).search(request("is anybody there"))
-    await source_of.close()
-    well = SparqlGraph(SparqlClient(SparqlServer(url=empty_oxigraph.url)))
-    await well.open()
-    assert await RdfSource(well, Nothing()).search(request("is anybody there")) == []
-    await well.close()
-
-
-class Nothing:
-    """Finds no entity in any text."""
-
-    async def find_entities(self, text: str, tenant: str, limit: int) -> list[tuple[str, float]]:
-        return []

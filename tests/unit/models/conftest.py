@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 
 from orion_recall.models.embedder import OnnxEmbedder
+from orion_recall.models.onnx_encoder import Weights, find_weights
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.models.weights import Weights, find_weights
 
 
 @pytest.fixture(scope="session")

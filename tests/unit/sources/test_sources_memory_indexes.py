@@ -546,7 +546,7 @@ async def test_a_name_that_is_there_is_not_embedded_again(index: MemoryIndex, mo
         return np.array([await self.embed_query(text) for text in texts], dtype=np.float32)
 
     monkeypatch.setattr(HashingEmbedder, "embed_documents", embed)
-    monkeypatch.setattr("orion_recall.index.vector_prefetch._NAMES_KEPT", 0)
+    monkeypatch.setattr("orion_recall.index.write_batch._NAMES_KEPT", 0)
     later = memory("later", "And then it rained.", entities=[*CRANE.entities, "Rain Gauge"])
     steps = changes(later, start=10)
     assert isinstance(index, Prepares)

@@ -14,8 +14,8 @@ import pytest
 from qdrant_client import AsyncQdrantClient
 
 from orion_recall.errors import SourceError
+from orion_recall.index.embedded.folders import METADATA_FILE
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.embedded.metadata import METADATA_FILE
 from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts

@@ -8,7 +8,7 @@ import pytest
 
 from orion_recall.cli.connect import addresses
 from orion_recall.cli.connect.addresses import bus_of, dsn_of, dsn_without_secrets, find, find_started, open_bus
-from orion_recall.engines.addresses import Addresses, process_birth, write_addresses
+from orion_recall.engines.embedded import Addresses, process_birth, write_addresses
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import BusUnavailable, SettingsError
 

@@ -14,7 +14,7 @@ from orion_recall.cli.main import run
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import ModelError
 from orion_recall.models import embedder
-from orion_recall.models.weights import Weights
+from orion_recall.models.onnx_encoder import Weights
 from orion_recall.settings import Settings
 
 

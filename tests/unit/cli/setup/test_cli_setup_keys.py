@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.bus.signing.key_files import read_key, read_ring
+from orion_recall.bus.signing.keys import read_key, read_ring
 from orion_recall.cli.main import run
 
 

@@ -10,7 +10,6 @@ from orion_recall.recall.ranking.near_duplicates import near_duplicates
 from orion_recall.recall.ranking.score import combine, in_order
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.normal import memory_key, text_hash
-from orion_recall.text.simhash import simhash
 from orion_recall.values import MemoryView
 from tests.samples.evaluation_samples import judged_query
 
@@ -27,7 +26,7 @@ ROWS = st.lists(
 
 
 def item(name: str, parts: dict[str, float], ts: float | None = None, text: str = "") -> ScoredCandidate:
-    memory = MemoryView(id=name, text=text, text_hash=text_hash(text or name), simhash=simhash(text or name), ts=ts)
+    memory = MemoryView(id=name, text=text, text_hash=text_hash(text or name), ts=ts)
     return ScoredCandidate(candidate=Candidate(key=memory_key("c", name)), memory=memory, score=0.0, parts=parts)
 
 

@@ -11,7 +11,6 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.record.compose import as_message, compose, content_hash
 from orion_recall.text.normal import one_line, storable, text_hash
-from orion_recall.text.simhash import simhash
 from orion_recall.values import Statement
 
 
@@ -27,7 +26,6 @@ def test_a_memory_carries_what_was_sent_and_what_was_computed() -> None:
     assert memory.occurred_at == 1772350200.0
     assert memory.mentioned_at is None
     assert memory.text_hash == text_hash(memory.text)
-    assert memory.simhash == simhash(memory.text)
     assert memory.entities == ("Fjord Labs", "Ana")
     assert memory.statements == (Statement(subject="Ana", relation="works at", object="Fjord Labs"),)
     assert memory.tags == ("job",)
@@ -115,8 +113,6 @@ def test_every_valid_text_can_be_composed(text: str, speaker: str) -> None:
         return
     memory = compose(message(text=text, speaker=speaker), "acme")
     assert memory.text.encode()
-    assert memory.simhash is not None
-    assert -(1 << 63) <= memory.simhash < 1 << 63
 
 
 def test_a_memory_without_a_kind_is_an_experience_and_what_its_text_says_it_is():

@@ -1,0 +1,319 @@
+"""Bounded reading: limits of a message, its JSON object, and the sender of one that is not read.
+
+A value in memory is many times its bytes in JSON, so values are counted in the bytes before they are parsed. Small
+messages are read by the standard library, which reads more than is JSON and says what; large ones from their bytes:
+the standard library would first make a text of them, and hold that beside what it reads from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+from pydantic_core import from_json
+
+from orion_recall.errors import InvalidMessage
+
+T = TypeVar("T")
+
+# Reading this much takes about a millisecond.
+ON_LOOP_BYTES = 16 << 10
+# A value, with its key, its share of lists and objects, and the copies of validation, takes about 300 bytes.
+_BYTES_A_VALUE = 160
+_FEWEST_VALUES = 1000
+
+_CHUNK_BYTES = 64 << 10
+_ALL_BUT_STRUCTURE = bytes(set(range(256)) - set(b'",[{'))
+_BACKSLASH = ord("\\")
+
+# One thread: the memory of large messages does not add up, and recalls keep the other cores.
+_reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="orion-large-message")
+
+
+def most_values(max_bytes: int) -> int:
+    """The number of values that a message may hold where it may have so many bytes."""
+    return max(_FEWEST_VALUES, max_bytes // _BYTES_A_VALUE)
+
+
+def has_more_values(raw: bytes, most: int) -> bool:
+    """Whether the JSON holds more values than `most`; it is not parsed, and may be no JSON at all.
+
+    Counted are the commas and opening brackets outside of strings: each value but the outermost has one before it.
+    """
+    if len(raw) <= 2 * most or raw.count(b",") + raw.count(b"[") + raw.count(b"{") <= most:
+        return False
+    values = quotes = start = 0
+    while start < len(raw):
+        end = min(len(raw), start + _CHUNK_BYTES)
+        while end < len(raw) and raw[end - 1] == _BACKSLASH:  # an escape is not cut in two
+            end += 1
+        chunk, start = raw[start:end], end
+        if b"\\" in chunk:
+            chunk = chunk.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = chunk.translate(None, _ALL_BUT_STRUCTURE).split(b'"')
+        # Every other part is within a string; whether the first is, the quotes before it say.
+        values += sum(map(len, parts[quotes % 2 :: 2]))
+        quotes += len(parts) - 1
+        # A value has two strings at most, itself and its key.
+        if values > most or quotes > 4 * (most + 1):
+            return True
+    return False
+
+
+async def read_apart(size: int, read: Callable[[], T]) -> T:
+    """What `read` makes of a message of so many bytes: made here when it is small, else on a thread of its own.
+
+    Large messages are read one after the other.
+    """
+    if size <= ON_LOOP_BYTES:
+        return read()
+    return await asyncio.get_running_loop().run_in_executor(_reader, read)
+
+
+HEAD_BYTES = 16 << 10
+TAIL_BYTES = 2 << 10
+
+_DECODER = json.JSONDecoder()
+_TEXT = r'"(?:[^"\\]|\\.)*+"'
+_KEY = re.compile(rf"\s*[{{,]\s*({_TEXT})\s*:\s*", re.DOTALL)
+# Members before the last bracket, none of which holds a bracket itself: they are the outermost object's.
+_LAST_MEMBERS = re.compile(rf"(?:,\s*{_TEXT}\s*:\s*(?:{_TEXT}|[-+.\w]+)\s*)++\}}\s*\Z", re.DOTALL)
+_CUT: Any = object()
+_OPTIONS, _OBJECT = b'"options"', re.compile(rb"\s*:\s*\{")
+
+
+def sender_of_message(raw: bytes) -> dict[str, Any]:
+    """As `sender_of`, of a message that is there whole but not parsed.
+
+    A payload with `options` after what makes it too large has them, too, as an empty object: their sender reads an
+    `error`, and would take an empty bundle without one for "nothing found".
+    """
+    return _with_options(sender_of(raw[:HEAD_BYTES], raw[-TAIL_BYTES:]), raw)
+
+
+def _with_options(found: dict[str, Any], raw: bytes) -> dict[str, Any]:
+    payload: Any = found.get("payload", {})
+    if isinstance(payload, dict) and "options" not in payload and _names_options(raw):
+        found["payload"] = cast("dict[str, Any]", payload) | {"options": {}}
+    return found
+
+
+def _names_options(raw: bytes) -> bool:
+    """Whether a member `options` is an object somewhere in the JSON. Within a string its quotes are escaped."""
+    at = raw.find(_OPTIONS)
+    while at != -1:
+        if raw[at - 1] != _BACKSLASH and _OBJECT.match(raw, at + len(_OPTIONS)):
+            return True
+        at = raw.find(_OPTIONS, at + 1)
+    return False
+
+
+def sender_of(head: bytes, tail: bytes = b"") -> dict[str, Any]:
+    """The envelope's members that stand whole in the message's first or last bytes.
+
+    A payload that is cut has those of its members that stand whole in the first bytes; its `options`, when they are
+    cut, are an empty object. Where only these bytes are left, options that stand last are found in the last ones.
+    """
+    text = head[:HEAD_BYTES].decode("utf-8", "replace")
+    found: dict[str, Any] = {}
+    for name, value, at in _members(text, 0):
+        if value is not _CUT:
+            found[name] = value
+        elif name == "payload":
+            within = {name: value for name, value, _ in _members(text, at)}
+            found[name] = {
+                name: {} if value is _CUT else value
+                for name, value in within.items()
+                if value is not _CUT or name == "options"
+            }
+    found = _with_options(found, tail)
+    last = _LAST_MEMBERS.search(tail[-TAIL_BYTES:].decode("utf-8", "replace"))
+    at_end = {name: value for name, value, _ in _members(last[0], 0) if value is not _CUT} if last else {}
+    return at_end | found
+
+
+def _members(text: str, start: int) -> Iterator[tuple[str, Any, int]]:
+    """Name, value and its place, of each member from there on; a last value that ends too soon is `_CUT`."""
+    at = start
+    while (key := _KEY.match(text, at)) is not None:
+        at = key.end()
+        try:
+            name = str(_DECODER.decode(key[1]))
+        except ValueError:  # a control character
+            return
+        try:
+            value, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            yield name, _CUT, at
+            return
+        yield name, value, at
+
+
+# Deeper than any valid message, and far from where walking or writing it would exhaust the stack.
+_MOST_LEVELS = 100
+TOO_DEEP = f"the message is nested more than {_MOST_LEVELS} levels deep"
+
+_NOT_UTF_8 = frozenset(("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"))
+_BOM = b"\xef\xbb\xbf"
+# Halves of surrogate pairs, as escapes and as bytes: the strict reader refuses them, as small ones may hold.
+_HALF_PAIR = re.compile(
+    rb"(?<!\\)((?:\\\\)*+)(?:"
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|\xed[\xa0-\xbf][\x80-\xbf]"
+)
+_REPLACEMENT = "\ufffd".encode()
+
+
+def json_object(raw: bytes, max_bytes: int, *, setting: str) -> tuple[dict[str, Any], InvalidMessage | None]:
+    """The object, and why it is invalid; then it holds only what its sender is known by.
+
+    InvalidMessage where not even that can be told. `setting` is the variable that sets `max_bytes`.
+    """
+    if len(raw) > max_bytes:
+        return sender_of_message(raw), too_large(len(raw), max_bytes, setting=setting)
+    encoding = json.detect_encoding(raw)
+    if encoding in _NOT_UTF_8:  # the bytes of other encodings cannot be counted
+        raw, encoding = _as_utf_8(raw, encoding), "utf-8"
+    if has_more_values(raw, most := most_values(max_bytes)):
+        return sender_of_message(raw), InvalidMessage(
+            f"the message holds too many values: at most {most} list items and fields are read where a message may "
+            f"have {max_bytes} bytes ({setting}); send less in one message"
+        )
+    return _small_object(raw, encoding) if len(raw) <= ON_LOOP_BYTES else _large_object(raw)
+
+
+def too_large(size: int | str, max_bytes: int, *, setting: str) -> InvalidMessage:
+    """The error of a message that has too many bytes."""
+    return InvalidMessage(f"the message has {size} bytes; at most {max_bytes} are read ({setting})")
+
+
+def is_too_deep(data: Mapping[str, Any], levels: int = _MOST_LEVELS) -> bool:
+    """Whether the value is nested deeper than a message may be."""
+    level: list[Any] = [data]
+    for _ in range(levels):
+        level = [inner for part in level for inner in _inner(part) if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _inner(part: Any) -> Iterable[Any]:
+    return cast("dict[str, Any]", part).values() if isinstance(part, dict) else part
+
+
+def _as_utf_8(raw: bytes, encoding: str) -> bytes:
+    try:
+        return raw.decode(encoding, "surrogatepass").encode("utf-8", "surrogatepass")
+    except ValueError as error:
+        raise InvalidMessage(f"the message is not JSON: {error}") from error
+
+
+class _OddNumber(Exception):
+    """A number that is not JSON, or too large."""
+
+
+def _refused(_: str) -> float:
+    raise _OddNumber
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):  # it could not be written again either
+        raise _OddNumber
+    return value
+
+
+# Made once: it is what costs most of reading a short message.
+_READER = json.JSONDecoder(parse_constant=_refused, parse_float=_finite)
+
+
+def _small_object(raw: bytes, encoding: str) -> tuple[dict[str, Any], InvalidMessage | None]:
+    try:
+        found = _checked(_READER.decode(raw.decode(encoding, "surrogatepass")))
+    except _OddNumber:
+        return _odd_object(raw)
+    except ValueError as error:
+        raise InvalidMessage(f"the message is not JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidMessage(TOO_DEEP) from error
+    is_flat = raw.count(b"{") + raw.count(b"[") <= _MOST_LEVELS
+    return found, None if is_flat or not is_too_deep(found) else InvalidMessage(TOO_DEEP)
+
+
+def _odd_object(raw: bytes) -> tuple[dict[str, Any], InvalidMessage]:
+    """A JSON object that has invalid numbers (NaN, too large), and the error that names them for its sender."""
+    odd: list[str] = []  # invalid numbers: read on, to learn the reply address
+
+    def number(digits: str) -> float:
+        value = float(digits)
+        if math.isinf(value):
+            odd.append(f"the number {digits[:40]} is too large")
+        return value
+
+    try:
+        data = json.loads(raw, parse_constant=lambda name: odd.append(f"{name} is not JSON"), parse_float=number)
+    except ValueError as error:
+        raise InvalidMessage(f"the message is not JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidMessage(TOO_DEEP) from error
+    said = "the message is not JSON"
+    return _checked(data), InvalidMessage(f"{said}: {odd[0]}", without_values=f"{said}: it holds an invalid number")
+
+
+def _large_object(raw: bytes) -> tuple[dict[str, Any], InvalidMessage | None]:
+    try:
+        found = _checked(_from_json(raw))
+    except ValueError as error:
+        is_deep = "recursion limit" in str(error)
+        problem = InvalidMessage(TOO_DEEP if is_deep else f"the message is not JSON: {str(error)[:200]}")
+        return sender_of_message(raw), problem
+    if is_too_deep(found):
+        return found, InvalidMessage(TOO_DEEP)
+    if _has_infinite(found):
+        return found, InvalidMessage("the message is not JSON: it holds a number that is too large")
+    return found, None
+
+
+def _from_json(raw: bytes) -> Any:
+    raw = raw.removeprefix(_BOM)
+    try:
+        return from_json(raw, allow_inf_nan=False, cache_strings="keys")
+    except ValueError:
+        if _HALF_PAIR.search(raw) is None:
+            raise
+    return from_json(_without_half_pairs(raw), allow_inf_nan=False, cache_strings="keys")
+
+
+def _without_half_pairs(raw: bytes) -> bytearray:
+    """The bytes with a replacement for each; made in parts, for a substitution holds all its pieces at once."""
+    whole, start = bytearray(), 0
+    while start < len(raw):
+        # No escape goes over a space.
+        end = raw.find(b" ", start + _CHUNK_BYTES) + 1 or len(raw)
+        whole += _HALF_PAIR.sub(rb"\1" + _REPLACEMENT, raw[start:end])
+        start = end
+    return whole
+
+
+def _checked(data: Any) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise InvalidMessage("the message is JSON but not an object")
+    return cast("dict[str, Any]", data)
+
+
+def _has_infinite(data: dict[str, Any]) -> bool:
+    """Whether a number in it is too large for a float: it could not be written again."""
+    waiting: list[Any] = [data]
+    while waiting:
+        for inner in _inner(waiting.pop()):
+            if isinstance(inner, float) and math.isinf(inner):
+                return True
+            if isinstance(inner, dict | list):
+                waiting.append(inner)
+    return False

@@ -1,1 +1,0 @@
-"""Bounded reading: what a message costs is limited by its bytes, before anything is built of it."""

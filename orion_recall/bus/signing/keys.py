@@ -1,0 +1,301 @@
+"""Keys and signatures of messages: files of keys, the ring of the callers' keys, sign and verify."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import logging
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+from uuid import uuid4
+
+from orion_recall.errors import SettingsError
+
+log = logging.getLogger("orion_recall.bus")
+
+
+SIGNATURE_FIELD = b"signature"
+# Within a message: the name of the member that holds the signature.
+SIGNATURE_MEMBER = "orion_signature"
+_CODE_LENGTH = 64
+_ZEROS = "0" * _CODE_LENGTH
+_TEXT = r"v1;key=([\w.-]{1,64});time=(\d{1,11});nonce=([\w.-]{16,64});mac=([0-9a-f]{64})"
+_WHOLE = re.compile(_TEXT, re.ASCII)
+# In a text of the payload the quotes would be escaped, and so not be found.
+_WITHIN = re.compile(rf'"{SIGNATURE_MEMBER}"\s*:\s*"{_TEXT}"'.encode(), re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What a caller signs with: the id of its key, and the secret."""
+
+    id: str
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"Key(id={self.id!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """A signature as it was read: key id, epoch seconds, nonce, code, and the bytes that the code is made over."""
+
+    key_id: str
+    time: int
+    nonce: str
+    code: str
+    signed: bytes
+
+    def is_by(self, secret: bytes, *, stream: str) -> bool:
+        """Whether that secret made it, for this stream."""
+        made = _code(secret, _head(self.key_id, self.time, self.nonce), stream, self.signed)
+        return hmac.compare_digest(made, self.code)
+
+
+def sign(key: Key, message: bytes, *, stream: str, time: float) -> bytes:
+    """The value of the field `signature` for the bytes of the field `envelope`. `stream` has its prefix."""
+    head = _head(key.id, int(time), uuid4().hex)
+    return f"{head};mac={_code(key.secret, head, stream, message)}".encode()
+
+
+def unsigned_line(key: Key, *, time: float) -> str:
+    """The signature to put into a message as `orion_signature`, for `sign_within` to complete."""
+    return f"{_head(key.id, int(time), uuid4().hex)};mac={_ZEROS}"
+
+
+def sign_within(key: Key, message: bytes, line: str, *, stream: str) -> bytes:
+    """The message with the code in the `line` that it holds; nothing else in it changes."""
+    head = line.removesuffix(f";mac={_ZEROS}")
+    return message.replace(line.encode(), f"{head};mac={_code(key.secret, head, stream, message)}".encode(), 1)
+
+
+def read_signature(field: bytes | None, message: bytes) -> Signature | None:
+    """The signature of a message: its `field`, else the one within it; None where there is none, or several."""
+    if field is not None:
+        found = _WHOLE.fullmatch(field[:512].decode("ascii", "replace"))
+        return None if found is None else _signature(found.groups(), message)
+    within = list(_WITHIN.finditer(message))
+    if len(within) != 1:
+        return None
+    start, end = within[0].span(4)
+    blank = b"".join((message[:start], _ZEROS.encode(), message[end:]))
+    return _signature(tuple(part.decode() for part in within[0].groups()), blank)
+
+
+def _signature(parts: tuple[str, ...], signed: bytes) -> Signature:
+    key_id, time, nonce, code = parts
+    return Signature(key_id=key_id, time=int(time), nonce=nonce, code=code, signed=signed)
+
+
+def _head(key_id: str, time: int, nonce: str) -> str:
+    return f"v1;key={key_id};time={time};nonce={nonce}"
+
+
+def _code(secret: bytes, head: str, stream: str, message: bytes) -> str:
+    made = hmac.new(secret, f"{head}\n{stream}\n".encode("utf-8", "surrogatepass"), hashlib.sha256)
+    made.update(message)
+    return made.hexdigest()
+
+
+Right = Literal["recall", "write", "delete", "feedback"]
+RIGHTS: tuple[Right, ...] = get_args(Right)
+_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_LEAST_SECRET_BYTES = 32
+_KNOWN = frozenset(("id", "secret", "tenants", "may", "until"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who a key makes its holder: the first of `tenants` is that of a message that names none; `*` is all."""
+
+    key: Key
+    tenants: tuple[str, ...]
+    may: frozenset[Right]
+    until: datetime | None = None
+
+    def serves(self, tenant: str) -> bool:
+        """Whether its messages may be about the tenant."""
+        return "*" in self.tenants or tenant in self.tenants
+
+    @property
+    def default_tenant(self) -> str | None:
+        """The tenant of a message that names none; None: the worker's."""
+        return None if "*" in self.tenants else self.tenants[0]
+
+    def is_over(self, now: float) -> bool:
+        """Whether the key no longer counts, at that time in epoch seconds."""
+        return self.until is not None and now >= self.until.timestamp()
+
+
+def read_key(path: Path) -> Key:
+    """The key that a caller signs with; SettingsError when the file cannot be used."""
+    found = _read(path)
+    return _key(found, f"{path}")
+
+
+def read_ring(path: Path) -> dict[str, Caller]:
+    """The keys of a ring by their ids; SettingsError, which quotes no secret, when the file cannot be used."""
+    found = _read(path)
+    listed: object = found.get("keys", [])
+    if not isinstance(listed, list) or set(found) - {"keys"}:
+        raise SettingsError(f"{path}: a key ring is a list of [[keys]], and nothing else")
+    ring: dict[str, Caller] = {}
+    for number, entry in enumerate(cast("list[object]", listed), start=1):
+        caller = _caller(entry, f"{path}: key {number}")
+        if caller.key.id in ring:
+            raise SettingsError(f"{path}: two keys have the id {caller.key.id!r}: give each its own")
+        ring[caller.key.id] = caller
+    return ring
+
+
+def check_id(key_id: str) -> str:
+    """The id; SettingsError when it cannot be one."""
+    if not _ID.fullmatch(key_id):
+        raise SettingsError(f"{key_id!r}: write up to 64 letters, digits, dots, dashes and underscores")
+    return key_id
+
+
+def state_of(path: Path) -> tuple[int, ...] | None:
+    """What changes when the file does; None when it cannot be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+
+
+def written_key(key: Key) -> str:
+    """The file of one caller."""
+    return f'id = "{key.id}"\nsecret = "{_text(key.secret)}"\n'
+
+
+def written_caller(caller: Caller) -> str:
+    """The lines of one key in a ring."""
+    tenants = ", ".join(_quoted(tenant) for tenant in caller.tenants)
+    may = ", ".join(f'"{right}"' for right in RIGHTS if right in caller.may)
+    until = "" if caller.until is None else f"until = {caller.until.astimezone(UTC).isoformat()}\n"
+    return f"\n[[keys]]\n{written_key(caller.key)}tenants = [{tenants}]\nmay = [{may}]\n{until}"
+
+
+def check_caller(caller: Caller) -> None:
+    """SettingsError for a key with which nobody could read its ring any more."""
+    try:
+        entries = tomllib.loads(written_caller(caller))["keys"]
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+        raise SettingsError(f"the key {caller.key.id}: its tenants hold what no key ring can") from error
+    for entry in entries:
+        _caller(entry, "the new key")
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        with path.open("rb") as file:
+            _refuse_readable(path, os.fstat(file.fileno()))
+            return tomllib.load(file)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        # Without the error's own text: it may quote a line.
+        raise SettingsError(
+            f"{path} is not TOML: write id, secret and so on as `orion-recall keys new` does"
+        ) from error
+
+
+def _refuse_readable(path: Path, status: os.stat_result) -> None:
+    """SettingsError when others than its owner can read it.
+
+    The group may where the file is another's, as root's in a mounted secret: else its reader could not.
+    """
+    mine = status.st_uid == os.geteuid()
+    open_to = stat.S_IRWXO | (stat.S_IRWXG if mine else stat.S_IWGRP)
+    if stat.S_IMODE(status.st_mode) & open_to:
+        raise SettingsError(f"{path} holds secrets, and others can read it: chmod 600 {path}")
+
+
+def _caller(entry: object, where: str) -> Caller:
+    fields: Mapping[str, Any] = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    key = _key(fields, where)
+    where = f"{where} ({key.id})"
+    if unknown := set(fields) - _KNOWN:
+        raise SettingsError(f"{where}: unknown {', '.join(sorted(unknown))}; there are {', '.join(sorted(_KNOWN))}")
+    tenants, may = _names(fields, "tenants"), _names(fields, "may")
+    until: object = fields.get("until")
+    if not tenants:
+        raise SettingsError(f"{where}: tenants: list one at least, or * for all")
+    if not may or set(may) - set(RIGHTS):
+        raise SettingsError(f"{where}: may: list some of {', '.join(RIGHTS)}")
+    if until is not None and not (isinstance(until, datetime) and until.tzinfo):
+        raise SettingsError(f"{where}: until: write a time with a zone, as 2027-01-31T00:00:00Z")
+    return Caller(key=key, tenants=tenants, may=frozenset(cast("tuple[Right, ...]", may)), until=until)
+
+
+def _key(fields: Mapping[str, Any], where: str) -> Key:
+    key_id, text = fields.get("id"), fields.get("secret")
+    if not isinstance(key_id, str) or not _ID.fullmatch(key_id):
+        raise SettingsError(f"{where}: id: write up to 64 letters, digits, dots, dashes and underscores")
+    secret = b""
+    if isinstance(text, str):
+        try:
+            secret = base64.b64decode(text, altchars=b"-_", validate=True)
+        except ValueError:
+            secret = b""
+    if len(secret) < _LEAST_SECRET_BYTES:
+        raise SettingsError(
+            f"{where} ({key_id}): secret: write {_LEAST_SECRET_BYTES} random bytes or more in base64 "
+            "(`orion-recall keys new` makes them)"
+        )
+    return Key(id=key_id, secret=secret)
+
+
+def _names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found: object = fields.get(name)
+    listed = cast("list[object]", found) if isinstance(found, list) else []
+    return tuple(one for one in listed if isinstance(one, str) and one) if listed else ()
+
+
+def _text(secret: bytes) -> str:
+    return base64.urlsafe_b64encode(secret).decode()
+
+
+def _quoted(text: str) -> str:
+    escaped = "".join(char if char.isprintable() and char not in '"\\' else f"\\U{ord(char):08x}" for char in text)
+    return f'"{escaped}"'
+
+
+class KeyRing:
+    """The keys of a file. SettingsError at the start when it cannot be used.
+
+    Later a file that cannot be used is told in the log, and the last good keys count until it is put right: a slip
+    of the pen must not shut every caller out.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._state = state_of(path)
+        self._callers: Mapping[str, Caller] = read_ring(path)
+
+    def caller(self, key_id: str) -> Caller | None:
+        """The holder of the key; None for one that is not in the file now."""
+        state = state_of(self._path)
+        if state != self._state:
+            self._state = state
+            self._read_again()
+        return self._callers.get(key_id)
+
+    def _read_again(self) -> None:
+        try:
+            callers = read_ring(self._path)
+        except SettingsError as error:
+            log.error("the keys of before count, %d of them: %s", len(self._callers), error)  # noqa: TRY400 (it says all)
+            return
+        gone, added = self._callers.keys() - callers.keys(), callers.keys() - self._callers.keys()
+        self._callers = callers
+        log.info("%d keys are read again: %d are new, %d are gone", len(callers), len(added), len(gone))

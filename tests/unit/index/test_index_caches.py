@@ -1,0 +1,182 @@
+"""Caches and threads of an index."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from orion_recall.errors import SourceError
+from orion_recall.index.embedded.reads import KeptViews
+from orion_recall.index.engine_threads import EngineThreads
+from orion_recall.index.write_batch import VectorPrefetch
+from orion_recall.models.onnx_encoder import Vectors
+from orion_recall.models.token_space import Tokens
+from orion_recall.values import MemoryView
+
+
+def view(text: str, passages: tuple[int, ...] = ()) -> MemoryView:
+    return MemoryView(id=text, text=text, text_hash="", passages=passages)
+
+
+class Shard:
+    """What a shard holds, and what was read of it."""
+
+    def __init__(self, count: int = 9) -> None:
+        self.held = {key: view(f"m{key}") for key in range(count)}
+        self.read: list[int] = []
+
+    async def __call__(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
+        found = {key: self.held[key] for key in reversed(keys) if key in self.held}
+        await asyncio.sleep(0)
+        self.read += keys
+        return found
+
+
+async def test_what_was_read_is_not_read_again_and_comes_in_the_order_asked_for() -> None:
+    kept, shard = KeptViews(), Shard()
+    await kept.fetched([3, 1], shard)
+    found = await kept.fetched([2, 1, 77, 3], shard)
+    assert (list(found), shard.read) == ([2, 1, 3], [3, 1, 2, 77])
+    assert await kept.fetched([], shard) == {}
+
+
+async def test_what_is_written_is_read_anew_and_nothing_that_was_read_meanwhile_is_kept() -> None:
+    kept, shard = KeptViews(), Shard()
+    await kept.fetched([1, 2], shard)
+    reading = asyncio.ensure_future(kept.fetched([1, 2, 3], shard))
+    await asyncio.sleep(0)  # it has read number 3, and is not back yet
+    with kept.written([1, 3]):
+        shard.held[1] = shard.held[3] = view("new")
+        assert (await kept.fetched([1], shard))[1].text == "new"
+    await reading
+    shard.read.clear()
+    found = await kept.fetched([1, 2, 3], shard)
+    assert ([one.text for one in found.values()], shard.read) == (["new", "m2", "new"], [1, 3])
+
+
+class Counting:
+    """Embeds a text as its length, and keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.asked += texts
+        return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
+
+
+async def test_what_was_made_ahead_is_there_when_it_is_asked_for() -> None:
+    counting = Counting()
+    ahead = VectorPrefetch(counting)
+    await ahead.vectors(["a", "bbb"])
+
+    vectors = await ahead.vectors(["bbb", "cc", "a", "cc"])
+
+    assert [float(one.dense[0]) for one in vectors] == [3.0, 2.0, 1.0, 2.0]
+    assert counting.asked == ["a", "bbb", "cc"]
+
+
+class CountingTokens(Counting):
+    """Gives a token for each word as well."""
+
+    token_space, token_width = "counting", 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_tokens: list[str] = []
+
+    async def query_tokens(self, text: str) -> Tokens:
+        return np.array([[float(len(word))] for word in text.split()], dtype=np.float32)
+
+    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
+        self.in_tokens += texts
+        return await self.embed_documents(texts), [await self.query_tokens(text) for text in texts]
+
+
+async def test_a_text_is_embedded_once_for_its_vector_and_those_of_its_tokens() -> None:
+    counting = CountingTokens()
+    ahead = VectorPrefetch(counting)
+    (plain,) = await ahead.vectors(["a bb"])
+    ahead.with_tokens = True
+
+    (both,) = await ahead.vectors(["a bb"])
+    await ahead.vectors(["a bb"])
+    ahead.with_tokens = False
+    await ahead.vectors(["a bb"])
+
+    assert plain.tokens is None
+    assert both.tokens is not None
+    assert both.tokens.tolist() == [[1.0], [2.0]]
+    assert counting.asked == ["a bb", "a bb"], "the first time without tokens, the second with them"
+
+
+_BOUND_S = 60
+
+
+class Panic(BaseException):
+    """Like the panics of engines written in Rust."""
+
+
+def fail(error: BaseException) -> NoReturn:
+    raise error
+
+
+@pytest.fixture
+async def threads() -> AsyncGenerator[EngineThreads]:
+    made = EngineThreads("the index", 2, name="test")
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), OSError("gone"), Panic("index out of bounds")])
+async def test_every_failure_is_a_source_error_that_says_what_failed(
+    threads: EngineThreads, error: BaseException
+) -> None:
+    with pytest.raises(SourceError, match=f"the index failed: .*{error}"):
+        await threads.run(lambda: fail(error))
+
+
+async def test_a_call_given_up_before_its_turn_is_not_made(threads: EngineThreads) -> None:
+    began, go_on = threading.Event(), threading.Event()
+    made: list[str] = []
+
+    def first() -> None:
+        began.set()
+        go_on.wait(_BOUND_S)
+
+    one = asyncio.create_task(threads.run(first))
+    other = asyncio.create_task(threads.run(lambda: made.append("other")))
+    await asyncio.to_thread(began.wait, _BOUND_S)
+    other.cancel()
+    await asyncio.gather(other, return_exceptions=True)
+    go_on.set()
+    await one
+    assert made == []
+    assert await threads.run(lambda: 17) == 17
+
+
+async def test_who_closes_them_waits_for_what_runs_also_when_cancelled_and_the_loop_goes_on(
+    threads: EngineThreads,
+) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def until_the_loop_says_so() -> bool:
+        began.set()
+        return go_on.wait(_BOUND_S)
+
+    running = asyncio.create_task(threads.run(until_the_loop_says_so))
+    await asyncio.to_thread(began.wait, _BOUND_S)
+    closing = asyncio.create_task(threads.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.sleep(0)
+    assert not closing.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert await running

@@ -1,0 +1,245 @@
+"""Points: what is written of a memory, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from orion_recall.index.passages import (
+    MOST_TEXTS,
+    MemorySearch,
+    dense_forms,
+    in_parts,
+    passage_key,
+    spans_of,
+)
+from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view
+from orion_recall.index.text_forms import LengthsOfTenants, context_form, dense_form, keyword_form, with_lengths
+from orion_recall.index.write_batch import (
+    VectorPrefetch,
+    build_write_batch,
+    name_keys_of,
+    names_to_embed,
+    texts_to_embed,
+)
+from orion_recall.models.onnx_encoder import Vectors
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.text.keyword_weights import SHIPPED, KeywordWeights, MeanLengths
+from orion_recall.text.normal import text_hash
+from orion_recall.values import Change, Memory, Neighbour
+from tests.samples.source_samples import TENANT, HashingEmbedder, TokenEmbedder, beside, changes, key, memory
+
+FULL = memory(
+    "a", "Ana works at Fjord Labs.", title="Work", speaker="Ana", session_id="s", user_id="u", kind="world",
+    occurred_at=1_772_355_600, tags=["job"], entities=["Fjord Labs"], source="chat", uri="x:1",
+)  # fmt: skip
+
+
+async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
+    (point, *_) = (await build_write_batch(changes(FULL), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
+    payload: Any = point.payload
+    seen = memory_view(payload)
+    assert (seen.id, seen.text, seen.text_hash) == ("a", FULL.text, text_hash(FULL.text))
+    assert (seen.title, seen.speaker, seen.kind, seen.session_id, seen.user_id) == (
+        "Work",
+        "Ana",
+        "world",
+        "s",
+        "u",
+    )
+    assert (seen.ts, seen.tags, seen.uri, seen.source_ref) == (1_772_355_600.0, ("job",), "x:1", "chat")
+    assert seen.entities == FULL.entities
+    assert point.key == key("a")
+
+
+async def test_a_turn_knows_whether_it_follows_a_question_speaks_of_itself_and_is_chatter(
+    sparse: SparseEncoder,
+):
+    texts = ("Where is it?", "I put it there.", "Thanks!")
+    turns = [memory(str(place), text, session_id="s") for place, text in enumerate(texts)]
+    points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
+    payloads: list[Any] = [point.payload for point in points]
+    seen = [memory_view(payload) for payload in payloads]
+    assert [one.after_question for one in seen] == [False, True, False]
+    assert [one.first_person for one in seen] == [False, True, False]
+    assert [one.chatter for one in seen] == [True, False, True]
+
+
+async def test_a_turn_knows_whether_an_assistant_said_it(sparse: SparseEncoder):
+    turns = [
+        memory("role", "x", speaker="Halcyon", metadata={"role": "assistant"}),
+        memory("agent", "x", speaker="Halcyon", agent_id="halcyon"),
+        memory("name", "x", speaker="Assistant"),
+        memory("person", "x", speaker="Ruth", agent_id="halcyon"),
+    ]
+    points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
+    seen = [memory_view(point.payload) for point in points if "id" in point.payload]
+    assert [one.assistant for one in seen] == [True, True, True, False]
+
+
+async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: SparseEncoder):
+    told = [
+        memory("a", "x", entities=["Fjord Labs"]),
+        memory("b", "x", entities=["fjord labs"]),
+        memory("c", "x", entities=["Fjord Labs"], tenant="other"),
+    ]
+
+    async def entities(*given: Memory) -> set[int]:
+        step = await build_write_batch(changes(*given), {}, VectorPrefetch(HashingEmbedder()), sparse)
+        return {point.key for point in step.points if point.dense is None}
+
+    assert len(await entities(*told)) == 2
+    assert await entities(*told) == await entities(*reversed(told))
+
+
+async def test_a_memory_that_says_what_it_said_is_not_embedded_again(sparse: SparseEncoder):
+    held = HeldPoint(tenant=TENANT, version=1, names=frozenset(), dense=[0.5, 0.5])
+    told = changes(memory("a", "the same"), replace(memory("b", "another"), version=2))
+    step = await build_write_batch(
+        told, {key("a"): held, key("b"): held}, VectorPrefetch(HashingEmbedder()), sparse
+    )
+    vectors = {point.key: point.unit_vectors["dense"] for point in step.points}
+    assert vectors[key("a")] == [0.5, 0.5]
+    assert vectors[key("b")] == (await HashingEmbedder().embed_query("another")).tolist()
+
+
+async def test_what_is_not_live_goes_and_names_no_longer_given_are_forgotten(sparse: SparseEncoder):
+    gone = replace(memory("a", "x", entities=["Fjord Labs", "Oslo"]), deleted_at=1.0)
+    kept = memory("b", "x", entities=["Oslo"])
+    held = HeldPoint(tenant=TENANT, version=1, names=frozenset(["fjord labs", "oslo"]), dense=[1.0])
+    step = await build_write_batch(changes(gone, kept), {key("a"): held}, VectorPrefetch(HashingEmbedder()), sparse)
+    assert step.gone == [key("a")]
+    assert step.forgotten == [Name(TENANT, "fjord labs")]
+    assert key("a") not in {point.key for point in step.points}
+
+
+async def test_only_new_names_are_embedded_and_never_with_vectors_of_tokens(sparse: SparseEncoder):
+    asked: list[list[str]] = []
+
+    class Counting(TokenEmbedder):
+        async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            asked.append(list(texts))
+            return await super().embed_documents(texts)
+
+    told = changes(memory("a", "one", entities=["Oslo", "Fjord Labs"]), memory("b", "two", entities=["Fjord Labs"]))
+    oslo = Name(TENANT, "oslo")
+    assert name_keys_of(told) == [Name(TENANT, "fjord labs").key, oslo.key]
+    held = {oslo.key: HeldName("Oslo", [0.25, 0.5])}
+    embedder = Counting()
+    ahead = VectorPrefetch(embedder)
+    ahead.with_tokens = True
+    step = await build_write_batch(told, {}, ahead, sparse, names=held, with_tokens=True)
+    assert embedder.asked == ["one", "two"] == texts_to_embed(told, {})
+    assert asked == [["one", "two"], ["Fjord Labs"]]
+    assert names_to_embed(told, held) == ["Fjord Labs"]
+    entities = [point for point in step.points if point.dense is None]
+    assert {point.payload["label"]: point.name for point in entities} == {
+        "Fjord Labs": (await HashingEmbedder().embed_query("Fjord Labs")).tolist(),
+    }
+    assert [(list(point.unit_vectors), point.tokens) for point in entities] == [(["name"], None)]
+    assert [list(point.unit_vectors) for point in step.points if point.dense is not None] == [["dense"]] * 2
+
+
+MEMORY, ANOTHER = 7 << 10, 8 << 10
+LONG = "The kiln was fired at dawn and cooled down slowly. " * 60
+
+
+def test_each_passage_is_embedded_after_speaker_and_title():
+    long = memory("long", LONG, speaker="Ruth", title="Kiln")
+    forms = dense_forms(long)
+    assert len(forms) == len(spans_of(long)) > 2
+    head = dense_form(long).removesuffix(LONG)
+    assert "Ruth" in head
+    assert "Kiln: " in head
+    assert all(form.startswith(f"{head}The kiln was") for form in forms)
+
+
+class Searched:
+    """A search that gives the first so many of these points."""
+
+    def __init__(self, *points: tuple[int, float]) -> None:
+        self.points, self.asked, self.resolved = points, list[int](), list[int]()
+
+    async def best(self, search: MemorySearch, limit: int) -> list[tuple[int, float]]:
+        return await search.best(limit, self._found, self._memories_of)
+
+    async def _found(self, most: int) -> Sequence[tuple[int, float]]:
+        self.asked.append(most)
+        return self.points[:most]
+
+    async def _memories_of(self, keys: Sequence[int]) -> Mapping[int, int]:
+        self.resolved += keys
+        return {key: MEMORY if key in (passage_key(MEMORY, one) for one in range(32)) else ANOTHER for key in keys}
+
+
+async def test_a_memory_counts_once_by_its_best_passage():
+    searched = Searched(
+        (passage_key(MEMORY, 1), 0.9), (passage_key(ANOTHER, 3), 0.8), (MEMORY, 0.7), (passage_key(MEMORY, 2), 0.6)
+    )
+    assert await searched.best(MemorySearch(), 10) == [(MEMORY, 0.9), (ANOTHER, 0.8)]
+    assert searched.resolved == [passage_key(ANOTHER, 3)], "only what is not known anyway is asked for"
+
+
+async def test_the_search_is_repeated_until_there_are_enough_memories():
+    many = [(passage_key(MEMORY, number), 1 - number / 100) for number in range(20)]
+    searched, search = Searched(*many, (ANOTHER, 0.5), (9 << 10, 0.4)), MemorySearch()
+    assert await searched.best(search, 2) == [(MEMORY, 1.0), (ANOTHER, 0.5)]
+    assert searched.asked == [2, 4, 8, 16, 32]
+    assert await searched.best(search, 2) == [(MEMORY, 1.0), (ANOTHER, 0.5)]
+    assert searched.asked[5:] == [32], "it begins where the last one ended"
+
+
+async def test_a_page_of_long_memories_is_written_in_parts():
+    one = memory("long", LONG)
+    long = [replace(one, id=str(place)) for place in range(MOST_TEXTS // 2)]
+    told = changes(*long)
+    parts = await in_parts(told)
+    assert len(parts) > 1
+    assert [change for part in parts for change in part] == list(told)
+    assert all(sum(len(spans_of(one.memory)) for one in part) <= MOST_TEXTS for part in parts)
+    short = changes(*(memory(str(place), "The kiln is cold.") for place in range(200)))
+    assert await in_parts(short) == [short]
+
+
+DAY = "2026-03-01T09:00:00Z"
+
+
+def test_date_and_speaker_belong_to_both_forms():
+    turn = memory("a", "I mended it.", speaker="Ana", occurred_at=DAY, tags=["harbour"], title="Crane")
+    assert dense_form(turn) == "Ana, 1 March 2026: Crane: I mended it."
+    assert keyword_form(turn) == "Crane Ana 1 March 2026 I mended it. harbour"
+
+
+def test_the_context_has_the_words_of_the_turns_beside_it():
+    before, turn, after = (memory(name, text) for name, text in (("a", "Mended?"), ("b", "Yes."), ("c", "Good.")))
+    assert context_form(Change(position=1, memory=turn, previous=beside(before), following=beside(after))) == (
+        "Yes. Mended? Good."
+    )
+    assert context_form(Change(position=1, memory=turn)) == "Yes."
+
+
+CRANE = memory("crane", "harbour crane gearbox repaired", tenant="ours", speaker=None, title=None)
+FOX = memory("fox", "fox fox", tenant="ours", speaker=None, title=None)
+THEIRS = memory("theirs", "word " * 90, tenant="theirs", speaker=None, title=None)
+
+
+def change(of: object, position: int = 1, **fields: object) -> Change:
+    return Change(position=position, memory=of, **fields)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_mean_is_of_one_tenants_memories_whatever_others_have():
+    lengths = LengthsOfTenants()
+    beside = Neighbour(id="fox", text="fox fox", speaker=None)
+    lengths.add([change(CRANE, following=beside), change(FOX)])
+    assert lengths.means() == {"ours": MeanLengths(3.0, 4.0)}
+    lengths.add([change(THEIRS)])
+    assert lengths.means()["ours"] == MeanLengths(3.0, 4.0)
+
+
+def test_documents_as_long_as_their_corpus_mean_weigh_one_a_term():
+    weights = with_lengths(KeywordWeights(length=None), [change(CRANE)])
+    sparse = SparseEncoder(weights)
+    terms = sparse.encode_document(CRANE.text, weights.mean_of("ours", "text"))
+    assert [round(value, 6) for value in terms.values] == [1.0, 1.0, 1.0, 1.0]
+    assert with_lengths(SHIPPED, [change(CRANE)]) is SHIPPED

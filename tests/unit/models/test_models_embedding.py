@@ -1,0 +1,286 @@
+"""Embedding: vectors, batches, and the choice of a model."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from orion_recall.errors import ModelError, SettingsError
+from orion_recall.foreground import FOREGROUND
+from orion_recall.models import embedder as embedder_module
+from orion_recall.models.batching import QueryBatcher, Vector, separate
+from orion_recall.models.embedder import (
+    Embedder,
+    OnnxEmbedder,
+    Precision,
+    follow_index,
+)
+from orion_recall.models.int8 import INT8_NAME, INT8_SHA256
+from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
+from orion_recall.models.opening import open_embedder, open_reranker
+from orion_recall.models.tei import TeiEmbedder, TeiReranker
+from orion_recall.settings import Settings
+
+TEXTS = [
+    "Where did Ann go?",
+    "",
+    "The cat sat on the mat while it rained outside and nobody had thought of closing the windows upstairs.",
+    "Berlin",
+    "Ünïcode, 日本語 and 🎉",
+    "word " * 400,
+    "A kitten was sitting on the rug.",
+]
+
+
+async def test_a_query_gives_a_unit_vector_that_no_reader_can_change(embedder: OnnxEmbedder) -> None:
+    vector = await embedder.embed_query("Where did Ann go?")
+
+    assert (vector.shape, vector.dtype) == ((384,), np.float32)
+    assert float(np.linalg.norm(vector)) == pytest.approx(1.0, abs=1e-6)
+    assert not vector.flags.writeable
+
+
+async def test_vectors_are_those_of_the_models_card(embedder: OnnxEmbedder, fp32: OnnxEmbedder) -> None:
+    # Printed in the documentation of sentence-transformers for the same model.
+    vector = await fp32.embed_query("This is an example sentence")
+
+    assert vector[:4].tolist() == pytest.approx([0.0676569, 0.0634959, 0.0487131, 0.0793049], abs=1e-5)
+    assert float(vector @ await embedder.embed_query("This is an example sentence")) > 0.99
+
+
+async def test_the_form_is_that_of_the_index(weights: Weights) -> None:
+    embedder = OnnxEmbedder()
+    await embedder.load()
+    int8 = await embedder.embed_query("a crane")
+    for unknown in (INT8_SHA256, "0" * 64):
+        follow_index(embedder, unknown)
+        assert embedder.name == INT8_NAME
+    follow_index(embedder, weights.sha256)
+    assert (embedder.name, embedder.weights_sha256) == ("all-MiniLM-L6-v2", weights.sha256)
+    fp32 = await embedder.embed_query("a crane")
+    assert 0.98 < float(int8 @ fp32) < 0.9999, "nothing is answered from the cache of the other form"
+    follow_index(embedder, INT8_SHA256)
+    assert np.array_equal(await embedder.embed_query("a crane"), int8)
+    await embedder.close()
+
+
+@pytest.mark.parametrize("precision", ["auto", "int8"])
+async def test_where_int8_cannot_be_used_fp32_is_and_says_why(
+    precision: Precision, weights: Weights, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries: list[Weights] = []
+
+    def broken(weights: Weights) -> None:
+        tries.append(weights)
+        raise ModelError("this processor adds up wrongly")
+
+    monkeypatch.setattr(embedder_module, "Int8Encoder", broken)
+    embedder = OnnxEmbedder(precision=precision)
+    await embedder.load()
+    follow_index(embedder, INT8_SHA256)
+    assert embedder.weights_sha256 == weights.sha256
+    assert "three times the processor time: this processor adds up wrongly" in str(embedder.form_note)
+    assert "int8 form of all-MiniLM-L6-v2 cannot be used" in caplog.text
+    assert len(tries) == 1, "it is not tried again for every index"
+    await embedder.close()
+
+
+async def test_a_text_embedded_alone_or_in_a_batch_gives_the_same_vector(weights: Weights) -> None:
+    encoder = OnnxEncoder(weights)
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
+
+    np.testing.assert_allclose(encoder.encode(TEXTS), alone, atol=1e-5)
+    np.testing.assert_allclose(encoder.encode([TEXTS[0], TEXTS[6], TEXTS[3]]), alone[[0, 6, 3]], atol=1e-5)
+
+
+async def test_a_megabyte_of_text_costs_what_its_beginning_costs(embedder: OnnxEmbedder) -> None:
+    beginning = "a sentence of five words. " * 80
+    await embedder.embed_query(beginning)
+    hits = embedder.cache_hits
+
+    await embedder.embed_query(beginning + "x" * 1_000_000)
+
+    assert embedder.cache_hits == hits + 1
+
+
+async def test_equal_queries_are_embedded_once(embedder: OnnxEmbedder) -> None:
+    hits, misses = embedder.cache_hits, embedder.cache_misses
+
+    vectors = await asyncio.gather(*(embedder.embed_query("asked five times at once") for _ in range(5)))
+
+    assert (embedder.cache_hits - hits, embedder.cache_misses - misses) == (4, 1)
+    assert all(np.array_equal(vector, vectors[0]) for vector in vectors)
+
+
+async def test_queries_are_answered_while_a_long_document_job_runs(embedder: OnnxEmbedder) -> None:
+    job = asyncio.create_task(embedder.embed_documents([f"document {number} " * 8 for number in range(256)]))
+
+    for number in range(3):
+        await embedder.embed_query(f"asked beside a document job {number}")
+
+    assert not job.done()
+    job.cancel()
+    await asyncio.wait([job])
+    assert job.cancelled()
+
+
+@pytest.mark.parametrize(
+    ("broken", "content"), [("model.onnx", "no graph"), ("tokenizer.json", "{}"), ("tokenizer.json", "no json")]
+)
+async def test_files_that_are_no_model_are_a_model_error(
+    broken: str, content: str, tmp_path: Path, weights: Weights
+) -> None:
+    for path in [weights.tokenizer_path, *weights.model_path.parent.iterdir()]:
+        if path.name != broken:
+            (tmp_path / path.name).symlink_to(path)
+    (tmp_path / broken).write_text(content)
+    embedder = OnnxEmbedder("mine", path=tmp_path)
+
+    with pytest.raises(ModelError, match="mine could not be loaded"):
+        await embedder.load()
+    await embedder.close()
+
+
+class GatedEncoder:
+    """Gives each text's length as its vector; stops before every batch until the gate is open."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.gate = threading.Event()
+        self.failure: Exception | None = None
+
+    def __call__(self, texts: list[str]) -> list[Vector]:
+        self.batches.append(texts)
+        assert self.gate.wait(60)
+        if self.failure:
+            failure, self.failure = self.failure, None
+            raise failure
+        return separate(np.array([[len(text)] for text in texts], dtype=np.float32))
+
+
+async def until(predicate: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not predicate():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def encoder() -> GatedEncoder:
+    return GatedEncoder()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def batcher(encoder: GatedEncoder) -> AsyncIterator[QueryBatcher[Vector]]:
+    batcher = QueryBatcher(encoder, max_batch=3, cache_size=4)
+    yield batcher
+    encoder.gate.set()
+    await batcher.close()
+
+
+async def start(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder, texts: list[str]
+) -> list[asyncio.Task[Vector]]:
+    """Queries of which the first is being embedded when the others arrive."""
+    tasks = [asyncio.create_task(batcher.embed(texts[0]))]
+    await until(lambda: bool(encoder.batches), "the first batch starts")
+    tasks += [asyncio.create_task(batcher.embed(text)) for text in texts[1:]]
+    await until(lambda: batcher.cache_misses + batcher.cache_hits == len(texts), "all queries have been taken in")
+    return tasks
+
+
+async def test_the_same_text_waiting_twice_is_embedded_once(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
+    tasks = await start(batcher, encoder, ["same", "same", "other", "other"])
+    encoder.gate.set()
+
+    await asyncio.gather(*tasks)
+
+    assert encoder.batches == [["same"], ["other"]]
+    assert (batcher.cache_hits, batcher.cache_misses) == (2, 2)
+
+
+async def test_a_text_seen_before_comes_from_the_cache_and_cannot_be_changed_by_its_reader(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
+    encoder.gate.set()
+    await batcher.embed("text")
+    again = await batcher.embed("text")
+
+    assert encoder.batches == [["text"]]
+    assert (batcher.cache_hits, batcher.cache_misses) == (1, 1)
+    with pytest.raises(ValueError, match="read-only"):
+        again += 1
+
+
+async def test_a_cancelled_caller_does_not_disturb_the_others(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
+    running, shared, kept, leaving = await start(batcher, encoder, ["running", "shared", "shared", "leaving"])
+    for task in (running, shared, leaving):
+        task.cancel()
+    await asyncio.wait([running, shared, leaving])
+    late = asyncio.create_task(batcher.embed("late"))
+    await until(lambda: batcher.cache_misses == 4, "the late query is taken in")
+    encoder.gate.set()
+
+    assert (await kept).tolist() == [6]
+    assert (await late).tolist() == [4]
+    assert running.cancelled() and shared.cancelled() and leaving.cancelled()
+    assert encoder.batches == [["running"], ["shared", "late"]], "nobody waits for 'leaving' any more"
+
+
+async def test_a_query_has_the_right_of_way_until_it_has_its_vector(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
+    (asked,) = await start(batcher, encoder, ["a question"])
+    began = time.perf_counter()
+    await FOREGROUND.pause(0.05)
+    assert time.perf_counter() - began >= 0.05, "documents wait, for as long as they may"
+
+    waiting = asyncio.create_task(FOREGROUND.pause(60))
+    encoder.gate.set()
+    await asked
+    async with asyncio.timeout(30):
+        await waiting
+
+
+NOBODY = "http://127.0.0.1:9"
+
+
+async def test_a_server_is_chosen_by_its_address_and_may_be_away() -> None:
+    settings = Settings.read(embedder="tei", tei_url=NOBODY, reranker="tei", reranker_url=NOBODY)
+    async with open_embedder(settings) as embedder, open_reranker(settings) as reranker:
+        assert isinstance(embedder, TeiEmbedder)
+        with pytest.raises(ModelError, match="cannot be reached"):
+            _ = embedder.name
+        assert isinstance(reranker, TeiReranker)
+        with pytest.raises(ModelError, match="cannot be reached"):
+            await reranker.scores("crane", ["boat"])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "missing"), [("transformers", "ORION_MODEL is not set"), ("tei", "ORION_TEI_URL is not set")]
+)
+async def test_an_embedder_without_its_name_or_address_is_refused(chosen: str, missing: str) -> None:
+    with pytest.raises(SettingsError, match=missing):
+        async with open_embedder(Settings.read(embedder=chosen)):
+            pass
+
+
+async def test_the_embedder_says_which_model_it_is(
+    embedder: OnnxEmbedder, fp32: OnnxEmbedder, weights: Weights
+) -> None:
+    described: tuple[Embedder, Embedder] = (embedder, fp32)
+
+    assert [(one.name, one.dimension) for one in described] == [(INT8_NAME, 384), ("all-MiniLM-L6-v2", 384)]
+    assert [one.weights_sha256 for one in described] == [INT8_SHA256, weights.sha256]
+    assert (embedder.form_note, fp32.form_note) == (None, None)

@@ -1,0 +1,472 @@
+"""What a worker shows: health port, metrics, spans, heartbeat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from http import HTTPStatus
+
+import httpx
+import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanContext
+from prometheus_client import CollectorRegistry
+
+from orion_recall.contracts import RecallQueryV1
+from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.recall.bundle.selection import SelectedItem, Selection
+from orion_recall.recall.report.decision import RequestFacts
+from orion_recall.recall.types import Recalled
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.serving.observe.heartbeat_fields import (
+    CopyState,
+    SearchReport,
+    StoreState,
+    copies_of,
+    health_fields,
+    searches_of,
+    stores_of,
+)
+from orion_recall.serving.observe.metrics import Instruments
+from orion_recall.serving.observe.port import Answer, HttpPort
+from orion_recall.serving.observe.source_checks import answers
+from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
+from orion_recall.serving.worker import ServedMessage
+from orion_recall.telemetry import continue_trace
+from orion_recall.text.normal import memory_key
+from orion_recall.values import (
+    Hit,
+    MemoryView,
+    Outcome,
+    Scope,
+    SearchRequest,
+    SourceName,
+    SourceReport,
+)
+
+WELL = StoreState(arm="vector", store="", health="ok", required=True)
+COPY = CopyState(kind="index", copy="node:/data", behind=3)
+
+
+def test_what_is_written_is_read() -> None:
+    ill = StoreState(arm="rdf", store="wiki", health="failing", required=False, why="no answer within 3 s")
+    fields = health_fields([WELL, ill], [COPY])
+    assert stores_of(fields) == (WELL, ill)
+    assert copies_of(fields) == (COPY,)
+    assert "stores_left_out" not in fields
+
+
+def test_a_card_stays_small_and_keeps_what_is_wrong() -> None:
+    many = [StoreState(arm="vector", store=f"s{n}", health="ok", required=True) for n in range(500)]
+    ill = StoreState(arm="vector", store="last", health="failing", required=True, why="w" * 10_000)
+    fields = health_fields([*many, ill], [CopyState(kind="index", copy=None, behind=None, error="e" * 10_000)])
+    stores, copies = stores_of(fields), copies_of(fields)
+    assert stores is not None and copies is not None
+    assert (len(stores), stores[-1].store, fields["stores_left_out"]) == (100, "last", "401")
+    assert stores[-1].why == "w" * 299 + "…"
+    assert len(copies[0].error or "") == 300
+    assert sum(map(len, fields.values())) < 16_000
+
+
+Sample = Callable[..., float | None]
+
+SERVED = ServedMessage(
+    facts=RequestFacts(decision_id="d", corr_id="c", profile="reflect.v1", tenant="acme"),
+    outcome="ok",
+    commit="committed",
+    seconds=0.02,
+    traced=continue_trace(None),
+    recalled=Recalled(
+        outcome="ok",
+        scope=Scope(tenant="acme"),
+        reports=(
+            SourceReport(source="vector", status="ok", ms=3.0),
+            SourceReport(source="rdf", status="late", ms=250.0, error="late"),
+            SourceReport(source="sql_timeline", status="off"),
+        ),
+        ranked=(),
+        selection=Selection(items=(), tokens=17, dropped={}),
+        stage_ms={"search": 4.0, "rank": 1.5},
+    ),
+    recall_began_ns=0,
+)
+
+
+@pytest.fixture
+def measured() -> tuple[Instruments, Sample]:
+    """Instruments, and a look at what they show: `sample(name, **labels)`."""
+    registry = CollectorRegistry()
+    reader = PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=registry)
+    instruments = Instruments(MeterProvider((reader,), shutdown_on_exit=False).get_meter("test"))
+
+    def sample(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"orion_recall_{name}", labels)
+
+    return instruments, sample
+
+
+def test_a_recall_is_counted_with_its_stages_and_sources(measured: tuple[Instruments, Sample]) -> None:
+    instruments, sample = measured
+    for _ in range(2):
+        instruments.record(SERVED)
+    instruments.record(replace(SERVED, outcome="invalid", recalled=None))
+    assert sample("recalls_total", outcome="ok", profile="reflect.v1") == 2
+    assert sample("recalls_total", outcome="invalid", profile="reflect.v1") == 1
+    assert sample("duration_seconds_count", profile="reflect.v1") == 3
+    assert sample("duration_seconds_sum", profile="reflect.v1") == pytest.approx(0.06)
+    assert sample("stage_duration_seconds_sum", stage="search") == pytest.approx(0.008)
+    assert sample("stage_duration_seconds_bucket", stage="rank", le="0.001") == 0
+    assert sample("stage_duration_seconds_bucket", stage="rank", le="0.0025") == 2
+    assert sample("source_searches_total", source="vector", status="ok") == 2
+    assert sample("source_searches_total", source="rdf", status="late") == 2
+    assert sample("source_duration_seconds_sum", source="rdf") == pytest.approx(0.5)
+    assert sample("source_duration_seconds_count", source="sql_timeline") is None, "it was not asked"
+    assert sample("tokens_total", profile="reflect.v1") == 34
+    assert sample("items_total", profile="reflect.v1") == 0
+
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+    for name in (ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "protocol", "said"),
+    [
+        ("collector:4318", "", "OTEL_EXPORTER_OTLP_ENDPOINT: write http://"),
+        ("http://collector:4317", "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not supported"),
+    ],
+)
+def test_what_cannot_be_spoken_is_refused(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str, protocol: str, said: str
+) -> None:
+    monkeypatch.setenv(ENDPOINT, endpoint)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+    with pytest.raises(SettingsError, match=said):
+        otlp_exporters()
+
+
+_WELL = b"GET /live HTTP/1.1\r\nHost: here\r\n\r\n"
+
+
+@pytest.fixture
+async def port() -> AsyncGenerator[HttpPort]:
+    async with listening() as started:
+        yield started
+
+
+@asynccontextmanager
+async def listening(number: int = 0) -> AsyncGenerator[HttpPort]:
+    async def live() -> Answer:
+        return Answer.of_json(HTTPStatus.OK, {"live": True})
+
+    async def large() -> Answer:
+        return Answer(status=HTTPStatus.OK, body=b"x" * 30_000_000, content_type="text/plain")
+
+    made = HttpPort("127.0.0.1", number, {"/live": live, "/large": large})
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.stop()
+
+
+async def said(port: HttpPort, request: bytes) -> bytes:
+    """Everything that comes back for these bytes."""
+    reader, writer = await asyncio.open_connection(*port.address)
+    writer.write(request)
+    async with asyncio.timeout(30):
+        answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def served(port: HttpPort) -> bool:
+    """Whether a request is answered now."""
+    try:
+        return (await said(port, _WELL)).startswith(b"HTTP/1.1 200 ")
+    except ConnectionError:
+        return False
+
+
+async def test_a_path_is_answered_once_a_connection(port: HttpPort) -> None:
+    async with httpx.AsyncClient(base_url=port.url, verify=False) as client:
+        for _ in range(3):
+            answer = await client.get("/live?x=1")
+            assert (answer.status_code, answer.json()) == (200, {"live": True})
+            assert answer.headers["connection"] == "close"
+        head = await client.head("/live")
+        assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", "15")
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET /nothing HTTP/1.1\r\n\r\n", 404),
+        (b"DELETE /live HTTP/1.1\r\n\r\n", 405),
+        (b"POST /live HTTP/1.1\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100_000, 405),
+        (b"GET /live\r\n\r\n", 400),
+        (b"GET /live HTTP/2.0\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\r\n\r\n", 400),
+        (b"\r\n\r\n", 400),
+        (b"GET /live HTTP/1.1\r\nCookie: " + b"x" * 20_000 + b"\r\n\r\n", 431),
+    ],
+)
+async def test_what_is_no_request_for_a_path_is_told_so(port: HttpPort, request_bytes: bytes, status: int) -> None:
+    assert (await said(port, request_bytes)).startswith(f"HTTP/1.1 {status} ".encode())
+    assert (await said(port, _WELL)).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_slow_clients_are_dropped_and_others_served_meanwhile(
+    port: HttpPort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orion_recall.serving.observe.port._REQUEST_S", 0.3)
+    reader, writer = await asyncio.open_connection(*port.address)
+    writer.write(b"GET /li")
+    async with asyncio.timeout(30):
+        while not await served(port):  # a busy machine may be slow itself
+            await asyncio.sleep(0.01)
+        assert await gone(reader)
+    writer.close()
+
+
+async def test_more_connections_than_it_has_room_for_are_dropped_and_room_comes_back(
+    port: HttpPort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orion_recall.serving.observe.port._MOST_CONNECTIONS", 4)
+    async with AsyncExitStack() as stack:
+        for _ in range(4):
+            _, writer = await asyncio.open_connection(*port.address)
+            writer.write(b"GET ")
+            stack.callback(writer.close)
+        async with asyncio.timeout(30):
+            reader, extra = await asyncio.open_connection(*port.address)
+            stack.callback(extra.close)
+            assert await gone(reader)
+
+    async with asyncio.timeout(30):
+        while not await served(port):
+            await asyncio.sleep(0.01)
+
+
+async def test_an_address_that_is_taken_is_refused_by_the_name_of_its_setting(port: HttpPort) -> None:
+    with pytest.raises(SettingsError, match=f"ORION_HEALTH_PORT.*{port.address[1]}"):
+        async with listening(port.address[1]):
+            pass
+
+
+async def gone(reader: asyncio.StreamReader) -> bool:
+    """Whether the other side has hung up without a word."""
+    try:
+        return await reader.read() == b""
+    except ConnectionError:
+        return True
+
+
+VECTOR = SourceReport(source="vector", status="ok", ms=3.0)
+
+
+def served_report(seconds: float, report: SourceReport = VECTOR) -> ServedMessage:
+    return ServedMessage(
+        facts=RequestFacts(decision_id="d", corr_id="c", profile="reflect.v1", tenant="acme"),
+        outcome="ok",
+        commit="committed",
+        seconds=seconds,
+        traced=continue_trace(None),
+        recalled=Recalled(
+            outcome="ok",
+            scope=Scope(tenant="acme"),
+            reports=(report,),
+            ranked=(),
+            selection=Selection(items=(), tokens=0, dropped={}),
+            stage_ms={},
+        ),
+        recall_began_ns=0,
+    )
+
+
+def test_the_line_has_queries_percentiles_and_the_fallback_rate() -> None:
+    report = SearchReport()
+    for ms in range(1, 201):
+        report.record(served_report(ms / 1000))
+    for _ in range(2):
+        report.record(served_report(0.001, replace(VECTOR, status="failed", fallback="record")))
+    figures = report.figures
+    assert (figures.queries, figures.fallbacks) == (202, 2)
+    assert (figures.p50_ms, figures.p95_ms, figures.p99_ms) == pytest.approx((99.0, 190.0, 198.0))
+    assert str(figures) == (
+        "Search Metrics: 202 queries, P50 latency: 99.00ms, P95 latency: 190.00ms, P99 latency: 198.00ms, "
+        "fallback rate: 1.0%"
+    )
+    assert searches_of({"searches": report.field}) == figures
+
+
+class Store:
+    """Finds nothing, or fails as it is told; keeps what it was asked."""
+
+    name: SourceName = "vector"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.asked: list[SearchRequest] = []
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        self.asked.append(request)
+        if self.error is not None:
+            raise self.error
+        return []
+
+
+class Silent(Store):
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        await asyncio.Event().wait()
+        return []
+
+
+class Graph:
+    def __init__(self, error: SourceError | None = None) -> None:
+        self.error = error
+
+    async def select(self, query: str) -> Sequence[Mapping[str, str]]:
+        if self.error is not None:
+            raise self.error
+        return []
+
+
+async def test_a_store_answers_or_it_is_said_why_not() -> None:
+    assert await answers(Store(), "home", within_s=1) is None
+    assert await answers(Store(TransientSourceError("away")), "home", within_s=1) == "away"
+    assert await answers(Silent(), "home", within_s=0.02) == "no answer within 0.02 s"
+    assert await answers(Store(), "home", graph=Graph(), within_s=1) is None
+    assert await answers(Store(), "home", graph=Graph(SourceError("no graph")), within_s=1) == "no graph"
+
+
+BEGAN_NS = 1_772_400_000_000_000_000
+QUERY, MEMORY = "Where does Ana keep the spare key?", "The spare key is under the third pot."
+
+
+def item_of(text: str, *, memory_id: str = "m-key") -> SelectedItem:
+    memory = MemoryView(id=memory_id, text=text, text_hash="h")
+    scored = ScoredCandidate(candidate=Candidate(key=1), memory=memory, score=0.9, parts={})
+    return SelectedItem(scored=scored, snippet=text, line=f"- {text}", tokens=9)
+
+
+def recalled(*items: SelectedItem) -> Recalled:
+    items = items or (item_of(MEMORY),)
+    hits = (Hit(key=memory_key("default", "m-key"), score=0.9),)
+    return Recalled(
+        outcome="degraded",
+        scope=Scope(tenant="default"),
+        reports=(
+            SourceReport(source="vector", status="ok", hits=hits, ms=3.5),
+            SourceReport(source="lexical", status="failed", ms=2.0, error="the index is away"),
+            SourceReport(source="rdf", status="late", ms=4.0, error="no answer within 4 ms"),
+            SourceReport(source="sql_timeline", status="off"),
+        ),
+        ranked=tuple(item.scored for item in items),
+        selection=Selection(items=items, tokens=9, dropped={}),
+        stage_ms={"understand": 1.0, "search": 4.0, "rank": 0.5},
+    )
+
+
+def spans_of(
+    found: Recalled | None, outcome: Outcome, *, with_content: bool = False, fragment: str = QUERY
+) -> Mapping[str, ReadableSpan]:
+    """What is exported for one recall, by name."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("test")
+    traced = continue_trace(None, tracer=tracer)
+    query = RecallQueryV1(fragment=fragment, session_id="s-7")
+    facts = RequestFacts(decision_id="d", corr_id="c", query=query, tenant="acme", profile="reflect.v1")
+    served = ServedMessage(
+        facts=facts,
+        outcome=outcome,
+        commit="committed",
+        seconds=0.01,
+        traced=traced,
+        recalled=found,
+        recall_began_ns=BEGAN_NS,
+    )
+    describe_recall(served, tracer, with_content=with_content)
+    traced.span.end()
+    return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def context_of(span: ReadableSpan) -> SpanContext:
+    assert span.context is not None
+    return span.context
+
+
+def ms_from_start(span: ReadableSpan) -> tuple[float, float]:
+    assert span.start_time is not None
+    assert span.end_time is not None
+    return (span.start_time - BEGAN_NS) / 1e6, (span.end_time - BEGAN_NS) / 1e6
+
+
+def test_stages_follow_each_other_and_sources_lie_in_the_search() -> None:
+    spans = spans_of(recalled(), "degraded")
+    assert {name: ms_from_start(span) for name, span in spans.items() if name != "recall"} == {
+        "recall.understand": (0.0, 1.0),
+        "recall.search": (1.0, 5.0),
+        "recall.rank": (5.0, 5.5),
+        "recall.source.vector": (1.0, 4.5),
+        "recall.source.lexical": (1.0, 3.0),
+        "recall.source.rdf": (1.0, 5.0),
+    }
+    parents = {name: span.parent.span_id if span.parent else None for name, span in spans.items()}
+    ids = {name: context_of(span).span_id for name, span in spans.items()}
+    assert parents == {
+        name: ids["recall.search" if "source" in name else "recall"] if name != "recall" else None for name in spans
+    }
+    assert len({context_of(span).trace_id for span in spans.values()}) == 1
+
+
+def attributes_of(span: ReadableSpan) -> dict[str, object]:
+    return dict(span.attributes or {})
+
+
+def test_with_content_capture_a_recall_has_its_query_and_its_documents_in_order() -> None:
+    found = recalled(item_of("first", memory_id="m-1"), item_of("second", memory_id="m-2"))
+    captured = attributes_of(spans_of(found, "ok", with_content=True)["recall"])
+    assert captured["input.value"] == QUERY
+    assert {name: value for name, value in captured.items() if name.startswith("retrieval.")} == {
+        "retrieval.documents.0.document.id": "m-1",
+        "retrieval.documents.0.document.content": "first",
+        "retrieval.documents.0.document.score": 0.9,
+        "retrieval.documents.1.document.id": "m-2",
+        "retrieval.documents.1.document.content": "second",
+        "retrieval.documents.1.document.score": 0.9,
+    }
+
+
+# Half of a surrogate pair, controls, bidi marks, markup, a name of an attribute, and more than is taken.
+HOSTILE = "secret-7 \ud800 \x00\x1b[31m \u202e </script> gen_ai.operation.name=delete_memory " + "x" * 100_000
+
+
+def test_hostile_text_is_nowhere_without_content_capture_and_is_harmless_with_it() -> None:
+    hostile = replace(
+        recalled(item_of(HOSTILE, memory_id="secret-7")),
+        reports=(SourceReport(source="vector", status="failed", ms=1.0, error=HOSTILE),),
+    )
+    quiet = spans_of(hostile, "degraded", fragment=HOSTILE).values()
+    assert b"secret-7" not in encode_spans(list(quiet)).SerializeToString()
+    captured = spans_of(hostile, "degraded", fragment=HOSTILE, with_content=True)
+    sent = encode_spans(list(captured.values())).SerializeToString()
+    assert b"secret-7" in sent
+    assert len(sent) < 25_000
+    recall = attributes_of(captured["recall"])
+    assert recall["gen_ai.operation.name"] == "search_memory"
+    assert str(recall["input.value"]).startswith("secret-7 \N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER}\x1b")
