@@ -1,25 +1,425 @@
-"""Periods relative to now or to another period: "last week", "two months ago", "the Friday before Easter"."""
+"""Phrases of time as intervals: periods, times relative to now, and their combinations."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
-from orion_recall.when.calendar import DAY, WEEK, Span, day_of, moved, shifted, third, unit_of
-from orion_recall.when.periods import by_name, nth, whole
-from orion_recall.when.reading import Period, Reading, duration
-from orion_recall.when.relative import (
-    ago,
-    counted_span,
-    modified,
-    of_days,
-    own_unit,
-    rolling,
-    rolling_unit,
-    unit_beside_now,
-    weekend,
+from orion_recall.when.calendar import (
+    DAY,
+    WEEK,
+    Span,
+    day_of,
+    holiday,
+    months,
+    moved,
+    nth_weekday,
+    season,
+    shifted,
+    third,
+    unit_of,
+    years,
 )
-from orion_recall.when.vocabulary import BEGINNINGS, DAYS, EDGES, MODIFIERS, PARTS, THIS, UNITS, WEEKDAYS
+from orion_recall.when.dates import choice, day_of_month, numbered, of_year, year_told
+from orion_recall.when.reading import Duration, Period, Reading, duration, number
+from orion_recall.when.vocabulary import (
+    BEGINNINGS,
+    DAYS,
+    EDGES,
+    HOLIDAY_BEGINNINGS,
+    LAST,
+    MODIFIERS,
+    MONTHS,
+    NEXT,
+    ORDINALS,
+    PARTS,
+    PAST,
+    REPEATED_PARTS,
+    SEASONS,
+    THIS,
+    UNITS,
+    WEEKDAY_LEADS,
+    WEEKDAYS,
+)
+
+# Also verbs, names or other words: a capital or the word before them must say that they are months.
+_DOUBTFUL = frozenset("may march mar jan dec".split())
+_SURELY = frozenset("in since until during".split())
+_SEASON_AFTER = frozenset("in during since until early mid late -".split())
+_SEASON_AFTER_THE = frozenset("in during over for since before after of until by".split())
+
+
+def by_name(reading: Reading, place: int, modifier: str = "") -> Period | None:
+    """A holiday, month, season, weekday or date by its name; `modifier` is last, this or next, said before it."""
+    word = reading.word(place)
+    return (
+        _holiday(reading, place, modifier)
+        or (_month(reading, place, modifier) if word in MONTHS else None)
+        or (_season(reading, place, modifier) if word in SEASONS else None)
+        or (_weekday(reading, place, modifier) if word in WEEKDAYS else None)
+        or (None if modifier else numbered(reading, place))
+    )
+
+
+def _holiday(reading: Reading, place: int, modifier: str) -> Period | None:
+    word = reading.word(place)
+    for name in HOLIDAY_BEGINNINGS.get(word, HOLIDAY_BEGINNINGS.get(word.removesuffix("'s"), ())):
+        said = reading.words[place : place + len(name)]
+        if (*said[:-1], said[-1].removesuffix("'s")) != (*name[:-1], name[-1].removesuffix("'s")):
+            continue
+        if name != ("may", "day") or reading.capital(place):
+            return of_year(reading, place + len(name), partial(holiday, name), "day", modifier)
+    led = reading.word(place - 2) in ("over", "during", "for", "before", "after", "since")
+    if led and reading.word(place - 1) == "the" and word == "holidays":
+        return of_year(reading, place + 1, _holidays, "holidays", modifier)
+    return None
+
+
+def _holidays(year: int) -> Span:
+    return Span(datetime(year, 12, 20), datetime(year + 1, 1, 3))
+
+
+def _month(reading: Reading, place: int, modifier: str) -> Period | None:
+    word, month, after = reading.word(place), MONTHS[reading.word(place)], place + 1
+    if reading.word(after) == "." and len(word) <= 4:
+        after += 1
+    if (dated := day_of_month(reading, after, month)) is not None and (not modifier or not dated.year_told):
+        return dated
+    told = None if modifier else year_told(reading, after)
+    of = partial(months, first=month, count=1)
+    if told is not None:
+        return Period(of(told[0]), told[1], "month", "period")
+    if word in reading.names:
+        return None
+    if not modifier and not reading.led(place):
+        return None
+    clear = reading.capital(place) or (word in ("may", "march") and reading.word(place - 1) in _SURELY)
+    if word in _DOUBTFUL and not clear:
+        return None
+    return of_year(reading, place + 1, of, "month", modifier)
+
+
+def _season(reading: Reading, place: int, modifier: str) -> Period | None:
+    word = reading.word(place)
+    of = partial(_season_of, SEASONS[word], reading.south)
+    if (winter := re.fullmatch(r"(\d{4})[-/]\d{2,4}", reading.word(place + 1))) is not None:
+        return Period(of(int(winter[1])), place + 2, "season", "period")
+    if not modifier and year_told(reading, place + 1) is None:
+        before, first = reading.word(place - 1), reading.word(place - 2)
+        if before not in _SEASON_AFTER and not (before == "the" and first in _SEASON_AFTER_THE):
+            return None
+    return of_year(reading, place + 1, of, "season", modifier)
+
+
+def _season_of(month: int, south: bool, year: int) -> Span:
+    return season(month, year, south=south)
+
+
+def _weekday(reading: Reading, place: int, modifier: str) -> Period | None:
+    word, weekday = reading.word(place), WEEKDAYS[reading.word(place)]
+    if word in reading.names or (len(word) < 6 and not reading.capital(place)):
+        return None
+    if not modifier and not _is_a_day(reading, place):
+        return None
+    if not modifier and (dated := _dated(reading, place + 1, weekday)) is not None:
+        return dated
+    today = day_of(reading.now)
+    back = (today.weekday() - weekday) % 7
+    match choice(reading, modifier):
+        case "last":
+            day = today - DAY * (back or 7)
+        case "next" if modifier == "next":  # that of the next week: the first one is called "this Friday"
+            day = today + DAY * (7 - today.weekday() + weekday)
+        case "next":
+            day = today - DAY * back + WEEK
+        case "this":
+            day = today + DAY * (weekday - today.weekday())
+            if reading.future and day < today:  # on a Sunday "this Friday" is no more that of the week
+                day += WEEK
+        case "ahead":
+            day = today + DAY * (-back % 7)
+        case _:
+            day = today - DAY * back
+    after = place + 2 if reading.word(place + 1) == "." and len(word) < 6 else place + 1
+    return Period(Span(day, day + DAY), after, "day", "relative", year_told=bool(modifier))
+
+
+def _is_a_day(reading: Reading, place: int) -> bool:
+    """Not "every Friday" or "Friday mornings", nor a Friday in the middle of something else's name."""
+    if reading.word(place - 1) in ("every", "each") or reading.word(place + 1) in REPEATED_PARTS:
+        return False
+    ends = _ends(reading, place + 1) or reading.word(place + 1) in PARTS
+    return place == 0 or ends or reading.led(place) or reading.word(place - 1) in WEEKDAY_LEADS
+
+
+def _ends(reading: Reading, place: int) -> bool:
+    """Whether the clause ends before this place."""
+    return place >= len(reading.words) or reading.word(place) in (",", "?", "!", ".")
+
+
+def _dated(reading: Reading, place: int, weekday: int) -> Period | None:
+    """The date that a weekday stands before: "Friday, 13 October 2023".
+
+    Without a year it is the last one or the next, whichever is that weekday. It is chosen by the tense if neither
+    or both are, and if what was is asked for: then the weekday is told wrong.
+    """
+    one = _date(reading, place)
+    if one is None or one.year_told or one.span.start.weekday() == weekday:
+        return one
+    if not reading.future and not PAST.isdisjoint(reading.words):
+        return one
+    other = _date(reading.at(reading.now, future=not reading.future), place)
+    return other if other is not None and other.span.start.weekday() == weekday else one
+
+
+def _date(reading: Reading, place: int) -> Period | None:
+    while reading.word(place) in (",", "the"):
+        place += 1
+    found = numbered(reading, place) or (_month(reading, place, "") if reading.word(place) in MONTHS else None)
+    return found if found is not None and found.grain == "day" else None
+
+
+def nth(reading: Reading, place: int) -> Period | None:
+    """ "first week of May", "last Friday in June 2022", "second half of 2021", "third quarter"."""
+    count = ORDINALS.get(reading.word(place))
+    if count is None and (match := re.fullmatch(r"([1-5])(?:st|nd|rd|th)", reading.word(place))):
+        count = int(match[1])
+    if count is None:
+        return None
+    unit, after = reading.word(place + 1), place + 2
+    if unit == "quarter" and 1 <= count <= 4 and _is_of_a_year(reading, place):
+        return of_year(reading, after, partial(months, first=count * 3 - 2, count=3), "quarter")
+    if reading.word(after) not in ("of", "in"):
+        return None
+    of = whole(reading, after + 1)
+    if of is None:
+        return None
+    span, grain = of.span, "day"
+    if unit in WEEKDAYS:
+        start = nth_weekday(span, WEEKDAYS[unit], count)
+        part = Span(start, start + DAY)
+    elif unit == "weekend":
+        start = nth_weekday(span, 5, count)
+        part, grain = Span(start, start + 2 * DAY), "weekend"
+    elif unit == "week":
+        start = span.start + WEEK * (count - 1) if count > 0 else span.end - WEEK
+        part, grain = Span(start, start + WEEK), "week"
+    elif unit == "day":
+        start = span.start + DAY * (count - 1) if count > 0 else span.end - DAY
+        part = Span(start, start + DAY)
+    elif unit == "half" and count in (1, 2, -1):
+        middle = span.start + (span.end - span.start) / 2
+        middle = shifted(span.start, "month", 6) if of.grain == "year" else day_of(middle)
+        part, grain = (Span(span.start, middle) if count == 1 else Span(middle, span.end)), "half"
+    else:
+        return None
+    return of._replace(span=part, grain=grain) if part.start < span.end else None
+
+
+def _is_of_a_year(reading: Reading, place: int) -> bool:
+    """Of a quarter: not "who won the third quarter", not that "of the match"."""
+    after = place + 2
+    led = reading.word(place - 1) == "the" and reading.word(place - 2) in _SEASON_AFTER_THE
+    return _ends(reading, after) or year_told(reading, after) is not None or (led and reading.word(after) != "of")
+
+
+def whole(reading: Reading, place: int) -> Period | None:
+    """What a part is of: a month, season, year, or the last, this or next one of them."""
+    if reading.word(place) == "the":
+        place += 1
+    word, following = reading.word(place), reading.word(place + 1)
+    for chosen, count in ((LAST, -1), (THIS, 0), (NEXT, 1)):
+        if word in chosen or (count == 0 and word in ("month", "year", "quarter", "decade", "week")):
+            unit = following if word in chosen else word
+            unit, after = unit.removesuffix("'s"), place + (2 if word in chosen else 1)
+            if unit in ("month", "year", "quarter", "decade", "week"):
+                span = unit_of(shifted(reading.now, unit, count), unit)
+                return Period(span, after, unit, "relative")
+            if word in chosen:
+                return by_name(reading, place + 1, word)
+    return by_name(reading, place)
+
+
+_OWN = frozenset("my our your his her their".split())
+_AFTER_OWN = frozenset(
+    ("", "?", ".", "!", ",", "look", "looks", "looked", "looking", "like", "so", "been", "go", "going")
+)
+
+
+def of_days(first: datetime, count: int, after: int, kind: str = "relative") -> Period:
+    """Whole days from the first on."""
+    return Period(Span(first, first + DAY * count), after, "day" if count == 1 else "days", kind)
+
+
+def unit_beside_now(reading: Reading, unit: str, count: int) -> Span:
+    """The unit of now, or so many after or before it. The last weekend is the last that is over."""
+    if unit == "weekend":
+        span = unit_of(reading.now, unit)
+        return moved(span, WEEK * count)
+    if unit == "fortnight":
+        today = day_of(reading.now)
+        return Span(today + 2 * WEEK * count, today + 2 * WEEK * (count + 1))
+    return unit_of(shifted(reading.now, unit, count), unit)
+
+
+def rolling_unit(reading: Reading, place: int) -> Period | None:
+    """After "in the" and the like: "last year" is the year up to now, "next month" the month from now on."""
+    word, unit = reading.word(place), reading.word(place + 1)
+    if unit in UNITS and UNITS[unit] == unit and unit != "weekend" and (word in LAST or word in NEXT):
+        if reading.word(place + 2) in ("of", "in", "before", "after", "prior"):
+            return None
+        return _up_to_now(reading, Duration(1, 1, unit, place + 2), ahead=word in NEXT)
+    return None
+
+
+def rolling(reading: Reading, place: int) -> Period | None:
+    """ "last two weeks", "past few days", "past year", "next 3 months"."""
+    word = reading.word(place)
+    if word not in LAST and word not in NEXT:
+        return None
+    if reading.word(place + 1) in ("a", "an"):
+        return None
+    counted = duration(reading, place + 1)
+    if counted is not None and counted.unit != "weekend":
+        return _up_to_now(reading, counted, ahead=word in NEXT)
+    unit = reading.word(place + 1)
+    if word == "past" and unit in UNITS and UNITS[unit] == unit and unit != "weekend":
+        return _up_to_now(reading, Duration(1, 1, unit, place + 2), ahead=False)
+    return None
+
+
+def _up_to_now(reading: Reading, counted: Duration, *, ahead: bool) -> Period:
+    today = day_of(reading.now)
+    if counted.unit in ("minute", "hour"):
+        minutes = counted.most * (60 if counted.unit == "hour" else 1)
+        span = reading.minutes_ago(-minutes, 0) if ahead else reading.minutes_ago(0, minutes)
+    elif ahead:
+        span = Span(today, shifted(today, counted.unit, counted.most) + DAY)
+    else:
+        span = Span(shifted(today, counted.unit, -counted.most), today + DAY)
+    return Period(span, counted.after, "rolling", "relative")
+
+
+def modified(reading: Reading, place: int) -> Period | None:
+    """ "last week", "this past weekend", "next Friday", "last summer", "this time last year"."""
+    word, after = reading.word(place), place + 1
+    if word in THIS and reading.word(after) == "time" and reading.word(after + 1) in MODIFIERS:
+        unit = reading.word(after + 2)
+        if unit in UNITS and reading.word(after + 1) in LAST:
+            day = shifted(day_of(reading.now), UNITS[unit], -1)
+            slack = 0 if unit == "week" else 7
+            return of_days(day - DAY * slack, 1 + 2 * slack, after + 3)
+        return None
+    if word not in MODIFIERS:
+        return None
+    if word in THIS and reading.word(after) in (LAST | NEXT):
+        word, after = reading.word(after), after + 1
+    unit = reading.word(after).removesuffix("'s")
+    if unit in UNITS and UNITS[unit] == unit and unit not in ("minute", "hour", "day"):
+        count = -1 if word in LAST else 1 if word in NEXT else 0
+        if unit == "weekend" and count:
+            return Period(_weekend_beside(reading, ahead=count > 0), after + 1, unit, "relative")
+        return Period(unit_beside_now(reading, unit, count), after + 1, unit, "relative")
+    return by_name(reading, after, word)
+
+
+def _weekend_beside(reading: Reading, *, ahead: bool) -> Span:
+    """The last weekend that is over, the next that has not begun."""
+    span = unit_of(reading.now, "weekend")
+    if ahead:
+        return span if span.start > reading.now else moved(span, WEEK)
+    return span if span.end <= reading.now else moved(span, -WEEK)
+
+
+def weekend(reading: Reading, place: int) -> Period | None:
+    """ "over the weekend", "my weekend": the latest that has begun, or with a future word the first not over."""
+    led = reading.word(place - 1) in _OWN or (
+        reading.word(place - 1) == "the"
+        and reading.word(place - 2)
+        in (
+            "over",
+            "on",
+            "at",
+            "during",
+            "for",
+            "since",
+        )
+    )
+    if reading.word(place) != "weekend" or not led:
+        return None
+    span = unit_of(reading.now, "weekend")
+    if not reading.future and span.start > reading.now:
+        span = moved(span, -WEEK)
+    return Period(span, place + 1, "weekend", "relative")
+
+
+def own_unit(reading: Reading, place: int) -> Period | None:
+    """ "How was my week?", "what does my day look like?": the one of now; not "my week in Rome"."""
+    unit, after = reading.word(place), reading.word(place + 1)
+    if unit not in ("day", "week", "month", "year") or reading.word(place - 1) not in _OWN:
+        return None
+    if after not in _AFTER_OWN:
+        return None
+    return Period(unit_of(reading.now, unit), place + 1, "day" if unit == "day" else unit, "relative")
+
+
+def ago(reading: Reading, place: int) -> Period | None:
+    """ "three weeks ago", "a few months back"; "in two days", "a week from now" of what lies ahead."""
+    counted = duration(reading, place)
+    if counted is None:
+        return _weekdays_ago(reading, place)
+    if counted.unit == "weekend":
+        if reading.word(counted.after) != "ago":
+            return None
+        span = moved(_weekend_beside(reading, ahead=False), -WEEK * (counted.most - 1))
+        return Period(span, counted.after + 1, "weekend", "relative")
+    if reading.word(counted.after) in ("ago", "back"):
+        span, after = counted_span(reading, counted, back=True), counted.after + 1
+        if reading.word(after) == "today" and counted.unit not in ("minute", "hour"):
+            day = shifted(day_of(reading.now), counted.unit, -counted.most)
+            span, after = Span(day, day + DAY), after + 1
+    elif reading.words[counted.after : counted.after + 2] in (["from", "now"], ["from", "today"]):
+        span, after = counted_span(reading, counted, back=False), counted.after + 2
+    elif reading.future and reading.word(place - 1) == "in":
+        span, after = counted_span(reading, counted, back=False), counted.after
+    else:
+        return None
+    return Period(span, after, "day" if span.end - span.start == DAY else "days", "relative")
+
+
+def _weekdays_ago(reading: Reading, place: int) -> Period | None:
+    """ "two Fridays ago": the Friday before the last one."""
+    if (counted := number(reading, place)) is None:
+        return None
+    _, count, after = counted
+    name = reading.word(after).removesuffix("s")
+    if name not in WEEKDAYS or reading.word(after + 1) != "ago" or count < 1:
+        return None
+    today = day_of(reading.now)
+    day = today - DAY * ((today.weekday() - WEEKDAYS[name]) % 7 or 7) - WEEK * (count - 1)
+    return of_days(day, 1, after + 2)
+
+
+def counted_span(reading: Reading, counted: Duration, *, back: bool) -> Span:
+    """Around the day that is so many units away: the day itself, or one week or month around it, or its year."""
+    least, most, unit, _ = counted
+    sign = -1 if back else 1
+    if unit in ("minute", "hour"):
+        minutes, slack = (60, 30) if unit == "hour" else (1, 5)
+        if back:
+            return reading.minutes_ago(least * minutes - slack, most * minutes + slack)
+        return reading.minutes_ago(-most * minutes - slack, -least * minutes + slack)
+    today = day_of(reading.now)
+    near, far = shifted(today, unit, sign * least), shifted(today, unit, sign * most)
+    first, last = min(near, far), max(near, far)
+    if unit in ("year", "decade", "century"):
+        slack = 0 if unit == "year" else 1
+        return years(first.year - slack, last.year - first.year + 1 + 2 * slack)
+    days = {"day": 0, "week": 3, "fortnight": 3, "month": 15, "quarter": 45}[unit]
+    return Span(first - DAY * days, last + DAY * (days + 1))
+
 
 _BEFORE: Final = frozenset(("before", "preceding"))
 _AFTER: Final = frozenset(("after", "following"))

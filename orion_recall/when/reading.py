@@ -1,4 +1,4 @@
-"""The input of the time grammar: a question's words with their positions, and the clock."""
+"""A text as tokens for the grammar of times, and the tense and direction that its words give a time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,238 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import islice
-from typing import NamedTuple
+from itertools import islice, pairwise
+from typing import Final, NamedTuple
 
+from orion_recall.time_values import TimeOf
 from orion_recall.when.calendar import Span
-from orion_recall.when.languages import in_english
-from orion_recall.when.tense import asks_for_plans, looks_ahead
-from orion_recall.when.vocabulary import LEADS, NUMBERS, POSSESSIVES, TRIGGERS, UNITS, VAGUE, WEEKDAY_LEADS
+from orion_recall.when.vocabulary import (
+    ARRANGED,
+    EVENT_VERBS,
+    FUTURE,
+    HOLIDAYS,
+    LEADS,
+    NO_VERBS,
+    NUMBERS,
+    OWED,
+    PAST,
+    PLAN_NOUNS,
+    POSSESSIVES,
+    SEASONS,
+    TALK_VERBS,
+    TRIGGERS,
+    UNITS,
+    VAGUE,
+    WEEKDAY_LEADS,
+    in_english,
+)
+
+_BE: Final = frozenset("am is are i'm we're you're they're he's she's it's what's who's where's when's".split())
+_DO: Final = frozenset(("do", "does"))
+_PRESENT: Final = _BE | _DO
+# "What did we talk about yesterday": the time is that of the talk.
+_ABOUT: Final = frozenset("talk talked talking chat chatted chatting speak spoke spoken speaking".split())
+_SMALL: Final = frozenset(("the", "this", "that"))
+_COMES_AGAIN: Final = frozenset((*SEASONS, *(name[0] for name in HOLIDAYS)))
+_OPENING: Final = frozenset("and so but also ok okay then well please hey hi".split())
+# Between a verb and its auxiliary stands a subject of so many words at most: "does my little sister come".
+_SUBJECT: Final = 4
+# What may be on: somebody who "is on" is on call, or on the team.
+_THINGS: Final = frozenset(("what", "which", "anything", "something", "nothing", "there"))
+# After "do I have": what makes it a question for appointments, not for possessions ("do we have notes").
+_HELD: Final = frozenset(
+    """on anything something time to in at for this next tomorrow tonight today a an planned coming scheduled left
+    , . ? !""".split()
+)
+_RECAP: Final = re.compile(
+    r"""\b(?:recaps?|recapitulate|summar(?:y|ies|i[sz]e)|sum\s+up|overview|rundown|digest|highlights
+       |catch\s+(?:me|us)\s+up|bring\s+(?:me|us)\s+up\s+to\s+(?:date|speed)|wrap[\s-]?up)\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+# Whatever is still to come, where no time is named.
+_COMING: Final = re.compile(
+    r"""^\W*(?:(?:and|so|but|ok|okay|well)\W+)?
+        (?:what(?:['’]s|\ is|\ else\ is|\ lies)|anything
+          |(?:is|do\ (?:i|we)\ have|have\ (?:i|we)\ got)\ (?:there\ )?anything
+          |what(?:\ else)?\ (?:do\ (?:i|we)\ have|have\ (?:i|we)(?:\ got)?))
+        \ (?:still\ )?
+        (?P<coming>coming\ up|upcoming|ahead(?:\ of\ (?:me|us))?|lined\ up|in\ store|on\ the\ horizon
+          |in\ the\ pipeline)
+        (?:\ for\ (?:me|us))?(?:\ (?:soon|then|please|next))?\W*$""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+# Whatever is new, where no time is named.
+_LATELY: Final = re.compile(
+    r"""^\W*(?:(?:and|so|but
+          |(?:hi|hey|hello)(?:\ (?!(?:and|so|but|hi|hey|hello|ok|okay|well|please|can|could)\b)[a-z]\w+)?
+          |ok|okay|well|please|can\ you|could\ you)\W+)*
+        (?:(?:what(?:['’]s|\ is)|(?:is\ there\ )?anything)(?:\ else)?\ new
+            (?:\ (?:with\ (?:me|us)|here|around\ here))?
+          |what\ else\ is\ new|what['’]s\ been\ going\ on
+          |(?:is\ there\ |are\ there\ |do\ (?:i|we)\ have\ )?any\ (?:recent\ )?(?:news|updates)
+          |what(?:['’]s|\ is|\ are)\ the\ (?:latest|newest)(?:\ (?:news|messages|notes|updates|entries))?
+          |(?:catch|bring|fill)\ (?:me|us)\ (?:up|in)(?:\ to\ (?:date|speed))?
+          |update\ (?:me|us)|give\ (?:me|us)\ (?:an\ update|the\ latest(?:\ news)?)
+          |what\ (?:have\ (?:i|we)|did\ (?:i|we))\ miss(?:ed)?|(?:did|have)\ (?:i|we)\ miss(?:ed)?\ anything
+          |(?:did\ )?anything\ happen(?:ed)?\ (?=lately|recently)
+          |(?:what|what['’](?:s|ve))
+            (?:\ (?:have|has|did|i|we|been|up|to|doing|do|done|happened|happening|going|on|gone))+
+            \ (?=lately|recently|of\ late)
+          |how\ have\ things\ been\ (?=lately|recently|of\ late))
+        (?:\ ?(?:lately|recently|of\ late))?(?:,?\ please)?\W*$""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def looks_ahead(words: Sequence[str], *, names: frozenset[str] = frozenset(), will_is_a_verb: bool) -> bool:
+    """Whether the words ask for what is still to come; what comes again is then read as the next one.
+
+    `words` are folded, in order, with signs. `will_is_a_verb`: one of them is the verb "will", not a name.
+    """
+    if will_is_a_verb or not FUTURE.isdisjoint(words):
+        return True
+    if not PAST.isdisjoint(words):
+        return False
+    following = (*words[1:], "")
+    return (
+        any(
+            after in OWED.get(word, ()) or (word in ("due", "must") and after != "to")
+            for word, after in zip(words, following, strict=True)
+        )
+        or not PLAN_NOUNS.isdisjoint(words)
+        or _is_arranged(words)
+        or _is_held(words)
+        or _looks_like(words)
+        or _is_on(words)
+        or _is_for_what_comes(words)
+        or _is_going_to_happen(words, names)
+    )
+
+
+def asks_for_plans(words: Sequence[str]) -> bool:
+    """Whether appointments and the like are asked for by name: "what is coming up", "which deadlines"."""
+    return not PLAN_NOUNS.isdisjoint(words) or _is_on(words)
+
+
+def coming_in(text: str) -> str | None:
+    """The words by which a question asks for all that is still to come, and for nothing else; None without any."""
+    found = _COMING.match(" ".join(text.split()))
+    return None if found is None else found["coming"]
+
+
+def asks_what_is_new(text: str) -> bool:
+    """Whether the question asks for whatever was said of late, and for nothing else: "what's new?"."""
+    return _LATELY.match(" ".join(text.split())) is not None
+
+
+def _is_arranged(words: Sequence[str]) -> bool:
+    """ "Is anything planned", "what have we booked"; not "who planned the party"."""
+    places = [place for place, word in enumerate(words) if word in ARRANGED]
+    before = {"is", "are", "have", "has", "anything", "nothing", "something", "what's", "we've", "i've", "get"}
+    return any(not before.isdisjoint(words[max(0, place - _SUBJECT) : place]) for place in places)
+
+
+def _is_held(words: Sequence[str]) -> bool:
+    """ "What do I have on", "what have I got", "does Ana have anything"."""
+    for place, word in enumerate(words):
+        if word in ("have", "has") and words[place + 2 : place + 3] == ["got"] and "since" not in words:
+            return True
+        if word == "have" and (place + 1 == len(words) or words[place + 1] in _HELD):
+            before = words[max(0, place - _SUBJECT) : place]
+            if not _DO.isdisjoint(before):
+                return True
+    return False
+
+
+def _looks_like(words: Sequence[str]) -> bool:
+    """ "What does my week look like"."""
+    return "does" in words and ("look", "like") in set(pairwise(words))
+
+
+def _is_on(words: Sequence[str]) -> bool:
+    """ "What's on", "is anything on", "what is coming up"; not "who is on call"."""
+    pairs = set(pairwise(words))
+    on = {("what's", "on"), ("anything", "on"), ("something", "on"), ("coming", "up")}
+    if not _THINGS.isdisjoint(words):
+        on |= {("is", "on"), ("are", "on")}
+    on |= {("comes", "up"), ("comes", "next"), ("what's", "next"), ("is", "next")}
+    on |= {("what", "happens"), ("what's", "happening"), ("is", "happening")}
+    return not pairs.isdisjoint(on)
+
+
+def _is_for_what_comes(words: Sequence[str]) -> bool:
+    """ "What do the kids want for Christmas", "is the car ready for the winter"."""
+    return any(
+        word in _COMES_AGAIN and "for" in (before, first if before in _SMALL else "")
+        for first, before, word in zip(("", "", *words), ("", *words), words, strict=False)
+    )
+
+
+def _is_going_to_happen(words: Sequence[str], names: frozenset[str]) -> bool:
+    """The present of what is arranged: "am I meeting", "when is the concert", "does the train leave"."""
+    start = next((place for place, word in enumerate(words) if word not in _OPENING and word.isalnum()), 0)
+    if words[start : start + 1] and words[start] in ("am", "is", "are"):
+        return True
+    for place, word in enumerate(words):
+        after = words[place + 1 : place + 2 + _SUBJECT]
+        if word in ("when", "when's") and (word == "when's" or not _PRESENT.isdisjoint(after[:1])):
+            return True
+        if word in _BE and any(_is_doing(one) and one not in names for one in after):
+            return True
+        if word in _DO and any(one in EVENT_VERBS for one in after[1:]):
+            return True
+    return False
+
+
+def _is_doing(word: str) -> bool:
+    return word.endswith("ing") and len(word) > 4 and word not in NO_VERBS
+
+
+def time_of(text: str, words: Sequence[str], times: Sequence[int], *, ahead: bool, all_ahead: bool) -> TimeOf:
+    """What the intervals of a question are of: what was said then, what happens then as told, or both.
+
+    `times` are the places of their first words. `ahead`: the question looks ahead; `all_ahead`: its intervals begin
+    after now, when nothing was said yet.
+    """
+    if all_ahead:
+        return "told"
+    if asks_for_recap(text) or is_about_talk(words):
+        return _of_talk(words, times)
+    return "told" if ahead else "both"
+
+
+def _of_talk(words: Sequence[str], times: Sequence[int]) -> TimeOf:
+    """ "Say about yesterday" is of what is told of it; "say about the roof on Monday" may be of either."""
+    subject = next((place for place, word in enumerate(words) if word == "about"), len(words))
+    after = [place for place in times if place > subject]
+    if not after or words[max(0, subject - 1)] in _ABOUT or words[subject + 1] in ("on", "in", "at", "during"):
+        return "said"
+    between = [word for word in words[subject + 1 : after[0]] if word not in _SMALL]
+    return "both" if between else "told"
+
+
+def asks_for_recap(text: str) -> bool:
+    """Whether a recap or summary is asked for by name."""
+    return _RECAP.search(text) is not None
+
+
+def is_about_talk(words: Sequence[str]) -> bool:
+    """Whether it asks what somebody said: "what did Ana say", "have we discussed"; not "tell me who came"."""
+    for place, word in enumerate(words):
+        if word not in TALK_VERBS:
+            continue
+        if words[place + 1 : place + 2] in (["me"], ["us"]) and _is_an_order(words, place):
+            continue
+        return True
+    return False
+
+
+def _is_an_order(words: Sequence[str], place: int) -> bool:
+    """Whether the verb is an order to the one asked: "tell me", "can you remind us"."""
+    before = [word for word in words[:place] if word.isalpha() and word not in _OPENING]
+    return not before or before[-1] in ("you", "to") or before[-2:-1] in (["can"], ["could"])
+
 
 _TOKEN = re.compile(
     r"""\d{4}-\d{1,2}-\d{1,2}(?:[Tt]\d{1,2}:\d\d\S*)?

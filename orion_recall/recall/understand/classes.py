@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from orion_recall.text.normal import without_possessive
 from orion_recall.values import NO_TIME, QUERY_CLASSES, QueryClass, QuestionTime
-from orion_recall.when.sessions import session_words
+from orion_recall.when.times import session_words
 
 # Of classes for which as much is said, the first: the more special the question, the more it needs.
 _PRECEDENCE: tuple[QueryClass, ...] = (

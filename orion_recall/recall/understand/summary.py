@@ -7,7 +7,7 @@ from typing import Any
 
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.recall.understand.said_by import SaidBy
-from orion_recall.when.sessions import session_words
+from orion_recall.when.times import session_words
 
 
 def understood(understanding: Understanding, *, with_words: bool = True) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Final
 
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 from orion_recall.values import QuestionTime
-from orion_recall.when.sessions import session_named
-from orion_recall.when.tense import is_about_talk
+from orion_recall.when.times import session_named
+from orion_recall.when.reading import is_about_talk
 from orion_recall.when.vocabulary import HOLIDAY_BEGINNINGS, MONTHS, TALK_VERBS
 
 # What a question for a period says besides its time: verbs and nouns of talk, of happening and of summaries.

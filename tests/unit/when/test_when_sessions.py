@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from orion_recall.when.sessions import session_named, session_words
-from orion_recall.when.times import times
+from orion_recall.when.times import session_named, session_words, times
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from orion_recall.time_values import TimeOf
-from orion_recall.when.tense import coming_in
+from orion_recall.when.reading import coming_in
 from orion_recall.when.times import times
 
 NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)  # a Wednesday
