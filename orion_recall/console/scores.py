@@ -12,7 +12,7 @@ from orion_recall.contracts.decision import SelectedV1
 from orion_recall.errors import ProfileError
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import parse_profile
-from orion_recall.recall.ranking import recap
+from orion_recall.recall.ranking import order
 from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES
 
 # Scores and parts of the log are rounded.
@@ -72,8 +72,8 @@ def _is(item: SelectedV1, candidate: CandidateV1) -> bool:
 
 def _weights(item: SelectedV1, decision: RecallDecisionV1, profile: Profile | None) -> Mapping[str, float]:
     """The weights by which the parts give the score. None where no weights of the profile do, as after a merge."""
-    if item.parts.keys() == recap.WEIGHTS.keys():
-        return _fitted(item, recap.WEIGHTS)
+    if item.parts.keys() == order.WEIGHTS.keys():
+        return _fitted(item, order.WEIGHTS)
     if profile is None or not item.parts:
         return {}
     used = _of_question(profile, decision)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from orion_recall.recall.bundle.selection import DropReason
 from orion_recall.recall.candidates.fuse import Fusing
-from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
+from orion_recall.recall.ranking.late_interaction import LateInteractionReport, RerankReport
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, SourceReport

@@ -15,11 +15,9 @@ from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.profile.section_values import section_values
 from orion_recall.recall.candidates.decay import Decay, fused_limit, newest_favoured, with_decay
-from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch
-from orion_recall.recall.candidates.filters import Exclusions, visible, without_deleted
+from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, nearest_passages, with_passages
+from orion_recall.recall.candidates.filters import Exclusions, question_filters, visible, without_deleted
 from orion_recall.recall.candidates.fuse import WITH_TEXT, Fusing, fuse, similarities_of
-from orion_recall.recall.candidates.passages import nearest_passages, with_passages
-from orion_recall.recall.candidates.question_filters import question_filters
 from orion_recall.recall.candidates.unindexed import (
     NONE_UNINDEXED,
     Unindexed,
@@ -31,18 +29,18 @@ from orion_recall.recall.candidates.unindexed import (
     with_unindexed,
 )
 from orion_recall.recall.pass_result import Dropped, PassResult
-from orion_recall.recall.ranking.evidence import evidence_of
-from orion_recall.recall.ranking.late_interaction import late_interaction, scaled
-from orion_recall.recall.ranking.query_facts import facts_of
-from orion_recall.recall.ranking.recap import in_recap
-from orion_recall.recall.ranking.reduce import reduced
-from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
+from orion_recall.recall.ranking.late_interaction import (
+    LateInteractionReport,
+    RerankReport,
+    late_interaction,
+    scaled,
+)
+from orion_recall.recall.ranking.order import in_recap, reduced
 from orion_recall.recall.ranking.rerank import rerank
-from orion_recall.recall.ranking.score import score_candidates
-from orion_recall.recall.search.all_lists import search_lists
-from orion_recall.recall.search.all_sources import MOST_KINDS
-from orion_recall.recall.search.fallback import index_is_away
+from orion_recall.recall.ranking.score import evidence_of, facts_of, score_candidates
+from orion_recall.recall.search.all_sources import MOST_KINDS, index_is_away
 from orion_recall.recall.search.follow_up import NO_FOLLOW_UP, FollowUp, follow_up
+from orion_recall.recall.search.further_lists import REPORTS_WEIGHT, SearchedTimes, search_lists, searched_times
 from orion_recall.recall.search.period import (
     MOST_OF_PERIOD,
     is_of_period,
@@ -50,10 +48,7 @@ from orion_recall.recall.search.period import (
     of_period,
     with_listed,
 )
-from orion_recall.recall.search.requests import NO_OPTIONS, requests_of
-from orion_recall.recall.search.said_search import REPORTS_WEIGHT
-from orion_recall.recall.search.time_limits import TimeLimits
-from orion_recall.recall.search.time_search import SearchedTimes, searched_times
+from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, requests_of
 from orion_recall.recall.stage_times import StageTimes
 from orion_recall.recall.successors import successors_first, with_successors
 from orion_recall.recall.types import Sources

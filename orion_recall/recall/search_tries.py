@@ -9,7 +9,7 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.search.period import is_answered, tries
-from orion_recall.recall.search.time_limits import TimeLimits
+from orion_recall.recall.search.requests import TimeLimits
 from orion_recall.recall.search_pass import SearchPass
 from orion_recall.recall.stage_times import StageTimes
 from orion_recall.recall.types import Sources

@@ -11,14 +11,13 @@ from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.sections import Render
 from orion_recall.recall.bundle.selection import Selection
-from orion_recall.recall.candidates.passages import FindsPassages
+from orion_recall.recall.candidates.fetch import FindsPassages
 from orion_recall.recall.candidates.unindexed import ComparesTexts
 from orion_recall.recall.cascade.run import CascadeRun
 from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence, Withheld
 from orion_recall.recall.pass_result import PassResult
-from orion_recall.recall.ranking.evidence import FindsEvidence
-from orion_recall.recall.ranking.late_interaction import Closeness
-from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
+from orion_recall.recall.ranking.late_interaction import Closeness, LateInteractionReport, RerankReport
+from orion_recall.recall.ranking.score import FindsEvidence
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate

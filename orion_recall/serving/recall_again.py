@@ -30,8 +30,7 @@ from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.report.why_not import Fate
 from orion_recall.recall.search.lane import narrowed
-from orion_recall.recall.search.requests import NO_OPTIONS, requests_of, shown_of
-from orion_recall.recall.search.time_limits import TimeLimits
+from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, requests_of, shown_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import zone_of
 from orion_recall.settings import Settings

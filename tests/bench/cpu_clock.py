@@ -21,8 +21,8 @@ from unittest.mock import patch
 
 from orion_recall.recall import pipeline, search_pass
 from orion_recall.recall.bundle import lines
-from orion_recall.recall.candidates import question_filters
-from orion_recall.recall.ranking import reduce
+from orion_recall.recall.candidates import filters
+from orion_recall.recall.ranking import order
 from orion_recall.recall.search import follow_up
 
 P = ParamSpec("P")
@@ -45,9 +45,9 @@ _CALLED: tuple[tuple[ModuleType, str, str], ...] = (
     (search_pass, "fuse", FUSION),
     (search_pass, "without_deleted", ADMITTING),
     (search_pass, "visible", ADMITTING),
-    (question_filters, "in_asked_time", ADMITTING),
+    (filters, "in_asked_time", ADMITTING),
     (search_pass, "score_candidates", SCORING),
-    (reduce, "near_duplicates", DUPLICATES),
+    (order, "said_once", DUPLICATES),
     (pipeline, "select", SELECTING),
     (lines, "head", RENDERING),
     (lines, "parts_of", RENDERING),

@@ -1,19 +1,48 @@
-"""The choice of a bundle's items: caps per source and in total, then the token budget."""
+"""The choice of a bundle's items: caps per source and in total, repetition, then the token budget."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.lines import SHOWN_V1, Lines, Shown
-from orion_recall.recall.bundle.repetition import Said
 from orion_recall.recall.bundle.selection import DropReason, SelectedItem, Selection
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.text.normal import stems
-from orion_recall.values import SourceName
+from orion_recall.text.normal import content_words, stems
+from orion_recall.values import SOURCE_NAMES, SourceName
+
+_READ_CHARS = 1000
+
+
+class Said:
+    """The items of a bundle by the stems of their words, without those of the question.
+
+    What all of a kind have in common is mostly in the question, so it says nothing about two of them.
+    """
+
+    def __init__(self, asked: Set[str], *, most: float) -> None:
+        """`asked` are the question's stems; `most` is the share of words that may be repeated, 1 for all."""
+        self._asked, self._most = asked, most
+        self._items: list[frozenset[str]] = []
+
+    def add(self, text: str) -> None:
+        """Takes up an item of the bundle."""
+        if self._most < 1:
+            self._items.append(self._of(text))
+
+    def repeats(self, text: str) -> bool:
+        """Whether one item has more of the text's words than may be repeated."""
+        if self._most >= 1 or not self._items:
+            return False
+        own = self._of(text)
+        return any(len(own & other) > self._most * len(own) for other in self._items)
+
+    def _of(self, text: str) -> frozenset[str]:
+        return stems(frozenset(content_words(text[:_READ_CHARS]))) - self._asked
+
 
 # No line takes fewer tokens: dash, date and a word.
 _SHORTEST_LINE = 4
@@ -158,3 +187,30 @@ def _within_budget(
         dropped=dict(Counter(left_out.values())),
         left_out=left_out,
     )
+
+
+def select_recap(
+    ranked: Sequence[ScoredCandidate],
+    terms: frozenset[str],
+    caps: Caps,
+    tokens: TokenCounter,
+    shown: Shown = SHOWN_V1,
+) -> Selection:
+    """The bundle's items: in rank order; in the order of time, and chatter last, where only chatter is left out.
+
+    Caps of a source say nothing about a period, which the index lists as a whole.
+    """
+    caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(ranked)), max_per_source=caps.max_total_items)
+    best = select(ranked, terms, caps, tokens, shown)
+    if not best.items or not _has_all_but_chatter(best, ranked):
+        return best
+    by_time = select(sorted(ranked, key=_by_time), terms, caps, tokens, shown)
+    return by_time if _has_all_but_chatter(by_time, ranked) else best
+
+
+def _has_all_but_chatter(selection: Selection, ranked: Sequence[ScoredCandidate]) -> bool:
+    return not any(item.candidate.key in selection.left_out and not item.memory.chatter for item in ranked)
+
+
+def _by_time(item: ScoredCandidate) -> tuple[bool, float, str]:
+    return item.memory.chatter, item.memory.ts or 0.0, item.memory.id

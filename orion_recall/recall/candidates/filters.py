@@ -1,18 +1,25 @@
-"""Filters: which candidates may be shown. Sources filter already; these fail closed."""
+"""Filters: which candidates a query may see, and which cannot answer its question, whatever their score."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.interfaces import in_scope
 from orion_recall.memory.replicas.tombstones import Tombstones
+from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fetch import read_of
 from orion_recall.recall.pass_result import Dropped
+from orion_recall.recall.search.period import in_period, is_of_period
+from orion_recall.recall.understand.question import Understanding
+from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
 from orion_recall.text.normal import normal_form
+from orion_recall.text.reported import reports
 from orion_recall.values import MemoryView, Question, Scope
 
 OWN_TURN_S = 120.0
@@ -138,3 +145,63 @@ def _is_own_turn(memory: MemoryView, question: Question) -> bool:
         and memory.ts is not None
         and abs(question.now - memory.ts) <= OWN_TURN_S
     )
+
+
+_READ_CHARS = 4_000
+
+Kept = Sequence[tuple[Candidate, MemoryView]]
+
+
+@dataclass(frozen=True, slots=True)
+class SaidByFilter:
+    """Keeps what a person said who has spoken in the scope."""
+
+    said: SaidBy
+
+    def kept(self, candidates: Kept, dropped: Dropped) -> Kept:
+        """The candidates that this person said, or that report it, of the time asked about; all where none is."""
+        own = [one for one in candidates if self._is_in_time(one[1]) and self._is_said(one[1])]
+        if not own:
+            return candidates
+        keys = {candidate.key for candidate, _ in own}
+        for candidate, _ in candidates:
+            if candidate.key not in keys:
+                dropped.note("not_said_by", candidate.key)
+        return own
+
+    def _is_said(self, memory: MemoryView) -> bool:
+        return memory.speaker in self.said.speakers or reports(memory.text[:_READ_CHARS], self.said.names)
+
+    def _is_in_time(self, memory: MemoryView) -> bool:
+        intervals, moment = self.said.intervals, memory.ts
+        return not intervals or (
+            moment is not None
+            and any(
+                (one.start is None or one.start <= moment) and (one.end is None or moment < one.end)
+                for one in intervals
+            )
+        )
+
+
+Pairs = Sequence[tuple[Candidate, MemoryView]]
+
+
+class QuestionFilter(Protocol):
+    """Keeps candidates that can answer; `dropped` notes the others, with the reason."""
+
+    def __call__(self, kept: Pairs, /, *, dropped: Dropped) -> Pairs: ...
+
+
+def question_filters(
+    understood: Understanding,
+    profile: Profile,
+) -> list[QuestionFilter]:
+    """The filters of a question."""
+    filters: list[QuestionFilter] = []
+    if (said := understood.said_by) is not None and said.is_strict:
+        filters.append(SaidByFilter(said).kept)
+    if profile.time.filter:
+        filters.append(partial(in_asked_time, question=understood.question))
+    if is_of_period(understood):
+        filters.append(partial(in_period, understood=understood))
+    return filters

@@ -19,8 +19,8 @@ from orion_recall.errors import ModelError
 from orion_recall.index.text_forms import dense_form_of_view
 from orion_recall.memory.extraction.light import find_times
 from orion_recall.recall.candidates.fuse import Fusing, fused_unindexed
-from orion_recall.recall.ranking.reports import LateInteractionReport
-from orion_recall.recall.search.fallback import index_is_away
+from orion_recall.recall.ranking.late_interaction import LateInteractionReport
+from orion_recall.recall.search.all_sources import index_is_away
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import told_ranges
 from orion_recall.sources.text_vectors import Nearness

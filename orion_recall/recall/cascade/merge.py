@@ -13,12 +13,12 @@ from itertools import chain, zip_longest
 
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Layer, LayerName
-from orion_recall.recall.cascade.layers import Limits
+from orion_recall.recall.cascade.run import Limits
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
-from orion_recall.recall.ranking.repeats import said_once
+from orion_recall.recall.ranking.order import said_once
 from orion_recall.recall.ranking.score import combine, in_order
-from orion_recall.recall.search.fallback import SILENT
+from orion_recall.recall.search.all_sources import SILENT
 from orion_recall.recall.successors import successors_first
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from orion_recall.recall.pass_result import PassResult
-from orion_recall.recall.search.fallback import SILENT
+from orion_recall.recall.search.all_sources import SILENT
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.text.normal import content_words, stems, words

@@ -1,21 +1,45 @@
-"""Late interaction: each word of the question compared with the words of each candidate, in the index.
-
-It gives the score part `late`: how near a candidate's words come to the question's, from 0 for the farthest of the
-compared candidates to 1 for the nearest. It runs while the memories are read, and an error costs this part only.
-"""
+"""Late interaction: the words of the question against those of each candidate (MaxSim), and how it went."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.recall.ranking.reports import LateInteractionReport
 from orion_recall.sources.breaker import Breaker
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import SourceStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankReport:
+    """The report of reranking, where the profile has it on: memories judged, milliseconds, why the order stayed.
+
+    `judged` are the keys of those memories.
+    """
+
+    status: SourceStatus
+    count: int = 0
+    ms: float = 0.0
+    error: str | None = None
+    judged: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateInteractionReport:
+    """The report of late interaction, where the profile has it on: memories compared, milliseconds, and any error.
+
+    `off`: embedder or index do not offer it.
+    """
+
+    status: SourceStatus
+    count: int = 0
+    ms: float = 0.0
+    error: str | None = None
+
 
 _NOTHING: Mapping[int, float] = {}
 _NO_INDEX, _AWAY = "there is no index", "the index is away"

@@ -13,8 +13,8 @@ from dataclasses import replace
 from orion_recall.errors import ModelError
 from orion_recall.models.reranker import Reranker
 from orion_recall.profile import Profile
-from orion_recall.recall.bundle.render import body
-from orion_recall.recall.ranking.reports import RerankReport
+from orion_recall.recall.bundle.lines import body
+from orion_recall.recall.ranking.late_interaction import RerankReport
 from orion_recall.recall.ranking.score import combine, in_context, in_order
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.breaker import Breaker

@@ -6,17 +6,23 @@ cross-encoder is this with another set of weights.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from orion_recall.errors import SourceError
 from orion_recall.profile import Profile
 from orion_recall.profile.section_values import section_values
+from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, PartsInColumns, ScoredCandidate
 from orion_recall.scoring.part_values import Column, QueryFacts
 from orion_recall.scoring.parts import part_columns
+from orion_recall.tasks import in_time
+from orion_recall.text.normal import content_words, stems
 from orion_recall.values import MemoryView
 
 # Scores that are at least this share of the best one are about equal; so many of them tell nothing apart.
@@ -115,3 +121,54 @@ def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
         total += share * value
         weight += share
     return round(total / weight, 6) if weight > 0 else 0.0
+
+
+def facts_of(
+    understood: Understanding,
+    *,
+    similarities: Mapping[int, float],
+    late: Mapping[int, float],
+    followed: Mapping[str, Mapping[int, float]],
+    unindexed: frozenset[int],
+    told_unknown: frozenset[int],
+    evidence: Mapping[int, float],
+) -> QueryFacts:
+    """The facts that the question itself gives, and those of its searches: see `QueryFacts`."""
+    question = understood.question
+    return QueryFacts(
+        now=question.now,
+        named_speaker=understood.named_speaker,
+        asker=understood.asker if understood.is_first_person else None,
+        time=question.time,
+        session_id=question.session_id,
+        terms=stems(content_words(question.text)),
+        entities=tuple([entity.name for entity in understood.entities]),
+        similarities=similarities,
+        late=late,
+        followed=followed,
+        unindexed=unindexed,
+        told_unknown=told_unknown,
+        evidence=evidence,
+    )
+
+
+log = logging.getLogger("orion_recall.recall")
+
+
+class FindsEvidence(Protocol):
+    """Finds the weights of memories' statements: see `sources.graph_evidence.GraphEvidence`."""
+
+    async def weights(self, tenant: str, keys: Sequence[int]) -> Mapping[int, float]: ...
+
+
+async def evidence_of(
+    keys: Sequence[int], tenant: str, found_by: FindsEvidence | None, *, weight: float, timeout_s: float
+) -> Mapping[int, float]:
+    """The evidence by key; none where the part weighs nothing, or the graph does not answer in time."""
+    if found_by is None or weight <= 0 or timeout_s <= 0:
+        return {}
+    try:
+        return await in_time(found_by.weights(tenant, keys), timeout_s)
+    except (SourceError, TimeoutError) as error:
+        log.debug("no evidence from the graph: %s", error or "no answer in time")
+        return {}

@@ -17,11 +17,11 @@ from orion_recall.recall.bundle.selection import DropReason
 from orion_recall.recall.candidates.fuse import rrf_score
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import PassResult
-from orion_recall.recall.ranking.calendar_order import telling_of
+from orion_recall.recall.ranking.order import telling_of
 from orion_recall.recall.report.confidence import cascade_json, confidence_json
 from orion_recall.recall.report.explain_words import why_first, why_recap
 from orion_recall.recall.report.shared_names import first_names_shared
-from orion_recall.recall.search.said_search import asks_of_others
+from orion_recall.recall.search.further_lists import asks_of_others
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, tzinfo
 from typing import Protocol
 
-from orion_recall.recall.bundle.render import day_of
+from orion_recall.recall.bundle.lines import day_of
 from orion_recall.recall.bundle.selection import Selection
-from orion_recall.recall.search.fallback import INDEX_SOURCES
+from orion_recall.recall.search.all_sources import INDEX_SOURCES
 from orion_recall.scoring.answer_parts import READ_CHARS
 from orion_recall.scoring.candidates import LedBy, ScoredCandidate
 from orion_recall.scoring.parts import REASONS

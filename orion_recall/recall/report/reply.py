@@ -19,7 +19,7 @@ from orion_recall.contracts import (
     whole_ms,
 )
 from orion_recall.errors import ErrorKind
-from orion_recall.recall.bundle.render import source_ref
+from orion_recall.recall.bundle.lines import source_ref
 from orion_recall.recall.bundle.selection import SelectedItem
 from orion_recall.recall.report.attachments import chunks_of, entities_of
 from orion_recall.recall.report.confidence import confidence_json, no_answer_json

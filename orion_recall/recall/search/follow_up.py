@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.interfaces import Source, TitleFinder
 from orion_recall.profile import Profile
-from orion_recall.recall.search.fallback import INDEX_SOURCES
+from orion_recall.recall.search.all_sources import INDEX_SOURCES
 from orion_recall.recall.types import Sources
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.tasks import in_time

@@ -1,20 +1,50 @@
-"""Search requests: scope, a request for each source, and bundle caps, made from query and profile."""
+"""Search requests: scope, a request for each source with its time, and bundle caps, made from query and profile."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import tzinfo
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.profile import CANDIDATES, Profile
-from orion_recall.recall.bundle.evidence import asks_for_time
 from orion_recall.recall.bundle.lines import Shown
 from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.select import Caps
-from orion_recall.recall.search.time_limits import TimeLimits
+from orion_recall.recall.bundle.snippet import asks_for_time
 from orion_recall.recall.understand.expansion import more_words_wanted
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
+
+# Two limits that differ by less are the same: a cascade counts its time from a moment later.
+_SAME_S = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimits:
+    """Seconds for the whole pass, and for each of its sources.
+
+    `full_s` is what a query has whose caller allows as much time as this service gives.
+    """
+
+    pass_s: float
+    full_s: float
+    own_s: float
+
+    @property
+    def source_s(self) -> float:
+        """Seconds that one source may take."""
+        return min(self.pass_s, self.own_s)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether sources have less than the time that is fair: being late is then not their fault."""
+        return self.leaves_less(self.source_s, self.own_s)
+
+    def leaves_less(self, allowed_s: float, own_s: float, *, after_s: float = 0.0) -> bool:
+        """Whether `allowed_s`, `after_s` into the pass, is less than a limit of one's own and than others have."""
+        return allowed_s < min(own_s, self.full_s - after_s) - _SAME_S
+
 
 NO_OPTIONS = RecallOptionsV1()
 

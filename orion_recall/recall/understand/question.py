@@ -8,21 +8,26 @@ from datetime import UTC, datetime, tzinfo
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.profile import Profile
-from orion_recall.recall.understand.chains import chains
+from orion_recall.recall.understand.chains import asks_who, chains, walks
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
-from orion_recall.recall.understand.entities import NamedEntity, entities
 from orion_recall.recall.understand.expansion import expansions
-from orion_recall.recall.understand.lists import asks_for_calendar, asks_for_list
 from orion_recall.recall.understand.people import (
+    NamedEntity,
     asking_speaker,
+    entities,
     is_first_person,
     name_words,
     named_speakers,
     without_names,
 )
 from orion_recall.recall.understand.said_by import SaidBy, said_by
-from orion_recall.recall.understand.time_alone import is_alone, keyword_text_of, without_times
-from orion_recall.recall.understand.walks import asks_who, walks
+from orion_recall.recall.understand.shape import (
+    asks_for_calendar,
+    asks_for_list,
+    is_alone,
+    keyword_text_of,
+    without_times,
+)
 from orion_recall.text.normal import content_words, text_hash, words
 from orion_recall.text.zones import time_zone
 from orion_recall.values import NO_TIME, Chain, Question, QuestionShape, QuestionTime

@@ -11,7 +11,7 @@ from orion_recall.contracts import CandidateV1, RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import load_profiles
-from orion_recall.recall.ranking import recap
+from orion_recall.recall.ranking import order
 from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
@@ -101,15 +101,15 @@ def test_the_weights_of_asking_again_are_taken_if_the_score_is_the_same(profile:
 
 def test_a_recap_has_its_own_weights(profile: Profile) -> None:
     item = scored("day", profile)
-    parts = {recap.SUBSTANCE: 0.9, recap.TURN: 0.5}
+    parts = {order.SUBSTANCE: 0.9, order.TURN: 0.5}
     made = ScoredCandidate(
         candidate=item.candidate,
         memory=item.memory,
-        score=combine(parts, recap.WEIGHTS),
+        score=combine(parts, order.WEIGHTS),
         parts=parts,
-        weights=recap.WEIGHTS,
+        weights=order.WEIGHTS,
     )
-    assert shares([made], None) == pytest.approx({recap.SUBSTANCE: 0.6, recap.TURN: 1 / 6}, abs=1e-5)
+    assert shares([made], None) == pytest.approx({order.SUBSTANCE: 0.6, order.TURN: 1 / 6}, abs=1e-5)
 
 
 def test_a_score_that_the_weights_do_not_give_has_no_shares(profile: Profile) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.recall.ranking.evidence import evidence_of
+from orion_recall.recall.ranking.score import evidence_of
 from orion_recall.sources.graph_evidence import GraphEvidence
 from tests.samples.source_samples import TENANT, changes, key, memory
 

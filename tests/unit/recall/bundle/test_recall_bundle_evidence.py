@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from orion_recall.recall.bundle.evidence import (
+from orion_recall.recall.bundle.snippet import (
     NO_EVIDENCE,
     Place,
     WantedEvidence,

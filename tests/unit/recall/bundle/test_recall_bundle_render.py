@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.recall.bundle.render import body, head
+from orion_recall.recall.bundle.lines import body, head
 from orion_recall.text.zones import time_zone
 from orion_recall.values import SOURCE_NAMES, RenderStyle, SourceName
 from tests.samples.recall_fakes import HEAD, NOW, scored

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from orion_recall.recall.bundle.repetition import Said
+from orion_recall.recall.bundle.select import Said
 from orion_recall.text.normal import stems
 
 INVOICE = "Sent the invoice for the roof to Halden, 900 euros"

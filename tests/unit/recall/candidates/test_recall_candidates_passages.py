@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.recall.candidates.passages import nearest_passages, with_passages
+from orion_recall.recall.candidates.fetch import nearest_passages, with_passages
 from orion_recall.values import Question
 from tests.samples.recall_fakes import view
 from tests.samples.source_samples import request

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.recall.candidates.said_by import SaidByFilter
+from orion_recall.recall.candidates.filters import SaidByFilter
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.scoring.candidates import Candidate

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from orion_recall.recall.pass_result import Dropped
-from orion_recall.recall.ranking.calendar_order import calendar_order
+from orion_recall.recall.ranking.order import calendar_order
 from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, SuccessionLink, ToldTime

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from orion_recall.recall.ranking.recap import in_recap, substance
+from orion_recall.recall.ranking.order import in_recap, substance
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.values import MemoryView
 from tests.samples.recall_fakes import NOW, key, view

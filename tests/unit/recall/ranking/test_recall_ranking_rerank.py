@@ -11,7 +11,7 @@ import pytest
 from orion_recall.errors import ModelError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.ranking.reports import RerankReport
+from orion_recall.recall.ranking.late_interaction import RerankReport
 from orion_recall.recall.ranking.rerank import rerank
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import reply

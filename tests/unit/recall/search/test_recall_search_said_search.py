@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from orion_recall.errors import SourceError
 from orion_recall.interfaces import Source
-from orion_recall.recall.search.said_search import asks_of_others, reports_of_others, requests_of_speaker
+from orion_recall.recall.search.further_lists import asks_of_others, reports_of_others, requests_of_speaker
 from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.values import Interval, Question, Scope, SearchRequest, SourceName
 from tests.samples.recall_fakes import FakeSource, hit

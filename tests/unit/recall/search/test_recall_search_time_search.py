@@ -9,7 +9,7 @@ import pytest
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.search.time_search import within
+from orion_recall.recall.search.further_lists import within
 from orion_recall.recall.types import Recalled
 from orion_recall.values import Hit, Interval, Scope, SearchRequest, ToldTime
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.recall.understand.entities import MOST_ENTITIES, entities
+from orion_recall.recall.understand.people import MOST_ENTITIES, entities
 
 
 @pytest.mark.parametrize(

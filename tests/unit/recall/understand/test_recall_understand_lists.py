@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.recall.understand.lists import asks_for_list
+from orion_recall.recall.understand.shape import asks_for_list
 from orion_recall.text.normal import words
 
 

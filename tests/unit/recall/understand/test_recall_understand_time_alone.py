@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from orion_recall.recall.understand.question import Understanding, understand
-from orion_recall.recall.understand.time_alone import is_alone, without_times
+from orion_recall.recall.understand.shape import is_alone, without_times
 from orion_recall.when.times import times
 from tests.samples.recall_fakes import profile, query
 

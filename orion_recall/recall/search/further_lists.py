@@ -1,9 +1,8 @@
-"""The time search: the index searched a second time, inside the time that a question names.
+"""Further lists of a search: the index searched again inside a named time, and for what others report of somebody.
 
 Of a hundred thousand memories, those of one weekend are seldom among the best hundred. So the sources of the index
-may be asked a second time, at once with the first, for what was said in that time alone, and for what tells of it.
-Their hits are further lists in the fusion, where the closest memory of the named time has its list's full weight,
-and every memory that tells of it: a calendar's entries all answer."""
+may be asked once more, at once with the first search. Their hits are further lists in the fusion.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +11,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeGuard
 
 from orion_recall.errors import ModelError, PartialSourceError, SourceError
 from orion_recall.interfaces import Source
 from orion_recall.profile.sections import TimeInQuestions
-from orion_recall.recall.search.fallback import INDEX_SOURCES
+from orion_recall.recall.search.all_sources import INDEX_SOURCES, search_all
+from orion_recall.recall.types import Sources
+from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.scoring.intervals import WIDENED_S, told_ranges
 from orion_recall.values import Hit, Interval, Question, Scope, SearchRequest, SourceName, SourceReport, TimeRange
 
@@ -118,3 +119,114 @@ async def _hits(source: Source, request: SearchRequest) -> Sequence[Hit]:
         return error.hits
     except (SourceError, ModelError):
         return ()
+
+
+Requests = Mapping[SourceName, SearchRequest]
+REPORTS_WEIGHT = 0.5
+"""The weight in the fusion of a list of reports, where the person's own turns have 1."""
+
+
+def requests_of_speaker(requests: Requests, said: SaidBy | None) -> Requests:
+    """The requests of a search: the index's for the person's own turns of the time asked about."""
+    if said is None or not said.is_strict:
+        return requests
+    return {
+        name: replace(request, scope=_narrowed(request.scope, said)) if name in INDEX_SOURCES else request
+        for name, request in requests.items()
+    }
+
+
+def asks_of_others(said: SaidBy | None) -> TypeGuard[SaidBy]:
+    """Whether others may report what is asked for: somebody's words are."""
+    return said is not None and said.is_strict and bool(said.speakers)
+
+
+async def reports_of_others(
+    sources: Mapping[SourceName, Source], requests: Requests, said: SaidBy, *, timeout_s: float
+) -> list[SourceReport]:
+    """What the index has for the question whoever said it.
+
+    A list that fails or does not come in time is left out: the person's own turns are found without it.
+    """
+    if timeout_s <= 0:
+        return []
+    of_all = replace(said, speakers=())
+    asked: dict[SourceName, asyncio.Task[Sequence[Hit]]] = {}
+    for name in INDEX_SOURCES:
+        if name in sources and name in requests:
+            request = replace(requests[name], scope=_narrowed(requests[name].scope, of_all))
+            asked[name] = asyncio.create_task(_hits_or_none(sources[name], request))
+    if not asked:
+        return []
+    began = time.perf_counter()
+    _, unfinished = await asyncio.wait(asked.values(), timeout=timeout_s)
+    for task in unfinished:
+        task.cancel()
+    ms = (time.perf_counter() - began) * 1000
+    return [
+        SourceReport(source=name, status="ok", hits=tuple(hits), ms=ms)
+        for name, task in asked.items()
+        if task not in unfinished and (hits := task.result())
+    ]
+
+
+def _narrowed(scope: Scope, said: SaidBy) -> Scope:
+    since, until = _hull(said.intervals)
+    return replace(
+        scope,
+        speakers=said.speakers or scope.speakers,
+        since=max((one for one in (scope.since, since) if one is not None), default=None),
+        until=min((one for one in (scope.until, until) if one is not None), default=None),
+    )
+
+
+def _hull(intervals: Sequence[Interval]) -> tuple[float | None, float | None]:
+    """From the first beginning to the last end; None without end on that side."""
+    starts = [one.start for one in intervals if one.start is not None]
+    ends = [one.end for one in intervals if one.end is not None]
+    whole = len(intervals)
+    return (
+        min(starts) if starts and len(starts) == whole else None,
+        max(ends) if ends and len(ends) == whole else None,
+    )
+
+
+async def _hits_or_none(source: Source, request: SearchRequest) -> Sequence[Hit]:
+    try:
+        return await source.search(request)
+    except (SourceError, ModelError):
+        return ()
+
+
+async def search_lists(
+    sources: Sources,
+    asked: Mapping[SourceName, SearchRequest],
+    *,
+    times: SearchedTimes,
+    said: SaidBy | None,
+    by_kind: bool,
+    timeout_s: float,
+    retries: int,
+) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
+    """The reports of every source, and the further lists; all are searched at once.
+
+    `times` are searched a second time. `said`: one person's words are asked for, and the index is searched for
+    them. `by_kind`: every source is searched for each kind of the request's scope alone.
+    """
+    until = time.perf_counter() + timeout_s
+    async with TimeSearch(sources.by_name, asked, times) as searches:
+        searching = search_all(
+            sources.by_name,
+            requests_of_speaker(asked, said),
+            sources.breakers,
+            timeout_s=timeout_s,
+            retries=retries,
+            fallback=sources.fallback,
+            by_kind=by_kind,
+        )
+        if asks_of_others(said):
+            others = reports_of_others(sources.by_name, asked, said, timeout_s=timeout_s)
+            reports, reported = await asyncio.gather(searching, others)
+        else:
+            reports, reported = await searching, []
+        return reports, [*await searches.reports(reports, until=until), *reported]
