@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rdflib.namespace import SKOS
 
 from orion_recall.errors import SourceError
@@ -70,24 +68,6 @@ async def test_names_are_found_folded_and_by_merged_spellings():
     graph.store.add(also)
     found = await TenantGraph(graph, TENANT).named(["fjord-LABS", 'I"da\\', "Nobody"])
     assert found == {"fjord-LABS": [iri("Fjord Labs")], 'I"da\\': [iri("Ida")], "Nobody": []}
-
-
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20), max_size=4))
-async def test_whatever_the_names_are_it_is_one_question(names: list[str]):
-    found = await GRAPH.named(names)
-    assert list(found) == list(dict.fromkeys(names))
-
-
-async def test_the_strongest_edges_come_first():
-    first, *_ = await GRAPH.strongest(3, scan=100)
-    assert (first.text, first.weight) == ("Ida works at Fjord Labs", 2.0)
-
-
-async def test_speakers_labels_and_relations():
-    assert await GRAPH.speakers([iri("Ana"), iri("Carl")]) == {iri("Ana")}
-    assert await GRAPH.labels([iri("Fjord Labs"), iri("Nobody")]) == {iri("Fjord Labs"): "Fjord Labs"}
-    assert set((await GRAPH.relations()).values()) == {"sister of", "works at", "based in", "knows", "lives in"}
-    assert len(await GRAPH.all_labels(3)) == 3
 
 
 async def test_rows_that_were_not_asked_for_are_the_graphs_fault():

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pyoxigraph
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from rdflib import Literal, URIRef
+from rdflib import Literal
 
 from orion_recall.graph.vocabulary import sparql_term
 
@@ -30,15 +29,3 @@ def read_back(term: str) -> list[tuple[str, str]]:
 def test_a_text_is_read_back_as_it_was(text: str):
     assert read_back(sparql_term(Literal(text))) == [(text, "end")]
     assert "\n" not in sparql_term(Literal(text))
-
-
-@pytest.mark.parametrize("value", [0, 7, -1.5, 1_772_400_000.0, True])
-def test_numbers_keep_their_type(value: float):
-    assert sparql_term(Literal(value)) == Literal(value).n3()
-    assert (
-        Literal(read_back(sparql_term(Literal(value)))[0][0], datatype=Literal(value).datatype).toPython() == value
-    )
-
-
-def test_an_iri_is_written_as_one():
-    assert sparql_term(URIRef("urn:x:1")) == "<urn:x:1>"

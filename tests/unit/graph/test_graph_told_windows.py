@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.graph.vocabulary import range_of, read_window, shown, window
+from orion_recall.graph.vocabulary import range_of, read_window, window
 from orion_recall.graph.walks.path import Path, find_path
 from tests.stand_ins.graph import NOW, TENANT, Said, sample_graph
 
@@ -59,25 +59,6 @@ def test_windows_are_read_as_they_were_written_and_sort_by_time(since: int, leng
     assert read_window(made)[:2] == (since, since + length)
     later = window(float(since + 1), float(since + length))
     assert later is not None and made < later
-
-
-def test_there_is_no_window_beyond_the_calendar():
-    assert window(1e15, 1e15) is None
-
-
-@pytest.mark.parametrize(
-    ("since", "until", "words"),
-    [
-        ("2026-05-12", "2026-05-13", "2026-05-12"),
-        ("2026-05-01", "2026-06-01", "2026-05-01 to 2026-05-31"),
-        ("2026-05-12T10:00:00", "2026-05-12T10:01:00", "2026-05-12 10:00"),
-        ("2026-05-12T22:00:00", "2026-05-13T02:00:00", "2026-05-12T22:00 to 2026-05-13T02:00"),
-    ],
-)
-def test_a_window_is_shown_in_few_words(since: str, until: str, words: str):
-    made = window(at(since), at(until))
-    assert made is not None
-    assert shown([made]) == words
 
 
 async def test_of_two_ways_the_one_that_is_told_of_the_time_comes_first():

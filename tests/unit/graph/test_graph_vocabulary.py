@@ -10,17 +10,12 @@ from rdflib.namespace import RDF, SKOS
 
 from orion_recall.graph.vocabulary import (
     ORION,
-    all_entities,
-    best_spelling,
     edge_of,
     edge_triples,
     entity_iri,
-    entity_triples,
-    key_of,
     memory_iri,
     memory_triples,
     relation_iri,
-    relation_label,
     sentence,
     tenant_graph,
 )
@@ -39,22 +34,10 @@ def memory(**fields: Any) -> Memory:
     return Memory(**(values | fields))
 
 
-def test_a_memorys_iri_is_its_key_in_the_index():
-    key = 2**63 - 1
-    assert str(memory_iri(key)) == f"urn:orion:memory:{key}"
-    assert key_of(str(memory_iri(key))) == key
-
-
 def test_case_and_punctuation_do_not_make_another_entity():
     assert entity_iri("Fjord Labs") == entity_iri(" fjord-labs! ") == URIRef("urn:orion:entity:fjord_labs")
     assert entity_iri("Fjord") != entity_iri("Labs")
     assert entity_iri("👍") != entity_iri("👎")
-
-
-def test_a_relation_is_known_by_its_folded_words_and_shown_by_them():
-    assert relation_iri("works at") == relation_iri("Works-At") == URIRef("urn:orion:relation:works_at")
-    assert relation_label(relation_iri("Works-At")) == "works at"
-    assert relation_label(relation_iri("kjører på")) == "kjører på"
 
 
 @given(TEXT)
@@ -123,19 +106,6 @@ def test_an_edge_is_one_for_all_spellings_and_says_what_it_connects():
     }
     assert (relation_iri("works at"), SKOS.prefLabel, Literal("works at")) in told
     assert sentence(WORKS) == "Ana works at Fjord Labs"
-
-
-def test_the_spelling_that_is_shown_does_not_depend_on_the_order():
-    assert best_spelling(["fjord labs", "FJORD LABS", "Fjord Labs"]) == "Fjord Labs"
-    assert best_spelling(["nato", "NATO"]) == "NATO"
-    told = set(entity_triples(entity_iri("Ana"), {"ana", "Ana", "ANA"}))
-    assert {str(value) for _, name, value in told if name == SKOS.prefLabel} == {"Ana"}
-    assert {str(value) for _, name, value in told if name == SKOS.altLabel} == {"ana", "ANA"}
-
-
-def test_all_entities_are_those_named_the_speaker_and_the_ends_of_statements():
-    made = memory(entities=("Bergen",), speaker="Bo", statements=(WORKS,))
-    assert all_entities(made) == {"Bergen", "Bo", "Ana", "Fjord Labs"}
 
 
 def test_triples_can_be_stored_whatever_the_texts():

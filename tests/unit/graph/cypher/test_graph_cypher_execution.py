@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from orion_recall.errors import GraphQueryError, SourceError, TransientSourceError
+from orion_recall.errors import GraphQueryError, TransientSourceError
 from orion_recall.graph.cypher.execution import Cell, GraphEntities, GraphMemories, run_cypher
 from orion_recall.graph.vocabulary import memory_iri
 from orion_recall.text.normal import memory_key
@@ -88,11 +88,6 @@ async def test_a_whole_thing_is_told_with_what_one_wants_of_it():
     assert at == "Fjord Labs"
 
 
-async def test_rows_are_counted_for_each_of_what_stands_beside():
-    query = "MATCH (m:Memory)-[:MENTIONS]->(e) RETURN e.name AS who, count(*) AS n ORDER BY n DESC, who LIMIT 3"
-    assert await rows(query) == [("Fjord Labs", 3), ("Ida", 3), ("Bergen", 2)]
-
-
 async def test_similar_asks_whoever_finds_similar_entities():
     class Finder:
         asked: list[tuple[str, str]]
@@ -108,12 +103,6 @@ async def test_similar_asks_whoever_finds_similar_entities():
     query = "MATCH (a)-[:WORKS_AT]->(b) WHERE b.name SIMILAR 'engineer' RETURN a.name"
     answer = await run_cypher(query, GRAPH, TENANT, finder)
     assert (answer.rows, finder.asked) == ((("Ada",),), [("engineer", TENANT)])
-
-
-async def test_names_like_a_text_are_found_in_the_graph_itself():
-    found = await names("MATCH (a) WHERE a.name SIMILAR 'engineer' RETURN a.name ORDER BY a.name")
-    assert found == ["Harbour Engineers", "Software Engineering"]
-    assert await names("MATCH (a) WHERE NOT a.name SIMILAR 'engineer' RETURN count(*)") == [7]
 
 
 @pytest.mark.parametrize(
@@ -238,15 +227,6 @@ async def test_a_query_that_takes_too_long_says_so():
 
     with pytest.raises(TransientSourceError, match=r"took longer than 0.05 s"):
         await run_cypher("MATCH (a) RETURN a", Slow(), TENANT, GraphEntities(GRAPH), timeout_s=0.05)
-
-
-async def test_a_graph_that_holds_nonsense_is_a_source_error():
-    class Odd(SampleGraph):
-        async def select(self, query: str) -> list[Mapping[str, str]]:
-            return [{f"v0_{name}": "much" for name in ("weight", "ts")} | {"relation": "urn:r", "name": "knows"}]
-
-    with pytest.raises(SourceError, match="text where a number belongs"):
-        await run_cypher("MATCH (m:Memory) RETURN m.ts", Odd(), TENANT, GraphEntities(GRAPH))
 
 
 DATED = sample_graph(

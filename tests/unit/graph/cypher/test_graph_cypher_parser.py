@@ -31,18 +31,6 @@ def test_the_whole_of_a_query_is_read():
     assert (query.distinct, query.skip, query.limit) == (True, 2, 7)
 
 
-def test_there_is_always_a_limit():
-    assert parse("MATCH (a) RETURN a").limit == 100
-
-
-@pytest.mark.parametrize(
-    ("hops", "read"), [("", (1, 1)), ("*2", (2, 2)), ("*..3", (1, 3)), ("*2..3", (2, 3)), ("*1..1", (1, 1))]
-)
-def test_hops_are_few_and_counted(hops: str, read: tuple[int, int]):
-    (relation,) = parse(f"MATCH (a)-[{hops}]->(b) RETURN a").chains[0].relations
-    assert (relation.low, relation.high) == read
-
-
 @pytest.mark.parametrize(
     ("query", "message", "line", "column"),
     [

@@ -50,23 +50,3 @@ def test_a_confined_query_may_not_choose_its_graphs(clause: str):
     with pytest.raises(GraphQueryError, match=r"FROM is not allowed.*--all-tenants"):
         reading_form(query, confined=True)
     assert reading_form(query, confined=False) == "SELECT"
-
-
-@pytest.mark.parametrize(
-    ("query", "line", "column"),
-    [("SELECT * {\n ?s ?p", 2, 2), ("SELECT * { ?s ?p ?o }; DROP ALL", 1, 22), ("", 1, 1), ("hello", 1, 1)],
-)
-def test_what_does_not_parse_is_shown(query: str, line: int, column: int):
-    with pytest.raises(GraphQueryError, match="no SPARQL query from here on") as caught:
-        reading_form(query, confined=True)
-    assert caught.value.line == line
-    assert abs((caught.value.column or 0) - column) <= 1  # the parser's own idea of where it gave up
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["SELECT * {" + "{" * 400 + "}" * 400 + "}", "SELECT * { } #" + "x" * 50_000, "SELECT * { ?s ?p '\ud800' }"],
-)
-def test_what_no_parser_should_be_given_is_refused(query: str):
-    with pytest.raises(GraphQueryError, match=r"nested too deeply|50000 are the most|half a character"):
-        reading_form(query, confined=True)

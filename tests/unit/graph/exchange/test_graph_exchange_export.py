@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import pyoxigraph
 import pytest
-from rdflib import Dataset, Graph
+from rdflib import Dataset
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ImportFileError
-from orion_recall.graph.exchange.csv_files import memory_lines, tenant_of, tenants, write_csv, write_rdf
-from orion_recall.graph.vocabulary import Row, tenant_graph
+from orion_recall.graph.exchange.csv_files import memory_lines, tenants, write_csv, write_rdf
+from orion_recall.graph.vocabulary import Row
 from orion_recall.memory.record.compose import compose
 from orion_recall.values import Memory, Statement
 from tests.samples.graph_samples import apply, changes, memory, select, told
@@ -70,27 +70,6 @@ async def test_a_dataset_is_exported_whole_and_reads_back_the_same(
     assert sum(1 for _ in dataset.quads()) == len(told(reading.store)), "rdflib reads the same"
 
 
-async def test_turtle_holds_one_tenant(tmp_path: Path):
-    reading = Reading(*sample())
-    file = await exported(reading, tmp_path, "turtle", "g.ttl")
-    graph = pyoxigraph.NamedNode(tenant_graph("acme"))
-    assert len(Graph().parse(str(file))) == sum(quad.graph_name == graph for quad in reading.store)
-    assert "@prefix skos:" in file.read_text("utf-8")
-
-
-async def test_pages_cut_nothing_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    reading = Reading(*(memory(f"m{n}", f"Ana knows Bo{n}.", entities=[f"Bo{n}"]) for n in range(25)))
-    whole = await csv_of(reading, tmp_path)
-    monkeypatch.setattr("orion_recall.graph.exchange.csv_files.NODES_AT_ONCE", 4)
-    monkeypatch.setattr("orion_recall.graph.exchange.csv_files.ENDS_AT_ONCE", 3)
-    assert await csv_of(reading, tmp_path) == whole
-    assert len(whole[1]) == 25
-    file = await exported(reading, tmp_path, "jsonld", "g.jsonld")
-    again = pyoxigraph.Store()
-    again.load(path=str(file))
-    assert told(again) == told(reading.store)
-
-
 async def csv_of(reading: Reading, folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     await write_csv(reading.select, await tenants(reading.select), folder, lambda _: None)
     files: list[list[dict[str, str]]] = []
@@ -114,18 +93,6 @@ async def test_csv_has_entities_and_edges_with_their_evidence(tmp_path: Path):
     assert by_relation["knows"]["target"] == HOSTILE
 
 
-async def test_an_edge_in_csv_has_the_time_windows_that_its_memories_tell(tmp_path: Path):
-    dated = memory(
-        "d1", "Ana works at Fjord Labs since I met her on 12 May 2026.", occurred_at="2026-05-20T00:00:00Z"
-    )
-    plain = memory("d2", "Ana knows them.", occurred_at="2026-05-20T00:00:00Z")
-    reading = Reading(replace(dated, statements=(WORKS,)), replace(plain, statements=(WORKS, KNOWS)))
-    _, edges = await csv_of(reading, tmp_path)
-    windows = {row["relation"]: json.loads(row["told"]) for row in edges}
-    assert windows["works at"] and all(window.startswith("2026-05-12T00:00:00Z/") for window in windows["works at"])
-    assert windows["knows"] == []
-
-
 async def lines(path: Path) -> list[dict[str, Any]]:
     found = [line async for line in memory_lines(path)]
     for line in found:
@@ -147,12 +114,6 @@ async def test_memories_of_a_file_become_memories_again(
     assert by_id["m3"]["source"] == f"graph import {name}"
 
 
-async def test_turtle_names_no_tenant(tmp_path: Path):
-    found = await lines(await exported(Reading(*sample()), tmp_path, "turtle", "g.ttl"))
-    assert {line["id"] for line in found} == {"m1", "m2"}
-    assert not [line for line in found if "tenant" in line]
-
-
 async def test_edges_of_a_csv_file_become_memories_that_say_them(tmp_path: Path):
     await csv_of(Reading(*sample()), tmp_path)
     found = await lines(tmp_path)
@@ -163,16 +124,6 @@ async def test_edges_of_a_csv_file_become_memories_that_say_them(tmp_path: Path)
     assert works["id"].startswith("graph:")
     again = compose(MemoryV1.model_validate(works), "acme")
     assert WORKS in again.statements, "and the statement is found in it again"
-
-
-async def test_an_edge_without_its_memories_becomes_one(tmp_path: Path):
-    reading = Reading(*sample())
-    reading.store.update(
-        "DELETE { GRAPH ?g { ?m ?p ?o } } WHERE { GRAPH ?g { ?m a <urn:orion:vocabulary:Memory> ; ?p ?o } }"
-    )
-    file = tmp_path / "g.nq"
-    file.write_bytes(reading.store.dump(format=pyoxigraph.RdfFormat.N_QUADS) or b"")
-    assert {line["text"] for line in await lines(file)} == {"Ana works at Fjord Labs.", f"Ana knows {HOSTILE}."}
 
 
 @pytest.mark.parametrize(
@@ -192,15 +143,3 @@ async def test_what_cannot_be_read_is_an_error_that_says_where(tmp_path: Path, n
     (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(ImportFileError, match=why):
         await lines(tmp_path / name)
-
-
-async def test_a_file_that_is_not_there_or_no_text_is_an_error(tmp_path: Path):
-    with pytest.raises(ImportFileError, match="No such file"):
-        await lines(tmp_path / "edges.csv")
-    (tmp_path / "edges.csv").write_bytes(b"source,relation,target\n\xff,a,b\n")
-    with pytest.raises(ImportFileError, match=r"edges\.csv"):
-        await lines(tmp_path / "edges.csv")
-
-
-def test_a_tenants_name_is_read_from_its_graph():
-    assert tenant_of(tenant_graph("a b/ü")) == "a b/ü"

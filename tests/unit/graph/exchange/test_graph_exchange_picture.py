@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.vocabulary import entity_iri
@@ -78,14 +76,6 @@ async def test_nodes_edges_and_evidence_are_in_the_page():
     assert data["cut"] is True
 
 
-async def test_kinds_are_what_relations_tell():
-    part = await around()
-    kinds = {node.name: node.kind for node in part.nodes}
-    assert (kinds["Ana"], kinds["Bergen"], kinds["Harbour Engineers"]) == ("Person", "Place", "Organisation")
-    (thing,) = (await around("Software Engineering")).nodes
-    assert thing.kind == "Thing"
-
-
 async def test_a_picture_is_bounded():
     many = [Said(id=f"m{n}", text="x" * 900, statements=((f"P{n}", "knows", "Hub"),)) for n in range(100)]
     part = await around("Hub", memories=many, max_nodes=10)
@@ -124,14 +114,6 @@ async def test_names_and_texts_stay_data():
     data = data_of(hostile)
     assert HOSTILE in [node["name"] for node in data["nodes"]]
     assert data["edges"][0]["memories"][0]["id"] == HOSTILE
-
-
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30))
-async def test_whatever_the_name_the_data_is_read_back(name: str):
-    part = await around(name, memories=[Said(id=name, text=name, statements=((name, "knows", "Ana"),))])
-    text = page(part, title="x")
-    assert name in [node["name"] for node in data_of(text)["nodes"]]
-    assert len(re.findall(r"</script>", text, re.IGNORECASE)) == 2
 
 
 # -- in a browser

@@ -81,15 +81,6 @@ def test_the_last_evidence_takes_the_edge_its_entities_and_its_relation_with_it(
     assert not {"Ana", "Fjord Labs"} & labels(store)
 
 
-def test_a_relation_stays_while_another_edge_has_it():
-    store = pyoxigraph.Store()
-    other = Statement(subject="Bo", relation="works at", object="Fjord Labs")
-    apply(store, changes(stating("a", WORKS), stating("b", other)), 0)
-    apply(store, changes(dead(stating("a", WORKS)), start=3), 2)
-    assert relations(store) == {"works at"}
-    assert set(edges(store)) == {"Bo works at Fjord Labs"}
-
-
 def test_two_tenants_keep_their_own_weights_and_relations():
     store = pyoxigraph.Store()
     mine, theirs = stating("a", WORKS), replace(stating("a", WORKS), tenant="other")
@@ -99,20 +90,6 @@ def test_two_tenants_keep_their_own_weights_and_relations():
     fresh = pyoxigraph.Store()
     apply(fresh, left, 0)
     assert told(store) == told(fresh)
-
-
-def test_an_edge_is_told_in_the_words_of_the_evidence_that_is_left():
-    store = pyoxigraph.Store()
-    loud = Statement(subject="ANA", relation="works at", object="FJORD LABS")
-    by_key = sorted(("a", "b"), key=lambda name: str(memory_iri(memory_key("acme", name))))
-    first, second = stating(by_key[0], loud), stating(by_key[1], WORKS)
-    apply(store, changes(second), 0)
-    assert set(edges(store)) == {"Ana works at Fjord Labs"}
-    apply(store, changes(first, start=2), 1)
-    assert set(edges(store)) == {"ANA works at FJORD LABS"}
-    apply(store, changes(dead(first), start=3), 2)
-    assert set(edges(store)) == {"Ana works at Fjord Labs"}
-    assert labels(store) == {"Ana", "Fjord Labs"}
 
 
 def test_a_memory_that_the_record_does_not_know_is_taken_out_with_what_only_it_told():
@@ -294,14 +271,3 @@ def test_a_merge_moves_edges_and_names_and_undoing_it_leaves_no_trace():
     for _ in range(2):
         apply(store, steps, 1)
         assert told(store) == before
-
-
-def test_a_merged_name_stays_while_a_spelling_of_the_entity_goes():
-    one, other = replace(memory("a"), entities=("Robert",)), replace(memory("b"), entities=("ROBERT",))
-    store = pyoxigraph.Store()
-    apply(store, [merged(step, "Robert", "Bob") for step in changes(one, other)], 0)
-    apply(store, [replace(changes(replace(other, deleted_at=1.0))[0], position=3)], 2)
-    found = f"{PREFIXES} SELECT ?label WHERE {{ GRAPH ?g {{ ?e skos:hiddenLabel ?label }} }}"
-    assert select(store, found) == [{"label": "Bob"}]
-    apply(store, [replace(changes(replace(one, deleted_at=1.0))[0], position=4)], 3)
-    assert told(store) == set()

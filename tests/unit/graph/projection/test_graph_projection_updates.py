@@ -17,7 +17,7 @@ from orion_recall.graph.projection.updates import (
     position_in,
     updates,
 )
-from orion_recall.graph.vocabulary import ORION, memory_iri, memory_triples, tenant_graph
+from orion_recall.graph.vocabulary import memory_triples, tenant_graph
 from tests.samples.graph_samples import apply, changes, memory, positions, select
 
 GRAPH = tenant_graph("acme")
@@ -65,13 +65,6 @@ def test_long_batches_are_cut_between_operations_and_claimed_last():
     assert positions(store) == ["12"]
 
 
-def test_without_a_new_position_nothing_is_claimed():
-    assert list(updates([], 5, 5)) == []
-    (request,) = updates([Operation(graph=GRAPH, cleared=(memory_iri(1),))], 5, 5)
-    assert str(ORION.position) in request
-    assert "INSERT" not in request
-
-
 def test_a_graph_of_another_format_has_no_position_and_is_emptied_of_tenants_alone():
     store = pyoxigraph.Store()
     store.update(
@@ -89,13 +82,3 @@ def test_a_graph_of_another_format_has_no_position_and_is_emptied_of_tenants_alo
     }  # fmt: skip
     apply(store, changes(memory("a")), 0)
     assert position_in(select(store, METADATA_QUERY)) == 1
-
-
-def test_clearing_does_nothing_to_a_graph_of_this_format():
-    store = pyoxigraph.Store()
-    apply(store, changes(memory("a")), 0)
-    whole = set(store)
-    assert select(store, OTHER_FORMAT_QUERY) == []
-    store.update(clear_update(GRAPH_NAME))
-    store.update(FORGET_OTHER_FORMAT)
-    assert set(store) == whole

@@ -98,11 +98,6 @@ async def test_a_store_that_cannot_be_opened_is_an_error_with_advice(graph: RdfG
     await again.close()
 
 
-def test_the_folder_is_this_workers_own_copy(folder: Path):
-    graph = RdfGraph(folder / "graph")
-    assert (graph.shared, graph.copy) == (False, None)
-
-
 async def test_the_loop_goes_on_while_a_closing_graph_waits_for_a_query(
     graph: RdfGraph, monkeypatch: pytest.MonkeyPatch
 ):

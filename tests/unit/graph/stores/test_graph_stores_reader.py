@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rdflib import URIRef
 
-from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.graph.stores.reader import GraphReader, open_graph_reader, sparql_server
+from orion_recall.graph.stores.reader import GraphReader, open_graph_reader
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.graph.vocabulary import tenant_graph
@@ -59,34 +59,9 @@ async def test_a_confined_query_sees_one_tenant(reader: GraphReader, query: str)
     assert (await reader.answer(query, "SELECT", graph=tenant_graph("nobody"), limit=10)).rows == ()
 
 
-async def test_one_that_is_not_confined_sees_every_graph_by_its_name(reader: GraphReader):
-    found = await reader.answer(NAMED, "SELECT", graph=None, limit=10)
-    assert [row[0] for row in found.rows] == ["m1", "m2", "secret"]
-
-
 async def test_rows_are_capped_and_that_is_said(reader: GraphReader):
     found = await reader.answer(IDS, "SELECT", graph=US, limit=1)
     assert (found.rows, found.truncated) == ((("m1",),), True)
-
-
-async def test_truth_and_statements_are_answers_too(reader: GraphReader):
-    ask = "ASK { ?m <urn:orion:vocabulary:id> 'm1' }"
-    assert (await reader.answer(ask, "ASK", graph=US, limit=1)).truth is True
-    assert (await reader.answer(ask, "ASK", graph=tenant_graph("other"), limit=1)).truth is False
-    build = "CONSTRUCT { <urn:x> <urn:says> ?t } WHERE { ?m <urn:orion:vocabulary:content> ?t }"
-    found = await reader.answer(build, "CONSTRUCT", graph=US, limit=10)
-    assert found.columns == ("subject", "predicate", "object")
-    assert sorted(row[2] or "" for row in found.rows) == ['"Ana said \\"hi\\"."', '"Bo rests."']
-    cut = await reader.answer(build, "CONSTRUCT", graph=US, limit=1)
-    assert (len(cut.rows), cut.truncated) == (1, True)
-    described = await reader.answer("DESCRIBE <urn:orion:entity:bo>", "DESCRIBE", graph=US, limit=10)
-    assert any(row[2] == '"Bo"' for row in described.rows)
-
-
-async def test_unbound_values_stay_empty(reader: GraphReader):
-    query = "SELECT ?id ?t { ?m <urn:orion:vocabulary:id> ?id OPTIONAL { ?m <urn:orion:vocabulary:title> ?t } }"
-    found = await reader.answer(query, "SELECT", graph=US, limit=10)
-    assert sorted(found.rows, key=str) == [("m1", None), ("m2", None)]
 
 
 async def test_what_the_writer_adds_is_seen_by_who_opens_after_it(folder: Path):
@@ -127,9 +102,3 @@ async def test_a_server_that_is_away_is_a_source_error(folder: Path):
     async with open_graph_reader(settings, timeout_s=5) as reader:
         with pytest.raises(TransientSourceError, match="cannot be reached"):
             await reader.answer(IDS, "SELECT", graph=US, limit=1)
-
-
-def test_half_an_address_is_refused():
-    assert sparql_server(Settings.read()) is None
-    with pytest.raises(SettingsError, match="ORION_SPARQL_USER is set and ORION_SPARQL_URL is not"):
-        sparql_server(Settings.read(sparql_user="ana"))

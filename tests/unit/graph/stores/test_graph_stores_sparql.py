@@ -19,7 +19,7 @@ from orion_recall.sources.graph import RdfSource
 from orion_recall.values import Change
 from tests.samples.source_samples import changes, key, memory, request
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
-from tests.stand_ins.servers import Answer, Asked, answering, hanging
+from tests.stand_ins.servers import Answer, Asked, answering
 
 ALL = tuple(memory(f"m{number}", f"Ana sees the Aurora, {number}.", speaker="Ana") for number in range(6))
 POSITION = "<urn:orion:projection> <urn:orion:vocabulary:position>"
@@ -49,22 +49,6 @@ async def everything(graph: SparqlGraph) -> set[tuple[str, ...]]:
 
 async def positions(graph: SparqlGraph) -> list[str]:
     return [row["position"] for row in await graph.select(METADATA_QUERY) if "position" in row]
-
-
-async def test_it_is_one_copy_for_all_named_after_its_address(graph: SparqlGraph, empty_oxigraph: Oxigraph):
-    assert (graph.shared, graph.copy, graph.kind) == (True, empty_oxigraph.url, "graph")
-
-
-async def test_the_position_is_kept_in_the_default_graph_as_the_embedded_one_keeps_it(
-    graph: SparqlGraph, empty_oxigraph: Oxigraph
-):
-    await graph.apply(changes(*ALL))
-    assert await positions(graph) == ["6"]
-    other = graph_at(empty_oxigraph.url)
-    await other.open()
-    assert other.position == 6
-    assert await everything(other) == await everything(graph)
-    await other.close()
 
 
 async def test_one_that_believes_to_be_elsewhere_writes_nothing_and_learns_where_the_graph_is(
@@ -105,15 +89,6 @@ async def test_a_batch_that_broke_off_before_its_claim_is_written_again(
     assert graph.position == 0
     await graph.apply(changes(*ALL))
     assert graph.position == 6
-
-
-async def test_two_positions_count_as_the_lower_and_become_one(graph: SparqlGraph, empty_oxigraph: Oxigraph):
-    await graph.apply(changes(*ALL))
-    await empty_oxigraph.update(f"INSERT DATA {{ {POSITION} 4 }}")
-    await graph.open()
-    assert graph.position == 4
-    await graph.apply(changes(*ALL[4:], start=5))
-    assert await positions(graph) == ["6"]
 
 
 async def test_a_graph_of_another_format_is_emptied_and_written_anew(
@@ -168,20 +143,6 @@ async def test_a_writer_that_was_overtaken_while_it_asked_does_not_move_the_grap
     await other.close()
 
 
-async def test_what_is_held_is_read_in_pages(graph: SparqlGraph, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("orion_recall.graph.stores.sparql._PAGE", 4)
-    await graph.apply(changes(*ALL))
-    assert await graph.held() == {key(one.id): 1 for one in ALL}
-
-
-async def test_a_position_that_is_no_number_is_an_error(graph: SparqlGraph, empty_oxigraph: Oxigraph):
-    await empty_oxigraph.update(f'INSERT DATA {{ {POSITION} "six" }}')
-    with pytest.raises(SourceError, match="a position that is no number"):
-        await graph.open()
-    await empty_oxigraph.update("DROP ALL")
-    await graph.open()
-
-
 async def test_a_server_that_is_away_at_the_start_is_found_when_it_comes():
     async with oxigraph() as server:
         first = graph_at(server.url)
@@ -213,21 +174,6 @@ async def test_a_server_that_comes_back_empty_is_noticed_and_filled_from_the_beg
     assert (graph.position, await everything(graph)) == (0, set())
     await graph.apply(changes(*ALL))
     assert (graph.position, await everything(graph)) == (6, before)
-
-
-async def test_a_search_after_a_failure_looks_where_the_graph_is_now():
-    async with oxigraph() as server:
-        graph = graph_at(server.url)
-        await graph.open()
-        await graph.apply(changes(*ALL))
-        await server.stop()
-        with pytest.raises(TransientSourceError):
-            await graph.select("SELECT * WHERE { ?s ?p ?o }")
-        await server.start()
-        await server.update("DROP ALL")
-        assert await graph.select("SELECT * WHERE { ?s ?p ?o }") == []
-        assert graph.position == 0
-        await graph.close()
 
 
 async def test_a_server_that_keeps_nothing_is_an_error_and_not_an_endless_loop():
@@ -274,18 +220,3 @@ class OneName:
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         return [("Aurora", 1.0)]
-
-
-async def test_a_server_that_hangs_or_refuses_does_not_hold_up_the_start():
-    async with hanging() as stand_in:
-        graph = graph_at(f"{stand_in.url}/query")
-        with pytest.raises(TransientSourceError, match="gave no answer within 2 s"):
-            await graph.open()
-        stand_in.answer = refused
-        with pytest.raises(TransientSourceError, match="answers 401"):
-            await graph.open()
-        await graph.close()
-
-
-def refused(_: Asked) -> Answer:
-    return Answer(status=401)

@@ -13,9 +13,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import httpcore
 import pytest
 from pydantic import SecretStr
 
@@ -78,20 +77,6 @@ async def test_a_query_is_posted_as_such_and_its_rows_come_back_as_text():
         assert asked.headers["accept"] == MEDIA_TYPE
         assert "authorization" not in asked.headers
         await gone(stand_in)
-
-
-async def test_many_rows_are_the_same_rows():
-    many = [{"n": {"type": "literal", "value": f"number {number}"}} for number in range(3000)]
-    async with answering(told(body=results(*many))) as stand_in, client_of(stand_in) as client:
-        assert await client.select(QUERY) == [{"n": f"number {number}"} for number in range(3000)]
-
-
-async def test_an_update_goes_to_its_own_address_and_needs_no_answer():
-    async with answering(told(status=204, body=b"")) as stand_in, client_of(stand_in) as client:
-        await client.update("CLEAR DEFAULT")
-        (asked,) = stand_in.asked
-        assert (asked.path, asked.body) == ("/update?key=hunter2", b"CLEAR DEFAULT")
-        assert asked.headers["content-type"] == "application/sparql-update; charset=utf-8"
 
 
 @pytest.mark.parametrize(
@@ -190,12 +175,6 @@ async def test_a_wrong_answer_is_an_error_that_says_what_to_do_and_repeats_nothi
         assert len(await client.select(QUERY)) == 1
 
 
-async def test_an_update_that_is_refused_names_its_own_setting():
-    async with answering(told(status=405)) as stand_in, client_of(stand_in) as client:
-        with pytest.raises(SourceError, match=r"/update answers 405.*ORION_SPARQL_UPDATE_URL"):
-            await client.update("CLEAR DEFAULT")
-
-
 @pytest.mark.parametrize("length", ["said", "unsaid"])
 async def test_a_huge_answer_is_left_unread(length: str):
     headers = {"Connection": "close"} if length == "unsaid" else {}
@@ -207,25 +186,11 @@ async def test_a_huge_answer_is_left_unread(length: str):
         await gone(stand_in)
 
 
-async def test_a_server_that_never_answers_costs_its_time_and_leaves_no_connection():
-    async with hanging() as stand_in, client_of(stand_in, query_timeout_s=0.1, update_timeout_s=0.2) as client:
-        with pytest.raises(TransientSourceError, match=r"gave no answer within 0.1 s"):
-            await client.select(QUERY)
-        with pytest.raises(TransientSourceError, match=r"gave no answer within 0.2 s"):
-            await client.update("CLEAR DEFAULT")
-        await gone(stand_in)
-
-
 async def test_an_answer_that_drips_in_is_bounded_as_a_whole():
     async with answering(told(drip_s=0.02)) as stand_in, client_of(stand_in, query_timeout_s=0.2) as client:
         with pytest.raises(TransientSourceError, match="gave no answer"):
             await client.select(QUERY)
         await gone(stand_in)
-
-
-async def test_a_slow_server_is_waited_for():
-    async with answering(told(delay_s=0.2)) as stand_in, client_of(stand_in) as client:
-        assert len(await client.select(QUERY)) == 1
 
 
 @pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
@@ -258,16 +223,6 @@ async def _answer_at_last(client: SparqlClient) -> Any:
                 await asyncio.sleep(0.01)
 
 
-async def test_places_that_were_lost_inside_the_pool_are_had_back():
-    async with answering(told()) as stand_in, client_of(stand_in, connections=1) as client:
-        pool = cast("Any", client)._http._transport._pool
-        # As a request leaves it that is cancelled between getting a new connection and connecting it.
-        pool._connections.append(pool.create_connection(httpcore.URL(stand_in.url).origin))
-        with pytest.raises(TransientSourceError, match="no connection was free"):
-            await client.select(QUERY)
-        assert len(await client.select(QUERY)) == 1
-
-
 async def test_a_server_that_is_not_there_is_a_passing_error():
     async with answering(told()) as stand_in:
         pass
@@ -296,18 +251,3 @@ async def test_a_certificate_is_checked_against_the_authorities_that_are_trusted
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         async with client_of(stand_in) as client:
             assert len(await client.select(QUERY)) == 1
-
-
-async def test_half_a_character_is_not_sent():
-    async with answering(told()) as stand_in, client_of(stand_in) as client:
-        with pytest.raises(SourceError, match="half a character"):
-            await client.select("SELECT * WHERE { ?s ?p '\ud800' }")
-        assert stand_in.asked == []
-
-
-async def test_a_closed_client_is_a_source_error():
-    async with answering(told()) as stand_in:
-        async with client_of(stand_in) as client:
-            await client.select(QUERY)
-        with pytest.raises(SourceError, match="is closed"):
-            await client.select(QUERY)

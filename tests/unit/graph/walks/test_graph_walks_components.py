@@ -31,14 +31,3 @@ def test_components_are_what_can_be_walked_to(edges: list[tuple[str, str]]):
     for one in "abcdefgh":
         for other in "abcdefgh":
             assert made.together(one, other) == (other in reached(edges, one))
-
-
-@given(EDGES)
-def test_degrees_are_counted_and_hubs_have_most(edges: list[tuple[str, str]]):
-    made = grown(edges)
-    for one in "abcdefghi":
-        assert made.degree(one) == sum(one in edge for edge in edges)
-    hubs = made.hubs(3)
-    assert hubs == sorted(hubs, key=lambda hub: (-hub[1], hub[0]))
-    assert len(hubs) == min(3, made.entities)
-    assert made.edges == len(edges)

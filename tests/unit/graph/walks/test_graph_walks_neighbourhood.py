@@ -23,20 +23,6 @@ def query(*names: str, scope: Scope = EVERYTHING, hops: int = 1, max_statements:
     return neighbourhood_query(GRAPH, entities, scope=scope, hops=hops, max_statements=max_statements)
 
 
-def limits(sparql: str) -> list[int]:
-    return [int(found) for found in re.findall(r"LIMIT (\d+)", sparql)]
-
-
-def test_every_pattern_has_a_limit_of_its_own_and_entities_share_the_statements():
-    assert limits(query("a", "b", max_statements=48)) == [24] * 4
-    assert limits(query("a", "b", hops=2, max_statements=48)) == [24] * 8
-    assert limits(query("a", "b", "c", max_statements=3)) == [4] * 6
-
-
-def test_no_property_path_is_used():
-    assert not re.search(r">\s*[+*]", query("a", "b", hops=2))
-
-
 def test_only_the_tenants_graph_is_asked():
     assert re.findall(r"GRAPH\s+(\S+)", query("a", hops=2)) == [GRAPH.n3()]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.memory.names.similar import core, guard
+from orion_recall.memory.names.similar import guard
 from orion_recall.memory.record.aliases import NameKind
 
 
@@ -43,9 +43,3 @@ def test_a_guard_is_the_same_both_ways_and_never_against_a_name_itself(
 ) -> None:
     assert guard(one, other, kind) == guard(other, one, kind)
     assert guard(one, one, kind) in (None, "title")
-
-
-def test_a_name_is_compared_without_titles_and_a_relation_without_auxiliaries() -> None:
-    assert core("Dr. Ana Silva", "entity") == ["ana", "silva"]
-    assert core("is married to", "relation") == ["married", "to"]
-    assert core("Doctor", "entity") == ["doctor"]

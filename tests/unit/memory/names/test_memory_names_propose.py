@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.memory.names.propose import NamesUsed, Proposals, propose
-from orion_recall.memory.names.similar import core, string_similarity
+from orion_recall.memory.names.similar import core
 from orion_recall.memory.record.aliases import NameKind
 
 
@@ -60,20 +60,6 @@ async def test_the_name_that_more_memories_give_stays_then_the_longer_then_the_f
     assert pairs(await proposed(used(["Jon Smitt"], ["Jon Smith"]))) == [("Jon Smitt", "Jon Smith")]
 
 
-async def test_a_proposal_says_why_and_where() -> None:
-    (one,) = (await proposed(used(["John Smith"], ["John Smith"], ["Ana"], ["jon smith"], ["Jon Smith"]))).proposals
-    assert (one.kind, one.alias, one.into) == ("entity", "Jon Smith", "John Smith")
-    assert (one.alias_memories, one.into_memories, one.examples) == (2, 2, ("m3", "m4", "m0"))
-    assert one.string == round(string_similarity("John Smith", "Jon Smith"), 4)
-    assert 0.6 <= one.cosine <= 1
-
-
-async def test_a_name_that_is_to_be_merged_is_merged_into_one_that_stays() -> None:
-    found = await proposed(used(*[["Johann Smith"]] * 3, *[["Johan Smith"]] * 2, ["Johan Smit"]))
-    assert {into for _, into in pairs(found)} == {"Johann Smith"}
-    assert len(found.proposals) == 2
-
-
 async def test_names_of_one_memory_are_two_unless_punctuation_is_all_that_differs() -> None:
     assert (await proposed(used(["Jon Smith", "John Smith"]))).left_out == {"together": 1}
     assert pairs(await proposed(used(["Fjord Labs", "Fjord-Labs"]))) == [("Fjord-Labs", "Fjord Labs")]
@@ -89,17 +75,6 @@ async def test_both_thresholds_count_and_only_what_is_spelt_alike_is_embedded() 
     names = used(["Jon Smith"], ["John Smith"], ["Oslo"])
     assert pairs(await proposed(names, embedder=far)) == []
     assert far.asked == ["John Smith", "Jon Smith"]
-
-
-async def test_relations_are_judged_by_their_own_rules() -> None:
-    names = used(["is friends with"], ["friends with"], ["worked at"], ["works at"])
-    found = await proposed(names, "relation")
-    assert pairs(found) == [("friends with", "is friends with")]
-
-
-async def test_no_names_no_proposals() -> None:
-    found = await proposed(NamesUsed())
-    assert (found.proposals, found.left_out) == ((), {})
 
 
 NAMES = st.builds(
@@ -128,15 +103,6 @@ async def test_proposals_do_not_depend_on_the_order_of_memories(memories: list[l
         assert one.alias_memories <= one.into_memories
         together = [said for said in memories if one.alias in said and one.into in said]
         assert not together or core(one.alias, "entity") == core(one.into, "entity")
-
-
-async def test_two_tenants_have_other_ids_for_the_same_names() -> None:
-    names = used(["Jon Smith"], ["John Smith"])
-    ids = {
-        (await propose(names, Letters(), tenant=tenant, kind="entity", min_cosine=0.6)).proposals[0].id
-        for tenant in ("one", "other", "one")
-    }
-    assert len(ids) == 2
 
 
 class Meanings(Letters):

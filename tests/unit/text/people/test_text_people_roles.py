@@ -40,13 +40,6 @@ def test_a_speaker_who_is_the_memorys_own_agent_is_an_assistant():
     assert not is_assistant(None, agent_id="halcyon")
 
 
-def test_the_role_of_a_message_wins_over_names():
-    assert is_assistant("Halcyon", role="assistant")
-    assert is_assistant(None, role=" Assistant ")
-    assert not is_assistant("Assistant", role="user")
-    assert is_assistant("Assistant", role=7)
-
-
 @pytest.mark.parametrize(
     "question",
     [
