@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-from orion_recall.recall.ranking.near_duplicates import near_duplicates
 
 from orion_recall.bus.envelope import decode, encode
 from orion_recall.bus.group_reader import Entry
@@ -95,7 +94,6 @@ class Stages:
             profile,
             QueryFacts(now=asked.now, named_speaker=asked.understanding.named_speaker, similarities=similarities),
         )
-        repeated = near_duplicates(scored, profile.near_duplicate_similarity)
         return [item for place, item in enumerate(scored) if place not in repeated]
 
     def _select(self, asked: Asked, ranked: list[ScoredCandidate]) -> Recalled:
