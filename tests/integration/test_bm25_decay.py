@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from orion_recall.evaluation.tuning.sweep import sweep
+from orion_recall.evaluation.tuning.variants import at, grid_of
 
 from orion_recall.evaluation.baselines import Baseline
 from orion_recall.evaluation.dataset import read_queries
 from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.trials import Run, Trials, trials
-from orion_recall.evaluation.tuning.sweep import sweep
-from orion_recall.evaluation.tuning.variants import at, grid_of
 from orion_recall.profile import Profile
 from orion_recall.settings import Settings
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from deploy_servers import run_program
 from executor import until
+from orion_recall.evaluation.decision_replay.logged import Choice
+from orion_recall.evaluation.decision_replay.plan import ReplayPlan
+from orion_recall.evaluation.decision_replay.run import Replayed, ReplayRun, replay
 from replayed_day import Day
 from serving import all_persisted, caught_up
 
 from orion_recall.client import RecallClient
-from orion_recall.evaluation.decision_replay.logged import Choice
-from orion_recall.evaluation.decision_replay.plan import ReplayPlan
-from orion_recall.evaluation.decision_replay.run import Replayed, ReplayRun, replay
 from orion_recall.evaluation.plan import Cache
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.serving.service import Service

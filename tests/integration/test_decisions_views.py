@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from decision_samples import NOON, decision, envelope
+from orion_recall.evaluation.decision_replay.shadows import measured_shadows
 
 from docs.tools.decision_log_questions import QUESTIONS as DOCUMENTED
 from orion_recall.decisions.comparison import compare_shadows
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.overview import overview_since
-from orion_recall.evaluation.decision_replay.shadows import measured_shadows
 from orion_recall.postgres.pool import Pool, migrate, open_pool, shipped_migrations
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from orion_recall.evaluation.baselines import BASELINES, Baseline
-from orion_recall.evaluation.dataset import JudgedQuery, read_memories, read_queries
 from orion_recall.evaluation.figures import figures_of
-from orion_recall.evaluation.fill import changes
-from orion_recall.evaluation.measures import judged
-from orion_recall.evaluation.plan import Plan
-from orion_recall.evaluation.trials import Asking, Run, Trials, line_of, trials
 from orion_recall.evaluation.tuning.features import PARTS
 from orion_recall.evaluation.tuning.keyword_index import KeywordIndex
 from orion_recall.evaluation.tuning.sweep import Reweighed, ablate, sweep
 from orion_recall.evaluation.tuning.tune import NOT_LEARNED, LearningOptions, tune
 from orion_recall.evaluation.tuning.variants import at, grid_of
 from orion_recall.evaluation.worst_queries import worst
+
+from orion_recall.evaluation.baselines import BASELINES, Baseline
+from orion_recall.evaluation.dataset import JudgedQuery, read_memories, read_queries
+from orion_recall.evaluation.fill import changes
+from orion_recall.evaluation.measures import judged
+from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.trials import Asking, Run, Trials, line_of, trials
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
