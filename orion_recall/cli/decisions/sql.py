@@ -11,6 +11,7 @@ from orion_recall.cli.connect.addresses import DataFolder, analyst_of, find, ope
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sql import SQL_MOST_BYTES, SqlResult
+from orion_recall.errors import RecordError
 from orion_recall.settings import Settings
 
 
@@ -26,11 +27,19 @@ def run_sql(
     """
 
     async def run(settings: Settings) -> SqlResult:
-        # By this name workers know that its locks are not theirs (memory/schema/0008_write_locks.sql).
+        # By this name workers know that its locks are not theirs (memory/schema).
         async with open_postgres(analyst_of(settings), name="sql") as pool:
             return await DecisionLog(pool).run_sql(sql, limit)
 
-    result = asyncio.run(run(find(data)))
+    settings = find(data)
+    try:
+        result = asyncio.run(run(settings))
+    except RecordError as error:
+        own, own_analyst = settings.dsn, analyst_of(settings)
+        if "orion_reader" not in str(error) or own is None or own_analyst.dsn in (own, str(settings.analyst_dsn)):
+            raise
+        # The embedded Postgres: whoever runs this owns it, and its socket has no password.
+        raise RecordError(f'{error}: psql "{own}"') from error
     if as_json:
         print_json({"columns": result.columns, "rows": result.rows, "truncated": result.truncated})
         return
