@@ -101,8 +101,8 @@ def refusal(error: asyncpg.PostgresError, sql: str) -> str:
         message = f"it writes ({message}). Only statements that read are run here"
     elif state == NO_RIGHT:
         message += (
-            ". SQL runs here as orion_analyst, who reads decisions and no texts; recall_texts and recall_never_selected "
-            "are for members of orion_reader and for the schema's owner, with psql"
+            ". SQL runs here as orion_analyst, who reads decisions and no texts; recall_texts and "
+            "recall_never_selected are for members of orion_reader and for the schema's owner, with psql"
         )
     elif "multiple commands" in message:
         message = "it holds several statements. One at a time"

@@ -13,6 +13,7 @@ from decision_samples import NOON, decision, envelope
 from docs.tools.decision_log_questions import OF_READERS, QUESTIONS
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
+from orion_recall.errors import RecordError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
@@ -38,6 +39,8 @@ async def test_every_view_has_a_question_and_every_question_runs(pool: Pool) -> 
     for view, sql in QUESTIONS.items():
         if view in OF_READERS:
             await pool.fetch(sql)
+            with pytest.raises(RecordError, match=r"permission denied.*orion_reader.*with psql"):
+                await log.run_sql(sql)
         else:
             assert not (await log.run_sql(sql)).truncated
 
