@@ -19,7 +19,7 @@ GONE_COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "decisions": {
         "shadow": "`decisions compare` compares shadows and canaries",
-        "sample": "`decisions list --json` gives decisions; the console's page of one adds it to judged.jsonl",
+        "sample": "`decisions list --sample 100` draws decisions; each is judged on its page of the console",
     },
 }
 GONE_OPTIONS: Mapping[str, str] = {
