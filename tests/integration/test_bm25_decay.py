@@ -146,4 +146,6 @@ async def test_rates_are_compared_by_a_sweep(tried: Trials) -> None:
     assert {one.name for one in found[1:]} == {
         f"time_decay_lambda_per_hour={rate} recency_floor=0" for rate in (0.001, 0.01, 0.1)
     }
-    assert found[1].scores.means["map"].mean == 1.0
+    means = [one.scores.means["map"].mean for one in found[1:]]
+    assert means == sorted(means, reverse=True)
+    assert means[0] >= 0.75
