@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,7 +115,8 @@ def test_what_could_not_be_told_counts_as_the_caller_sees_it() -> None:
 
 
 def test_the_lines_of_a_run_say_whether_anything_answers(tmp_path: Path) -> None:
-    known = {"query_id": "a", "conversation_id": "c", "selected": [], "answerable": True, "probability": None}
+    known: dict[str, Any] = {"query_id": "a", "conversation_id": "c", "selected": [], "answerable": True}
+    known["probability"] = None
     unknown = known | {"query_id": "b", "answerable": None, "probability": 0.25, "answer_signals": {}}
     file = written(tmp_path, "run.jsonl", known | {"answer_signals": {"late": 0.5}}, unknown)
     (only,) = read_answer_lines(file)
