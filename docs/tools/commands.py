@@ -31,7 +31,8 @@ def _walk(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     yield path, command
     below: Mapping[str, Any] = getattr(command, "commands", None) or {}
     for name, inner in below.items():
-        yield from _walk(f"{path} {name}", inner)
+        if not getattr(inner, "hidden", False):
+            yield from _walk(f"{path} {name}", inner)
 
 
 def _section(path: str, command: Any) -> str:

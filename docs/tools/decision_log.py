@@ -29,11 +29,6 @@ whole log. The times are medians on ten million decisions of 90 days (111,000 a 
 20,000 memories and 100,000 messages of feedback, in the embedded Postgres, on two cores that were busy with other
 work. The first time, with nothing in memory, `recall_never_selected` took 2.2 s. Retention deleted the oldest day
 in 11 s. Since then the views check the size of each number, which made `recall_selected` about a third slower.
-
-`recall_canaries` has no condition on time: it reads all answers of trials, from an index of 180 bytes for each. Its
-time is extrapolated from four million decisions, where it took 354 ms (the first time 421 ms) for 80,000 answers of
-trials, on two cores with a load of 35. Without that index it took 2,135 ms there (the first time 4,646 ms), and
-3,143 ms on ten million.
 """
 
 

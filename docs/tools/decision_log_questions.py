@@ -13,9 +13,6 @@ ORDER BY latency_ms DESC LIMIT 20""",
 SELECT tenant, memory_id, selected, bundles, share
 FROM recall_memory_usage WHERE day = (now() AT TIME ZONE 'UTC')::date - 1
 ORDER BY share DESC, selected DESC LIMIT 20""",
-    "recall_unsure": """\
-SELECT created_at, profile, why, confidence, found, query
-FROM recall_unsure ORDER BY created_at DESC LIMIT 50""",
     "recall_stage_ms": """\
 SELECT stage, count(*), percentile_cont(0.95) WITHIN GROUP (ORDER BY ms) AS p95_ms
 FROM recall_stage_ms WHERE created_at >= now() - interval '6 hours'
@@ -46,15 +43,12 @@ WHERE day >= (now() AT TIME ZONE 'UTC')::date - 1 ORDER BY day DESC, count DESC"
     "recall_selected": """\
 SELECT source, count(*), avg(score) AS score
 FROM recall_selected WHERE created_at >= now() - interval '1 day' GROUP BY source""",
-    "recall_shadows": """\
-SELECT shadow_profile, count(*), avg(overlap) AS overlap, avg(same_first::int) AS same_first
-FROM recall_shadows WHERE created_at >= now() - interval '1 day' GROUP BY shadow_profile""",
+    "recall_trials": """\
+SELECT kind, tried_profile, side, count(*), avg(unsure::int) AS unsure, avg((outcome = 'empty')::int) AS empty
+FROM recall_trials WHERE created_at >= now() - interval '1 day' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
     "recall_layers": """\
 SELECT layer, count(*), avg(ms) AS ms, sum(selected) AS selected
 FROM recall_layers WHERE created_at >= now() - interval '1 day' GROUP BY layer""",
-    "recall_canaries": """\
-SELECT canary_profile, step, variant, queries, empty_rate, p95_ms
-FROM recall_canaries ORDER BY first_at, variant""",
     "recall_follow_ups": """\
 SELECT decision_id, next_id, seconds, shared_words
 FROM recall_follow_ups WHERE tenant = 'default' AND session_id = 's-1' ORDER BY created_at""",
@@ -62,12 +56,10 @@ FROM recall_follow_ups WHERE tenant = 'default' AND session_id = 's-1' ORDER BY 
 # For orion_reader: `decisions sql` runs as orion_analyst.
 OF_READERS = ("recall_texts", "recall_never_selected")
 # Medians of five, in ms, of `python -m tests.bench.decision_log` on 2026-11-25: ten million decisions of 90 days,
-# on two cores that others used, too. No candidates were kept. That of recall_canaries is extrapolated from 354 ms
-# on four million decisions (2026-11-26).
+# on two cores that others used, too. No candidates were kept.
 MEASURED_MS: Mapping[str, int] = {
     "recall_queries": 198,
     "recall_memory_usage": 627,
-    "recall_unsure": 1,
     "recall_stage_ms": 444,
     "recall_feedback_by_profile": 45,
     "recall_texts": 1,
@@ -76,8 +68,6 @@ MEASURED_MS: Mapping[str, int] = {
     "recall_by_source": 441,
     "recall_dropped": 806,
     "recall_selected": 584,
-    "recall_shadows": 392,
     "recall_layers": 264,
-    "recall_canaries": 900,
     "recall_follow_ups": 1,
 }

@@ -19,6 +19,7 @@ import typer
 import typer.core
 from typer.main import get_command as built
 
+from orion_recall.cli.gone import GONE_OPTIONS
 from orion_recall.cli.output import print_error
 from orion_recall.errors import (
     BackupError,
@@ -186,4 +187,5 @@ def main() -> None:
 def _with_hint(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     hint = f" (see `{context.command_path} --help`)" if context is not None else ""
-    return f"{error.format_message()}{hint}"
+    instead = GONE_OPTIONS.get(getattr(error, "option_name", ""))
+    return f"{error.format_message()}{hint}" if instead is None else f"{error.format_message()}: {instead}{hint}"

@@ -193,7 +193,7 @@ def percentile(values: Sequence[float] | np.ndarray, share: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A profile tried beside another one in service: `kind` is shadow or canary, `step` that of a canary, from 1."""
+    """A profile tried beside another one: `kind` is shadow or canary, `step` that of a canary, from 1."""
 
     kind: str
     profile: str

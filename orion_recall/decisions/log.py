@@ -77,6 +77,8 @@ WHERE ($1::text IS NULL OR outcome = $1)
 ORDER BY created_at DESC, id
 LIMIT $4
 """
+# The order of a hash is random and, for one seed, the same.
+_DRAWN: LiteralString = _LATEST.replace("ORDER BY created_at DESC, id", "ORDER BY md5($7 || id::text)")
 _LATEST_IDS: LiteralString = "SELECT id FROM recall_decisions " + _LATEST  # noqa: S608 (two constants)
 _STARTING: LiteralString = """
 SELECT id FROM recall_decisions
@@ -108,20 +110,22 @@ class DecisionLog:
         since: datetime | None = None,
         shadows: bool = False,
         tenant: str | None = None,
+        seed: int | None = None,
     ) -> Latest:
-        """The newest decisions that meet every condition given, without their candidates.
+        """The newest decisions that meet every condition, without their candidates; with a `seed` random ones.
 
         With `shadows` also those of shadow recalls. Those that cannot be read count towards the limit.
         """
         async with borrow(self._pool, "reading decisions") as connection:
             rows = await connection.fetch(
-                f"SELECT {_COLUMNS_LISTED} FROM recall_decisions {_LATEST}",  # noqa: S608 (names from our own model)
+                f"SELECT {_COLUMNS_LISTED} FROM recall_decisions {_LATEST if seed is None else _DRAWN}",  # noqa: S608
                 outcome,
                 profile,
                 since,
                 limit,
                 shadows,
                 tenant,
+                *(() if seed is None else (str(seed),)),
             )
         decisions = _readable(rows)
         return Latest(decisions=decisions, left_out=len(rows) - len(decisions))

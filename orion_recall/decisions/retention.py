@@ -149,13 +149,4 @@ async def _delete_alone(
 
 
 def _deleted(rows: Sequence[Row]) -> list[Deleted]:
-    return [
-        Deleted(
-            profile=row["profile"],
-            outcome=row["outcome"],
-            count=row["count"],
-            oldest=row["oldest"],
-            newest=row["newest"],
-        )
-        for row in rows
-    ]
+    return [Deleted(**dict(row.items())) for row in rows]

@@ -13,6 +13,7 @@ from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import Connection, sqlstate
 
 SQL_TIMEOUT_S = 30
+NO_RIGHT = "42501"
 SQL_MOST_BYTES = 8 << 20
 """Bytes of a result, as text: what is beyond stays on the server."""
 
@@ -98,6 +99,11 @@ def refusal(error: asyncpg.PostgresError, sql: str) -> str:
     message = str(error).partition("\n")[0]
     if state == "25006":
         message = f"it writes ({message}). Only statements that read are run here"
+    elif state == NO_RIGHT:
+        message += (
+            ". SQL runs here as orion_analyst, who reads decisions and no texts; recall_texts and "
+            "recall_never_selected are for members of orion_reader and for the schema's owner, with psql"
+        )
     elif "multiple commands" in message:
         message = "it holds several statements. One at a time"
     position = getattr(error, "position", None)

@@ -131,6 +131,7 @@ class CanaryTrial:
         step = min(max(shared.step, 0), len(self.settings.steps) - 1)
         if step != self.shared.step:
             self.before, self.of_control, self.of_canary = self.control, StepAnswers(), StepAnswers()
+            self._judged = (0, 0)
         self.shared = SharedTrial(step=step, began=shared.began, taken_back=shared.taken_back)
 
 

@@ -38,7 +38,7 @@ _CODE = (
     "sources",
     "graph",
     "evaluation/fill.py",
-    "evaluation/systems/word_vectors.py",
+    "evaluation/word_vectors.py",
     "contracts",
     "text",
 )

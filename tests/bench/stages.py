@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-
 from orion_recall.bus.envelope import decode, encode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, RecallQueryV1, count_unknown, read_message
@@ -16,6 +15,8 @@ from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.candidates.fuse import fuse
 from orion_recall.recall.confidence.answer import AnswerConfidence
 from orion_recall.recall.confidence.factors import confidences
+from orion_recall.recall.pass_result import Dropped
+from orion_recall.recall.ranking.order import said_once
 from orion_recall.recall.ranking.score import score_candidates
 from orion_recall.recall.report import decision as decisions
 from orion_recall.recall.report.reply import reply, reply_json
@@ -94,7 +95,7 @@ class Stages:
             profile,
             QueryFacts(now=asked.now, named_speaker=asked.understanding.named_speaker, similarities=similarities),
         )
-        return [item for place, item in enumerate(scored) if place not in repeated]
+        return said_once(scored, Dropped())
 
     def _select(self, asked: Asked, ranked: list[ScoredCandidate]) -> Recalled:
         selection = select(ranked, asked.understanding.question.terms, self._inputs.caps, self._tokens)

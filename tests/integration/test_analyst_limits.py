@@ -33,7 +33,7 @@ OF_TENANTS = (
     "recall_selected",
     "recall_queries",
     "recall_memory_usage",
-    "recall_unsure",
+    "recall_trials",
     "recall_stage_ms",
     "recall_feedback_by_profile",
     "recall_candidates",

@@ -13,10 +13,9 @@ from replayed_day import Day
 from serving import all_persisted, caught_up
 
 from orion_recall.client import RecallClient
-from orion_recall.evaluation.decision_replay.logged import Choice
-from orion_recall.evaluation.decision_replay.plan import ReplayPlan
-from orion_recall.evaluation.decision_replay.run import Replayed, ReplayRun, replay
-from orion_recall.evaluation.plan import Cache
+from orion_recall.evaluation.replay.logged import Choice
+from orion_recall.evaluation.replay.run import Replayed, ReplayPlan, ReplayRun, replay
+from orion_recall.evaluation.vectors import VectorCache
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.serving.service import Service
 from orion_recall.shipped import shipped_folder
@@ -67,7 +66,7 @@ async def test_a_day_asked_again_as_of_then_has_the_answers_of_the_log(
     service: Service, client: RecallClient, pool: Pool, tenant: str, tmp_path: Path, recalls: int
 ) -> None:
     replies = await Day(service, client, pool, tenant).live(recalls)
-    plan = ReplayPlan(choice=Choice(tenant=tenant), cache=Cache(tmp_path))
+    plan = ReplayPlan(choice=Choice(tenant=tenant), cache=VectorCache(tmp_path))
     run = await asked_again(service, pool, plan)
     assert len(run.queries) + sum(run.chosen.apart.values()) == recalls, run.chosen.not_replayable
     rendered = {reply.bundle.stats.decision_id: reply.bundle.rendered for reply in replies}
@@ -90,7 +89,7 @@ async def test_questions_that_came_while_changes_were_under_way_say_so_where_the
     service: Service, client: RecallClient, pool: Pool, tenant: str, tmp_path: Path
 ) -> None:
     await Day(service, client, pool, tenant).live(30, hurried=True)
-    run = await asked_again(service, pool, ReplayPlan(choice=Choice(tenant=tenant), cache=Cache(tmp_path)))
+    run = await asked_again(service, pool, ReplayPlan(choice=Choice(tenant=tenant), cache=VectorCache(tmp_path)))
     different = [one for one in run.queries if one.control.ids != one.logged.answer.ids]
     assert {one.why for one in different} <= {"changes were under way: the copies had not applied them"}
     assert len(different) <= len(run.queries) // 2
@@ -112,7 +111,7 @@ async def test_a_replay_counts_no_access_and_leaves_no_decision(
         return await counted() == shown
 
     await until(all_counted, "the accesses of the day itself")
-    run = await asked_again(service, pool, ReplayPlan(choice=Choice(tenant=tenant), cache=Cache(tmp_path)))
+    run = await asked_again(service, pool, ReplayPlan(choice=Choice(tenant=tenant), cache=VectorCache(tmp_path)))
     assert len(run.queries) == 2
     # Those of another recall are written after anything that the replay could have left to be written.
     after = await client.recall("Who is my boss?", options={"tenant": tenant, "k": 1}, timeout_s=60)
@@ -134,7 +133,7 @@ async def test_erased_memories_and_what_cannot_be_asked_again_are_counted_apart(
     statement = "UPDATE recall_decisions SET outcome = $2, not_replayable = $3 WHERE id = $1::text::uuid"
     await pool.execute(statement, degraded, "degraded", None)
     await pool.execute(statement, unknown, "ok", "words of the query are redacted (ORION_REDACT)")
-    run = await asked_again(service, pool, ReplayPlan(choice=Choice(tenant=tenant), cache=Cache(tmp_path)))
+    run = await asked_again(service, pool, ReplayPlan(choice=Choice(tenant=tenant), cache=VectorCache(tmp_path)))
     assert run.chosen.apart == {"degraded": 1}
     assert run.chosen.not_replayable == {"words of the query are redacted (ORION_REDACT)": 1}
     first = next(one for one in run.queries if one.logged.id == replies[0].bundle.stats.decision_id)
@@ -177,9 +176,9 @@ async def test_the_gate_fails_a_profile_without_speakers_and_passes_one_with_ano
         code, out, err = await run_program(env, *command)
         return code, out + err
 
-    code, told = await judged(f"# Another comment.\n{shipped}", "--junit", str(tmp_path / "j.xml"))
+    code, told = await judged(f"# Another comment.\n{shipped}", "--out", str(tmp_path / "lines.jsonl"))
     assert code == 0, told
-    assert 'failures="0"' in (tmp_path / "j.xml").read_text("utf-8")
+    assert len((tmp_path / "lines.jsonl").read_text("utf-8").splitlines()) == len(_WORK)
     assert "speaker: 0.5" in shipped
     code, told = await judged(shipped.replace("speaker: 0.5", "speaker: 0"), "--json", "--redact")
     assert code == 1, told

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 from decision_samples import NOON, decision, envelope
 
-from docs.tools.decision_log_questions import QUESTIONS as DOCUMENTED
-from orion_recall.decisions.comparison import compare_shadows
+from orion_recall.decisions.comparison import compared_trials
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.overview import overview_since
-from orion_recall.evaluation.decision_replay.shadows import measured_shadows
-from orion_recall.postgres.pool import Pool, migrate, open_pool, shipped_migrations
+from orion_recall.postgres.pool import Pool, open_pool
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 VIEWS = (
@@ -23,12 +21,10 @@ VIEWS = (
     "recall_dropped",
     "recall_selected",
     "recall_layers",
-    "recall_shadows",
-    "recall_canaries",
+    "recall_trials",
     "recall_follow_ups",
     "recall_queries",
     "recall_memory_usage",
-    "recall_unsure",
     "recall_stage_ms",
     "recall_feedback_by_profile",
     "recall_texts",
@@ -44,7 +40,6 @@ QUESTIONS = (
     ("FROM recall_decisions WHERE outcome <> 'ok' AND outcome = 'failed'", "recall_decisions_not_ok"),
     ("FROM recall_by_profile_hour WHERE hour = '2026-03-01 12:00+00'", "recall_decisions_hour"),
     ("FROM recall_by_source WHERE hour = '2026-03-01 12:00+00'", "recall_decisions_hour"),
-    ("FROM recall_shadows WHERE shadow_id = '875a5172-46c0-4014-94f6-ee2cdfb0d3b0'", "recall_decisions_pkey"),
     (
         "FROM recall_decisions WHERE shadow_of = '875a5172-46c0-4014-94f6-ee2cdfb0d3b0'",
         "recall_decisions_shadow_of",
@@ -53,9 +48,9 @@ QUESTIONS = (
     ("FROM recall_queries WHERE created_at >= now() - interval '1 day'", "recall_decisions_created_at"),
     ("FROM recall_stage_ms WHERE created_at >= now() - interval '1 day'", "recall_decisions_created_at"),
     ("FROM recall_memory_usage WHERE day = '2026-03-01'", "recall_decisions_day"),
-    ("FROM recall_unsure ORDER BY created_at DESC LIMIT 5", "recall_decisions_unsure"),
+    ("FROM recall_queries WHERE unsure ORDER BY created_at DESC LIMIT 5", "recall_decisions_unsure"),
     ("FROM recall_feedback_by_profile WHERE day = '2026-03-01'", "recall_feedback_day"),
-    ("FROM recall_canaries WHERE trial = 't-1'", "recall_decisions_canaries"),
+    ("FROM recall_trials WHERE created_at >= now() - interval '1 day'", "recall_decisions_canaries"),
 )
 
 
@@ -168,7 +163,7 @@ async def test_every_layer_of_a_cascade_is_a_row_in_the_order_of_its_path(pool: 
 
 
 async def test_a_shadow_stands_beside_what_was_answered_and_counts_in_no_other_view(pool: Pool) -> None:
-    first, other = decision(latency_ms=20.0), decision(selected_ids=[], outcome="empty")
+    first, other = decision(latency_ms=20.0, unsure=True), decision(selected_ids=[], outcome="empty")
     shadow = {"profile": "deep.graph.v1", "shadow_of": first["id"], "latency_ms": 8.0}
     none: dict[str, Any] = {
         "profile": "deep.graph.v1",
@@ -176,26 +171,43 @@ async def test_a_shadow_stands_beside_what_was_answered_and_counts_in_no_other_v
         "selected_ids": [],
         "outcome": "empty",
     }
-    await _insert(pool, first, other, decision(selected_ids=["m2", "m3", "m2"], **shadow), decision(**none))
-    columns = "in_both, in_either, overlap, same_first, latency_ms, shadow_latency_ms, shadow_outcome"
-    rows = await pool.fetch(f"SELECT {columns} FROM recall_shadows ORDER BY outcome DESC")
+    await _insert(pool, first, other, decision(selected_ids=["m2", "m3"], **shadow), decision(**none))
+    said = "INSERT INTO recall_feedback (tenant, decision_id, used, wrong, at) VALUES ('default', $1, $2, $3, $4)"
+    await pool.execute(said, first["id"], ["m1"], [], NOON)
+    columns = "kind, profile, tried_profile, side, outcome, unsure, latency_ms"
+    rows = await pool.fetch(
+        f"SELECT {columns} FROM recall_trials WHERE pair = $1::text::uuid ORDER BY side", first["id"]
+    )
     assert [tuple(row) for row in rows] == [
-        (1, 3, pytest.approx(1 / 3), False, 20.0, 8.0, "ok"),
-        (0, 0, None, True, 10.0, 10.0, "empty"),
+        ("shadow", "reflect.v1", "deep.graph.v1", "control", "ok", True, 20.0),
+        ("shadow", "reflect.v1", "deep.graph.v1", "tried", "ok", False, 8.0),
     ]
     for view in ("recall_by_profile_hour", "recall_dropped"):
         assert await pool.fetchval(f"SELECT sum(count) FROM {view} WHERE profile = 'deep.graph.v1'") is None
     assert await pool.fetchval("SELECT searches FROM recall_by_source WHERE source = 'vector'") == 2
-    (compared,) = await compare_shadows(pool, profile="reflect.v1", since=NOON)
-    assert (compared.queries, compared.overlap, compared.same_first) == (2, pytest.approx(1 / 3), 0.5)
-    assert (compared.empty, compared.shadow_empty, compared.p50_ms, compared.shadow_p50_ms) == (0.5, 0.5, 15.0, 9.0)
-    ((names, measured),) = (await measured_shadows(pool, profile="reflect.v1", since=NOON)).items()
-    assert (names, measured.queries) == (("reflect.v1", "deep.graph.v1"), 2)
-    assert measured.means["overlap@5"].mean.mean == pytest.approx((1 / 3 + 1) / 2)
-    assert (measured.means["same_first"].mean.mean, measured.means["identical"].mean.mean) == (0.5, 0.5)
-    assert await measured_shadows(pool, profile="deep.graph.v1") == {}
-    assert await compare_shadows(pool, profile="deep.graph.v1") == []
-    assert await compare_shadows(pool, since=NOON + timedelta(seconds=1)) == []
+
+    (trial,) = await compared_trials(pool, profile="reflect.v1", since=NOON)
+    found = trial.compared
+    assert (trial.kind, trial.profile, trial.tried_profile, trial.step) == (
+        "shadow",
+        "reflect.v1",
+        "deep.graph.v1",
+        None,
+    )
+    assert (found.queries, found.answers, found.p50_ms, found.p95_ms) == (2, (2, 2), (10.0, 8.0), (20.0, 10.0))
+    means = {name: one.mean.mean for name, one in found.means.items()}
+    assert means == {
+        "overlap@5": pytest.approx(2 / 3), "same_first": 0.5, "identical": 0.5, "flip": 0.0, "used_kept": 0.0,
+    }  # fmt: skip
+    levels = {name: (one.before, one.after) for name, one in found.levels.items()}
+    assert (levels["empty"], levels["unsure"], levels["hit"], levels["mrr"]) == (
+        (0.5, 0.5),
+        (0.5, 0),
+        (1, 0),
+        (1, 0),
+    )
+    assert await compared_trials(pool, profile="deep.graph.v1") == []
+    assert await compared_trials(pool, since=NOON + timedelta(seconds=1)) == []
 
 
 async def test_the_latest_are_those_that_answered_unless_shadows_are_asked_for(pool: Pool) -> None:
@@ -259,9 +271,8 @@ async def test_a_number_that_does_not_fit_is_null_in_the_views_and_no_error(
         "SELECT count FROM recall_dropped": (as_integer or 0,),
         "SELECT score, confidence FROM recall_selected": (as_double, as_double),
         "SELECT depth, hits, ms, selected FROM recall_layers": (as_integer, as_integer, as_double, 0),
-        "SELECT step, share, queries FROM recall_canaries": (as_integer, as_double, 1),
+        "SELECT kind, side, step FROM recall_trials": ("canary", "control", as_integer),
         "SELECT found, index_position, graph_position FROM recall_queries": (2, as_integer, 7),
-        "SELECT found FROM recall_unsure": (2,),
         "SELECT stage, ms FROM recall_stage_ms": ("search", as_double),
         "SELECT place, score, fused FROM recall_candidates": (as_integer, as_double, as_double),
     }
@@ -278,15 +289,6 @@ async def test_the_largest_numbers_that_fit_are_read(pool: Pool, function: str, 
     values = [await pool.fetchval(f"SELECT {function}('{number}'::jsonb)") for number in numbers]
     assert values == [bound - 1, None, -bound, None, 3]
     assert await pool.fetchval(f"SELECT pg_typeof({function}('1'::jsonb))::text") == type_name
-
-
-async def test_the_answers_of_canaries_are_read_from_an_index_alone(pool: Pool) -> None:
-    await _insert(pool, *(_drawn("canary") for _ in range(20)))
-    await pool.execute("VACUUM (ANALYZE) recall_decisions")
-    async with pool.acquire() as connection, connection.transaction():
-        await connection.execute("SET LOCAL enable_seqscan = off")
-        plan = await connection.fetch(f"EXPLAIN {DOCUMENTED['recall_canaries']}")
-    assert "Index Only Scan using recall_decisions_canaries" in "\n".join(row[0] for row in plan)
 
 
 async def test_the_questions_an_analyst_asks_have_an_index(pool: Pool) -> None:
@@ -308,20 +310,6 @@ async def test_the_table_the_views_and_each_of_their_columns_are_explained(pool:
         assert [row["attname"] for row in silent] == [], relation
 
 
-async def test_a_migration_leaves_the_views_of_analysts_by_tenant_as_they_were_set(empty_database: str) -> None:
-    before = [one for one in shipped_migrations() if one.name < "decisions/0017" or one.name.startswith("memory/")]
-    await migrate(empty_database, before)
-    pool = await open_pool(empty_database, name="test", max_size=1)
-    try:
-        for view in VIEWS:
-            await pool.execute(f"ALTER VIEW {view} SET (security_invoker = true)")
-        assert await migrate(empty_database) != []
-        rows = await pool.fetch("SELECT relname FROM pg_class WHERE reloptions @> ARRAY['security_invoker=true']")
-        assert {row["relname"] for row in rows} == set(VIEWS)
-    finally:
-        await pool.close()
-
-
 def _drawn(variant: str, **changes: Any) -> dict[str, Any]:
     canary = {"trial": "t-1", "profile": "old.v1", "canary": "new.v1", "variant": variant, "step": 1, "share": 0.1}
     return decision(canary=canary, profile="new.v1" if variant == "canary" else "old.v1", **changes)
@@ -332,12 +320,11 @@ async def test_both_profiles_of_a_canary_stand_side_by_side(pool: Pool) -> None:
     await _insert(
         pool, old, new, _drawn("canary", latency_ms=30.0), _drawn("canary", outcome="expired"), decision()
     )
-    columns = "profile, canary_profile, trial, step, variant, share, queries, empty_rate, degraded_rate, p50_ms"
-    rows = await pool.fetch(f"SELECT {columns} FROM recall_canaries ORDER BY variant")
-    assert [tuple(row) for row in rows] == [
-        ("old.v1", "new.v1", "t-1", 1, "canary", 0.1, 2, 0.5, 0.0, 20.0),
-        ("old.v1", "new.v1", "t-1", 1, "control", 0.1, 1, 0.0, 0.0, 20.0),
-    ]
+    (trial,) = await compared_trials(pool)
+    assert (trial.kind, trial.profile, trial.tried_profile, trial.step) == ("canary", "old.v1", "new.v1", 1)
+    found = trial.compared
+    assert (found.answers, found.means, found.p50_ms) == ((1, 2), {}, (20.0, 10.0))
+    assert (found.levels["empty"].before, found.levels["empty"].after) == (0.0, 0.5)
     (read,) = await DecisionLog(pool).get(old["id"])
     assert read.canary is not None
     assert (read.canary.variant, read.canary.profile) == ("control", "old.v1")

@@ -37,20 +37,18 @@ DECISIONS = (
     "recall_dropped",
     "recall_selected",
     "recall_layers",
-    "recall_shadows",
-    "recall_canaries",
+    "recall_trials",
     "recall_follow_ups",
     "recall_candidates",
     "recall_profiles",
     "recall_queries",
     "recall_memory_usage",
-    "recall_unsure",
     "recall_stage_ms",
     "recall_feedback_by_profile",
 )
 TEXTS = ("recall_texts", "recall_never_selected")
 # Without a row in the test of what an analyst reads.
-EMPTY = ("recall_shadows", "recall_canaries", "recall_unsure", "recall_feedback_by_profile", "recall_candidates")
+EMPTY = ("recall_trials", "recall_feedback_by_profile", "recall_candidates")
 
 
 @pytest.fixture(scope="module")
@@ -286,16 +284,6 @@ async def test_decisions_show_has_texts_for_whoever_may_read_them_and_says_why_n
         assert found.why_not == (
             None if texts else "this login may not read them; one that is a member of orion_reader may"
         )
-
-
-async def test_texts_are_not_there_in_a_schema_of_an_earlier_version(empty_database: str) -> None:
-    shipped = shipped_migrations()
-    await migrate(empty_database, [one for one in shipped if one.name < "decisions/0012" or one.name > "memory"])
-    pool = await open_pool(empty_database, name="texts", max_size=1)
-    try:
-        assert "run `orion-recall migrate`" in ((await selected_texts(pool, str(uuid4()))).why_not or "")
-    finally:
-        await pool.close()
 
 
 async def test_nobody_logs_in_as_orion_reader(server: str) -> None:

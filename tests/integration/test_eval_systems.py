@@ -1,4 +1,4 @@
-"""`orion-recall eval systems`: the three systems of the analysis, LIKE and a profile, by one command."""
+"""`orion-recall eval systems`: the systems of the analysis and a profile, by one command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 DATA = Path(__file__).parents[1] / "data" / "times"
 FILES = ["--memories", str(DATA / "memories.jsonl"), "--queries", str(DATA / "queries.jsonl")]
-NAMES = ["like", "bm25_decay", "dense", "pagerank"]
+NAMES = ["like", "bm25_decay", "vector", "rrf"]
 
 
 def test_every_system_is_measured_on_the_same_questions(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,7 +30,7 @@ def test_every_system_is_measured_on_the_same_questions(capsys: pytest.CaptureFi
         assert list(one["searches"]) == NAMES
         latencies = [*one["searches"].values(), one["recalls"]["reflect.v1"], one["memory_operation"]]
         assert all(0 < each["p50"] <= each["p95"] <= each["p99"] for each in latencies)
-        assert one["bytes_held"]["dense"] == 4 * 384 * one["turns"]
+        assert one["bytes_held"]["vector"] == 4 * 384 * one["turns"]
         assert list(one["bytes_held"]) == NAMES
     smaller, larger = printed["sizes"]
     assert all(smaller["bytes_held"][name] < larger["bytes_held"][name] for name in NAMES)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.evaluation.baselines import Baseline
+from orion_recall.evaluation.baselines import BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.measures import Wanted, measure
 from orion_recall.evaluation.plan import Plan
@@ -32,18 +32,16 @@ class Silent:
 
 
 async def figures(
-    out: Path, *, profile: str = "reflect.v1", baseline: Baseline | None = None
+    out: Path, *, profile: str = "reflect.v1", baseline: BaselineName | None = None
 ) -> Mapping[str, float]:
     queries = read_queries(DATA / "queries.jsonl")
     plan = Plan(
         memories=DATA / "memories.jsonl",
         queries_file=DATA / "queries.jsonl",
         queries=queries,
-        profile=baseline.profile if baseline else loaded_profiles(None)[profile].profile,
-        cache=None,
-        baseline=baseline,
+        profile=loaded_profiles(None)[profile].profile,
     )
-    await run(plan, out, Settings.read(postgres_dsn=None), Silent())
+    await run(plan, out, Settings.read(postgres_dsn=None), Silent(), baseline=baseline)
     measured = measure(read_run(out), queries, Wanted(depths=(5,)))
     return dict(zip(measured.measures, measured.values.mean(axis=0).tolist(), strict=True))
 
@@ -64,6 +62,6 @@ async def test_a_shipped_profile_reaches_the_targets(tmp_path: Path, profile: st
 
 
 async def test_plain_like_does_not(tmp_path: Path) -> None:
-    found = await figures(tmp_path / "run.jsonl", baseline=Baseline(name="like"))
+    found = await figures(tmp_path / "run.jsonl", baseline="like")
     assert found["precision@5"] < 0.5
     assert found["recall@5"] < 0.4

@@ -12,6 +12,7 @@ from orion_recall.cli.decisions.replay import replay_decisions
 from orion_recall.cli.decisions.show import show_decision
 from orion_recall.cli.decisions.sql import run_sql
 from orion_recall.cli.decisions.tail import tail_decisions
+from orion_recall.cli.gone import add_gone
 
 app = typer.Typer(
     add_completion=False,
@@ -36,3 +37,4 @@ app.command("sql")(run_sql)
 app.command("replay")(replay_decisions)
 app.command("compare")(compare_profiles)
 app.command("purge")(purge_decisions)
+add_gone(app, "decisions")

@@ -24,12 +24,17 @@ def list_decisions(
     profile: Annotated[str | None, typer.Option(help="Only those under this profile.")] = None,
     since: Annotated[str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}")] = None,
     shadows: Annotated[bool, typer.Option("--shadows", help="Include those of shadow profiles.")] = False,
+    sample: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="So many random ones, instead of the latest.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample: another seed gives other decisions.")] = 0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
     """List the latest decisions, newest first.
 
-    Ids are shortened to their first characters, which `decisions show` takes; --json has them whole.
+    With --sample they are random ones, for people to judge: each on its page of the console. Ids are shortened to
+    their first characters, which `decisions show` takes; --json has them whole.
 
     Example: `orion-recall decisions list --outcome empty --since P1D`
     """
@@ -40,7 +45,10 @@ def list_decisions(
     async def latest(settings: Settings) -> Latest:
         async with open_postgres(settings) as pool:
             log = DecisionLog(pool)
-            return await log.latest(limit, outcome=outcome, profile=profile, since=after, shadows=shadows)
+            drawn = None if sample is None else seed
+            return await log.latest(
+                sample or limit, outcome=outcome, profile=profile, since=after, shadows=shadows, seed=drawn
+            )
 
     found = asyncio.run(latest(find(data)))
     if as_json:

@@ -10,7 +10,9 @@ import typer
 from orion_recall.cli.connect.addresses import DataFolder, analyst_of, find, open_postgres
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table
 from orion_recall.decisions.log import DecisionLog
-from orion_recall.decisions.sql import SQL_MOST_BYTES, SqlResult
+from orion_recall.decisions.sql import NO_RIGHT, SQL_MOST_BYTES, SqlResult
+from orion_recall.errors import RecordError
+from orion_recall.postgres.pool import sqlstate
 from orion_recall.settings import Settings
 
 
@@ -26,11 +28,19 @@ def run_sql(
     """
 
     async def run(settings: Settings) -> SqlResult:
-        # By this name workers know that its locks are not theirs (memory/schema/0008_write_locks.sql).
+        # By this name workers know that its locks are not theirs (memory/schema).
         async with open_postgres(analyst_of(settings), name="sql") as pool:
             return await DecisionLog(pool).run_sql(sql, limit)
 
-    result = asyncio.run(run(find(data)))
+    settings = find(data)
+    try:
+        result = asyncio.run(run(settings))
+    except RecordError as error:
+        has_right = error.__cause__ is None or sqlstate(error.__cause__) != NO_RIGHT
+        if has_right or settings.analyst_dsn is not None or analyst_of(settings).dsn == settings.dsn:
+            raise
+        # The embedded Postgres: whoever runs this owns it, and its socket has no password.
+        raise RecordError(f'{error}: psql "{settings.dsn}"') from error
     if as_json:
         print_json({"columns": result.columns, "rows": result.rows, "truncated": result.truncated})
         return

@@ -26,6 +26,7 @@ from orion_recall.cli.evaluate.files import (
 from orion_recall.cli.evaluate.output import progress_bars, show_comparison, show_everyday, show_run, show_scores
 from orion_recall.cli.evaluate.systems import compare_systems
 from orion_recall.cli.evaluate.tune import sweep_keys, tune_weights, worst_queries
+from orion_recall.cli.gone import add_gone
 from orion_recall.cli.output import JsonFlag, counted, print_json
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.baselines import BaselineName
@@ -62,6 +63,7 @@ app.command("sweep")(sweep_keys)
 app.command("worst")(worst_queries)
 app.command("systems")(compare_systems)
 app.command("calibrate")(calibrate_answers)
+add_gone(app, "eval")
 
 
 @app.command("run")

@@ -52,7 +52,7 @@ def show_run(out: Path, plan: Plan, found: RunSummary) -> None:
         f"{counted(found.memories, 'memory')} in {counted(found.conversations, 'conversation')}",
         f"{seconds}; document vectors: {found.vectors_embedded} embedded, {found.vectors_from_cache} cached",
     ]
-    if plan.profile.enable_sql_timeline and not found.timeline:
+    if found.source_ms and plan.profile.enable_sql_timeline and not found.timeline:
         lines.append("the timeline source was off (no ORION_POSTGRES_DSN)")
     for line in lines:
         prose(visible(line))

@@ -12,12 +12,11 @@ from orion_recall.console.access import LOCAL
 from orion_recall.console.rendering import Pages
 from orion_recall.console.replays import read_report, shown_report
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.evaluation.decision_replay.gate import judge, thresholds
-from orion_recall.evaluation.decision_replay.logged import Answer, Choice, Chosen, Judged, LoggedQuery
-from orion_recall.evaluation.decision_replay.plan import ReplayPlan
-from orion_recall.evaluation.decision_replay.reports import as_json
-from orion_recall.evaluation.decision_replay.run import Replayed, ReplayRun
-from orion_recall.evaluation.decision_replay.summary import summed_up
+from orion_recall.decisions.comparison import Answer
+from orion_recall.decisions.feedback import Judged
+from orion_recall.evaluation.replay.logged import Choice, Chosen, LoggedQuery
+from orion_recall.evaluation.replay.report import Gate, as_json, summed_up
+from orion_recall.evaluation.replay.run import Replayed, ReplayPlan, ReplayRun
 from tests.samples.recall_fakes import profile
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -55,10 +54,10 @@ def saved(
 ) -> Path:
     run = ReplayRun(chosen=Chosen(matching=9), queries=list(queries))
     summary = summed_up(run, k=2)
-    wanted = thresholds(under, None, 2)
-    verdict = judge(summary.compared, wanted, least_queries=least) if wanted else None
+    gate = Gate.of(under, None, 2, min_queries=least) if under else None
+    verdict = gate.verdict(run, summary, plan) if gate is not None else None
     path = folder / "mine.json"
-    told = as_json(run, summary, verdict, plan, redact=False, made_at=NOON + timedelta(days=1))
+    told = as_json(run, summary, verdict, plan, redact=False) | {"made_at": (NOON + timedelta(days=1)).isoformat()}
     path.write_text(json.dumps(told), "utf-8")
     return path
 

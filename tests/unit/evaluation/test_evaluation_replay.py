@@ -1,88 +1,251 @@
+"""What is made of a replay: its summary, the verdict of a gate, its report, and why answers differ."""
+
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from orion_recall.errors import TransientSourceError
-from orion_recall.evaluation.replay import ReplayedCloseness, ReplayedReader, ReplayedSource
-from orion_recall.text.normal import text_hash
-from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest, SourceName
+from orion_recall import __version__
+from orion_recall.cli.decisions.replay import _listed_ids as listed_ids  # pyright: ignore[reportPrivateUsage]
+from orion_recall.contracts import RecallQueryV1
+from orion_recall.decisions.comparison import Answer
+from orion_recall.decisions.feedback import Judged
+from orion_recall.errors import SettingsError
+from orion_recall.evaluation.replay.logged import Choice, Chosen, LoggedQuery
+from orion_recall.evaluation.replay.report import (
+    CANNOT_JUDGE,
+    FAILED,
+    LEAST_QUERIES,
+    PASSED,
+    Gate,
+    Summary,
+    as_json,
+    lines,
+    summed_up,
+)
+from orion_recall.evaluation.replay.run import Replayed, ReplayPlan, ReplayRun, why_different
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+PLAN = ReplayPlan(choice=Choice())
 
 
-class Counting:
-    """A source and a reader that count what they are asked, and fail as long as they are told to."""
-
-    name: SourceName = "vector"
-
-    def __init__(self, failures: int = 0) -> None:
-        self.asked: list[object] = []
-        self._failures = failures
-
-    async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        self.asked.append(request)
-        if len(self.asked) <= self._failures:
-            raise TransientSourceError("not yet")
-        return [Hit(request.limit, 1.0)]
-
-    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        self.asked.append(tuple(keys))
-        return {key: MemoryView(id=str(key), text="", text_hash=text_hash("")) for key in keys if key > 0}
-
-    async def why_off(self) -> str | None:
-        return "no tokens"
-
-    async def closeness(
-        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
-    ) -> Mapping[int, float]:
-        self.asked.append((text, *keys))
-        return {key: 0.5 for key in keys if key > 0}
+def answer(ids: str, *, tokens: int = 10, ms: float = 20.0, confidence: float | None = 0.5) -> Answer:
+    """An answer whose memories have one letter each."""
+    outcome = "ok" if ids else "empty"
+    return Answer(ids=tuple(ids), outcome=outcome, tokens=tokens, confidence=confidence if ids else None, ms=ms)
 
 
-def request(limit: int = 5, *, timeout_s: float = 1.0, tenant: str = "a") -> SearchRequest:
-    question = Question(text="q", dense_text="q", keyword_text="q", terms=frozenset("q"), now=1.0, text_hash="h")
-    return SearchRequest(question=question, scope=Scope(tenant=tenant), limit=limit, timeout_s=timeout_s)
+def replayed(
+    name: str, logged: str, control: str, tried: str | None, *, judged: Judged | None = None, text: str = "Who?"
+) -> Replayed:
+    query = LoggedQuery(
+        id=name,
+        tenant="acme",
+        profile="reflect.v1",
+        profile_hash="h",
+        query_class="factual" if name < "c" else "temporal",
+        query=RecallQueryV1(fragment=text),
+        clock=NOON.timestamp(),
+        began=NOON,
+        read_at={},
+        build={},
+        answer=answer(logged),
+        judged=judged or Judged(),
+    )
+    why = None if logged == control else "unknown"
+    found = None if tried is None else answer(tried, tokens=12, ms=30.0)
+    return Replayed(logged=query, control=answer(control), tried=found, why=why)
 
 
-async def test_a_request_is_searched_once_however_long_it_may_take():
-    inner = Counting()
-    source = ReplayedSource(inner)
-    first = await source.search(request())
-    assert await source.search(request(timeout_s=60)) == first == [Hit(5, 1.0)]
-    assert len(inner.asked) == 1
+def summary_of(*queries: Replayed) -> tuple[ReplayRun, Summary]:
+    run = ReplayRun(chosen=Chosen(matching=len(queries)), queries=list(queries))
+    return run, summed_up(run, k=2)
 
 
-@pytest.mark.parametrize("other", [request(6), request(tenant="b"), replace(request(), min_score=0.5)])
-async def test_another_request_is_another_search(other: SearchRequest):
-    inner = Counting()
-    source = ReplayedSource(inner)
-    await source.search(request())
-    await source.search(other)
-    assert len(inner.asked) == 2
+USED_A_WRONG_B = Judged(used=frozenset("a"), wrong=frozenset("b"))
+FOUR = (
+    replayed("a", "abc", "abc", "abd", judged=USED_A_WRONG_B),
+    replayed("b", "ab", "ab", "ba"),
+    replayed("c", "a", "b", ""),
+    replayed("d", "", "", "x", judged=USED_A_WRONG_B, text="<b>|`who`|</b> @all"),
+)
 
 
-async def test_what_failed_is_tried_again():
-    source = ReplayedSource(Counting(failures=1))
-    with pytest.raises(TransientSourceError):
-        await source.search(request())
-    assert await source.search(request()) == [Hit(5, 1.0)]
+def gate(under: str | None, over: str | None = None, *, least: int = 1, strict: bool = False) -> Gate:
+    found = Gate.of(under, over, 2, min_queries=least, strict=strict)
+    assert found is not None
+    return found
 
 
-async def test_a_question_is_compared_with_a_memory_once():
-    inner = Counting()
-    late = ReplayedCloseness(inner)
-    assert await late.closeness("q", [1, -2]) == {1: 0.5}
-    assert await late.closeness("q", [3, 1, -2]) == {3: 0.5, 1: 0.5}
-    assert await late.closeness("other", [1]) == {1: 0.5}
-    assert inner.asked == [("q", 1, -2), ("q", 3), ("other", 1)]
-    assert await late.why_off() == "no tokens"
+def test_drift_and_profile_are_summed_up_apart() -> None:
+    _, summary = summary_of(*FOUR)
+    assert (summary.drift.means["identical"].mean.mean, summary.why) == (0.75, {"unknown": 1})
+    assert summary.tried is not None
+    means = {name: one.mean.mean for name, one in summary.tried.means.items()}
+    assert (means["identical"], means["same_first"], means["flip"], means["overlap@2"]) == (0.0, 0.25, 0.5, 0.5)
+    assert summary.tried.levels["confidence"].queries == 2, "only where both answers have one"
+    assert {name: one.queries for name, one in summary.by_class.items()} == {"factual": 2, "temporal": 2}
+    assert [one.replayed.logged.id for one in summary.changed] == ["c", "d", "a", "b"], "the most different first"
 
 
-async def test_a_memory_is_read_once_and_so_is_one_that_is_not_there():
-    inner = Counting()
-    reader = ReplayedReader(inner)
-    assert list(await reader.fetch([1, -2])) == [1]
-    assert list(await reader.fetch([-2, 1, 3])) == [1, 3]
-    assert inner.asked == [(1, -2), (3,)]
+def test_without_a_tried_profile_the_drift_is_what_is_compared() -> None:
+    _, summary = summary_of(replayed("a", "ab", "ab", None), replayed("b", "ab", "ac", None))
+    assert summary.tried is None
+    assert summary.compared is summary.drift
+    assert [one.pair.gained for one in summary.changed] == [("c",)]
+
+
+@pytest.mark.parametrize(
+    ("under", "over", "code"),
+    [
+        ("overlap@2=.5", None, PASSED),
+        ("overlap@2=.51", None, FAILED),
+        ("overlap@2=.5,used_kept=1", None, FAILED),
+        (None, "empty=+0,unsure=+0,degraded=+0", PASSED),
+        (None, "tokens=+2,ms=+10,flip=.5,p50_ms=+10", PASSED),
+        (None, "tokens=+19%", FAILED),
+        (None, "tokens=+20%,p95_ms=+50%", PASSED),
+        (None, "flip=40%", FAILED),
+    ],
+)
+def test_the_gate_passes_and_fails_by_its_thresholds(under: str | None, over: str | None, code: int) -> None:
+    verdict = gate(under, over, least=4).verdict(*summary_of(*FOUR), PLAN)
+    assert verdict.exit_code == code, verdict
+
+
+def test_a_strict_gate_goes_by_the_near_end_of_the_interval() -> None:
+    found = summary_of(*FOUR)
+    assert gate("overlap@2=.5").verdict(*found, PLAN).exit_code == PASSED
+    assert gate("overlap@2=.5", strict=True).verdict(*found, PLAN).exit_code == FAILED
+
+
+def test_the_gate_cannot_judge_few_queries_silent_sources_nor_what_no_query_has() -> None:
+    run, summary = summary_of(*FOUR)
+    few = gate("overlap@2=0", least=5).verdict(run, summary, PLAN)
+    assert (few.exit_code, few.cannot_judge) == (CANNOT_JUDGE, "4 queries, and 5 are wanted")
+    run.silent["vector: late"] += 1
+    assert gate("overlap@2=0").verdict(run, summary, PLAN).cannot_judge == "sources did not answer: vector: late"
+    run, summary = summary_of(replayed("a", "ab", "ab", "ab"), replayed("b", "ab", "ab", "cd"))
+    verdict = gate("overlap@2=.9,same_first=.5,used_kept=1").verdict(run, summary, PLAN)
+    assert (verdict.exit_code, verdict.cannot_judge) == (CANNOT_JUDGE, "no query has the measure used_kept")
+    assert [check.verdict for check in verdict.checks] == ["failed", "passed", "not judged"]
+    checks = as_json(run, summary, verdict, PLAN, redact=False)["gate"]["checks"]
+    assert [(check["threshold"], check["passed"]) for check in checks] == [
+        ("overlap@2=0.9", False),
+        ("same_first=0.5", True),
+        ("used_kept=1", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "chosen", "hints"),
+    [
+        (Choice(profile="new.v1", since=NOON), Chosen(), ("under new.v1", "--profile-of", "--since")),
+        (Choice(profile="new.v1"), Chosen(), ("under new.v1", "--profile-of")),
+        (Choice(since=NOON), Chosen(), ("--since",)),
+        (Choice(), Chosen(), ()),
+        (Choice(since=NOON), Chosen(matching=2, apart=Counter(degraded=2)), ("2 degraded",)),
+    ],
+)
+def test_a_gate_without_a_query_of_the_log_hints_at_the_options_that_take_more(
+    choice: Choice, chosen: Chosen, hints: tuple[str, ...]
+) -> None:
+    run = ReplayRun(chosen=chosen)
+    verdict = gate("used_kept=1", least=50).verdict(run, summed_up(run, k=2), ReplayPlan(choice=choice))
+    words = verdict.cannot_judge or ""
+    assert (verdict.exit_code, words.startswith("0 queries, and 50 are wanted: no ")) == (CANNOT_JUDGE, True), words
+    known = ("under new.v1", "--profile-of", "--since", "2 degraded")
+    assert tuple(hint for hint in known if hint in words) == hints
+
+
+def test_a_gate_is_asked_for_by_thresholds_or_a_least_number_of_queries() -> None:
+    assert Gate.of(None, None, 2, strict=True) is None
+    least = gate(None, least=3)
+    assert (least.thresholds, least.least_queries) == ((), 3)
+    found = Gate.of("overlap@2=.5", "flip=10%", 2)
+    assert found is not None
+    assert (found.least_queries, found.strict, found.thresholds[1].text) == (LEAST_QUERIES, False, "flip=0.1")
+
+
+@pytest.mark.parametrize(
+    ("under", "over"),
+    [
+        ("overlap@2", None),
+        ("overlap@5=.8", None),
+        ("recall@5=.8", None),
+        ("overlap@2=+.8", None),
+        ("overlap@2=80%", None),
+        ("overlap=.5", None),
+        (None, "emptyish=1"),
+    ],
+)
+def test_what_is_no_threshold_is_refused(under: str | None, over: str | None) -> None:
+    with pytest.raises(SettingsError, match="--fail-"):
+        Gate.of(under, over, 2)
+
+
+def test_a_measure_that_is_gone_says_what_took_its_place() -> None:
+    with pytest.raises(SettingsError, match=r"rbo is not measured any more: overlap@K is"):
+        Gate.of("rbo=.9", None, 2)
+
+
+def test_a_report_has_a_line_for_each_query_and_without_texts_where_they_are_redacted() -> None:
+    run, summary = summary_of(*FOUR)
+    listed = list(lines(run, summary, redact=False))
+    assert [one["decision_id"] for one in listed] == ["a", "b", "c", "d"]
+    assert (listed[0]["answers"]["tried"]["ids"], listed[0]["lost"]) == (("a", "b", "d"), ["c"])
+    assert (listed[2]["why_control_differs"], listed[2]["overlap"]) == ("unknown", 0.0)
+    assert listed[0]["unjudged"] == ["d"]
+    run, summary = summary_of(replayed("a", "ab", "ab", "ac", text="a secret question"))
+    for redact in (True, False):
+        words = str([as_json(run, summary, None, PLAN, redact=redact), *lines(run, summary, redact=redact)])
+        assert ("secret" in words) != redact
+
+
+HERE = {"version": __version__, "model": "m"}
+AT_NINE = {"index": 9, "graph": 9}
+
+
+def scored(**scores: float) -> Answer:
+    return Answer(ids=tuple(scores), scores=scores)
+
+
+@pytest.mark.parametrize(
+    ("build", "read_at", "changes", "control", "words"),
+    [
+        (HERE, AT_NINE, {"is_erased": True}, scored(a=0.9), "erased since"),
+        (HERE | {"version": "0.1"}, AT_NINE, {}, scored(a=0.9), "answered by version 0.1"),
+        (HERE | {"model": "old"}, AT_NINE, {}, scored(a=0.9), "answered with the model old, this is m"),
+        (HERE, AT_NINE, {"is_of_now": True}, scored(a=0.9), "have changed since"),
+        (HERE, AT_NINE, {"further": "index"}, scored(a=0.9), "the index is further here"),
+        (HERE, {}, {}, scored(a=0.9), "does not hold which changes"),
+        (HERE, AT_NINE, {"is_behind": True}, scored(a=0.9), "under way"),
+        (HERE, AT_NINE, {}, scored(b=0.5, a=0.5), "equal scores"),
+        (HERE, AT_NINE, {}, scored(a=0.7, b=0.5), "unknown"),
+        ({}, AT_NINE, {}, scored(a=0.5), "unknown"),
+    ],
+)
+def test_the_first_reason_that_explains_it_is_given(
+    build: Mapping[str, str], read_at: Mapping[str, int], changes: Mapping[str, Any], control: Answer, words: str
+) -> None:
+    logged = replace(FOUR[0].logged, build=build, read_at=read_at, answer=scored(a=0.5, b=0.5))
+    assert words in why_different(logged, control, model="m", **changes)
+
+
+def test_ids_are_read_a_line_each_and_once(tmp_path: Path) -> None:
+    file = tmp_path / "ids"
+    file.write_text("d-2\n\n  d-1  \nd-2\n", "utf-8")
+    assert listed_ids(file) == ("d-2", "d-1")
+    for content in (b"\xff\xfe", None):
+        file.unlink()
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(SettingsError, match=rf"--ids: {file} cannot be read"):
+            listed_ids(file)
+        file.touch()

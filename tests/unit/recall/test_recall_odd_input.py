@@ -12,9 +12,8 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.text.reported import reports
 from orion_recall.text.small_talk import small_talk
-from orion_recall.when.times import session_named
 from orion_recall.when.reading import asks_what_is_new
-from orion_recall.when.times import times
+from orion_recall.when.times import session_named, times
 from orion_recall.when.told import told_times
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 from tests.samples.timing import grows_linearly

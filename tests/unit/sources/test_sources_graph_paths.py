@@ -14,8 +14,8 @@ from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.interfaces import MemoryGraph
-from orion_recall.recall.understand.people import entities
 from orion_recall.recall.understand.chains import walks
+from orion_recall.recall.understand.people import entities
 from orion_recall.sources.graph import RdfSource
 from orion_recall.sources.graph_paths import along
 from orion_recall.values import Scope, SearchRequest

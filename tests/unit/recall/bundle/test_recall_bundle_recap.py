@@ -3,8 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.select import select_recap
-from orion_recall.recall.bundle.select import Caps
+from orion_recall.recall.bundle.select import Caps, select_recap
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.values import SOURCE_NAMES
 from tests.samples.recall_fakes import NOW, scored

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from orion_recall.recall.understand.answer_types import answer_type
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.snippet import WantedEvidence
-from orion_recall.recall.bundle.snippet import line_tokens
+from orion_recall.recall.bundle.snippet import WantedEvidence, line_tokens
 from orion_recall.recall.bundle.snippet import snippet as snippet_of
 from orion_recall.text.normal import content_words, stems, words
 from orion_recall.values import AnswerType

@@ -8,8 +8,7 @@ import pytest
 
 from orion_recall.contracts import RecallOptionsV1
 from orion_recall.profile import Profile
-from orion_recall.recall.search.requests import requests_of
-from orion_recall.recall.search.requests import TimeLimits
+from orion_recall.recall.search.requests import TimeLimits, requests_of
 from orion_recall.recall.understand.question import understand
 from orion_recall.values import Scope, SearchRequest
 from tests.samples.recall_fakes import NOW, profile, query

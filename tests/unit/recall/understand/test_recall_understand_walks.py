@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from orion_recall.recall.understand.people import entities
 from orion_recall.recall.understand.chains import walks
+from orion_recall.recall.understand.people import entities
 from orion_recall.values import Chain
 from orion_recall.when.times import times
 

@@ -11,7 +11,7 @@ import pytest
 
 from orion_recall.decisions.feedback import FeedbackMessage, JudgedRecall
 from orion_recall.evaluation.dataset import read_queries
-from orion_recall.evaluation.tuning.feedback import Converted
+from orion_recall.evaluation.feedback import Converted
 from tests.samples.evaluation_samples import written
 
 QUESTION = "What did Ana say about the crane?"

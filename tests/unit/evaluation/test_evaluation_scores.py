@@ -1,0 +1,311 @@
+"""Measures of a run as they are defined, scores, comparisons, the everyday pass, and types of failures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orion_recall.errors import EvaluationError, SettingsError
+from orion_recall.evaluation.dataset import JudgedQuery, RunLine
+from orion_recall.evaluation.everyday import by_category, is_everyday, judge, judge_run, summary
+from orion_recall.evaluation.measures import Wanted, depths_with, judged, measure
+from orion_recall.evaluation.score import check_known, check_same, compare, most_changed, score
+from orion_recall.evaluation.worst import FailureType, failure_types
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.text.normal import text_hash
+from orion_recall.values import NO_TIME, MemoryView, QuestionTime
+from orion_recall.when.times import times
+from tests.samples.evaluation_samples import judged_query, run_line
+
+LENGTHS = {("c", "a"): 17, ("c", "b"): 25, ("c", "c"): 4}
+NAMES = st.sampled_from([f"m{number}" for number in range(12)])
+
+
+def by_definition(ranked: Sequence[str], evidence: frozenset[str], k: int) -> dict[str, float]:
+    """The measures as they are defined, one memory at a time."""
+    unique: list[str] = []
+    for name in ranked:
+        if name not in unique:
+            unique.append(name)
+    top = unique[:k]
+    hits = sum(1 for name in top if name in evidence)
+    gain = sum(1 / math.log2(rank + 1) for rank, name in enumerate(top, 1) if name in evidence)
+    best = sum(1 / math.log2(rank + 1) for rank in range(1, min(len(evidence), k) + 1))
+    ranks = [rank for rank, name in enumerate(unique, 1) if name in evidence]
+    return {
+        f"recall@{k}": hits / len(evidence),
+        f"precision@{k}": hits / k,
+        f"hit@{k}": 1.0 if hits else 0.0,
+        f"full@{k}": 1.0 if hits == len(evidence) else 0.0,
+        f"ndcg@{k}": gain / best,
+        "mrr": 1 / ranks[0] if ranks else 0.0,
+        "map": sum(place / rank for place, rank in enumerate(ranks, 1)) / len(evidence),
+    }
+
+
+@given(st.lists(NAMES, max_size=20), st.frozensets(NAMES, min_size=1), st.integers(1, 25))
+def test_every_measure_is_as_it_is_defined(ranked: list[str], evidence: frozenset[str], k: int) -> None:
+    measured = measure({"q": run_line(*ranked)}, [judged_query("q", *evidence)], Wanted(depths=(k,)))
+    found = dict(zip(measured.measures, measured.values[0].tolist(), strict=True))
+    assert found == pytest.approx(by_definition(ranked, evidence, k), abs=1e-12)
+
+
+def test_figures_worked_out_by_hand() -> None:
+    measured = measure(
+        {"q": run_line("x", "a", "y", "b", "a")}, [judged_query("q", "a", "b", "c")], Wanted(depths=(2, 4))
+    )
+    found = dict(zip(measured.measures, measured.values[0].tolist(), strict=True))
+    assert found == pytest.approx(
+        {
+            "recall@2": 1 / 3,
+            "precision@2": 0.5,
+            "hit@2": 1,
+            "full@2": 0,
+            "ndcg@2": 0.6309297535714574 / 1.6309297535714573,
+            "recall@4": 2 / 3,
+            "precision@4": 0.5,
+            "hit@4": 1,
+            "full@4": 0,
+            "ndcg@4": (0.6309297535714574 + 0.43067655807339306) / 2.1309297535714573,
+            "mrr": 0.5,
+            "map": (1 / 2 + 2 / 4) / 3,
+        },
+        abs=1e-12,
+    )
+
+
+def test_lengths_are_those_of_the_conversation() -> None:
+    other = replace(judged_query("r", "a"), conversation="another")
+    wanted = Wanted(depths=(1,), budgets=(10,), lengths=LENGTHS | {("another", "a"): 4_000})
+    measured = measure({"q": run_line("a"), "r": run_line("a")}, [judged_query("q", "a"), other], wanted)
+    assert measured.values[:, measured.measures.index("recall@10tok")].tolist() == [1.0, 0.0]
+
+
+def test_a_token_budget_ends_at_the_first_memory_that_does_not_fit() -> None:
+    wanted = Wanted(depths=(1,), budgets=(10, 12, 100), lengths=LENGTHS)
+    measured = measure({"q": run_line("a", "b", "c", "unknown")}, [judged_query("q", "a", "c")], wanted)
+    found = dict(zip(measured.measures, measured.values[0].tolist(), strict=True))
+    # a takes 5 tokens, b 7, c 1: with 10 b does not fit, and nothing behind it is looked at.
+    assert (found["recall@10tok"], found["recall@12tok"], found["recall@100tok"]) == (0.5, 0.5, 1.0)
+
+
+def test_what_the_bundle_kept_is_measured_where_a_run_tells_it() -> None:
+    queries = [judged_query("q", "a", "b"), judged_query("r", "a")]
+    run = {"q": run_line("a", "b", selected=("b", "x")), "r": run_line("a")}
+    measured = measure(run, queries, Wanted())
+    assert measured.values[:, measured.measures.index("recall@bundle")].tolist() == [0.5, 0.0]
+    assert "recall@bundle" not in measure({"r": run_line("a")}, queries, Wanted()).measures
+
+
+def test_a_query_without_a_line_counts_as_nothing() -> None:
+    measured = measure({"q": run_line("a")}, [judged_query("q", "a"), judged_query("gone", "a")], Wanted())
+    assert measured.missing == 1
+    assert measured.values[1].tolist() == [0.0] * len(measured.measures)
+
+
+def test_only_queries_with_evidence_that_are_scored_count() -> None:
+    queries = [judged_query("q", "a"), judged_query("none"), judged_query("trick", "a", scored=False)]
+    assert [query.id for query in judged(queries)] == ["q"]
+    assert [query.id for query in judged(queries, all_categories=True)] == ["q", "trick"]
+    with pytest.raises(EvaluationError, match=r"^Q: no query counts"):
+        measure({"none": run_line("a")}, judged(queries[1:]), Wanted(), source="Q")
+
+
+@pytest.mark.parametrize("by", ["recall", "recall@", "recall@0", "f1@5", "recall@bundle", "MRR"])
+def test_a_measure_that_there_is_not_is_refused(by: str) -> None:
+    with pytest.raises(SettingsError, match="is not measured"):
+        depths_with(by, (5,))
+
+
+def test_the_measure_that_decides_is_measured_too() -> None:
+    assert depths_with("recall@3", (5, 10)) == (3, 5, 10)
+    assert depths_with("map", (5, 10)) == (5, 10)
+
+
+QUERIES = [
+    judged_query("q1", "a", category="near"),
+    judged_query("q2", "b", category="far"),
+    judged_query("q3", "c", category="far"),
+    judged_query("q4", "d", category="far"),
+]
+A = {"q1": run_line("a"), "q2": run_line("x"), "q3": run_line("c"), "q4": run_line("x", "d")}
+B = {"q1": run_line("a"), "q2": run_line("b"), "q3": run_line("x"), "q4": run_line("d")}
+WANTED = Wanted(depths=(1, 2))
+
+
+def test_scores_are_means_over_all_queries_and_by_category() -> None:
+    overall, by_category = score(measure(A, QUERIES, WANTED))
+    assert (overall.queries, overall.means["recall@1"].mean, overall.means["recall@2"].mean) == (4, 0.5, 0.75)
+    assert list(by_category) == ["far", "near"]
+    assert (by_category["near"].queries, by_category["near"].means["recall@1"].mean) == (1, 1.0)
+    assert by_category["far"].means["recall@1"].mean == pytest.approx(1 / 3)
+    for scores in (overall, *by_category.values()):
+        for mean in scores.means.values():
+            assert mean.low <= mean.mean <= mean.high
+    assert overall.means["recall@1"].low < overall.means["recall@1"].high
+
+
+def test_a_comparison_says_who_wins_where() -> None:
+    between = compare(measure(A, QUERIES, WANTED), measure(B, QUERIES, WANTED))
+    first = between["recall@1"]
+    assert (first.a, first.b, first.difference.mean) == (0.5, 0.75, 0.25)
+    assert (first.wins, first.ties, first.losses) == (2, 1, 1)
+    assert first.difference.low <= 0 <= first.difference.high
+    assert first.p > 0.5
+    reverse = compare(measure(B, QUERIES, WANTED), measure(A, QUERIES, WANTED))["recall@1"]
+    assert (reverse.difference.mean, reverse.wins, reverse.losses, reverse.p) == (-0.25, 1, 2, first.p)
+
+
+def test_a_steady_gain_over_many_queries_is_significant() -> None:
+    queries = [judged_query(f"q{number}", "a") for number in range(40)]
+    before = measure({query.id: run_line("x", "a") for query in queries}, queries, WANTED)
+    after = measure({query.id: run_line("a") for query in queries}, queries, WANTED)
+    between = compare(before, after)
+    assert between["mrr"].p < 0.001
+    assert between["mrr"].difference.low > 0
+    assert (between["recall@2"].p, between["recall@2"].ties) == (1.0, 40)
+
+
+def test_only_measures_of_both_runs_are_compared() -> None:
+    with_bundle = {name: run_line(*line.ranked, selected=line.ranked) for name, line in B.items()}
+    between = compare(measure(A, QUERIES, WANTED), measure(with_bundle, QUERIES, WANTED))
+    assert "recall@bundle" not in between
+    assert between["recall@1"].b == 0.75
+
+
+def test_the_most_changed_come_first_and_the_unchanged_not_at_all() -> None:
+    a, b = measure(A, QUERIES, WANTED), measure(B, QUERIES, WANTED)
+    changed = most_changed(a, b, "mrr", 10)
+    assert [(one.query.id, one.a, one.b) for one in changed] == [("q2", 0, 1), ("q3", 1, 0), ("q4", 0.5, 1)]
+    assert [one.query.id for one in most_changed(a, b, "mrr", 1)] == ["q2"]
+
+
+def test_a_run_over_other_queries_is_refused() -> None:
+    with pytest.raises(EvaluationError, match=r"^r:1: query_id 'q4' is not in Q$"):
+        check_known(Path("r"), A, Path("Q"), QUERIES[:3])
+    check_known(Path("r"), A, Path("Q"), QUERIES)
+    fewer = {"q1": A["q1"], "q9": A["q2"]}
+    with pytest.raises(EvaluationError, match=r"3 only in a \(such as 'q2'\), 1 only in b \(such as 'q9'\)"):
+        check_same((Path("a"), Path("b")), A, fewer)
+    check_same((Path("a"), Path("b")), A, B)
+
+
+def everyday(category: str = "fact", *evidence: str, **conditions: Any) -> JudgedQuery:
+    given = {name: frozenset(value) if isinstance(value, str) else value for name, value in conditions.items()}
+    return replace(judged_query("q", *evidence, category=category), **given)
+
+
+@pytest.mark.parametrize(
+    ("query", "selected", "unsure", "violated"),
+    [
+        (everyday(none=True), "", False, ()),
+        (everyday(none=True), "abc", True, ()),
+        (everyday(none=True), "abcd", True, ("none",)),
+        (everyday(none=True), "a", False, ("none",)),
+        (everyday("fact", "a", "b"), "xab", False, ()),
+        (everyday("fact", "a", "b"), "a", True, ("evidence",)),
+        (everyday("list", *"abcdefghij"), "abcdefg", False, ()),
+        (everyday("list", *"abcdefghij"), "abcdef", False, ("evidence",)),
+        (everyday("recap", *"abcdefghijklmnopqrst"), "abcdefghij", False, ()),
+        (everyday("fact", "a", first="a"), "xa", False, ("first",)),
+        (everyday("fact", "a", first="a"), "", False, ("evidence", "first")),
+        (everyday("fact", "a", first="a", stale="o"), "ao", False, ()),
+        (everyday("fact", "a", stale="o"), "oa", False, ("stale",)),
+        (everyday("fact", "a", "o", stale="o"), "oa", False, ("stale",)),
+        (everyday("history", "a", stale="o"), "o", False, ("evidence", "stale")),
+        (everyday("fact", "a", allowed="b", outside=True), "abx", False, ("outside",)),
+        (everyday("fact", "a", allowed="bc", outside=True), "abcx", False, ()),
+        (everyday("fact", "a"), "aab", False, ()),
+    ],
+)
+def test_a_bundle_passes_when_it_meets_all_that_its_query_states(
+    query: JudgedQuery, selected: str, unsure: bool, violated: tuple[str, ...]
+) -> None:
+    line = RunLine(ranked=(), selected=tuple(selected), unsure=unsure)
+    assert judge(query, line).violated == violated
+
+
+def test_everyday_figures_count_what_was_wrongly_answered_empty_or_unsure() -> None:
+    queries = [
+        replace(everyday("fact", "a"), id="right"),
+        replace(everyday("fact", "a"), id="gone"),
+        replace(everyday("fact", "a"), id="empty"),
+        replace(everyday("none", none=True), id="false"),
+        replace(everyday("none", none=True), id="nearest"),
+        replace(everyday("fact", "a"), id="not scored", scored=False),
+    ]
+    run = {
+        "right": RunLine(ranked=(), selected=("a", "x"), unsure=True),
+        "empty": RunLine(ranked=(), selected=()),
+        "false": RunLine(ranked=(), selected=("x",)),
+        "nearest": RunLine(ranked=(), selected=("x", "y"), unsure=True),
+    }
+    judgements = judge_run(queries, run)
+    figures = summary(judgements)
+    assert (is_everyday(queries), is_everyday(queries[:2]), len(judgements)) == (True, False, 5)
+    assert (figures["n"], figures["pass"], figures["recall"], figures["precision"]) == (
+        5,
+        0.4,
+        pytest.approx(1 / 3),
+        0.5,
+    )
+    assert (figures["false"], figures["empty"], figures["unsure"], figures["first"]) == (1, 2, 1, None)
+    assert [one.violated for one in judgements][1] == ("missing", "evidence")
+    assert list(by_category(judgements)) == ["fact", "none"]
+
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def memory(text: str, session: str = "s-1") -> MemoryView:
+    return MemoryView(id="m", text=text, text_hash=text_hash(text), session_id=session)
+
+
+def types(
+    question: str, *missed: str, time: QuestionTime = NO_TIME, session: str | None = None, best: str = "s-1"
+) -> tuple[FailureType, ...]:
+    query = JudgedQuery(
+        id="q", conversation="c", text=question, category="none", evidence=frozenset("m"), asked_at=None,
+        scored=True, line=1, session_id=session,
+    )  # fmt: skip
+    return failure_types(
+        query, [memory(text) for text in missed], best=memory("", best), time=time, sparse=SparseEncoder()
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "missed", "expected"),
+    [
+        ("What did we say about ML?", "Machine learning is next on the list.", ("semantic_gap",)),
+        ("What about quantum computing?", "The quantum course begins in May.", ("several_words",)),
+        ("Which gardens flood?", "A garden floods.", ()),
+        ("What was that thing we discussed?", "We discussed a thing.", ("pronoun",)),
+        ("Who sold the boat?", "She sold the boat.", ("pronoun",)),
+    ],
+)
+def test_the_words_tell_the_type(question: str, missed: str, expected: tuple[FailureType, ...]) -> None:
+    assert types(question, missed) == expected
+
+
+def test_a_time_and_another_session_are_types_of_their_own() -> None:
+    question = "Who sold the boat in May 2021?"
+    told = times(question, NOW)
+    assert told.intervals
+    assert types(question, "Who sold the boat in May 2021", time=told) == ("time",)
+    assert types("Who sold the boat?", "Bo sold the boat.", best="s-2") == ("other_session",)
+    assert types("Who sold the boat?", "Bo sold the boat.", session="s-1", best="s-2") == ()
+
+
+def test_several_missed_memories_may_each_add_a_type() -> None:
+    assert types("What about quantum computing?", "The quantum course.", "A new processor.") == (
+        "semantic_gap",
+        "several_words",
+    )

@@ -1,0 +1,381 @@
+"""Tuning: weights learned from lists and tables of candidates, the profile that is written, and grids of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from orion_recall.errors import EvaluationError, SettingsError
+from orion_recall.evaluation.dataset import RunLine
+from orion_recall.evaluation.score import figures_of
+from orion_recall.evaluation.sweep import at, grid_of, name_of
+from orion_recall.evaluation.tune import (
+    NOT_LEARNED,
+    PARTS,
+    Candidates,
+    LearningOptions,
+    Tuned,
+    counts_of,
+    learn_weights,
+    weights_of,
+    with_all_parts,
+    with_ranking,
+    write_profile,
+)
+from orion_recall.profile import Profile
+from orion_recall.profile.reading import load_profile
+from orion_recall.shipped import shipped_folder
+from tests.samples.evaluation_samples import judged_query
+
+Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+LEARNING = LearningOptions(parts=tuple(name for name in PARTS if name != NOT_LEARNED), step=0.01)
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    return load_profile(shipped_folder("profiles") / "reflect.v1.yaml")
+
+
+def table(
+    rows: Mapping[str, Mapping[str, float]], *evidence: str, shown: str | None = None, wrong: str = ""
+) -> Candidates:
+    """Candidates with the parts that are given, all others being 0.5."""
+    query = replace(
+        judged_query("q", *evidence), shown=None if shown is None else tuple(shown), wrong=frozenset(wrong)
+    )
+    return Candidates(
+        query=query,
+        ids=tuple(rows),
+        values=np.array([[parts.get(name, 0.5) for name in PARTS] for parts in rows.values()]),
+        relevant=np.array([name in evidence for name in rows]),
+    )
+
+
+# The profile's own weights put b before a.
+ROWS: Mapping[str, Mapping[str, float]] = {
+    "a": {"speaker": 1.0, "late": 0.1},
+    "b": {"speaker": 0.0, "late": 0.9},
+    "c": {"speaker": 0.0, "late": 0.6},
+    "x": {"speaker": 1.0, "late": 1.0},
+}
+
+
+def test_of_a_query_that_was_fed_back_only_what_was_shown_counts() -> None:
+    whole, fed_back = table(ROWS, "a"), table(ROWS, "a", shown="abc", wrong="b")
+    assert counts_of(whole, 0.5).tolist() == [1, 1, 1, 1]
+    assert counts_of(fed_back, 0.5).tolist() == [1, 1, 0.5, 0]
+    assert counts_of(fed_back, 0.0).tolist() == [1, 1, 0, 0]
+
+
+def test_what_tells_used_from_wrong_gains_against_what_it_was(profile: Profile) -> None:
+    given = profile.ranking
+    found = weights_of([table(ROWS, "a", shown="abc", wrong="b")] * 30, profile, LEARNING)
+    assert found["speaker"] / found["session"] > given.speaker / given.session
+    assert found["late"] / found["session"] < given.late / given.session
+
+
+def test_what_is_confirmed_grows(profile: Profile) -> None:
+    given = profile.ranking
+    found = weights_of([table(ROWS, "b", shown="abc", wrong="a")] * 30, profile, LEARNING)
+    assert found["late"] / found["session"] > given.late / given.session
+    assert found["speaker"] / found["session"] < given.speaker / given.session
+
+
+def test_what_was_not_shown_changes_nothing(profile: Profile) -> None:
+    seen = {name: parts for name, parts in ROWS.items() if name != "x"}
+    with_more = weights_of([table(ROWS, "a", shown="abc", wrong="b")] * 10, profile, LEARNING)
+    assert with_more == weights_of([table(seen, "a", shown="abc", wrong="b")] * 10, profile, LEARNING)
+    # Were it not wanted, it would be an example of late interaction that misleads.
+    shown_too = weights_of([table(ROWS, "a", shown="abcx", wrong="bx")] * 10, profile, LEARNING)
+    assert shown_too["late"] < with_more["late"]
+
+
+def test_one_recall_changes_little_and_many_change_more(profile: Profile) -> None:
+    given = profile.ranking.late / profile.ranking.session
+    once, often = (weights_of([table(ROWS, "a", shown="abc", wrong="b")] * n, profile, LEARNING) for n in (1, 20))
+    assert given > once["late"] / once["session"] > 0.65 * given > often["late"] / often["session"]
+
+
+def test_parts_that_feedback_says_nothing_of_keep_their_share_of_each_other(profile: Profile) -> None:
+    given = profile.ranking
+    found = weights_of([table(ROWS, "a", shown="abc", wrong="b")] * 30, profile, LEARNING)
+    assert found["session"] / found["neighbour"] == pytest.approx(given.session / given.neighbour, rel=0.1)
+    assert found["time"] > 0  # where every memory is judged, what tells nothing weighs nothing:
+    judged = weights_of([table(ROWS, "a")] * 30, profile, LEARNING)
+    assert judged["time"] == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "held_out", "from_feedback", "loss"),
+    [("ax", "xa", 0, 1.0), ("xa", "ax", 0, 0.0), ("ax", "ax", 0, 0.0), ("ax", "xa", 1, 0.0)],
+)
+def test_a_loss_is_measured_on_queries_held_out_and_not_on_feedback(
+    profile: Profile, own: str, held_out: str, from_feedback: int, loss: float
+) -> None:
+    runs = {
+        name: {"q": RunLine(ranked=tuple(ranked), selected=None, line=1)}
+        for name, ranked in (("reflect.v1", own), ("learned, held out", held_out))
+    }
+    figures = figures_of(runs, [judged_query("q", "a")], against="reflect.v1", depths=(1, 2))
+    tuned = Tuned(from_feedback=from_feedback, folds={}, weights={}, figures=figures, profile=profile)
+    assert tuned.loss == loss
+
+
+def test_every_part_is_on_where_weights_are_learned_but_those_that_add_candidates(profile: Profile) -> None:
+    weights = with_all_parts(profile, ("fusion", "links")).ranking
+    assert (weights.links > 0, weights.late, weights.second_step) == (True, 0.0, 0.0)
+    assert all(getattr(weights, name) > 0 for name in PARTS if name not in ("late", "second_step", "conversation"))
+
+
+def drawn(weights: list[float], *, queries: int = 400, seed: int = 3) -> tuple[list[Values], list[Flags]]:
+    """Lists in which the relevant one is drawn by the softmax of a linear score with these weights."""
+    dice = np.random.default_rng(seed)
+    lists, relevant = list[Values](), list[Flags]()
+    for _ in range(queries):
+        values = dice.random((12, len(weights)))
+        raised = np.exp(values @ np.array(weights))
+        flags = np.zeros(12, dtype=np.bool_)
+        flags[dice.choice(12, p=raised / raised.sum())] = True
+        lists.append(values)
+        relevant.append(flags)
+    return lists, relevant
+
+
+def test_the_weights_that_made_the_lists_are_found_again() -> None:
+    lists, relevant = drawn([6.0, 3.0, 0.0], queries=3000)
+    found = learn_weights(lists, relevant, l2=0.01)
+    assert found == pytest.approx([6.0, 3.0, 0.0], abs=0.35)
+
+
+def test_a_part_that_speaks_against_evidence_weighs_nothing_and_changes_no_sign() -> None:
+    found = learn_weights(*drawn([4.0, -4.0]))
+    assert found[0] > 2
+    assert found[1] == 0.0
+
+
+def test_more_l2_is_smaller_weights() -> None:
+    lists, relevant = drawn([5.0, 2.0], queries=100)
+    strong, weak = (learn_weights(lists, relevant, l2=l2) for l2 in (50.0, 0.1))
+    assert np.linalg.norm(strong) < np.linalg.norm(weak)
+
+
+def test_the_same_for_all_candidates_teaches_nothing() -> None:
+    lists, relevant = drawn([5.0])
+    found = learn_weights([np.hstack([one, np.ones((len(one), 1))]) for one in lists], relevant)
+    assert found[1] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_an_absent_part_is_as_good_as_the_mean_of_it() -> None:
+    # The part is there in half of the lists only, and tells as much where it is.
+    lists, relevant = drawn([6.0, 4.0], queries=2000)
+    for one in lists[::2]:
+        one[:, 1] = np.nan
+    whole = learn_weights(lists[1::2], relevant[1::2], l2=0.01)
+    assert learn_weights(lists, relevant, l2=0.01)[1] == pytest.approx(whole[1], abs=0.5)
+
+
+def test_lists_of_any_length_and_with_several_relevant_ones_are_learned_from() -> None:
+    values = np.array([[1.0, 0.0], [0.9, 0.2], [0.0, 0.9]])
+    flags = np.array([True, True, False])
+    found = learn_weights([values, values[[0, 2]]], [flags, flags[[0, 2]]])
+    assert found[0] > 0 == found[1]
+
+
+def test_queries_without_evidence_or_with_nothing_else_teach_nothing() -> None:
+    values = np.array([[1.0], [0.0]])
+    with pytest.raises(EvaluationError, match="no query has evidence and something else"):
+        learn_weights([values, values], [np.array([False, False]), np.array([True, True])])
+
+
+def marked(*, wrong: int, passed_over: int) -> tuple[list[Values], list[Flags]]:
+    """Lists of a relevant one that part 0 tells from what is wrong, and part 1 from what was passed over."""
+    values = np.array([[1.0, 1.0], *[[0.0, 1.0]] * wrong, *[[1.0, 0.0]] * passed_over])
+    flags = np.array([True, *[False] * (wrong + passed_over)])
+    return [values] * 20, [flags] * 20
+
+
+def test_what_counts_less_teaches_less_and_what_counts_for_nothing_is_not_there() -> None:
+    lists, flags = marked(wrong=2, passed_over=2)
+    found = [
+        learn_weights(lists, flags, counted=[np.array([1.0, 1.0, 1.0, counts, counts])] * 20)
+        for counts in (1.0, 0.5, 0.1, 0.0)
+    ]
+    assert found[0][0] == pytest.approx(found[0][1], abs=1e-4)
+    assert found[0][1] > found[1][1] > found[2][1] > found[3][1] == 0.0
+    without, _ = marked(wrong=2, passed_over=0)
+    assert found[3] == pytest.approx(learn_weights(without, [flags[0][:3]] * 20), abs=1e-5)
+
+
+def test_a_list_in_which_nothing_else_is_judged_teaches_nothing() -> None:
+    values, flags = np.array([[1.0], [0.0]]), np.array([True, False])
+    with pytest.raises(EvaluationError, match="that is judged"):
+        learn_weights([values], [flags], counted=[np.array([1.0, 0.0])])
+
+
+def test_what_the_lists_say_nothing_of_stays_where_weights_are_held() -> None:
+    lists, flags = drawn([4.0, 0.0, 0.0], queries=60)
+    for values in lists:
+        values[:, 2] = 0.5  # the same for all candidates
+    given = np.array([1.0, 2.0, 2.0])
+    held, free = learn_weights(lists, flags, near=given), learn_weights(lists, flags)
+    assert free[2] == pytest.approx(0.0, abs=1e-6)
+    assert held[2] == pytest.approx(2.0, abs=1e-4)
+    assert held[0] > 1.5  # the part that tells gains,
+    assert held[1] < 1.5  # the one that does not loses
+
+
+def test_more_l2_holds_weights_nearer() -> None:
+    lists, flags = drawn([4.0, 0.0], queries=60)
+    given = np.array([1.0, 3.0])
+    loose, tight = (learn_weights(lists, flags, l2=l2, near=given) for l2 in (1.0, 100.0))
+    assert np.abs(tight - given).max() < 0.3 < np.abs(loose - given).max()
+
+
+WEIGHTS = {"fusion": 0.75, "neighbour": 0.5, "session": 1.0, "recency": 0.05}
+TEXT = """\
+# What this is for.
+profile: mine.v1   # its name
+vector_top_k: 6
+rdf_top_k: 0
+ranking:           # how it is ranked
+  fusion: 1
+  recency: 0.1
+
+# The end.
+max_per_source: 4
+max_total_items: 8
+render_budget_tokens: 200
+"""
+
+
+def test_weights_and_name_are_other_and_the_rest_is_as_it_was() -> None:
+    made = with_ranking(TEXT, "tuned.v1", WEIGHTS)
+    assert made == TEXT.replace("profile: mine.v1   # its name", "profile: tuned.v1").replace(
+        "ranking:           # how it is ranked\n  fusion: 1\n  recency: 0.1\n",
+        "ranking: {fusion: 0.75, similarity: 0, neighbour: 0.5, session: 1, recency: 0.05}\n",
+    )
+
+
+def test_a_profile_without_weights_gets_them_at_its_end() -> None:
+    bare = TEXT.replace("ranking:           # how it is ranked\n  fusion: 1\n  recency: 0.1\n", "").rstrip("\n")
+    made = with_ranking(bare, "mine.v1", WEIGHTS)
+    assert made.splitlines()[-1].startswith("ranking: {fusion: 0.75")
+    assert made.splitlines()[-2] == "render_budget_tokens: 200"
+
+
+def test_learned_weights_are_for_all_talk_with_an_assistant_or_without() -> None:
+    told = "ranking_with_assistant:  # in chats\n  role: 1\n"
+    made = with_ranking(TEXT.replace("\n# The end.", f"{told}\n# The end."), "mine.v1", WEIGHTS)
+    assert made == with_ranking(TEXT, "mine.v1", WEIGHTS)
+
+
+@pytest.mark.parametrize("name", ["assist.light.v1", "reflect.v1", "deep.graph.v1"])
+def test_a_shipped_profile_is_written_and_read_again_with_its_comments(name: str, tmp_path: Path):
+    source = shipped_folder("profiles") / f"{name}.yaml"
+    written = write_profile(source, tmp_path / "mine.v2.yaml", WEIGHTS)
+    assert written == load_profile(tmp_path / "mine.v2.yaml")
+    before = load_profile(source)
+    kept = {"profile": name, "ranking": before.ranking, "ranking_with_assistant": before.ranking_with_assistant}
+    assert written.model_copy(update=kept) == before
+    assert (written.ranking.session, written.ranking.similarity) == (1.0, 0.0)
+    comments = [line for line in source.read_text("utf-8").splitlines() if line.startswith("#")]
+    assert [line for line in comments if line not in (tmp_path / "mine.v2.yaml").read_text("utf-8")] == []
+
+
+def test_what_cannot_be_written_is_told_and_leaves_all_as_it_was(tmp_path: Path) -> None:
+    source = shipped_folder("profiles") / "reflect.v1.yaml"
+    with pytest.raises(SettingsError, match="is no folder: make it first"):
+        write_profile(source, tmp_path / "nowhere" / "mine.v1.yaml", WEIGHTS)
+    out = tmp_path / "No Name.yaml"
+    out.write_text("what somebody wrote")
+    with pytest.raises(EvaluationError, match="cannot be written as") as refused:
+        write_profile(source, out, WEIGHTS)
+    assert f"{out}:3" in str(refused.value)
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [(out.name, "what somebody wrote")]
+
+
+def made_profile(**changes: object) -> Profile:
+    values = {"profile": "test.v1", "vector_top_k": 6, "rdf_top_k": 4, "enable_sql_timeline": True}
+    caps = {"max_per_source": 4, "max_total_items": 8, "render_budget_tokens": 200}
+    return Profile.model_validate(values | caps | changes)
+
+
+def test_a_grid_goes_over_overrides_too() -> None:
+    (made,) = [at(made_profile(), point) for point in grid_of(["ranking_with_assistant.role=1.5"])]
+    assert (made.ranking.role, made.ranking_of(with_assistant=True).role) == (0, 1.5)
+    (made,) = [at(made_profile(), point) for point in grid_of(["strategies.recap.max_total_items=3"])]
+    assert made.for_class("factual", "recap").max_total_items == 3
+
+
+def test_decays_are_compared_by_rate_or_half_life_whichever_the_profile_has() -> None:
+    given = made_profile(time_decay_half_life_hours=72.0)
+    rates = [at(given, point) for point in grid_of(["time_decay_lambda_per_hour=0.001,0.01,0.1"])]
+    assert [round(one.half_life_hours, 1) for one in rates] == [693.1, 69.3, 6.9]
+    (back,) = [at(rates[0], point) for point in grid_of(["time_decay_half_life_hours=24"])]
+    assert back.half_life_hours == 24
+    with pytest.raises(SettingsError, match="give one of the two"):
+        at(given, {"time_decay_lambda_per_hour": 0.1, "time_decay_half_life_hours": 72.0})
+
+
+def test_a_grid_is_every_combination_in_the_order_given() -> None:
+    points = grid_of(["fusion.k=10,60", "ranking.speaker=0,1.5"])
+    assert [name_of(point) for point in points] == [
+        "fusion.k=10 ranking.speaker=0",
+        "fusion.k=10 ranking.speaker=1.5",
+        "fusion.k=60 ranking.speaker=0",
+        "fusion.k=60 ranking.speaker=1.5",
+    ]
+
+
+def test_a_point_changes_its_keys_and_nothing_else() -> None:
+    made = at(made_profile(), grid_of(["fusion.method=min_max", "ranking.speaker=2", "lexical_top_k=null"])[0])
+    assert (made.fusion.method, made.ranking.speaker, made.lexical_top_k) == ("min_max", 2.0, None)
+    assert at(made, {"fusion.method": "rrf", "ranking.speaker": 0.0}) == made_profile()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("fusion.k", "no key=value"),
+        ("fusion.k=", "no key=value"),
+        ("fusion.q=1", "'fusion.q' is no key of a profile"),
+        ("fusion=1", "'fusion' is no key of a profile that has a value"),
+        ("ranking.speker=1", r"did you mean ranking\.speaker"),
+        ("fusion.k=[1", "no value"),
+        ("fusion.k={}", "no single value"),
+        ("bm25.k1=-1", "no number from 0"),
+        ("bm25.b=true", "no number from 0"),
+        (f"rank_pool={','.join(str(number) for number in range(10, 1200))}", "1 to 1000 points"),
+    ],
+)
+def test_what_is_no_grid_is_refused(given: str, told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        grid_of([given])
+
+
+def test_a_key_is_given_once_and_a_grid_is_not_empty() -> None:
+    with pytest.raises(SettingsError, match="given twice"):
+        grid_of(["fusion.k=1", "fusion.k=2"])
+    with pytest.raises(SettingsError, match="this has 0"):
+        grid_of([])
+
+
+def test_values_that_no_profile_may_have_are_refused_with_the_point() -> None:
+    with pytest.raises(SettingsError, match=r"fusion\.k=0"):
+        at(made_profile(), {"fusion.k": 0})
+
+
+def test_a_key_that_nothing_reads_under_the_method_is_refused() -> None:
+    under_min_max = at(made_profile(), {"fusion.method": "min_max"})
+    with pytest.raises(SettingsError, match=r"add --set fusion\.method=rrf"):
+        at(under_min_max, {"fusion.k": 10})
+    assert at(under_min_max, {"fusion.k": 10, "fusion.method": "rrf"}).fusion.k == 10
+    with pytest.raises(SettingsError, match=r"ranking\.recency=9"):
+        at(made_profile(), {"ranking.recency": 9.0})
