@@ -14,8 +14,7 @@ from orion_recall.index.points import ids_of
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.sources.citation import cited_id, mapped_key
-from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TEXT, tags_of
+from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TEXT, cited_id, mapped_key, tags_of
 from orion_recall.sources.vector_lexical import vector_of
 from orion_recall.text.chatter import is_chatter
 from orion_recall.text.normal import storable, text_hash

@@ -18,10 +18,8 @@ from orion_recall.decisions.sink import DecisionSink
 from orion_recall.decisions.stream import are_persisted
 from orion_recall.errors import RecordError
 from orion_recall.interfaces import Projection
-from orion_recall.memory.background.access_counts import AccessCounts
-from orion_recall.memory.background.dead_letter_retention import DeadLetterRetention
 from orion_recall.memory.background.extraction import BackgroundExtraction
-from orion_recall.memory.background.request_retention import RequestRetention
+from orion_recall.memory.background.housekeeping import AccessCounts, DeadLetterRetention, RequestRetention
 from orion_recall.memory.background.succession import SuccessionRecognition
 from orion_recall.memory.extraction.extractor import Extractor
 from orion_recall.memory.intake.consumers import IntakeConsumers
@@ -29,10 +27,10 @@ from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.successions import Successions
-from orion_recall.memory.replicas.freshness import Freshness
 from orion_recall.memory.replicas.keeper import CopyKeeper
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.memory.replicas.projector import Projector, heartbeat_for_broken
+from orion_recall.memory.replicas.tombstones import Freshness
 from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.memory.succession.near import IndexNeighbours
 from orion_recall.models.sparse import SparseEncoder

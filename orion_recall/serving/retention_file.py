@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from orion_recall.contracts import describe
 from orion_recall.errors import SettingsError
-from orion_recall.memory.background.request_retention import KEPT_DAYS
+from orion_recall.memory.background.housekeeping import KEPT_DAYS
 from orion_recall.postgres.periods import Periods
 from orion_recall.settings import Settings
 

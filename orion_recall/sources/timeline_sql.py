@@ -14,7 +14,7 @@ from typing import Any
 
 from orion_recall.errors import ScopeNotKept
 from orion_recall.setting_values import TIMELINE_ROLES
-from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
+from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
 from orion_recall.sources.timeline_table import Column, TimelineShape
 from orion_recall.time_values import in_calendar
 from orion_recall.values import SearchRequest

@@ -22,8 +22,8 @@ from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.sql import LOCK_OUTBOX
 from orion_recall.memory.replicas import writer_lock
 from orion_recall.memory.replicas.writer_lock import WriterLock
-from orion_recall.postgres.migrations import Migration
 from orion_recall.postgres.pool import Pool, migrate, open_connection, open_pool, shipped_migrations
+from orion_recall.postgres.schema import Migration
 from orion_recall.text.normal import number_of
 
 OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"

@@ -16,12 +16,10 @@ import pytest
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import BackupError, RecordError
-from orion_recall.memory.record import tables
 from orion_recall.memory.record.changes import MemoryChanges
-from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.transfer.backup import back_up, restore
+from orion_recall.memory.transfer.backup import DECISIONS, KEPT, LEFT_OUT, back_up, restore
 from orion_recall.memory.transfer.import_file import read_batches
 from orion_recall.memory.transfer.import_mapping import ImportMapping
 from orion_recall.postgres.pool import Pool, borrow, migrate, open_pool, shipped_migrations
@@ -62,7 +60,7 @@ def memory(name: str, text: str, **fields: Any) -> Any:
     return compose(MemoryV1.model_validate({"id": name, "text": text, "session_id": "s", **fields}), TENANT)
 
 
-async def contents(pool: Pool, names: Any = tables.KEPT) -> dict[str, list[str]]:
+async def contents(pool: Pool, names: Any = KEPT) -> dict[str, list[str]]:
     async with borrow(pool) as connection:
         return {
             table.name: [
@@ -80,10 +78,10 @@ async def test_no_table_is_forgotten(pool: Pool) -> None:
             "SELECT table_name, column_name FROM information_schema.columns "
             "WHERE table_schema = current_schema() AND column_default LIKE 'nextval(%'"
         )
-    kept = {table.name for table in (*tables.KEPT, *tables.DECISIONS)}
-    assert {row["tablename"] for row in rows} == kept | set(tables.LEFT_OUT), "list it in memory/record/tables.py"
+    kept = {table.name for table in (*KEPT, *DECISIONS)}
+    assert {row["tablename"] for row in rows} == kept | set(LEFT_OUT), "list it in memory/transfer/backup.py"
     numbered = {(row["table_name"], row["column_name"]) for row in serial if row["table_name"] in kept}
-    assert numbered == {(table.name, table.serial) for table in tables.KEPT if table.serial}
+    assert numbered == {(table.name, table.serial) for table in KEPT if table.serial}
 
 
 @pytest.mark.parametrize("name", ["backup", "backup.zip"])
@@ -91,7 +89,7 @@ async def test_what_was_backed_up_comes_back_as_it_was(
     record: Record, pool: Pool, database: str, empty_database: str, tmp_path: Path, name: str
 ) -> None:
     target, told = tmp_path / name, list[tuple[int, int]]()
-    before = await contents(pool, (*tables.KEPT, *tables.DECISIONS))
+    before = await contents(pool, (*KEPT, *DECISIONS))
     made = await back_up(
         database, target, with_decisions=True, progress=lambda done, total: told.append((done, total))
     )
@@ -104,7 +102,7 @@ async def test_what_was_backed_up_comes_back_as_it_was(
     assert await restore(empty_database, target) == made
     other = await open_pool(empty_database, name="restored", max_size=2)
     try:
-        assert await contents(other, (*tables.KEPT, *tables.DECISIONS)) == before
+        assert await contents(other, (*KEPT, *DECISIONS)) == before
         restored = Record(other)
         assert await restored.database_identity() != await record.database_identity(), "it is a record of its own"
         head = await restored.head()

@@ -19,8 +19,8 @@ from orion_recall.cli.connect.addresses import open_bus, open_postgres
 from orion_recall.cli.doctor.installation import Check
 from orion_recall.errors import BusUnavailable, OrionError, RecordError
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.migrations import shipped_migrations
 from orion_recall.postgres.pool import Connection, borrow
+from orion_recall.postgres.schema import shipped_migrations
 from orion_recall.settings import Settings
 
 _FULL = 0.9

@@ -13,8 +13,7 @@ from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find
 from orion_recall.cli.connect.own_copies import KINDS
 from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.output import JsonFlag, notes, print_json, prose, visible
-from orion_recall.memory.transfer.backup import back_up, restore
-from orion_recall.memory.transfer.backup_files import Manifest
+from orion_recall.memory.transfer.backup import Manifest, back_up, restore
 from orion_recall.settings import Settings
 
 

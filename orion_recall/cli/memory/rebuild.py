@@ -17,7 +17,6 @@ from orion_recall.errors import SettingsError, SourceError
 from orion_recall.memory.record.keyword_lengths import measure_lengths
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.successions import Successions
-from orion_recall.memory.record.told_times import refresh_told_times
 from orion_recall.memory.replicas.drift import Progress
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.models.opening import open_embedder
@@ -41,8 +40,6 @@ def rebuild_copies(
     as_json: JsonFlag = False,
 ) -> int:
     """Rebuild index and graph from the record, next to the ones in use, and swap them in.
-
-    Before the index is rebuilt, the times that texts tell are found again, and written to the record.
 
     The copies are those of this data folder. A running worker goes on answering and takes the new ones over without
     a restart. A run that was stopped goes on where it was. On a server (ORION_QDRANT_URL, ORION_SPARQL_URL) there
@@ -74,7 +71,6 @@ async def _rebuild(settings: Settings, kinds: list[str], *, measure: bool) -> li
         pool = await stack.enter_async_context(open_postgres(settings))
         own, record = OwnCopies(settings, pool), Record(pool)
         if _Kind.INDEX.value in kinds:
-            await refresh_told_times(pool)
             await Successions(pool).start_over()
             if settings.keyword_weights.length is None:
                 with progress("mean lengths") as told:

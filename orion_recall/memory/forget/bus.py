@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from orion_recall.decisions.blanking import blanked
-from orion_recall.memory.forget.target import Report, Target
+from orion_recall.memory.forget.record import Report, Target
 from orion_recall.settings import DECISIONS_GROUP, Settings
 
 _AT_ONCE = 100

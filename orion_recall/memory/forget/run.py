@@ -17,9 +17,8 @@ from redis.asyncio import Redis
 from orion_recall.engines.replay_folders import delete_left
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.forget.bus import ForgetBus, Matcher
-from orion_recall.memory.forget.record import ForgetRecord
+from orion_recall.memory.forget.record import ForgetRecord, Place, Report, Target
 from orion_recall.memory.forget.storage import RecordStorage
-from orion_recall.memory.forget.target import Place, Report, Target
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
 from orion_recall.postgres.pool import Connection
 from orion_recall.settings import Settings

@@ -24,8 +24,7 @@ from orion_recall.errors import (
     MessageError,
     RecordError,
 )
-from orion_recall.memory.intake.handler import Handler
-from orion_recall.memory.intake.record_failures import failed, is_away, may_pass
+from orion_recall.memory.intake.requests import Handler, failed, is_away, may_pass
 from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged, sleep
 from orion_recall.telemetry import (

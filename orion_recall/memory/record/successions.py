@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from orion_recall.memory.record import changes_sql
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record import successions_sql as sql
 from orion_recall.memory.succession.decide import SUCCEEDS
@@ -221,4 +220,4 @@ async def _enqueue(connection: Connection, names: Iterable[tuple[str, str]]) -> 
     for tenant, name in sorted(names):
         by_tenant.setdefault(tenant, []).append(name)
     for tenant, ids in by_tenant.items():
-        await connection.fetch(changes_sql.ENQUEUE, tenant, ids)
+        await connection.fetch(record_sql.ENQUEUE, tenant, ids)

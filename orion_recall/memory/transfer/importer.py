@@ -13,9 +13,14 @@ from typing import Any, Protocol
 from orion_recall.contracts import MemoryReceiptV1
 from orion_recall.errors import ClientError
 from orion_recall.memory.record.record import CopyPosition
-from orion_recall.memory.transfer.import_file import ImportBatch, ImportPosition, ImportSummary, read_batches
+from orion_recall.memory.transfer.import_file import (
+    ImportBatch,
+    ImportPosition,
+    ImportProgress,
+    ImportSummary,
+    read_batches,
+)
 from orion_recall.memory.transfer.import_mapping import ImportMapping
-from orion_recall.memory.transfer.import_progress import ImportProgress
 from orion_recall.tasks import cancel
 
 IN_FLIGHT = 4

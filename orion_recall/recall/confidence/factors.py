@@ -16,7 +16,7 @@ from orion_recall.profile import Profile
 from orion_recall.recall.bundle.snippet import stems
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.scoring.part_values import recency
-from orion_recall.sources.record_facts import MemoryUse
+from orion_recall.sources.record import MemoryUse
 from orion_recall.text.normal import content_words
 from orion_recall.values import MemoryView, Question
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.recall.ranking.reports import LateInteractionReport
-from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import SourceStatus
 

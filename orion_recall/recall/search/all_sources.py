@@ -22,7 +22,7 @@ from orion_recall.recall.search.fallback import (
     index_is_away,
     with_fallback,
 )
-from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.tasks import Waited, noticed
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
 

@@ -8,8 +8,8 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from orion_recall.errors import QueryNotTaken, SourceError
-from orion_recall.postgres import held_connections
-from orion_recall.postgres.held_connections import HeldConnections
+from orion_recall.postgres import pool
+from orion_recall.postgres.pool import HeldConnections
 
 
 class Server:
@@ -52,7 +52,7 @@ class Connection:
 
 async def test_what_is_held_is_closed_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(4)
-    monkeypatch.setattr(held_connections, "open_connection", server.open)
+    monkeypatch.setattr(pool, "open_connection", server.open)
     held = HeldConnections("postgresql://nowhere/x", name="test", most=4)
     await asyncio.gather(*(held.fetch("searching", "SELECT 1", []) for _ in range(4)))
     await held.close()
@@ -84,7 +84,7 @@ async def test_a_value_that_is_refused_is_the_querys_fault_and_nothing_else_is(
     async def opened(*_: object, **__: object) -> Connection:
         return Refusing(refusal)
 
-    monkeypatch.setattr(held_connections, "open_connection", opened)
+    monkeypatch.setattr(pool, "open_connection", opened)
     held = HeldConnections("postgresql://nowhere/x", name="test")
     with pytest.raises(SourceError) as raised:
         await held.fetch("searching", "SELECT $1::uuid", ["no uuid"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orion_recall.errors import QueryNotTaken, ScopeNotKept, SourceError
-from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.several_stores import Breaker
 
 
 def opened(now: float = 0.0) -> Breaker:

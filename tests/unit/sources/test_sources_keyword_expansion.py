@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.sources.keyword_expansion import MoreWords, interpolated, relevance
-from orion_recall.sources.vector_lexical import LexicalSource
+from orion_recall.sources.vector_lexical import LexicalSource, MoreWords, interpolated, relevance
 from orion_recall.values import MemoryView, MoreWordsWanted, Scope
 from tests.samples.source_samples import key, request
 

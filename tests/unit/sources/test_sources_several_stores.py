@@ -10,8 +10,7 @@ import pytest
 
 from orion_recall.errors import PartialSourceError, ScopeNotKept, SourceError
 from orion_recall.recall.search.all_sources import search_all
-from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.several_stores import SeveralStores
+from orion_recall.sources.several_stores import Breaker, SeveralStores
 from orion_recall.values import Hit, Question, Scope, SearchRequest, SourceName
 
 QUESTION = Question(

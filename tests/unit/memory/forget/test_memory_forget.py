@@ -9,7 +9,7 @@ import pytest
 
 from orion_recall.decisions.blanking import blanked
 from orion_recall.memory.forget.bus import Matcher
-from orion_recall.memory.forget.target import Report, Target
+from orion_recall.memory.forget.record import Report, Target
 
 
 def entry(payload: object, **fields: str) -> dict[bytes, bytes]:

@@ -17,8 +17,8 @@ from orion_recall.bus.envelope import Received
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import ErrorInfo, MemoryReceiptV1, RecallReceiptV1
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
-from orion_recall.memory.intake.handler import Handler, nothing_done
 from orion_recall.memory.intake.message_worker import MessageWorker
+from orion_recall.memory.intake.requests import Handler, nothing_done
 from orion_recall.postgres.pool import translate
 from orion_recall.settings import Settings
 from tests.stand_ins.mesh import decoded

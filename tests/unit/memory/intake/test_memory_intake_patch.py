@@ -6,8 +6,8 @@ import pytest
 
 from orion_recall.contracts import MemoryVerdictV1
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.intake.patch import read_changes, read_patch
-from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.intake.change import read_changes, read_patch
+from orion_recall.memory.record.compose import Patch
 from orion_recall.settings import Settings
 
 

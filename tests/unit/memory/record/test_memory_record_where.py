@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from orion_recall.contracts import MemoryWhereV1
-from orion_recall.memory.record.where import conditions
+from orion_recall.memory.record.reader import conditions
 
 AT = "2026-11-21T10:00:00Z"
 EACH: dict[str, tuple[Any, str, Any]] = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from orion_recall.interfaces import Projection
-from orion_recall.memory.replicas.copies import OwnCopies, copy_number
+from orion_recall.memory.replicas.tombstones import OwnCopies, copy_number
 
 
 @dataclass

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from orion_recall.contracts import MemoryReceiptV1, MemoryVerdictV1
 from orion_recall.errors import ImportFileError
 from orion_recall.memory.transfer import import_file
-from orion_recall.memory.transfer.import_file import ImportSummary, read_batches
+from orion_recall.memory.transfer.import_file import ImportProgress, ImportSummary, read_batches
 from orion_recall.memory.transfer.import_mapping import ImportMapping, read_mapping
-from orion_recall.memory.transfer.import_progress import ImportProgress
 
 PLAIN = ImportMapping()
 

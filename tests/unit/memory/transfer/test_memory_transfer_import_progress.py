@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from orion_recall.errors import ImportFileError
-from orion_recall.memory.transfer.import_file import ImportPosition
+from orion_recall.memory.transfer.import_file import ImportPosition, ImportProgress
 from orion_recall.memory.transfer.import_mapping import ImportMapping, read_mapping
-from orion_recall.memory.transfer.import_progress import ImportProgress
 
 BUS = "redis://:secret@bus/0"
 PLAIN = ImportMapping()

@@ -11,8 +11,8 @@ import pytest
 from orion_recall.contracts import ErrorInfo, MemoryReceiptV1, MemoryVerdictV1
 from orion_recall.errors import ClientError, ImportFileError, ReplyTimeout
 from orion_recall.memory.record.record import CopyPosition
+from orion_recall.memory.transfer.import_file import ImportProgress
 from orion_recall.memory.transfer.import_mapping import ImportMapping
-from orion_recall.memory.transfer.import_progress import ImportProgress
 from orion_recall.memory.transfer.importer import IN_FLIGHT, Waited, import_file, wait_for_copies
 
 

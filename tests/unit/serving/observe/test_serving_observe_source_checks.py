@@ -12,8 +12,7 @@ from orion_recall.interfaces import Unavailable
 from orion_recall.serving.observe.heartbeat_fields import CopyState
 from orion_recall.serving.observe.source_checks import SourceChecks, answers
 from orion_recall.settings import Settings
-from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.several_stores import SeveralStores
+from orion_recall.sources.several_stores import Breaker, SeveralStores
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName
 
 

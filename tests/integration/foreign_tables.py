@@ -1,20 +1,15 @@
-"""Databases as they are met: tables of an earlier version in `public`, and tables of others with any name."""
+"""Databases as they are met, with tables of others of any name."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from orion_recall.postgres.pool import Connection, Migration, shipped_migrations
+from orion_recall.postgres.pool import Connection
 
-_LIST = """
-CREATE TABLE IF NOT EXISTS orion_migrations (
-    name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
-)
-"""
 _RELATIONS = """
 SELECT c.relname::text AS name, c.relkind::text AS kind
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -37,17 +32,6 @@ async def forget_our_path(connection: Connection) -> None:
     """The database as it is on a server of others: the embedded one looks into our schema by itself."""
     name = await connection.fetchval("SELECT quote_ident(current_database())")
     await connection.execute(f'ALTER DATABASE {name} SET search_path = "$user", public')
-
-
-async def apply_as_before(connection: Connection, migrations: Sequence[Migration] | None = None) -> None:
-    """What `migrate` did while there was no schema of our own: all in the schema where names are made."""
-    await connection.execute(_LIST)
-    for migration in shipped_migrations() if migrations is None else migrations:
-        async with connection.transaction():
-            await connection.execute(migration.sql)
-            await connection.execute(
-                "INSERT INTO orion_migrations (name, sha256) VALUES ($1, $2)", migration.name, migration.sha256
-            )
 
 
 async def relations(connection: Connection, schema: str) -> dict[str, str]:
