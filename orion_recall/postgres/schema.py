@@ -161,7 +161,7 @@ class _Schema:
     def _check(self, wanted: Sequence[Migration], applied: Mapping[str, str]) -> None:
         """RecordError for a schema that this version neither has made nor can bring up to its own."""
         known = {one.name: one.sha256 for one in wanted}
-        if _BEFORE_0_1 in applied:
+        if _BEFORE_0_1 in applied.keys() - known.keys():
             raise RecordError(
                 f"the tables in the schema {self._name} were made by a version before 0.1.0. Export the memories "
                 "with that version (`orion-recall memory export`), start this one on a new database, or with "

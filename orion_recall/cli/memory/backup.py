@@ -1,4 +1,4 @@
-"""`orion-recall memory backup` writes the whole record to a folder or a file, `memory restore` reads it."""
+"""`orion-recall memory backup` writes the whole record to a file, `memory restore` reads it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from orion_recall.settings import Settings
 
 
 def back_up_record(
-    target: Annotated[Path, typer.Argument(metavar="DIR|FILE.zip", help="A new folder, or a new file.")],
+    target: Annotated[Path, typer.Argument(metavar="FILE.zip", help="A new file.")],
     with_decisions: Annotated[bool, typer.Option("--with-decisions", help="Include the decision log.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -40,7 +40,7 @@ def back_up_record(
 
 
 def restore_record(
-    source: Annotated[Path, typer.Argument(metavar="DIR|FILE.zip", help="A backup made by `memory backup`.")],
+    source: Annotated[Path, typer.Argument(metavar="FILE.zip", help="A backup made by `memory backup`.")],
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -1,7 +1,8 @@
-"""Backup and restore of the whole record: all of its tables, from one snapshot, in files.
+"""Backup and restore of the whole record: all of its tables, from one snapshot, in one ZIP file.
 
 A restored record has a database identity of its own, because its outbox goes on differently from the original's.
-Copies of the original may be further on, so they are refused, and rebuilt."""
+Copies of the original may be further on, so they are refused, and rebuilt.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import zipfile
+import zlib
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -34,9 +35,7 @@ from orion_recall.postgres.pool import (
     translate,
 )
 
-MANIFEST = "manifest.json"
-FORMAT = 1
-
+_MANIFEST, _FORMAT = "manifest.json", 1
 _CHUNK = 1 << 20
 
 
@@ -105,65 +104,51 @@ class Digested:
         return self._sha256.hexdigest()
 
 
-class BackupWriter:
-    """Writes a temporary copy; `finish` renames it to the target, complete."""
+class _Writer:
+    """Writes a ZIP file beside the target; `finish` renames it, complete."""
 
     def __init__(self, target: Path) -> None:
         self._target, self._part = target, target.with_name(f"{target.name}.{os.getpid()}.part")
-        self._zip: zipfile.ZipFile | None = None
         self._file: IO[bytes] | None = None
-        self._begun = False
+        self._zip: zipfile.ZipFile | None = None
 
     def begin(self) -> None:
         """BackupError when there is something already: a backup is never written over."""
-        if self._target.is_symlink() or (self._target.exists() and not _is_empty_folder(self._target)):
-            raise BackupError(f"{self._target} is there already: give another name, or delete it")
+        if self._target.is_symlink() or self._target.exists():
+            raise BackupError(f"{self._target} is there already: give the name of a new file, or delete it")
         with _as_backup_error():
             self._target.parent.mkdir(parents=True, exist_ok=True)
-            if is_zip(self._target):
-                descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                self._file = os.fdopen(descriptor, "wb")
-                self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_DEFLATED)
-            else:
-                self._part.mkdir(mode=0o700)
-            self._begun = True
+            descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            self._file = os.fdopen(descriptor, "wb")
+            self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_DEFLATED)
 
     @contextmanager
     def file(self, name: str) -> Generator[Digested]:
         """One file, to be written in the block."""
-        if self._zip is not None:
-            with self._zip.open(name, "w", force_zip64=True) as file:
-                yield Digested(file)
-            return
-        with (self._part / name).open("xb") as file:
+        assert self._zip is not None
+        with self._zip.open(name, "w", force_zip64=True) as file:
             yield Digested(file)
-            file.flush()
-            os.fsync(file.fileno())
 
     def finish(self) -> None:
         """The backup is complete, on disk."""
+        assert self._zip is not None
+        assert self._file is not None
         with _as_backup_error():
-            if self._zip is not None and self._file is not None:
-                self._zip.close()
-                self._file.flush()
-                os.fsync(self._file.fileno())
-                self._file.close()
-            if self._target.is_dir():
-                self._target.rmdir()
+            self._zip.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
             self._part.rename(self._target)
 
     def give_up(self) -> None:
         """Deletes what was written."""
-        if not self._begun:
+        if self._zip is None or self._file is None:
             return
-        if self._zip is not None and self._file is not None:
-            with contextlib.suppress(OSError, ValueError):
-                self._zip.close()
-            with contextlib.suppress(OSError):
-                self._file.close()
-            self._part.unlink(missing_ok=True)
-        else:
-            shutil.rmtree(self._part, ignore_errors=True)
+        with contextlib.suppress(OSError, ValueError):
+            self._zip.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -175,7 +160,7 @@ def _as_backup_error() -> Generator[None]:
         raise BackupError(f"the backup cannot be written: {error.strerror or error} ({error.filename})") from error
 
 
-class BackupReader:
+class _Reader:
     """Reads a backup: `manifest`, `check` it, then the rows of each table."""
 
     def __init__(self, source: Path) -> None:
@@ -184,24 +169,24 @@ class BackupReader:
     def manifest(self) -> Manifest:
         """What it holds; BackupError when it is no backup, or of a later format."""
         try:
-            given = json.loads(b"".join(self._chunks(MANIFEST)))
+            given = json.loads(b"".join(self.chunks(_MANIFEST)))
         except ValueError as error:
-            raise BackupError(f"{self._source}: {MANIFEST} cannot be read: {error}") from error
+            raise BackupError(f"{self._source}: {_MANIFEST} cannot be read: {error}") from error
         try:
-            if given["format"] != FORMAT:
+            if given["format"] != _FORMAT:
                 raise BackupError(
-                    f"{self._source}: the backup has format {given['format']}; this version reads format {FORMAT}"
+                    f"{self._source}: the backup has format {given['format']}; this version reads format {_FORMAT}"
                 )
             return _READ_MANIFEST.validate_python(given)
         except (KeyError, TypeError, ValidationError) as error:
             raise BackupError(
-                f"{self._source}: {MANIFEST} is not that of a backup: give a folder or *.zip of `memory backup`"
+                f"{self._source}: {_MANIFEST} is not that of a backup: give a file of `memory backup`"
             ) from error
 
     def check(self, table: SavedTable) -> None:
         """BackupError unless the file of the table is what was written."""
         digest, size, lines = hashlib.sha256(), 0, 0
-        for chunk in self._chunks(table.file):
+        for chunk in self.chunks(table.file):
             digest.update(chunk)
             size += len(chunk)
             lines += chunk.count(b"\n")
@@ -211,33 +196,19 @@ class BackupReader:
                 f"{size} bytes; the manifest says {table.sha256[:12]}…, {table.bytes} bytes): nothing was restored"
             )
 
-    def rows(self, table: SavedTable) -> Iterator[bytes]:
-        """The table's file, in parts."""
-        return self._chunks(table.file)
-
-    def _chunks(self, name: str) -> Iterator[bytes]:
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """One of its files, in parts."""
         try:
-            if self._source.is_dir():
-                with (self._source / name).open("rb") as file:
-                    yield from iter(lambda: file.read(_CHUNK), b"")
-            else:
-                with zipfile.ZipFile(self._source) as archive, archive.open(name) as file:
-                    yield from iter(lambda: file.read(_CHUNK), b"")
+            with zipfile.ZipFile(self._source) as archive, archive.open(name) as file:
+                yield from iter(lambda: file.read(_CHUNK), b"")
         except KeyError:
             raise BackupError(f"{self._source}: there is no {name} in it: give a complete backup") from None
-        except zipfile.BadZipFile as error:
-            raise BackupError(f"{self._source}: no backup that can be read: {error}") from error
+        except (zipfile.BadZipFile, zlib.error) as error:
+            raise BackupError(f"{self._source}: {name} cannot be read: {error}") from error
         except OSError as error:
-            raise BackupError(f"{self._source}: {name}: {error.strerror or error}") from error
-
-
-def is_zip(path: Path) -> bool:
-    """Whether a backup of that name is one file."""
-    return path.suffix.lower() == ".zip"
-
-
-def _is_empty_folder(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+            raise BackupError(
+                f"{self._source}: {error.strerror or error}: give a file of `memory backup`"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,13 +268,13 @@ _APPLIED = "SELECT name, sha256 FROM orion_migrations ORDER BY name"
 async def back_up(
     dsn: str, target: Path, *, with_decisions: bool = False, progress: Progress = lambda done, total: None
 ) -> Manifest:
-    """Writes the record at `dsn` into a new folder, or a new file named *.zip; `progress` counts rows.
+    """Writes the record at `dsn` into a new ZIP file; `progress` counts rows.
 
     All of it is one snapshot, taken without locks. BackupError: the target is there, or the schema is not
     this version's; RecordError: Postgres is away. Nothing is left when it fails.
     """
     tables = (*KEPT, *DECISIONS) if with_decisions else KEPT
-    writer = BackupWriter(target)
+    writer = _Writer(target)
     connection = await open_connection(dsn, name="backup", statement_timeout_ms=_LONGEST_MS)
     try:
         with translate("backing up"):
@@ -314,7 +285,7 @@ async def back_up(
             # Ended with the connection: after a copy that was cut short nothing can be said on it any more.
             await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             manifest = await _save(connection, writer, tables, schema, progress)
-        with writer.file(MANIFEST) as file:
+        with writer.file(_MANIFEST) as file:
             file.write(manifest.as_json().encode())
         await asyncio.to_thread(writer.finish)
     except BaseException:
@@ -332,25 +303,23 @@ async def restore(dsn: str, source: Path, *, progress: Progress = lambda done, t
     this version's afterwards. BackupError: a file is damaged, the backup is of a later version, or the record has
     memories.
     """
-    reader = BackupReader(source)
+    reader = _Reader(source)
     manifest = await asyncio.to_thread(reader.manifest)
     tables = _known(manifest, source)
     older = _check_schema(manifest, source)
     for table in manifest.tables:
         await asyncio.to_thread(reader.check, table)
-    await migrate(dsn, [one for one in shipped_migrations() if one.name in older])
     connection = await open_connection(dsn, name="restore", statement_timeout_ms=_LONGEST_MS)
     try:
         with translate("restoring"):
-            later = {one.name for one in await _schema_of(connection)} - older
-            if later:
+            if later := {one.name for one in await _schema_of(connection)} - older:
                 raise BackupError(
                     f"the database has the schema of a later version than the backup ({min(later)}): restore into "
                     "one that has no tables yet, such as a new data folder"
                 )
+            await migrate(dsn, [one for one in shipped_migrations() if one.name in older])
             async with connection.transaction():
-                # The schema may be of a version that has no locks of its own yet.
-                await connection.execute("LOCK TABLE outbox IN SHARE ROW EXCLUSIVE MODE")
+                await connection.execute(record_sql.LOCK_OUTBOX)
                 await _refuse_filled(connection, [table for table, _ in tables])
                 await _load(connection, reader, tables, progress)
     finally:
@@ -361,7 +330,7 @@ async def restore(dsn: str, source: Path, *, progress: Progress = lambda done, t
 
 async def _save(
     connection: Connection,
-    writer: BackupWriter,
+    writer: _Writer,
     tables: Sequence[Table],
     schema: tuple[SavedMigration, ...],
     progress: Progress,
@@ -390,7 +359,7 @@ async def _save(
             SavedTable(name=table.name, columns=columns, rows=file.lines, bytes=file.bytes, sha256=file.sha256)
         )
     return Manifest(
-        format=FORMAT,
+        format=_FORMAT,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         version=version("orion-recall"),
         record=await connection.fetchval(record_sql.DATABASE_IDENTITY),
@@ -401,13 +370,13 @@ async def _save(
 
 
 async def _load(
-    connection: Connection, reader: BackupReader, tables: Sequence[tuple[Table, SavedTable]], progress: Progress
+    connection: Connection, reader: _Reader, tables: Sequence[tuple[Table, SavedTable]], progress: Progress
 ) -> None:
     total, done = sum(saved.rows for _, saved in tables), 0
     for table, saved in tables:
 
         async def rows(saved: SavedTable = saved, done: int = done) -> AsyncGenerator[bytes]:
-            for chunk in reader.rows(saved):
+            for chunk in reader.chunks(saved.file):
                 yield chunk
                 done += chunk.count(b"\n")
                 progress(done, total)
