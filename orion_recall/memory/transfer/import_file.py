@@ -8,16 +8,16 @@ import math
 import os
 import re
 import stat
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
+from orion_recall.atomic_file import whole_text
 from orion_recall.bus.bounded.json_object import is_too_deep
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, read_message
-from orion_recall.errors import ImportFileError, InvalidMessage
+from orion_recall.errors import ImportFileError, InvalidMessage, SettingsError
 from orion_recall.memory.transfer.import_mapping import ImportMapping, map_record
 from orion_recall.text.normal import storable_json
 
@@ -207,7 +207,8 @@ def read_json(text: str) -> object:
             object_pairs_hook=_each_once,
         )
     except json.JSONDecodeError as error:
-        raise InvalidMessage(f"not JSON: {error.msg} at column {error.colno}") from error
+        at = f"line {error.lineno}, column" if error.lineno > 1 else "column"
+        raise InvalidMessage(f"not JSON: {error.msg} at {at} {error.colno}") from error
     except RecursionError as error:
         raise InvalidMessage("the JSON is nested too deeply") from error
 
@@ -268,59 +269,38 @@ class ImportProgress:
     """
 
     def __init__(self, state_file: Path, source: Path, position: ImportPosition) -> None:
-        self._state_file = state_file
-        self._source = source
-        self._position = position
+        self._state_file, self._source = state_file, source
+        self.position = position
 
     @classmethod
     def open(cls, state_dir: Path, source: Path, mapping: ImportMapping, target: str) -> ImportProgress:
         """The progress of an import to `target`, the address of the bus (kept as a hash only)."""
-        stat = file_status(source)
-        identity = [str(source.resolve()), stat.st_size, stat.st_mtime_ns, asdict(mapping), target]
+        status = file_status(source)
+        identity = [str(source.resolve()), status.st_size, status.st_mtime_ns, asdict(mapping), target]
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         state_file = state_dir / f"{key}.json"
-        return cls(state_file, source, _load(state_file, stat.st_size))
-
-    @property
-    def position(self) -> ImportPosition:
-        """Where to go on; the beginning for an import that is new."""
-        return self._position
+        return cls(state_file, source, _kept_position(state_file, status.st_size))
 
     def acknowledge(self, end: ImportPosition) -> None:
         """Remembers that everything before `end` is stored; batches are to be acknowledged in order."""
-        state = {"file": str(self._source), "offset": end.offset, "line": end.line}
-        folder = self._state_file.parent
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    json.dump(state, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(name).replace(self._state_file)
-            except OSError:
-                Path(name).unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            raise ImportFileError(f"{folder}: cannot keep the progress: {error.strerror}") from error
-        self._position = end
+            self._state_file.parent.mkdir(parents=True, exist_ok=True)
+            with whole_text(self._state_file) as file:
+                json.dump({"file": str(self._source), **asdict(end)}, file)
+        except (OSError, SettingsError) as error:
+            raise ImportFileError(f"{self._state_file.parent}: cannot keep the progress: {error}") from error
+        self.position = end
 
     def finish(self) -> None:
         """Forgets an import that is complete."""
         self._state_file.unlink(missing_ok=True)
 
 
-def _load(state_file: Path, size: int) -> ImportPosition:
+def _kept_position(state_file: Path, size: int) -> ImportPosition:
     """The position that was kept; the beginning when there is none or it makes no sense."""
     try:
-        state: object = json.loads(state_file.read_text("utf-8"))
-    except (OSError, ValueError):
+        state = json.loads(state_file.read_text("utf-8"))
+        position = ImportPosition(offset=int(state["offset"]), line=int(state["line"]))
+    except (OSError, ValueError, TypeError, LookupError):
         return ImportPosition()
-    if not isinstance(state, dict):
-        return ImportPosition()
-    fields = cast("dict[str, Any]", state)
-    offset, line = fields.get("offset"), fields.get("line")
-    if not (isinstance(offset, int) and isinstance(line, int) and 0 <= offset <= size and line >= 0):
-        return ImportPosition()
-    return ImportPosition(offset=offset, line=line)
+    return position if 0 <= position.offset <= size and position.line >= 0 else ImportPosition()
