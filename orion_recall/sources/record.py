@@ -166,6 +166,6 @@ def _memory(row: Row) -> MemoryView:
         source_ref=row["source"] or "record",
         tags=tuple(row["tags"]),
         entities=tuple(row["entities"]),
-        told=tuple(ToldTime(one["since"], one["until"], one.get("weekly", False)) for one in row["times"]),
+        told=tuple(ToldTime(one["since"], one["until"], one["weekly"]) for one in row["times"]),
         chatter=is_chatter(row["text"]),
     )

@@ -198,10 +198,7 @@ class Forgetting:
 
 
 def _add_copy(found: Report, report: Report, name: str, done: Mapping[str, JsonValue]) -> None:
-    if "compacted" not in done:
-        found.add(name, remains="deleted memories' bytes in its files", until="its worker is of this version")
-        report.unfinished.append(f"{name}: its worker is of an earlier version: update it, and run this again")
-    elif not done["compacted"]:
+    if not done["compacted"]:
         found.add(
             name,
             what="deleted",

@@ -26,9 +26,7 @@ from orion_recall.values import JsonValue, Memory
 
 # A longer title is a sentence, and no name of anything.
 _MAX_TITLE_WORDS = 8
-# Fields that hashes of memories stored before them do not know: left out while they say nothing.
-_ADDED_LATER = ("confidence", "supersedes")
-# Also of a hash, as before kinds were read from texts. A guess never hides a memory: it is found as this one, too.
+# Also of a hash: a guess may become another. It never hides a memory, which is found as this one, too.
 KIND_WHEN_NONE_IS_GIVEN = "experience"
 
 
@@ -97,37 +95,30 @@ def known_names(given: Sequence[str], title: str | None) -> list[str]:
 
 
 def as_message(memory: Memory) -> MemoryV1:
-    """The memory as it would be sent to be stored: composed again it says the same.
-
-    What the contract would not take any more, as of a row from before it was so strict, is given as it is.
-    """
-    values: dict[str, Any] = {
-        "id": memory.id,
-        "text": memory.text,
-        "tenant": memory.tenant,
-        "user_id": memory.user_id,
-        "agent_id": memory.agent_id,
-        "run_id": memory.run_id,
-        "session_id": memory.session_id,
-        "node_id": memory.node_id,
-        "kind": memory.kind if memory.kind_confidence is None else None,
-        "speaker": memory.speaker,
-        "title": memory.title,
-        "occurred_at": _moment(memory.occurred_at),
-        "occurred_until": _moment(memory.occurred_until),
-        "mentioned_at": _moment(memory.mentioned_at),
-        "tags": memory.tags,
-        "entities": memory.given_entities,
-        "source": memory.source,
-        "uri": memory.uri,
-        "metadata": dict(memory.metadata),
-        "confidence": memory.confidence,
-        "supersedes": memory.supersedes,
-    }
-    try:
-        return MemoryV1(**values)
-    except ValidationError:
-        return MemoryV1.model_construct(**values)
+    """The memory as it would be sent to be stored: composed again it says the same."""
+    return MemoryV1(
+        id=memory.id,
+        text=memory.text,
+        tenant=memory.tenant,
+        user_id=memory.user_id,
+        agent_id=memory.agent_id,
+        run_id=memory.run_id,
+        session_id=memory.session_id,
+        node_id=memory.node_id,
+        kind=memory.kind if memory.kind_confidence is None else None,
+        speaker=memory.speaker,
+        title=memory.title,
+        occurred_at=_moment(memory.occurred_at),
+        occurred_until=_moment(memory.occurred_until),
+        mentioned_at=_moment(memory.mentioned_at),
+        tags=memory.tags,
+        entities=memory.given_entities,
+        source=memory.source,
+        uri=memory.uri,
+        metadata=cast("Any", dict(memory.metadata)),
+        confidence=memory.confidence,
+        supersedes=memory.supersedes,
+    )
 
 
 def content_hash(message: MemoryV1) -> str:
@@ -138,9 +129,6 @@ def content_hash(message: MemoryV1) -> str:
     """
     content = message.model_dump(mode="json", exclude={"id", "tenant"})
     content["kind"] = content["kind"] or KIND_WHEN_NONE_IS_GIVEN
-    for name in _ADDED_LATER:
-        if content[name] in (None, []):
-            del content[name]
     canonical = json.dumps(storable_json(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -111,8 +111,8 @@ class CopyRequests:
                     return row["result"]
                 if row["silent_s"] > _SILENT_S:
                     raise SourceError(
-                        f"no worker answers for the {kind} of {copy}: it may have ended, cannot use it, or is of "
-                        "an earlier version (`orion-recall status` says more)"
+                        f"no worker answers for the {kind} of {copy}: it may have ended, or cannot use it "
+                        "(`orion-recall status` says more)"
                     )
                 progress(row["done"], row["total"])
                 await asyncio.sleep(_POLL_S)

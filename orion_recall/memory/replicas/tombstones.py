@@ -202,12 +202,6 @@ GROUP BY o.tenant, o.memory_id
 """
 
 
-# A schema that is older, or not there yet, knows of no change.
-_KNOWS_CHANGES: LiteralString = """
-SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('memories') AND attname = 'live')
-"""
-
-
 async def registered_positions(pool: Pool) -> dict[int, int]:
     """The position of every registered copy that has heartbeats, by `copy_number`. RecordError."""
     async with borrow(pool, "reading positions") as connection:
@@ -223,8 +217,6 @@ def copy_number(kind: str, copy: str) -> int:
 async def changed_after(pool: Pool, position: int) -> dict[int, int]:
     """Memories updated, superseded or deleted after a position: key and last position. RecordError."""
     async with borrow(pool, "reading what was changed") as connection:
-        if not await connection.fetchval(_KNOWS_CHANGES):
-            return {}
         rows = await connection.fetch(_CHANGED_SINCE, position)
     return {memory_key(row["tenant"], row["memory_id"]): row["position"] for row in rows}
 
