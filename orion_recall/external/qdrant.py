@@ -101,7 +101,6 @@ class MappedCollection:
         )
 
     async def close(self) -> None:
-        """Let the connections go."""
         await self._server.close()
 
     def scope_filter(self, scope: Scope) -> qm.Filter:
@@ -164,7 +163,6 @@ class MappedVectorSource:
         self.answers_for = collection.answers_for
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Nearest by meaning, best first."""
         vector = await vector_of(request.question, self._embedder)
         using = self._collection.mapping.vector
         return await self._collection.nearest(vector, using, request, min_score=request.min_score)
@@ -180,7 +178,6 @@ class MappedLexicalSource:
         self.answers_for = collection.answers_for
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Nearest by words, best first."""
         terms = self._sparse.encode_query(request.question.keyword_text)
         if not terms.indices:
             return []

@@ -41,7 +41,6 @@ class MappedGraphSource:
         self._told_of_unreadable = False
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """What is said of the things that the question names, best first."""
         scope = request.scope
         if not self.answers_for(scope.tenant):
             return []
@@ -76,7 +75,6 @@ class MappedGraphSource:
         ]
 
     def answers_for(self, tenant: str) -> bool:
-        """Whether the graph is the tenant's."""
         return tenant == self.mapping.tenant
 
     async def sample(self) -> Mapping[str, str] | None:

@@ -151,25 +151,20 @@ class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingType
     set_path: ClassVar[str]
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109
-        """As asyncpg's."""
         if not self.is_in_transaction() and query.lstrip().startswith("BEGIN"):
             return await _DRIVER.execute(self, f"{query.rstrip().rstrip(';')}; {self.set_path}", timeout=timeout)
         return await self._in_our_schema(lambda: _DRIVER.execute(self, query, *args, timeout=timeout))
 
     async def executemany(self, command: str, args: Any, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """As asyncpg's."""
         await self._in_our_schema(lambda: _DRIVER.executemany(self, command, args, timeout=timeout))
 
     async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
-        """As asyncpg's."""
         return await self._in_our_schema(lambda: _DRIVER.fetch(self, query, *args, **options))
 
     async def fetchrow(self, query: str, *args: Any, **options: Any) -> Any:
-        """As asyncpg's."""
         return await self._in_our_schema(lambda: _DRIVER.fetchrow(self, query, *args, **options))
 
     async def fetchval(self, query: str, *args: Any, **options: Any) -> Any:
-        """As asyncpg's."""
         return await self._in_our_schema(lambda: _DRIVER.fetchval(self, query, *args, **options))
 
     async def _in_our_schema(self, run: Callable[[], Awaitable[Any]]) -> Any:

@@ -30,7 +30,6 @@ MOST_TAGS = 256
 
 
 def tags_of(values: Iterable[object]) -> tuple[str, ...]:
-    """The first tags, as text, without empty ones."""
     tags: list[str] = []
     for value in values:
         if len(tags) == MOST_TAGS:

@@ -44,18 +44,15 @@ class RecordFacts:
         self._connections = HeldConnections(dsn, name="record-facts")
 
     async def uses(self, tenant: str, ids: Sequence[str]) -> Mapping[str, MemoryUse]:
-        """The use of each memory that was used at all, by id."""
         rows = await self._fetch("reading how memories were used", _USES, tenant, ids)
         found = {row["id"]: MemoryUse(row["accesses"], row["used"], row["wrong"]) for row in rows}
         return {name: use for name, use in found.items() if any(use)}
 
     async def metadata(self, tenant: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, JsonValue]]:
-        """The metadata of each live memory that has some, by id."""
         rows = await self._fetch("reading metadata", _METADATA, tenant, ids)
         return {row["id"]: row["metadata"] for row in rows}
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._connections.close()
 
     async def _fetch(self, doing: str, statement: LiteralString, tenant: str, ids: Sequence[str]) -> Sequence[Any]:
@@ -91,7 +88,6 @@ class RecordSearch:
         ]
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._connections.close()
 
 

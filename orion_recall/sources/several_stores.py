@@ -96,7 +96,6 @@ class SeveralStores:
 
     @property
     def are_left_alone(self) -> bool:
-        """Whether the breakers of all stores are open."""
         return all(breaker.is_open for breaker in self.breakers.values())
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:

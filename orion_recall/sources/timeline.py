@@ -65,7 +65,6 @@ class TimelineSource:
         return [_hit(row, request.scope.tenant, shape) for row in rows]
 
     def answers_for(self, tenant: str) -> bool:
-        """Whether the tenant may have rows here."""
         return self._table.answers_for(tenant)
 
     async def shape(self) -> TimelineShape:
@@ -95,7 +94,6 @@ class TimelineSource:
         return row["rows"], {role: row[role] for role in ("id", "ts", "text") if row[role]}
 
     async def close(self) -> None:
-        """Close the connections, even if the server does not answer."""
         if self._counting is not None and self._counting.cancel():
             await asyncio.wait([self._counting])
         await self._connections.close()
@@ -111,7 +109,6 @@ class TimelineSource:
 
 
 def unreadable_rows(total: int, lacking: Mapping[str, int]) -> str:
-    """The number of rows that are never found, in words."""
     wants = {"id": "no id that can be used", "ts": "no time that can be read", "text": "no text"}
     of_them = f"{total:,} rows{' that were looked at' if total >= COUNTED else ''}"
     counts = "; ".join(f"{count:,} of {of_them} have {wants[role]}" for role, count in lacking.items())
@@ -148,7 +145,6 @@ def _memory(row: Row, shape: TimelineShape) -> MemoryView:
 
 
 def _joined(texts: Sequence[str | None], labels: Sequence[str | None]) -> str:
-    """The columns that have a text, a line each."""
     if len(texts) == 1 and labels[0] is None:
         return (texts[0] or "")[:MOST_TEXT]
     parts = zip(texts, labels, strict=True)

@@ -138,12 +138,10 @@ def _first_rows(shape: TimelineShape) -> str:
 
 
 def text_name(place: int) -> str:
-    """The name of a text column in the rows."""
     return f"text_{place}"
 
 
 def _chosen(shape: TimelineShape) -> dict[str, str]:
-    """SQL by its name in the rows."""
     chosen = {
         role: shape.columns[role].as_text for role in TIMELINE_ROLES if role in shape.columns and role != "ts"
     }
@@ -178,7 +176,6 @@ def _usable(shape: TimelineShape) -> tuple[str, str]:
 
 
 def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -> Iterable[str]:
-    """SQL for tenant and scope; their values are added."""
     scope = request.scope
     # A table of one tenant is only searched for that tenant.
     tenant = None if shape.of_one_tenant else scope.tenant
@@ -212,7 +209,6 @@ def _has_tag(column: Column, wanted: str) -> str:
 
 
 def _written(tags: Iterable[str]) -> list[str]:
-    """The tags as they stand in text, and in JSON."""
     return list(dict.fromkeys(form for tag in tags for form in (tag, json.dumps(tag)[1:-1], _json(tag))))
 
 

@@ -105,7 +105,6 @@ class VectorSource:
         self._embedding = index if isinstance(index, EmbeddingIndex) and index.questions is embedder else None
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Memories at or above the threshold, best first."""
         found = None
         if self._embedding is not None:
             text = request.question.dense_text
@@ -125,7 +124,6 @@ class LexicalSource:
         self._index, self._sparse, self._more = index, sparse, more
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Memories that share words with the question, best first."""
         terms = self._sparse.encode_query(request.question.keyword_text)
         wanted, more = request.more_words, self._more
         if wanted is None or more is None:

@@ -41,7 +41,6 @@ class DeadLetterRetention:
         self._every_s = every_s
 
     async def run(self) -> None:
-        """Trims every ten minutes."""
         while True:
             try:
                 await self.trim()
@@ -50,7 +49,6 @@ class DeadLetterRetention:
             await asyncio.sleep(self._every_s)
 
     async def trim(self) -> int:
-        """Trims once; how many letters went."""
         oldest = int((self._now() - self._days * 86_400) * 1000)
         gone = 0
         for stream in self._streams:
@@ -109,7 +107,6 @@ class RequestRetention:
             await asyncio.sleep(_PAUSE_S)
 
     async def _batch(self, period: Period) -> int:
-        """How many went; 0 when another worker is at it."""
         async with borrow(self._pool, "deleting answers to old requests") as connection, connection.transaction():
             if not await connection.fetchval(_LOCK):
                 return 0
@@ -129,7 +126,6 @@ class AccessCounts:
         self._waiting: dict[str, list[str]] = defaultdict(list)
 
     def note(self, tenant: str, ids: Sequence[str]) -> None:
-        """Counts the first fifty ids of one reply."""
         waiting = self._waiting[tenant]
         if len(waiting) < _MOST_WAITING:
             waiting.extend(ids[:_MOST_IDS])
@@ -146,7 +142,6 @@ class AccessCounts:
                     await self.flush()
 
     async def flush(self) -> None:
-        """Writes what was collected."""
         waiting, self._waiting = self._waiting, defaultdict(list)
         for tenant, ids in waiting.items():
             try:

@@ -34,7 +34,6 @@ class Target:
 
     @classmethod
     def of(cls, kind: Kind, tenant: str, *values: str) -> Target:
-        """The same with text that Postgres can hold."""
         return cls(kind=kind, tenant=storable(tenant), values=tuple(storable(one) for one in values))
 
     def also_called(self, names: tuple[str, ...]) -> Target:
@@ -77,7 +76,6 @@ class Target:
 
     @property
     def parameter(self) -> object:
-        """The value of $2."""
         if self.kind == "memory":
             return list(self.values)
         return (
@@ -138,12 +136,10 @@ class Report:
     unfinished: list[str] = field(default_factory=list[str])
 
     def add(self, place: str, gone: int = 0, what: str = "", *, remains: str = "", until: str = "") -> None:
-        """Adds a place."""
         self.places.append(Place(place=place, gone=gone, what=what, remains=remains, until=until))
 
     @property
     def counts(self) -> dict[str, int]:
-        """How much went, by place: what is kept of it."""
         return {one.place: one.gone for one in self.places if one.gone}
 
 
@@ -330,7 +326,6 @@ class ForgetRecord:
         return found
 
     async def some(self, limit: int) -> list[str]:
-        """The ids of the first memories that would go."""
         with translate("reading what would be forgotten"):
             return await self._matching(limit)
 
@@ -407,7 +402,6 @@ class ForgetRecord:
         return changed
 
     async def ids(self) -> tuple[str, ...]:
-        """The memories of this forgetting."""
         with translate("reading what is forgotten"):
             return tuple(row["memory_id"] for row in await self._connection.fetch(_IDS, self.forget))
 
@@ -426,7 +420,6 @@ class ForgetRecord:
                 await self._connection.execute(_FINISH, self.forget, kept)
 
     async def _forget_merges(self, query: LiteralString, value: object) -> int:
-        """Deletes the merges that the query finds; how many."""
         ids = [row["id"] for row in await self._connection.fetch(query, self.target.tenant, value)]
         if ids:
             await forget_merges(self._connection, self.target.tenant, ids)

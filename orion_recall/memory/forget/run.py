@@ -182,7 +182,6 @@ class Forgetting:
             report.add("folders of replays", remains=f"all that {in_use} running have", until="they end")
 
     def _add_others(self, report: Report) -> None:
-        """Places that are not reached from here."""
         settings, never = self._settings, "cannot be reached from here"
         report.add("backups and exports", remains=f"all that they have; {never}", until="you delete them")
         report.add("readers of replies and decisions", remains=f"their copies; {never}", until="they delete them")

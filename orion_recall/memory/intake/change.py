@@ -152,11 +152,9 @@ class _ChangeHandler:
         self._pool, self._propagation, self._settings = pool, propagation, settings
 
     def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
-        """The receipt for a message that is not served."""
         return nothing_done(error)
 
     def _tenant(self, message: _Message, caller: Caller | None) -> str:
-        """The tenant, after a check of it and of the kinds."""
         if message.where is not None:
             self._settings.check_kinds(message.where.kinds, "payload.where.kinds")
         return served_tenant(message.tenant, self._settings, caller)

@@ -75,7 +75,6 @@ class IntakeConsumers:
 
     @property
     def in_flight(self) -> Mapping[str, int]:
-        """Entries in flight, by what they bring."""
         return {name: loop.in_flight for name, loop in self._loops.items()}
 
     @property
@@ -85,7 +84,6 @@ class IntakeConsumers:
 
     @property
     def lost(self) -> Mapping[str, int]:
-        """Entries lost with a stream that was emptied, by what they brought."""
         return {name: reader.healed.lost for name, reader in self._readers.items()}
 
     def stop(self) -> None:

@@ -100,5 +100,4 @@ class FeedbackHandler:
         raise RecordError("the decision that feedback is about is not recorded yet") from TimeoutError()
 
     def nothing(self, error: ErrorInfo) -> RecallReceiptV1:
-        """The receipt for a message that is not served."""
         return RecallReceiptV1(recorded=False, error=error)

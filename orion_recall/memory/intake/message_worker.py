@@ -80,7 +80,6 @@ class MessageWorker:
         self._stopping.set()
 
     async def serve(self, entry: Entry) -> None:
-        """Serve one entry, from its bytes to its commit."""
         delivery = await self._deliveries.open(entry)
         dead_reason = ""
         try:

@@ -41,9 +41,7 @@ class Handler(Protocol):
         """
         ...
 
-    def nothing(self, error: ErrorInfo) -> BaseModel:
-        """The receipt for a message that is not served."""
-        ...
+    def nothing(self, error: ErrorInfo) -> BaseModel: ...
 
 
 def served_tenant(tenant: str | None, settings: Settings, caller: Caller | None = None) -> str:
@@ -107,7 +105,6 @@ def key_of(given: str | None, stream: str, entry: Entry) -> str:
 
 
 def hash_of(kind: str, message: BaseModel) -> str:
-    """SHA-256 over all that the request asks for."""
     asked = message.model_dump(mode="json", exclude={"reply_to", "idempotency_key"})
     return hashlib.sha256(json.dumps([kind, asked], sort_keys=True).encode()).hexdigest()
 

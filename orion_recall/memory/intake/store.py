@@ -80,7 +80,6 @@ class StoreHandler:
         return receipt.model_copy(update={"pending": pending})
 
     def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
-        """The receipt for a message that is not served."""
         return nothing_done(error)
 
 

@@ -149,7 +149,6 @@ async def update(
 
 
 def _firsts(patches: Sequence[Patch]) -> dict[str, Patch]:
-    """The first patch of each memory, by id."""
     firsts: dict[str, Patch] = {}
     for patch in patches:
         firsts.setdefault(patch.id, patch)

@@ -250,7 +250,6 @@ def stays(patch: Patch, memory: Memory | None) -> ChangeVerdict | None:
 
 
 def conflict(name: str, why: str) -> ChangeVerdict:
-    """The verdict `conflict`, with its reason."""
     return ChangeVerdict(id=name, status="conflict", reason=why)
 
 

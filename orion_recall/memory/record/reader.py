@@ -50,7 +50,6 @@ async def matching(connection: Connection, tenant: str, where: MemoryWhereV1, li
 
 
 def conditions(tenant: str, where: MemoryWhereV1) -> tuple[str, Sequence[object]]:
-    """The condition, and the values of its parameters."""
     parts: list[tuple[str, object]] = [("tenant = {}", storable(tenant))]
     parts += [(f"{name} = {{}}", storable(value)) for name in _EQUAL if (value := getattr(where, name)) is not None]
     lists = (("kind = ANY({}::text[])", where.kinds), ("tags && {}::text[]", where.tags),
@@ -293,7 +292,6 @@ class RecordReader:
             return await as_changes(connection, rows)
 
     async def queued_after(self, position: int) -> frozenset[MemoryName]:
-        """The memories in the outbox after a position."""
         async with borrow(self._pool, "reading the outbox") as connection:
             rows = await connection.fetch(_QUEUED_AFTER, position)
         return frozenset(MemoryName(row["tenant"], row["memory_id"]) for row in rows)
@@ -305,7 +303,6 @@ class RecordReader:
         return [MemoryName(row["tenant"], row["id"]) for row in rows], rows[-1]["seq"] if rows else after
 
     async def count(self) -> int:
-        """How many memories are live."""
         async with borrow(self._pool, "counting memories") as connection:
             return int(await connection.fetchval(_COUNT))
 
@@ -317,7 +314,6 @@ class RecordReader:
                 yield [sql.to_memory(row) for row in rows]
 
     async def count_exported(self, filters: ExportFilters) -> int:
-        """How many memories `exported` gives."""
         values = (filters.tenant, filters.session_id, list(filters.kinds) or None, filters.since)
         async with borrow(self._pool, "counting memories") as connection:
             return int(await connection.fetchval(_COUNT_EXPORTED, *values))

@@ -188,7 +188,6 @@ def to_row(memory: Memory, ordinal: int) -> dict[str, Any]:
 
 
 def to_memory(row: Row) -> Memory:
-    """The memory that a row of `memories` holds."""
     values: dict[str, Any] = {name: row[name] for name in _COLUMNS}
     for name in _TIMES:
         values[name] = None if values[name] is None else values[name].timestamp()

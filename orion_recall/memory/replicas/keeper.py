@@ -182,7 +182,6 @@ class CopyKeeper:
 
     @contextlib.asynccontextmanager
     async def _heartbeats(self, request: CopyRequest, progress: _Progress) -> AsyncGenerator[None]:
-        """Heartbeats of the request while the block runs."""
         beating = asyncio.create_task(self._beat(request, progress))
         try:
             yield

@@ -70,14 +70,12 @@ class CopyRequests:
         return CopyRequest(id=row["id"], task=cast("Task", row["task"]), given=row["given"])
 
     async def heartbeat(self, request: CopyRequest, done: int, total: int) -> None:
-        """Heartbeat of a request, with its progress."""
         async with borrow(self._pool, "working on a request") as connection:
             await connection.execute(_HEARTBEAT, request.id, done, total)
 
     async def end(
         self, request: CopyRequest, *, result: Mapping[str, JsonValue] | None = None, error: str | None = None
     ) -> None:
-        """Answers the request."""
         async with borrow(self._pool, "answering a request") as connection:
             await connection.execute(_END, request.id, result, error)
 

@@ -54,7 +54,6 @@ class Projector:
 
     @property
     def projection(self) -> Projection:
-        """The copy."""
         return self._projection
 
     @property
@@ -68,7 +67,6 @@ class Projector:
 
     @property
     def kind(self) -> str:
-        """The kind of copy: index or graph."""
         return self._projection.kind
 
     @property
@@ -77,7 +75,6 @@ class Projector:
         return None if self._head is None else max(0, self._head - self._projection.position)
 
     def wake(self) -> None:
-        """Poll now: the outbox has new entries."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -245,7 +242,6 @@ class Projector:
         return self._heartbeat_at is None or time.monotonic() - self._heartbeat_at > _HEARTBEAT_EVERY_S
 
     async def report(self) -> None:
-        """Reports the copy's position to the record."""
         position = self._projection.position
         await self._record.report_position(self.copy, self._projection.kind, position)
         self._reported, self._heartbeat_at = position, time.monotonic()
@@ -283,7 +279,6 @@ class _PagePrefetch:
             self._after, self._next = after, asyncio.create_task(self._prepared(self._projection, after))
 
     async def aclose(self) -> None:
-        """Cancels the prefetch under way."""
         if self._next is not None:
             self._next.cancel()
             await asyncio.gather(self._next, return_exceptions=True)

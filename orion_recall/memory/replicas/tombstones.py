@@ -72,12 +72,10 @@ class Tombstones:
         return self._positions.get(key, 0) > applied
 
     def any_above(self, applied: float) -> bool:
-        """Whether there are changes after that position."""
         return self._highest > applied
 
     @property
     def in_force(self) -> bool:
-        """Whether this worker's copies lack a change."""
         return self.any_above(self.applied_position())
 
     def sweep(self) -> None:
@@ -248,7 +246,6 @@ class OwnCopies:
 
     @property
     def are_shared(self) -> bool:
-        """Whether other workers may write to one of them."""
         return bool(self._shared)
 
     def applied_position(self) -> float:

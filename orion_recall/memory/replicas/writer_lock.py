@@ -57,7 +57,6 @@ class WriterLock:
             raise
 
     async def release(self) -> None:
-        """Lets another worker write."""
         connection, self._connection = self._connection, None
         if self._is_held:
             log.debug("released the writer lock of %s", self._name)

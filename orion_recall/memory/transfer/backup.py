@@ -51,7 +51,6 @@ class SavedTable:
 
     @property
     def file(self) -> str:
-        """The name of its file."""
         return f"{self.name}.copy"
 
 
@@ -76,7 +75,6 @@ class Manifest:
     tables: tuple[SavedTable, ...]
 
     def as_json(self) -> str:
-        """The text of the file."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
 
@@ -91,7 +89,6 @@ class Digested:
         self.bytes = self.lines = 0
 
     def write(self, data: bytes) -> None:
-        """More bytes. COPY writes one line a row."""
         with _as_backup_error():
             self._file.write(data)
         self._sha256.update(data)
@@ -100,7 +97,6 @@ class Digested:
 
     @property
     def sha256(self) -> str:
-        """Of what was written so far."""
         return self._sha256.hexdigest()
 
 
@@ -124,13 +120,11 @@ class _Writer:
 
     @contextmanager
     def file(self, name: str) -> Generator[Digested]:
-        """One file, to be written in the block."""
         assert self._zip is not None
         with self._zip.open(name, "w", force_zip64=True) as file:
             yield Digested(file)
 
     def finish(self) -> None:
-        """The backup is complete, on disk."""
         assert self._zip is not None
         assert self._file is not None
         with _as_backup_error():
@@ -141,7 +135,6 @@ class _Writer:
             self._part.rename(self._target)
 
     def give_up(self) -> None:
-        """Deletes what was written."""
         if self._zip is None or self._file is None:
             return
         with contextlib.suppress(OSError, ValueError):
@@ -197,7 +190,6 @@ class _Reader:
             )
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """One of its files, in parts."""
         try:
             with zipfile.ZipFile(self._source) as archive, archive.open(name) as file:
                 yield from iter(lambda: file.read(_CHUNK), b"")

@@ -292,7 +292,6 @@ class ImportProgress:
         self.position = end
 
     def finish(self) -> None:
-        """Forgets an import that is complete."""
         self._state_file.unlink(missing_ok=True)
 
 

@@ -95,7 +95,6 @@ def _format(sample: bytes, suffix: str, mapping: ImportMapping) -> Literal["line
 
 
 def _of_array(path: Path, mapping: ImportMapping, out: Path, name: str) -> ImportLines:
-    """One line for each item of the array."""
     try:
         items = read_json(path.read_text("utf-8-sig"))
     except InvalidMessage as error:
@@ -178,7 +177,6 @@ def _delimiter(line: str) -> str:
 
 
 def _is_header(line: str, mapping: ImportMapping) -> bool:
-    """Whether a line names the columns of id and text."""
     names = [name.strip().strip('"') for name in line.split(_delimiter(line))]
     found = _with_aliases(mapping, names)
     return all(found.fields.get(field, field) in names for field in _NEEDED)

@@ -69,7 +69,6 @@ class Waited:
 
     @property
     def caught_up(self) -> bool:
-        """Whether recalls find everything."""
         return not self.lagging and not self.missing
 
 
@@ -123,7 +122,6 @@ class _Run:
         self._under_way: deque[tuple[ImportBatch, asyncio.Task[MemoryReceiptV1 | None]]] = deque()
 
     async def send(self, batch: ImportBatch) -> None:
-        """Sends one batch more, once there is room for it."""
         await self.settle(IN_FLIGHT - 1)
         self._under_way.append((batch, asyncio.create_task(self._store(batch))))
 
