@@ -1,3 +1,5 @@
+"""Messages about memories: served once, waiting for the record, stored and patched."""
+
 from __future__ import annotations
 
 import asyncio
@@ -15,12 +17,25 @@ from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, NoOpTrac
 from orion_recall.bus.commit import Commit, Committed
 from orion_recall.bus.envelope import Received
 from orion_recall.bus.group_reader import Entry
-from orion_recall.contracts import ErrorInfo, MemoryReceiptV1, RecallReceiptV1
+from orion_recall.contracts import (
+    ErrorInfo,
+    MemoryReceiptV1,
+    MemoryStoreV1,
+    MemoryV1,
+    MemoryVerdictV1,
+    RecallReceiptV1,
+)
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
+from orion_recall.memory.intake import store
+from orion_recall.memory.intake.change import read_changes, read_patch
 from orion_recall.memory.intake.message_worker import MessageWorker
 from orion_recall.memory.intake.requests import Handler, nothing_done
+from orion_recall.memory.intake.store import receive
+from orion_recall.memory.record.compose import Patch, compose
+from orion_recall.memory.record.record import StoreResult, Verdict
 from orion_recall.postgres.pool import translate
 from orion_recall.settings import Settings
+from orion_recall.values import Memory
 from tests.stand_ins.mesh import decoded
 
 
@@ -274,3 +289,193 @@ async def test_feedback_changes_no_memory_and_its_span_says_no_such_thing() -> N
     told = Told()
     told.kind = "recall.feedback.v1"
     assert await attributes_of_span(told) == ("feedback", {"orion.recall.commit": "committed"})
+
+
+@pytest.fixture
+def with_recipes() -> Settings:
+    return Settings.read(memory_kinds=("recipe",))
+
+
+def test_a_patch_is_its_id_its_version_and_what_changes(with_recipes: Settings):
+    found = read_patch(
+        {"id": "a", "expected_version": 2, "title": None, "kind": "recipe"}, "memories.0", with_recipes
+    )
+    assert found == Patch(id="a", changes={"title": None, "kind": "recipe"}, expected_version=2)
+
+
+def test_what_no_store_can_hold_is_replaced(with_recipes: Settings):
+    assert read_changes({"text": "a\x00\ud800"}, "set", with_recipes) == {"text": "a\ufffd\ufffd"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        ({"title": "x"}, "memories.0.id: "),
+        ({"id": 7, "title": "x"}, "memories.0.id: "),
+        ({"id": "a" * 513, "title": "x"}, "memories.0.id: "),
+        ({"id": "a"}, "nothing to change"),
+        ({"id": "a", "expected_version": "1", "title": "x"}, "memories.0.expected_version: "),
+        ({"id": "a", "expected_version": True, "title": "x"}, "memories.0.expected_version: "),
+        ({"id": "a", "tilte": "x"}, "did you mean title?"),
+        ({"id": "a", "supersedes": ["b"]}, "memories.0.supersedes: it cannot be changed"),
+        ({"id": "a", "text": None}, "it cannot be cleared"),
+        ({"id": "a", "kind": "gossip"}, "'gossip' is no kind of memory; there are world"),
+        ({"id": "a", "kind": "gossip"}, "recipe"),
+    ],
+)
+def test_one_that_is_wrong_is_rejected_with_what_to_do(raw: dict[str, Any], says: str, with_recipes: Settings):
+    found = read_patch(raw, "memories.0", with_recipes)
+    assert isinstance(found, MemoryVerdictV1)
+    assert found.status == "rejected"
+    assert says in (found.reason or "")
+
+
+def test_kinds_are_those_of_the_contract_and_of_the_settings(with_recipes: Settings):
+    with_recipes.check_kinds(["world", "recipe"], "kinds")
+    with pytest.raises(InvalidMessage, match=r"kinds: 'gossip' is no kind of memory; there are world.*recipe"):
+        with_recipes.check_kinds(["gossip"], "kinds")
+    with pytest.raises(InvalidMessage) as refused:
+        with_recipes.check_kinds(["secret"], "kinds")
+    assert "secret" not in refused.value.without_values
+
+
+def test_a_change_is_redacted_as_what_is_stored_is(with_recipes: Settings):
+    raw = {"id": "m", "text": "ana@example.org", "speaker": "ana@example.org"}
+    patch = read_patch(raw, "memories.0", with_recipes.changed(redact=("store:all",)))
+    assert isinstance(patch, Patch)
+    assert patch.changes == {"text": "‹e-mail address›", "speaker": "ana@example.org"}
+
+
+class FakeRecord:
+    """Stores everything, but calls an id that begins with `old` unchanged."""
+
+    def __init__(self, *, away: bool = False, superseded: frozenset[tuple[str, str]] = frozenset()) -> None:
+        self.memories: list[Memory] = []
+        self.superseded = superseded
+        self.away = away
+
+    async def store(self, memories: Sequence[Memory]) -> StoreResult:
+        if self.away:
+            raise RecordError("storing memories: Postgres cannot be reached")
+        self.memories.extend(memories)
+        verdicts = tuple(
+            Verdict(id=memory.id, status="unchanged" if memory.id.startswith("old") else "stored")
+            for memory in memories
+        )
+        return StoreResult(verdicts=verdicts, position=7 if memories else None, superseded=self.superseded)
+
+
+def payload(*memories: dict[str, Any]) -> MemoryStoreV1:
+    return MemoryStoreV1.model_validate({"memories": memories})
+
+
+@pytest.fixture
+def served_tenants() -> Settings:
+    return Settings.read(tenants=("acme", "beta"), default_tenant="acme")
+
+
+async def test_each_memory_is_judged_alone_and_in_order(served_tenants: Settings) -> None:
+    record = FakeRecord()
+    receipt, _ = await receive(
+        payload({"id": "a", "text": "x"}, {"id": "b", "text": 7}, {"text": "y"}, {"id": "old", "text": "z"}),
+        record,
+        served_tenants,
+    )
+    assert [(one.id, one.status) for one in receipt.results] == [
+        ("a", "stored"), ("b", "rejected"), (None, "rejected"), ("old", "unchanged"),
+    ]  # fmt: skip
+    assert (receipt.stored, receipt.unchanged, receipt.conflict, receipt.rejected) == (1, 1, 0, 2)
+    assert receipt.position == 7
+    assert "memories.1.text" in str(receipt.results[1].reason)
+    assert "memories.2.id" in str(receipt.results[2].reason)
+    assert [memory.id for memory in record.memories] == ["a", "old"]
+
+
+async def test_a_tenant_that_is_not_served_is_rejected(served_tenants: Settings) -> None:
+    record = FakeRecord()
+    receipt, _ = await receive(
+        payload({"id": "a", "text": "x", "tenant": "other"}, {"id": "b", "text": "x", "tenant": "beta"}),
+        record,
+        served_tenants,
+    )
+    assert [one.status for one in receipt.results] == ["rejected", "stored"]
+    assert "'other'" in str(receipt.results[0].reason)
+    assert [memory.tenant for memory in record.memories] == ["beta"]
+
+
+async def test_a_naive_time_is_rejected_with_the_field(served_tenants: Settings) -> None:
+    receipt, _ = await receive(
+        payload({"id": "a", "text": "x", "occurred_at": "2026-01-01T10:00:00"}), FakeRecord(), served_tenants
+    )
+    assert "occurred_at" in str(receipt.results[0].reason)
+    assert receipt.position is None
+
+
+async def test_what_was_superseded_is_told_with_the_receipt(served_tenants: Settings) -> None:
+    record = FakeRecord(superseded=frozenset({("beta", "old")}))
+    receipt, superseded = await receive(
+        payload({"id": "a", "text": "x", "supersedes": ["old"]}), record, served_tenants
+    )
+    assert (receipt.stored, receipt.pending, superseded) == (1, None, {("beta", "old")})
+
+
+async def test_lone_surrogates_are_replaced_not_refused(served_tenants: Settings) -> None:
+    record = FakeRecord()
+    receipt, _ = await receive(payload({"id": "a", "text": "x\ud800y"}), record, served_tenants)
+    assert receipt.stored == 1
+    assert record.memories[0].text == "x\ufffdy"
+
+
+async def test_a_record_that_is_away_is_passed_on(served_tenants: Settings) -> None:
+    with pytest.raises(RecordError):
+        await receive(payload({"id": "a", "text": "x"}), FakeRecord(away=True), served_tenants)
+
+
+async def test_an_id_that_would_be_stored_as_another_is_rejected_with_the_reason(served_tenants: Settings) -> None:
+    record = FakeRecord()
+    receipt, _ = await receive(
+        payload({"id": "a\x00", "text": "x"}, {"id": "b", "text": "x\x00"}), record, served_tenants
+    )
+    assert [one.status for one in receipt.results] == ["rejected", "stored"]
+    assert "memories.0.id: a name may hold neither NUL" in str(receipt.results[0].reason)
+    assert [memory.text for memory in record.memories] == ["x\ufffd"]
+
+
+async def test_what_is_not_to_be_stored_is_redacted_before_it_is_composed(served_tenants: Settings) -> None:
+    record = FakeRecord()
+    told = {
+        "id": "ana@example.org",
+        "text": "Ana is at ana@example.org, +49 30 1234567.",
+        "title": "ana@example.org",
+        "user_id": "ana@example.org",
+        "entities": ["ana@example.org"],
+        "metadata": {"from": ["ana@example.org"]},
+    }
+    await receive(payload(told), record, served_tenants.changed(redact=("store:email", "render:phone")))
+    (stored,) = record.memories
+    assert stored.text == "Ana is at ‹e-mail address›, +49 30 1234567."
+    assert stored.title == "‹e-mail address›"
+    assert stored.given_entities == ("‹e-mail address›",)
+    assert stored.metadata == {"from": ["‹e-mail address›"]}
+    assert (stored.id, stored.user_id) == ("ana@example.org", "ana@example.org"), "by these it is found again"
+    await receive(payload(told), record, served_tenants)
+    assert record.memories[1].text == told["text"], "off by default"
+
+
+async def test_a_memory_that_cannot_be_read_costs_no_other(
+    served_tenants: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one whose text a rule fails on."""
+
+    def composed(message: MemoryV1, tenant: str) -> Memory:
+        if message.id == "b":
+            raise StopIteration(message.text)
+        return compose(message, tenant)
+
+    monkeypatch.setattr(store, "compose", composed)
+    record = FakeRecord()
+    told = payload({"id": "a", "text": "x"}, {"id": "b", "text": "secret"}, {"id": "c", "text": "z"})
+    receipt, _ = await receive(told, record, served_tenants)
+    assert [one.status for one in receipt.results] == ["stored", "rejected", "stored"]
+    assert "memories.1: it could not be read (StopIteration)" in str(receipt.results[1].reason)
+    assert "composed" in caplog.text and "secret" not in caplog.text

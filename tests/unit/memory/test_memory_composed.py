@@ -1,18 +1,63 @@
+"""The stored form of memories and patches, conditions of messages as SQL, and merged names."""
+
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from orion_recall.contracts import MemoryV1
+from orion_recall.contracts import MemoryV1, MemoryWhereV1
 from orion_recall.errors import InvalidMessage
+from orion_recall.memory.record.aliases import Aliases, NameKey
 from orion_recall.memory.record.compose import as_message, compose, content_hash
+from orion_recall.memory.record.reader import conditions
 from orion_recall.text.normal import one_line, storable, text_hash
 from orion_recall.text.simhash import simhash
-from orion_recall.values import Statement
+from orion_recall.values import Change, Memory, MergedName, Statement
+
+
+def memory(text: str, **fields: Any) -> Memory:
+    return compose(MemoryV1.model_validate({"id": "a", "text": text, **fields}), "t")
+
+
+BOB = Aliases(
+    called={NameKey("t", "entity", "bob"): "Robert Miles", NameKey("t", "relation", "moved to"): "lives in"},
+    standing={NameKey("t", "entity", "robert miles"): MergedName(label="Robert Miles", aliases=("Bob",))},
+)
+
+
+def test_names_and_relations_are_told_under_the_names_they_were_merged_into() -> None:
+    told = BOB.applied(memory("Bob moved to Oslo.", speaker="BOB", entities=["Oslo"]))
+    assert (told.entities, told.speaker) == (("Robert Miles", "Oslo"), "BOB")
+    assert told.statements == (Statement(subject="Robert Miles", relation="lives in", object="Oslo"),)
+
+
+def test_what_comes_to_the_same_is_told_once() -> None:
+    said = memory("Bob moved to Oslo. robert miles lives in Oslo.", entities=["robert miles", "Oslo"])
+    told = BOB.applied(said)
+    assert [name.casefold() for name in told.entities].count("robert miles") == 1
+    assert len(told.statements) == 1
+    assert told.statements[0].subject in told.entities
+    assert all(said.statements)
+
+
+def test_other_tenants_and_other_names_stay() -> None:
+    said = compose(MemoryV1(id="a", text="Bob moved to Oslo."), "other")
+    assert BOB.applied(said) == said
+    assert BOB.merged_in(said) == ()
+    assert Aliases().applied(memory("Bob rows.")) == memory("Bob rows.")
+
+
+def test_a_change_knows_what_a_name_is_called() -> None:
+    said = memory("Ana rows.", speaker="Bob")
+    change = Change(position=1, memory=BOB.applied(said), merged=BOB.merged_in(said))
+    assert change.merged == (MergedName(label="Robert Miles", aliases=("Bob",)),)
+    assert (change.called("BOB"), change.called("Ana")) == ("Robert Miles", "Ana")
 
 
 def message(**fields: Any) -> MemoryV1:
@@ -129,3 +174,44 @@ def test_a_memory_without_a_kind_is_an_experience_and_what_its_text_says_it_is()
     assert todo.content_hash == given.content_hash, "as of memories that were stored before"
     assert as_message(todo).kind is None
     assert as_message(given).kind == "experience"
+
+
+AT = "2026-11-21T10:00:00Z"
+EACH: dict[str, tuple[Any, str, Any]] = {
+    "text": ("a b", "search @@ plainto_tsquery('english', $2::text)", "a b"),
+    "session_id": ("s", "session_id = $2", "s"),
+    "user_id": ("u", "user_id = $2", "u"),
+    "agent_id": ("a", "agent_id = $2", "a"),
+    "run_id": ("r", "run_id = $2", "r"),
+    "speaker": ("Ana", "speaker = $2", "Ana"),
+    "kinds": (["plan"], "kind = ANY($2::text[])", ["plan"]),
+    "tags": (["x", "y"], "tags && $2::text[]", ["x", "y"]),
+    "entities": (["Oslo"], "entities && $2::text[]", ["Oslo"]),
+    "source": ("chat", "source = $2", "chat"),
+    "since": (AT, "ts >= $2::timestamptz", datetime(2026, 11, 21, 10, tzinfo=UTC)),
+    "until": (AT, "ts < $2::timestamptz", datetime(2026, 11, 21, 10, tzinfo=UTC)),
+}
+
+
+def test_every_condition_of_the_contract_is_one():
+    assert set(EACH) == set(MemoryWhereV1.model_fields)
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_a_condition_is_a_parameter_of_the_tenants_live_memories(name: str):
+    given, said, value = EACH[name]
+    where = MemoryWhereV1.model_validate({name: given})
+    assert conditions("acme", where) == (f"tenant = $1 AND {said} AND live", ["acme", value])
+
+
+def test_what_is_said_never_becomes_sql():
+    nasty = "'; DROP TABLE memories; --"
+    condition, values = conditions(nasty, MemoryWhereV1.model_validate({"speaker": nasty, "tags": [nasty]}))
+    assert "DROP" not in condition
+    assert values == [nasty, nasty, [nasty]]
+
+
+@pytest.mark.parametrize("where", [{}, {"tags": []}, {"spaeker": "Ana"}, {"text": ""}, {"since": "2026-11-21"}])
+def test_a_query_without_conditions_or_with_unknown_ones_is_none(where: dict[str, Any]):
+    with pytest.raises(ValidationError):
+        MemoryWhereV1.model_validate(where)
