@@ -24,7 +24,10 @@ from orion_recall.values import Memory
 TENANT = "default"
 _SESSIONS = "pg_stat_activity WHERE datname = current_database() AND application_name = 'orion-recall:changing'"
 _OPEN = f"SELECT count(*) FROM {_SESSIONS} AND xact_start IS NOT NULL"
-_LOCKS = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid IN (SELECT pid FROM {_SESSIONS})"
+_LOCKS = (
+    "SELECT count(*) FROM pg_locks WHERE relation = 'write_locks'::regclass AND pid IN "
+    f"(SELECT pid FROM {_SESSIONS})"
+)
 Meanwhile = Callable[[], Coroutine[Any, Any, object]]
 
 

@@ -19,7 +19,6 @@ from orion_recall.postgres.pool import (
     quote_identifier,
     quote_qualified,
     reason,
-    shipped_migrations,
     to_json,
     translate,
 )
@@ -234,9 +233,3 @@ async def test_a_pool_opens_while_the_server_is_away_when_it_needs_no_connection
 async def test_an_address_that_cannot_be_one_names_the_setting(dsn: str) -> None:
     with pytest.raises(SettingsError, match="ORION_POSTGRES_DSN"):
         await open_pool(dsn, name="t")
-
-
-def test_schema_files_come_memory_first_then_by_number() -> None:
-    names = [migration.name for migration in shipped_migrations()]
-    assert "decisions/0001_recall_decisions.sql" in names
-    assert names == sorted(names, key=lambda name: (name.startswith("decisions"), name))

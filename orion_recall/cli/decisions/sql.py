@@ -26,7 +26,6 @@ def run_sql(
     """
 
     async def run(settings: Settings) -> SqlResult:
-        # By this name workers know that its locks are not theirs (memory/schema/0008_write_locks.sql).
         async with open_postgres(analyst_of(settings), name="sql") as pool:
             return await DecisionLog(pool).run_sql(sql, limit)
 

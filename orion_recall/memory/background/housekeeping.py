@@ -62,7 +62,7 @@ KEPT_DAYS = 7
 _BATCH_ROWS, _PAUSE_S = 1000, 0.2
 # The lock that one worker at a time holds while it deletes a batch. Rows are not locked one by one: that asks for
 # the right to update them, which a worker has not.
-_LOCK: LiteralString = "SELECT try_write_lock('requests', 7402116892)"
+_LOCK: LiteralString = "SELECT try_write_lock('requests')"
 # By the clock of the database, which wrote the times.
 _DELETE: LiteralString = f"""
 WITH gone AS (

@@ -10,8 +10,8 @@ from typing import Any, LiteralString
 from orion_recall.postgres.pool import Row
 from orion_recall.values import Memory, Neighbour, Statement, TimeMention
 
-# The lock that serializes writers of the outbox; the number is the one that workers before 0.3 lock by.
-LOCK_OUTBOX: LiteralString = "SELECT take_write_lock('outbox', 7402116890)"
+# The lock that serializes writers of the outbox.
+LOCK_OUTBOX: LiteralString = "SELECT take_write_lock('outbox')"
 
 _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at"))
 _LISTS = frozenset(("tags", "entities", "given_entities"))
@@ -141,7 +141,7 @@ HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 # When the schema was made, to the microsecond: unique, but for copies of the whole database.
 DATABASE_IDENTITY: LiteralString = """
 SELECT to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-FROM orion_migrations WHERE name = 'memory/0001_memories.sql'
+FROM orion_migrations WHERE name = 'memory/memories.sql'
 """
 
 REPORT_POSITION: LiteralString = """
