@@ -43,6 +43,13 @@ RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
 
 
+_FORMER = {
+    "ORION_SUCCESSIONS": "successions are not recognised, only stated ones count; the profile's `superseded` says "
+    "what becomes of the older memory. Unset it",
+}
+"""Settings that an earlier version had, and what took their place."""
+
+
 class Settings(StreamNames, SecretAddresses, BaseSettings):
     """The settings of one worker. `Settings.read()` makes them, and turns mistakes into `SettingsError`."""
 
@@ -240,9 +247,6 @@ class Settings(StreamNames, SecretAddresses, BaseSettings):
     reranker_url: TeiUrl = Field(
         default=None, description="of the tei reranker: its server, for a TEI server has one model"
     )
-    successions: bool = Field(
-        default=True, description="whether stored memories are compared with older ones that they may succeed"
-    )
     extractor: Literal["light", "spacy", "llm"] = Field(
         default="light", description="what finds names and statements: light (rules), spacy or llm (a server)"
     )
@@ -319,6 +323,9 @@ class Settings(StreamNames, SecretAddresses, BaseSettings):
     @classmethod
     def read(cls, **changes: Any) -> Settings:
         """The settings of this process; `changes` win over the environment."""
+        for name, became in _FORMER.items():
+            if name in os.environ:
+                raise SettingsError(f"{name} is no setting any more: {became}")
         try:
             return cls(**changes)
         except ValidationError as error:

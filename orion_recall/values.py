@@ -50,7 +50,8 @@ class Scope:
 ReaderInstructions = Literal["keep", "flag", "down", "hold"]
 QuestionShape = Literal["recap", "list"]
 QUESTION_SHAPES: tuple[QuestionShape, ...] = get_args(QuestionShape)
-Tense = Literal["now", "before"]  # of what a question asks for
+Superseded = Literal["mark", "omit", "keep"]
+SuccessionReason = Literal["supersedes", "by_person", "by_extractor"]
 RenderStyle = Literal["v1", "short", "scores", "source"]
 GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]
 WalkKind = Literal["chain", "who", "related", "temporal"]
@@ -93,8 +94,7 @@ class Question:
     """An understood query: the text that each source searches for, and the clock.
 
     `vectors` keeps what `dense_text` was embedded to, by the embedder's `id()`, for all searches of one recall.
-    `chains` are the ways that the graph follows, the first with a path counts. `tense`: whether it asks about the
-    present state of something or about what it was before; None for neither."""
+    `chains` are the ways that the graph follows, the first with a path counts."""
 
     text: str
     dense_text: str
@@ -107,7 +107,6 @@ class Question:
     time: QuestionTime = NO_TIME
     answer_type: AnswerType = ANY_TYPE
     chains: tuple[Chain, ...] = ()
-    tense: Tense | None = None
     vectors: dict[int, list[float]] = field(default_factory=dict[int, "list[float]"], compare=False, repr=False)
 
 
@@ -147,17 +146,17 @@ class SearchRequest:
 
 
 class SuccessionLink(NamedTuple):
-    """One succession of a memory: the other memory, the confidence in [0, 1], and when the newer one was said.
+    """One succession of a memory: the other memory, when the newer one was said, and who stated it.
 
-    `by` is what made it: the recognition (`rule`) or a person (`hand`); `reason` what spoke for it.
+    `reason` is a code, `evidence` the ids of the memories that state it, `probability` 1.0 for a statement.
     """
 
     key: int
     id: str
-    confidence: float
     at: float
-    by: str = "rule"
-    reason: str = ""
+    reason: SuccessionReason
+    probability: float = 1.0
+    evidence: tuple[str, ...] = ()
 
 
 class MemoryView(NamedTuple):
@@ -167,7 +166,7 @@ class MemoryView(NamedTuple):
     where that is known. `after_question`: the turn before it in its session is a question. `chatter`: it says
     nothing that anybody would look for (`text.chatter`). `told` are the times that its text tells.
     `assistant`: it is known that an assistant said it; of others the speaker's name decides (`text.people.roles`).
-    `succeeds` are the older memories that it says something new instead of, `succeeded_by` the newer ones of it.
+    `succeeds` are the older memories whose place it takes, `succeeded_by` those that take its place.
     `passages` are starts and ends of a long text's passages in turn, `passage` the number of the best one, and
     `confidence` how sure the sender was.
     """

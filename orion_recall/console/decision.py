@@ -20,7 +20,6 @@ from orion_recall.decisions.feedback_given import GivenFeedback, feedback_on
 from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.decisions.texts import SelectedText, selected_texts
 from orion_recall.evaluation.tuning.judged_file import FILE_NAME
-from orion_recall.recall.ranking.successions import PART
 from orion_recall.recall.report.interval_words import interval_words
 from orion_recall.recall.report.why_not import WhyNot
 from orion_recall.serving.explain import DecisionExplained, explain_decision, why_not
@@ -47,11 +46,6 @@ class KeptItem:
         """The shares of the score as parts of a bar; none where they are not known."""
         known = {part.name: part.share for part in self.parts if part.share}
         return stacked(known)
-
-    @property
-    def is_moved(self) -> bool:
-        """Whether a succession moved it to another score."""
-        return PART in self.item.parts
 
 
 async def decision_page(visit: Visit) -> Response:

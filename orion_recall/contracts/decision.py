@@ -9,13 +9,21 @@ from pydantic import Field, JsonValue
 from orion_recall.contracts.confidence import CascadeV1, ConfidenceV1, NoAnswerV1
 from orion_recall.contracts.fields import EnvelopeMoment, Message, WholeMs
 from orion_recall.contracts.recall import SourceStats
-from orion_recall.values import Outcome, SourceName
+from orion_recall.values import Outcome, SourceName, SuccessionReason
 
 DECISION_KIND = "recall.decision.v1"
 V1_FIELDS = (
     "id", "corr_id", "session_id", "node_id", "verb", "profile", "query", "selected_ids", "dropped",
     "backend_counts", "latency_ms", "created_at",
 )  # fmt: skip
+
+
+class SuccessionV1(Message):
+    """A stated succession of an item: the other memory, the reason's code, and the ids of what states it."""
+
+    id: str
+    reason: SuccessionReason
+    evidence: list[str] = Field(default_factory=list[str])
 
 
 class SelectedV1(Message):
@@ -28,6 +36,10 @@ class SelectedV1(Message):
     ranks: dict[str, int]
     confidence: ConfidenceV1 | None = None
     layer: str | None = None
+    succeeds: SuccessionV1 | None = Field(
+        default=None, description="the memory whose place, score and parts it has, as it is stated to succeed it"
+    )
+    ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
 
 
 class CandidateV1(Message):
@@ -49,6 +61,8 @@ class CandidateV1(Message):
     dropped: str | None = Field(default=None, description="why it is not: near_duplicate, token_budget and so on")
     dropped_for: str | None = Field(default=None, description="the memory that was kept in its place, if any")
     layer: str | None = None
+    succeeds: SuccessionV1 | None = Field(default=None, description="the memory whose place and score it has")
+    ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
 
 
 class CanaryV1(Message):

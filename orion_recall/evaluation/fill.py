@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from orion_recall.interfaces import Projection
-from orion_recall.memory.succession.near import IndexNeighbours, successions_among
-from orion_recall.text.normal import memory_key
-from orion_recall.values import Change, Memory, Neighbour, SuccessionLink
+from orion_recall.values import Change, Memory, Neighbour
 
 _AT_ONCE = 200
 
@@ -50,28 +47,6 @@ async def fill(
         await asyncio.gather(*(projection.apply(batch) for projection in projections))
         if advanced is not None:
             advanced(start + len(batch))
-
-
-async def fill_successions(index: Projection, neighbours: IndexNeighbours, steps: Sequence[Change]) -> int:
-    """Recognises successions among the changes' memories, which the index holds, and writes them to it; how many.
-
-    The record does the same after a memory is stored.
-    """
-    found = await successions_among((step.memory for step in steps), neighbours)
-    by_key = {memory_key(step.memory.tenant, step.memory.id): step for step in steps}
-    changed: set[int] = set()
-    for tenant, one in found:
-        new, old = memory_key(tenant, one.new), memory_key(tenant, one.old)
-        at = _time(by_key[new].memory)
-        link = (one.confidence, at, "rule", one.reason)
-        older = SuccessionLink(old, one.old, *link)
-        newer = SuccessionLink(new, one.new, *link)
-        by_key[new] = replace(by_key[new], succeeds=(*by_key[new].succeeds, older))
-        by_key[old] = replace(by_key[old], succeeded_by=(*by_key[old].succeeded_by, newer))
-        changed |= {new, old}
-    again = [step for key, step in by_key.items() if key in changed]
-    await fill([index], [replace(step, position=len(steps) + place) for place, step in enumerate(again, start=1)])
-    return len(found)
 
 
 def _time(memory: Memory) -> float:

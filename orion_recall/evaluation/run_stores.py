@@ -10,13 +10,12 @@ from pathlib import Path
 
 from orion_recall.errors import EvaluationError, SourceError
 from orion_recall.evaluation.dataset import read_memories
-from orion_recall.evaluation.fill import changes, fill, fill_successions
+from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.plan import Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.snapshots import Contents, snapshot_key
 from orion_recall.evaluation.vectors import CachedEmbedder, cached
 from orion_recall.index.keyword_lengths import with_lengths
 from orion_recall.interfaces import Projection
-from orion_recall.memory.succession.near import IndexNeighbours
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.serving.backends import Opened, open_sources
@@ -151,9 +150,6 @@ async def _fill(
             progress.begins("index and graph", len(memories))
             steps = await asyncio.to_thread(changes, memories)
             await fill((index, graph), steps, progress.advanced)
-            assert opened.index is not None
-            neighbours = IndexNeighbours(index=opened.index, embedder=opened.embedder, sparse=sparse)
-            await fill_successions(index, neighbours, steps)
     for embedder in embedders:
         summary.vectors_embedded, summary.vectors_from_cache = embedder.embedded, embedder.from_cache
 

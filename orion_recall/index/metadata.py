@@ -11,7 +11,7 @@ from orion_recall.models.token_space import token_space_of
 from orion_recall.text.keyword_weights import SHIPPED_NAME
 
 # The format of points: raised whenever an older index must be rebuilt.
-FORMAT = 5
+FORMAT = 6
 
 NO_TOKENS = "the embedder gives no vectors of tokens: ORION_EMBEDDER=onnx with ORION_TOKEN_VECTORS=true does"
 

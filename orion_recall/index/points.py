@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,8 +161,8 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
         of("chatter", False),
         told_times_of(payload[TOLD]) if TOLD in payload else (),
         of("assistant", False),
-        tuple(starmap(SuccessionLink, payload["succeeds"])) if "succeeds" in payload else (),
-        tuple(starmap(SuccessionLink, payload["succeeded_by"])) if "succeeded_by" in payload else (),
+        tuple(map(_link, payload["succeeds"])) if "succeeds" in payload else (),
+        tuple(map(_link, payload["succeeded_by"])) if "succeeded_by" in payload else (),
         tuple(payload["passages"]) if "passages" in payload else (),
         0,
         of("confidence"),
@@ -235,3 +234,8 @@ def _listed(vectors: Any) -> Any:
 def _beside(change: Change) -> list[int]:
     turns = (change.previous, change.following)
     return [memory_key(change.memory.tenant, turn.id) for turn in turns if turn is not None]
+
+
+def _link(kept: Sequence[Any]) -> SuccessionLink:
+    key, name, at, reason, probability, evidence = kept
+    return SuccessionLink(key, name, at, reason, probability, tuple(evidence))

@@ -29,10 +29,9 @@ GRANT USAGE ON SEQUENCE memory_extractions_ticket_seq TO orion_worker;
 GRANT SELECT, INSERT ON entity_merges TO orion_worker;
 GRANT UPDATE (canonical, canonical_folded, undone_at, undone_by) ON entity_merges TO orion_worker;
 GRANT USAGE ON SEQUENCE entity_merges_id_seq TO orion_worker;
--- Successions are recognised again when a memory changes, and go with an erased one.
-REVOKE ALL ON memory_successions, succession_progress FROM orion_worker;
+-- Successions are stated again when a memory changes, and go with an erased one.
+REVOKE ALL ON memory_successions FROM orion_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory_successions TO orion_worker;
-GRANT SELECT, UPDATE ON succession_progress TO orion_worker;
 REVOKE ALL ON memory_succession_history FROM orion_worker;
 GRANT SELECT, INSERT, DELETE ON memory_succession_history TO orion_worker;
 GRANT USAGE ON SEQUENCE memory_succession_history_id_seq TO orion_worker;

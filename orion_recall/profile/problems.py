@@ -48,10 +48,21 @@ def dotted(path: KeyPath) -> str:
     return ".".join(path)
 
 
+_FORMER: dict[KeyPath, Words] = {
+    ("succession",): (
+        "is not a key any more, for successions are not recognised: only stated ones count",
+        "write `superseded: mark`, `omit` (for `outdated: drop`) or `keep` at the top level",
+    ),
+}
+"""Keys that an earlier version had: what became of them, and what to write instead."""
+
+
 def unknown_key(parent: KeyPath, key: str) -> Words:
     """The words for a key that `parent` does not have: where it belongs, or the nearest key."""
     if not key:
         return "a key is missing before the colon", ""
+    if (former := _FORMER.get((*parent, key))) is not None:
+        return former
     owners = [path for path in _OWN_FIELDS if path[-1] == key or dotted(path) == key]
     if owners:
         return "is not a key here", " or ".join(_belongs(path) for path in owners)

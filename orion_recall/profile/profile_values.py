@@ -25,12 +25,11 @@ from orion_recall.profile.sections import (
     Rerank,
     Shadow,
     Share,
-    Succession,
     TimeInQuestions,
     relevance_share,
 )
 from orion_recall.profile.strategies import Overrides, overrides_of
-from orion_recall.values import ReaderInstructions, SourceName
+from orion_recall.values import ReaderInstructions, SourceName, Superseded
 
 Scope = Literal["session", "user", "global"]
 Budget = Literal["low", "mid", "high"]
@@ -180,8 +179,10 @@ class ProfileValues(BaseModel):
     no_answer: NoAnswer = Field(
         default=NoAnswer(), description="When no answer is given rather than one that is not sure enough."
     )
-    succession: Succession = Field(
-        default=Succession(), description="What becomes of memories that newer ones have succeeded."
+    superseded: Superseded = Field(
+        default="mark",
+        description="A memory with a stated successor stands after it: `mark` says until when it held, `omit` "
+        "leaves it out but for questions about an earlier state, `keep` moves and marks nothing.",
     )
     render: Render = Field(default=Render(), description="What a bullet of the rendered text shows.")
     decisions: DecisionsKept = Field(

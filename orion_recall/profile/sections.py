@@ -194,33 +194,6 @@ class Rerank(BaseModel):
     )
 
 
-class Succession(BaseModel):
-    """What becomes of memories that newer ones have succeeded, in questions about now and about before."""
-
-    model_config = CONFIG
-
-    outdated: Literal["mark", "drop", "keep"] = Field(
-        default="mark",
-        description="A memory with a successor: `mark` says until when it held and, in a question about now, puts "
-        "it after its successor; `drop` leaves it out of one about now where its successor is shown; `keep` uses "
-        "no successions.",
-    )
-    min_confidence: Share = Field(
-        default=0.5,
-        description="The confidence from which a recognised succession counts as one (0 to 1).",
-    )
-    mark_confidence: Share = Field(
-        default=0.95,
-        description="The confidence from which the older memory of a recognised succession is marked, or left out "
-        "(0 to 1); under 0.95 the mark says `perhaps`. What a person confirmed is marked always.",
-    )
-    likeness: Share = Field(
-        default=0.5,
-        description="How far a newer memory is moved towards an older one that it may succeed with less confidence "
-        "than that: this share of the distance times the confidence (0 to 1; 0: not at all).",
-    )
-
-
 class Render(BaseModel):
     """What a bullet of the rendered text shows."""
 

@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
@@ -28,7 +27,6 @@ from orion_recall.recall.confidence.answer_policy import AnswerPolicy, minima_of
 from orion_recall.recall.confidence.factors import confidences
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.ranking.instructing import with_instructing
-from orion_recall.recall.search.changes import order_of_changes
 from orion_recall.recall.search.fallback import SILENT
 from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, scope_of, shown_of
@@ -170,10 +168,6 @@ def _selection(
     if understood.shape is not None:
         caps = replace(caps, full_windows=0)  # a list's items are alike
     choose: Callable[..., Selection] = select_recap if is_of_period(understood) else select
-    if understood.of_changes:
-        question, least = understood.question, profile.succession.min_confidence
-        places = order_of_changes(result.ranked, question.time.intervals, now=question.now, least=least)
-        choose = partial(select_recap, places=places)
     shown = shown_of(understood.question, profile, zone_of(query), redaction=sources.redaction)
     return choose(result.ranked, understood.question.terms, caps, sources.tokens, shown)
 

@@ -39,7 +39,6 @@ from orion_recall.recall.ranking.reduce import reduced
 from orion_recall.recall.ranking.reports import LateInteractionReport, RerankReport
 from orion_recall.recall.ranking.rerank import rerank
 from orion_recall.recall.ranking.score import score_candidates
-from orion_recall.recall.ranking.up_to_date import up_to_date
 from orion_recall.recall.search.all_lists import search_lists
 from orion_recall.recall.search.all_sources import MOST_KINDS
 from orion_recall.recall.search.fallback import index_is_away
@@ -53,10 +52,10 @@ from orion_recall.recall.search.period import (
 )
 from orion_recall.recall.search.requests import NO_OPTIONS, requests_of
 from orion_recall.recall.search.said_search import REPORTS_WEIGHT
-from orion_recall.recall.search.successors import with_successors
 from orion_recall.recall.search.time_limits import TimeLimits
 from orion_recall.recall.search.time_search import SearchedTimes, searched_times
 from orion_recall.recall.stage_times import StageTimes
+from orion_recall.recall.successors import successors_first, with_successors
 from orion_recall.recall.types import Sources
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
@@ -137,10 +136,11 @@ class SearchPass:
         kept, memories = await with_successors(
             kept,
             memories,
-            self.question,
-            self.profile.succession,
+            self.profile.superseded,
+            now=self.question.now,
             readers=self.sources.readers,
             visible=self._filter,
+            dropped=self.dropped,
             timeout_s=self.left_s,
         )
         for keep in question_filters(
@@ -164,7 +164,7 @@ class SearchPass:
             ),
         )
         scored, reranking = await self._scored(kept, facts)
-        scored = up_to_date(scored, self.understood, self.profile.succession)
+        scored = successors_first(scored, self.profile.superseded, now=self.question.now)
         least = self.profile.min_score if self.options.min_score is None else self.options.min_score
         ranked = reduced(scored, self.understood, self.profile, least=least, dropped=self.dropped)
         self.stages.done("rank")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from orion_recall.values import MemoryView, SourceName, SuccessionLink
 
 LedBy = Literal["", "succession", "follow_up", "period"]
-"""What led to a candidate that no search found: a memory that it succeeds or precedes, the first hits, a recap."""
+"""What led to a candidate that no search found: a memory that it succeeds, the first hits, a recap."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,44 +31,6 @@ class Candidate:
     source_ref: str | None = None
     is_kept: bool = False
     led_by: LedBy = ""
-
-
-SURE = 0.95
-"""The confidence of a recognised succession from which the bundle says "until" without "perhaps"."""
-
-
-class Outdated(NamedTuple):
-    """What is taken as replacing a memory: the newer one and the link to it.
-
-    The older one held `until` then (epoch seconds), `or_earlier` where the newer one tells of a time before, or of
-    none that is sure.
-    """
-
-    until: float
-    link: SuccessionLink
-    newer: MemoryView
-    or_earlier: bool = False
-
-    @property
-    def is_perhaps(self) -> bool:
-        """Whether it is only likely: recognised with less confidence than is nearly always right."""
-        return self.link.by != "hand" and self.link.confidence < SURE
-
-
-ValueAsked = Literal["time", "amount", "number"]
-"""The types of value for which a newer memory that tells another one is preferred."""
-
-
-class NewerThan(NamedTuple):
-    """The older memory, by key and id, that a memory was put before, or nearer to, though no succession is known.
-
-    `how`: a likeness of the two was noted when they were stored, both are alike in this ranking, or the newer one
-    tells another value of the type that is asked for, or a change while the question asks about now.
-    """
-
-    key: int
-    id: str
-    how: Literal["noted", "alike", "news"] | ValueAsked
 
 
 class PartsInColumns(Mapping[str, float]):
@@ -137,10 +99,10 @@ def _rounded(parts: Mapping[str, float]) -> dict[str, float]:
 class ScoredCandidate:
     """A candidate with its final score in [0, 1], the score's named parts, and the weight of each part.
 
-    The score is the mean of the parts by their weights; a weight without a part counts for nothing. `outdated` is
-    there where a newer memory says something else; `newer_than` is why it has moved, where that is no succession.
-    Nobody changes one: it is not frozen because each recall makes a hundred, and to make a frozen one takes four
-    times as long.
+    The score is the mean of the parts by their weights; a weight without a part counts for nothing. `ended` is the
+    link to its successor; with `succeeds` its score and parts are those of that older memory. Nobody but
+    `recall.successors` changes one: it is not frozen because each recall makes a hundred, and to make a frozen one
+    takes four times as long.
     """
 
     candidate: Candidate
@@ -148,5 +110,5 @@ class ScoredCandidate:
     score: float
     parts: Mapping[str, float]
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
-    outdated: Outdated | None = None
-    newer_than: NewerThan | None = None
+    ended: SuccessionLink | None = None
+    succeeds: SuccessionLink | None = None

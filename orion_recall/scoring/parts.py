@@ -257,7 +257,6 @@ PARTS: tuple[ScorePart, ...] = (
 )
 LATER_PARTS: Mapping[str, tuple[str, str]] = {
     "rerank": ("rerank.weight", "the reranker"),
-    "succession": ("succession.outdated", "what is taken as newer or older on the same thing"),
     "confidence": ("cascade.merge.confidence", "its confidence"),
     "layer": ("cascade.merge.layer", "the weight of its layer"),
     "score": ("cascade.merge.score", "how it ranks among all layers' items"),

@@ -20,20 +20,16 @@ from orion_recall.errors import RecordError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.background.extraction import BackgroundExtraction
 from orion_recall.memory.background.housekeeping import AccessCounts, DeadLetterRetention, RequestRetention
-from orion_recall.memory.background.succession import SuccessionRecognition
 from orion_recall.memory.extraction.extractor import Extractor
 from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.record.successions import Successions
 from orion_recall.memory.replicas.keeper import CopyKeeper
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.memory.replicas.projector import Projector, heartbeat_for_broken
 from orion_recall.memory.replicas.tombstones import Freshness
 from orion_recall.memory.replicas.writer_lock import WriterLock
-from orion_recall.memory.succession.near import IndexNeighbours
-from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened, own_copy
@@ -67,7 +63,6 @@ class BackgroundWork:
         self.projectors: list[Projector] = []
         self.extractions: list[BackgroundExtraction] = []
         self.profile_texts = ProfileTexts(profiles)
-        self.recognitions: list[SuccessionRecognition] = []
         self._settings, self._bus, self._opened, self._profiles = settings, bus, opened, profiles
         self._kept = read_retention(settings)
         streams = (*settings.intake_streams.values(), settings.decision_stream)
@@ -137,7 +132,6 @@ class BackgroundWork:
         self.projectors = [self._projector(record, dsn, part) for part in self.projections]
         queue = ExtractionQueue(pool)
         self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
-        self.recognitions = self._recognitions(record, pool)
         requests, reader = CopyRequests(pool), RecordReader(pool)
         keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
         copy = own_copy(self._settings)
@@ -148,18 +142,9 @@ class BackgroundWork:
         ]
         if (days := self._kept.dead_letter_days) is not None:
             retention.append(DeadLetterRetention(self._bus.redis, self._dead_streams, days, self._bus.clock.now))
-        recognising = (*self.extractions, *self.recognitions)
-        parts = (self._accesses, self.sink, *self.projectors, *keepers, *recognising, *retention, again)
+        parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention, again)
         heartbeats = heartbeat_for_broken(record, copy, self._opened.broken)
         return [*(part.run() for part in parts), self._wake_projectors(), self.profile_texts.run(pool), heartbeats]
-
-    def _recognitions(self, record: Record, pool: Pool) -> list[SuccessionRecognition]:
-        """The recognition of successions; none where it is off, or without an index to search in."""
-        index = self._opened.index
-        if index is None or not self._settings.successions:
-            return []
-        neighbours = IndexNeighbours(index=index, embedder=self._opened.embedder, sparse=SparseEncoder())
-        return [SuccessionRecognition(record, Successions(pool), neighbours, index)]
 
     def _projector(self, record: Record, dsn: str, part: Projection) -> Projector:
         copy = part.copy or own_copy(self._settings)
@@ -170,7 +155,7 @@ class BackgroundWork:
         while True:
             await self._stored.wait()
             self._stored.clear()
-            for part in (*self.projectors, *self.extractions, *self.recognitions):
+            for part in (*self.projectors, *self.extractions):
                 part.wake()
 
     def _open_intake(self, pool: Pool | None) -> IntakeConsumers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +38,7 @@ from orion_recall.recall.understand.question import zone_of
 from orion_recall.settings import Settings
 from orion_recall.tasks import in_time, outcomes
 from orion_recall.text.normal import memory_key
-from orion_recall.values import JsonValue, SearchRequest, SourceName, SuccessionLink
+from orion_recall.values import JsonValue, SearchRequest, SourceName
 
 KIND = "recall"
 """The kind of copy that a request for it names: what a worker recalls from."""
@@ -206,19 +206,13 @@ async def served_profile(pool: Pool, content_hash: str | None) -> Profile | None
 
 
 def _without_texts(recalled: Recalled) -> Mapping[str, Any]:
-    """The trace, without what repeats words of memories: statements of the graph, and reasons of successions.
+    """The trace, without what repeats words of memories: statements of the graph.
 
     The recall is at its end, and nobody else has it: its items are changed in place.
     """
     for item in recalled.ranked:
         item.candidate.statements = ()
-        succeeds, succeeded_by = (_bare(links) for links in (item.memory.succeeds, item.memory.succeeded_by))
-        item.memory = item.memory._replace(succeeds=succeeds, succeeded_by=succeeded_by)
     return recalled.redaction.json(explained(recalled), without=frozenset(("id", "for")))
-
-
-def _bare(links: Sequence[SuccessionLink]) -> tuple[SuccessionLink, ...]:
-    return tuple(link._replace(reason="") for link in links)
 
 
 def _decided(logged: RecallDecisionV1, recalled: Recalled) -> RecallDecisionV1:

@@ -20,8 +20,7 @@ _DATA = Path(__file__).parents[1] / "data" / "everyday_other"
 _PROFILES = ("reflect.v1", "assist.light.v1", "deep.graph.v1")
 _AT_FIRST = 20
 _STATE = """
-SELECT (SELECT step FROM succession_progress) AS recognised, (SELECT max(id) FROM memory_history) AS step,
-    (SELECT count(*) FROM memory_extractions WHERE due_at <= now() + interval '1 minute') AS extractions,
+SELECT (SELECT count(*) FROM memory_extractions WHERE due_at <= now() + interval '1 minute') AS extractions,
     (SELECT max(position) FROM outbox) AS head
 """
 _MERGED = (("Sheila Crane", "Sheila"), ("Lionel Frost", "Lionel"), ("Tanner Street Theatre", "The Tanner"))
@@ -76,12 +75,12 @@ class Day:
         return replies
 
     async def _settled(self) -> None:
-        """Returns when successions of all changes are recognised, and index and graph have everything."""
+        """Returns when all changes are extracted, and index and graph have everything."""
 
         async def settled() -> bool:
             row: Any = await self._pool.fetchrow(_STATE)
-            is_done = row["recognised"] == row["step"] and not row["extractions"]
-            return is_done and all(part.position >= row["head"] for part in self._service.projections)
+            followed = all(part.position >= row["head"] for part in self._service.projections)
+            return followed and not row["extractions"]
 
         await until(settled, "a record at rest, and copies that have all of it")
 

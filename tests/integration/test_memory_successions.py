@@ -1,4 +1,4 @@
-"""Successions over a real record and index: recognised, shown, confirmed, undone, and used by a recall."""
+"""Successions over a real record and index: stated by a person, a message or an extractor, shown and undone."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ import pytest
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
+from orion_recall.errors import SettingsError
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.memory.background.succession import SuccessionRecognition
+from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, compose
+from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.record.successions import Successions, WrittenEdge
+from orion_recall.memory.record.successions import Successions
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.succession.find import Found
-from orion_recall.memory.succession.near import IndexNeighbours
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres.pool import Pool, borrow, open_pool
-from orion_recall.profile.sections import Succession
+from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled, Sources
+from orion_recall.settings import Settings
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.text.normal import memory_key
-from orion_recall.values import Memory
+from orion_recall.values import Statement, Superseded
 from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"
@@ -41,16 +40,16 @@ START = 1_790_000_000.0
 TOLD = [
     ("dentist", "Dr. Blum is my dentist, near the station."),
     ("rent", "We pay 950 pounds rent for the flat."),
-    ("cat", "My cat is called Pixel."),
-    ("new-dentist", "Dr. Blum retired last month, Dr. Okafor is my dentist now."),
-    ("new-rent", "The landlord puts the rent up to 1,020 as of April."),
+    ("oslo", "The door code in Oslo is 4471."),
+    ("new-dentist", "Dr. Okafor has taken over."),
+    ("bergen", "The door code in Bergen is 9052."),
     ("rain", "It rained all day."),
 ]
 
 
 @dataclass
 class World:
-    """A record, its index, and the recognition between them."""
+    """A record and its index."""
 
     dsn: str
     pool: Pool
@@ -58,26 +57,30 @@ class World:
     successions: Successions
     index: EdgeIndex
     projector: Projector
-    recognition: SuccessionRecognition
     embedder: OnnxEmbedder
 
     async def tell(self, name: str, text: str, day: float, **more: Any) -> None:
         fields = {"id": name, "text": text, "speaker": "Lin", "occurred_at": START + day * DAY, **more}
         await self.record.store([compose(MemoryV1.model_validate(fields), TENANT)])
 
-    async def follow(self) -> None:
-        """The index has everything, the recognition has looked at everything, and the index has that."""
-        await self.projector.catch_up()
-        while await self.recognition.step():
-            await self.projector.catch_up()
+    async def extract(self, found: dict[str, Statement], by: str = "llm") -> None:
+        """What an extractor finds in the memories of these ids."""
+        queue = ExtractionQueue(self.pool)
+        await queue.queue_again(TENANT, list(found), extractor=by)
+        for taken in await queue.take(by, 50, for_s=60):
+            edge = found[taken.memory.id]
+            entities = (edge.subject, edge.object)
+            await queue.finish(taken, Extraction(entities=entities, statements=(edge,), times=(), by=by))
 
     async def links(self, name: str) -> tuple[set[str], set[str]]:
         """What a memory succeeds, and what succeeds it, in the index."""
+        await self.projector.catch_up()
         key = memory_key(TENANT, name)
         one = (await self.index.fetch([key]))[key]
         return {link.id for link in one.succeeds}, {link.id for link in one.succeeded_by}
 
-    async def ask(self, text: str, day: float = 100.0, **succession: Any) -> Recalled:
+    async def ask(self, text: str, day: float = 100.0, *, superseded: Superseded = "mark", k: int = 6) -> Recalled:
+        await self.projector.catch_up()
         sources = Sources(
             by_name={
                 "vector": VectorSource(self.index, self.embedder),
@@ -87,10 +90,9 @@ class World:
             readers=(self.index,),
             lexicon=self.index,
         )
-        profile = patient("reflect.v1").model_copy(
-            update={"rdf_top_k": 0, "enable_sql_timeline": False, "succession": Succession(**succession)}
-        )
-        query = RecallQueryV1.model_validate({"fragment": text})
+        changed = {"rdf_top_k": 0, "enable_sql_timeline": False, "superseded": superseded}
+        profile = patient("reflect.v1").model_copy(update=changed)
+        query = RecallQueryV1.model_validate({"fragment": text, "options": {"k": k, "no_answer": False}})
         return await recall(query, profile, sources, now=START + day * DAY, timeout_s=60)
 
 
@@ -106,165 +108,117 @@ async def embedder() -> AsyncGenerator[OnnxEmbedder]:
 @pytest.fixture
 async def world(database: str, tmp_path: Path, embedder: OnnxEmbedder) -> AsyncGenerator[World]:
     pool = await open_pool(database, name="successions", max_size=4)
-    record, sparse = Record(pool), SparseEncoder()
-    index = EdgeIndex(tmp_path / "index", embedder, sparse)
-    successions = Successions(pool)
-    projector = Projector(record, index, copy="test")
+    record = Record(pool)
+    index = EdgeIndex(tmp_path / "index", embedder, SparseEncoder())
     await index.open()
-    neighbours = IndexNeighbours(index=index, embedder=embedder, sparse=sparse)
-    recognition = SuccessionRecognition(record, successions, neighbours, index)
-    one = World(database, pool, record, successions, index, projector, recognition, embedder)
+    one = World(database, pool, record, Successions(pool), index, Projector(record, index, copy="test"), embedder)
     for day, (name, text) in enumerate(TOLD):
         await one.tell(name, text, day)
-    await one.follow()
     yield one
     await index.close()
     await pool.close()
 
 
-async def test_what_says_something_new_is_recognised_and_told_to_the_index(world: World) -> None:
-    assert await world.links("new-dentist") == ({"dentist"}, set())
+def ids(recalled: Recalled) -> list[str]:
+    return [item.scored.memory.id for item in recalled.selection.items]
+
+
+async def test_nothing_is_a_succession_that_nobody_stated(world: World) -> None:
+    for name, _ in TOLD:
+        assert await world.links(name) == (set(), set())
+    recalled = await world.ask("what is the door code in Oslo?", k=1)
+    assert ids(recalled) == ["oslo"]
+    assert "until" not in (await world.ask("what is the door code in Oslo?")).rendered
+
+
+async def test_a_person_states_and_undoes_a_succession(world: World) -> None:
+    assert (await world.successions.by_person(TENANT, "new-dentist", "dentist", actor="Lin")).state == "stated"
+    assert (await world.successions.by_person(TENANT, "new-dentist", "dentist")).state == "unchanged"
+    assert await world.successions.by_person(TENANT, "rain", "nobody") == ("missing", ("nobody",))
     assert await world.links("dentist") == (set(), {"new-dentist"})
-    assert await world.links("rent") == (set(), {"new-rent"})
-    assert await world.links("cat") == (set(), set())
     (held,) = await world.successions.of_memory(TENANT, "dentist")
-    assert (held.newer, held.state, held.found_by) == ("new-dentist", "candidate", "rule")
-    assert held.confidence >= 0.5
-
-
-async def test_a_text_that_the_rules_fail_on_costs_its_own_successions_only(
-    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recognised = IndexNeighbours.successions
-
-    async def failing(neighbours: IndexNeighbours, memory: Memory) -> list[Found]:
-        if memory.id == "new-dentist":
-            raise IndexError("list index out of range")
-        return await recognised(neighbours, memory)
-
-    monkeypatch.setattr(IndexNeighbours, "successions", failing)
-    await world.successions.start_over()
-    await world.follow()
-    assert await world.links("rent") == (set(), {"new-rent"})
+    assert (held.state, held.reason, held.probability, held.actor) == ("stated", "by_person", 1.0, "Lin")
+    assert (await world.successions.by_person(TENANT, "new-dentist", "dentist", undo=True)).state == "undone"
     assert await world.links("dentist") == (set(), set())
-    assert "what memory 'new-dentist' succeeds is not recognised: IndexError" in caplog.text
-
-
-async def test_a_succession_that_is_undone_is_not_recognised_again(world: World) -> None:
-    assert await world.successions.by_hand(TENANT, "new-dentist", "dentist", undo=True, actor="Lin") == (
-        "undone",
-        ("new-dentist", "dentist"),
-    )
-    await world.follow()
-    assert await world.links("dentist") == (set(), set())
-    await world.successions.start_over()
-    await world.follow()
-    assert await world.links("dentist") == (set(), set())
-    (held,) = await world.successions.of_memory(TENANT, "dentist")
-    assert (held.state, held.actor) == ("undone", "Lin")
-
-
-async def test_a_succession_can_be_made_and_confirmed_by_hand(world: World) -> None:
-    assert (await world.successions.by_hand(TENANT, "rain", "cat")).state == "confirmed"
-    assert (await world.successions.by_hand(TENANT, "rain", "cat")).state == "unchanged"
-    assert await world.successions.by_hand(TENANT, "rain", "nobody") == ("missing", ("nobody",))
-    await world.follow()
-    await world.successions.start_over()
-    await world.follow()
-    assert await world.links("cat") == (set(), {"rain"})
-    key = memory_key(TENANT, "cat")
-    assert (await world.index.fetch([key]))[key].succeeded_by[0].confidence == 1.0
 
 
 async def test_a_cycle_is_refused_with_the_chain_that_there_is(world: World) -> None:
-    assert (await world.successions.by_hand(TENANT, "rain", "new-dentist")).state == "confirmed"
-    refused = await world.successions.by_hand(TENANT, "dentist", "rain")
+    for newer, older in (("new-dentist", "dentist"), ("rain", "new-dentist")):
+        assert (await world.successions.by_person(TENANT, newer, older)).state == "stated"
+    refused = await world.successions.by_person(TENANT, "dentist", "rain")
     assert refused == ("cycle", ("rain", "new-dentist", "dentist"))
-    assert (await world.successions.by_hand(TENANT, "rain", "new-dentist", undo=True)).state == "undone"
-    assert (await world.successions.by_hand(TENANT, "dentist", "rain")).state == "confirmed"
+    assert (await world.successions.by_person(TENANT, "rain", "new-dentist", undo=True)).state == "undone"
+    assert (await world.successions.by_person(TENANT, "dentist", "rain")).state == "stated"
 
 
-async def test_a_changed_text_is_compared_again(world: World) -> None:
-    changes = MemoryChanges(world.pool)
-    await changes.update(TENANT, [Patch(id="new-dentist", changes={"text": "Dr. Okafor has a loud laugh."})])
-    await world.follow()
-    assert await world.links("dentist") == (set(), set())
+async def test_an_extractor_states_a_succession_takes_it_back_and_never_against_a_person(world: World) -> None:
+    await world.tell("lives", "Ida lives in Oslo.", 10)
+    await world.tell("moved", "Ida has gone to Bergen for good.", 11)
+    before = {"lives": Statement(subject="Ida", relation="lives in", object="Oslo")}
+    after = {"moved": Statement(subject="Ida", relation="moved to", object="Bergen")}
+    await world.extract(after)
+    await world.extract(before)
+    assert await world.links("lives") == (set(), {"moved"})
+    (held,) = await world.successions.of_memory(TENANT, "lives")
+    assert (held.newer, held.reason, held.evidence) == ("moved", "by_extractor", ["lives", "moved"])
+    await world.extract({"moved": Statement(subject="Ida", relation="visited", object="Bergen")})
+    assert await world.links("lives") == (set(), set())
+    await world.extract(after)
+    await world.successions.by_person(TENANT, "moved", "lives", undo=True)
+    await world.extract(after)
+    assert await world.links("lives") == (set(), set())
 
 
-async def test_the_successor_of_a_deleted_memory_loses_it_and_an_erased_one_leaves_no_word(world: World) -> None:
-    await MemoryChanges(world.pool).delete(TENANT, ["dentist"], erase=True)
-    assert await world.successions.of_memory(TENANT, "new-dentist") == []
-
-
-@pytest.mark.parametrize(("erased", "other"), [("new-dentist", "dentist"), ("dentist", "new-dentist")])
-async def test_what_an_erased_memory_succeeded_or_was_succeeded_by_loses_it_in_the_index(
-    erased: str, other: str, world: World
-) -> None:
-    assert await world.links(other) != (set(), set())
-    await MemoryChanges(world.pool).delete(TENANT, [erased], erase=True)
-    await world.follow()
-    assert await world.links(other) == (set(), set())
-
-
-async def test_a_memory_that_is_erased_while_it_is_compared_leaves_no_word(world: World) -> None:
-    await world.tell("cat", "My cat is called Pixel.", 20)
-    await world.follow()
-    await world.tell("new-cat", "Pixel died last week, my cat is called Mochi now.", 21)
-    await world.projector.catch_up()
-    due = await world.successions.due(50)
-    assert due is not None
-    found = [WrittenEdge(TENANT, "new-cat", "cat", 0.99, 'it says "died"; both say "Pixel"')]
-    await MemoryChanges(world.pool).delete(TENANT, ["new-cat"], erase=True)
-    assert await world.successions.finish(due, found)
-    async with borrow(world.pool) as connection:
-        assert await connection.fetchval("SELECT count(*) FROM memory_successions WHERE newer = 'new-cat'") == 0
+@pytest.mark.parametrize(("by", "user"), [("spacy", None), ("llm", "somebody-else")])
+async def test_rules_and_memories_of_other_users_state_nothing(world: World, by: str, user: str | None) -> None:
+    await world.tell("lives", "Ida lives in Oslo.", 10)
+    await world.tell("moved", "Ida lives in Bergen.", 11, **({"user_id": user} if user else {}))
+    await world.extract({"lives": Statement(subject="Ida", relation="lives in", object="Oslo")}, by=by)
+    await world.extract({"moved": Statement(subject="Ida", relation="lives in", object="Bergen")}, by=by)
+    assert await world.links("lives") == (set(), set())
 
 
 async def test_a_memory_that_supersedes_a_successor_takes_its_successions_over(world: World) -> None:
+    await world.successions.by_person(TENANT, "new-dentist", "dentist")
     await world.tell("newest", "Dr. Adler is my dentist.", 8, supersedes=["new-dentist"])
-    await world.follow()
-    assert "dentist" in (await world.links("newest"))[0]
+    assert await world.links("newest") == ({"dentist"}, set())
     assert await world.links("dentist") == (set(), {"newest"})
+    held = {one.newer: one for one in await world.successions.of_memory(TENANT, "dentist")}
+    assert (held["newest"].reason, held["newest"].evidence) == ("supersedes", ["new-dentist"])
+    assert "new-dentist" not in ids(await world.ask("Who is my dentist?"))
 
 
-async def test_a_question_about_now_gets_the_successor_first_and_the_older_one_is_marked(world: World) -> None:
-    recalled = await world.ask("Who is my dentist?")
-    ids = [item.scored.memory.id for item in recalled.selection.items]
-    assert ids.index("new-dentist") < ids.index("dentist")
-    line = next(item.line for item in recalled.selection.items if item.scored.memory.id == "dentist")
-    assert "(until 2026-09-24 or earlier)" in line
+@pytest.mark.parametrize(("gone", "other"), [("new-dentist", "dentist"), ("dentist", "new-dentist")])
+@pytest.mark.parametrize("erase", [False, True])
+async def test_a_deleted_memory_is_no_end_of_a_succession_and_an_erased_one_leaves_none(
+    world: World, gone: str, other: str, *, erase: bool
+) -> None:
+    await world.successions.by_person(TENANT, "new-dentist", "dentist")
+    assert await world.links(other) != (set(), set())
+    await MemoryChanges(world.pool).delete(TENANT, [gone], erase=erase)
+    assert await world.links(other) == (set(), set())
+    assert bool(await world.successions.of_memory(TENANT, other)) is not erase
 
 
-async def test_a_question_about_no_tense_gets_the_older_one_marked_too(world: World) -> None:
-    recalled = await world.ask("What did Lin say about the dentist?")
-    line = next(item.line for item in recalled.selection.items if item.scored.memory.id == "dentist")
-    assert "(until 2026-09-24 or earlier)" in line
+async def test_a_changed_text_keeps_what_a_person_stated(world: World) -> None:
+    await world.successions.by_person(TENANT, "new-dentist", "dentist")
+    changes = MemoryChanges(world.pool)
+    await changes.update(TENANT, [Patch(id="new-dentist", changes={"text": "Dr. Okafor works here now."})])
+    assert await world.links("dentist") == (set(), {"new-dentist"})
 
 
-async def test_a_profile_drops_what_is_outdated_or_keeps_it_as_it_was(world: World) -> None:
-    dropped = await world.ask("Who is my dentist?", outdated="drop")
-    assert "dentist" not in [item.scored.memory.id for item in dropped.selection.items]
-    assert dropped.selection.dropped["outdated"] >= 1
-    kept = await world.ask("Who is my dentist?", outdated="keep")
-    assert all("until" not in item.line for item in kept.selection.items)
-
-
-async def test_an_explanation_tells_what_succeeds_what(world: World) -> None:
-    told = " ".join(explained(await world.ask("Who is my dentist?"))["why"])
-    assert "taken as newer about the same thing as dentist (confidence" in told
-    assert "taken as replaced from 2026-09-24 on, or earlier, by new-dentist, said later" in told
-
-
-async def test_a_question_about_before_gets_both_in_order(world: World) -> None:
-    recalled = await world.ask("Who was my dentist before?")
-    ids = [item.scored.memory.id for item in recalled.selection.items]
-    assert ids.index("dentist") < ids.index("new-dentist")
-
-
-async def test_a_question_of_an_earlier_time_does_not_know_the_successor(world: World) -> None:
-    recalled = await world.ask("Who is my dentist?", day=2.5)
-    line = next(item.line for item in recalled.selection.items if item.scored.memory.id == "dentist")
-    assert "until" not in line
+async def test_a_recall_has_the_successor_first_and_the_older_one_as_the_profile_says(world: World) -> None:
+    await world.successions.by_person(TENANT, "new-dentist", "dentist")
+    marked = await world.ask("Who is my dentist, near the station?")
+    assert ids(marked).index("new-dentist") + 1 == ids(marked).index("dentist")
+    (line,) = [item.line for item in marked.selection.items if item.scored.memory.id == "dentist"]
+    assert "(until 2026-09-24)" in line
+    assert ids(await world.ask("Who is my dentist, near the station?", k=1)) == ["new-dentist"]
+    assert "dentist" not in ids(await world.ask("Who is my dentist, near the station?", superseded="omit"))
+    before = ids(await world.ask("Who was my dentist before, near the station?", superseded="omit"))
+    assert {"dentist", "new-dentist"} <= set(before)
+    assert "until" not in (await world.ask("Who is my dentist?", superseded="keep")).rendered
+    assert "until" not in (await world.ask("Who is my dentist?", day=2.5)).rendered
 
 
 async def test_history_shows_successions_and_the_command_undoes_them(
@@ -276,18 +230,16 @@ async def test_history_shows_successions_and_the_command_undoes_them(
         assert await asyncio.to_thread(run, ["memory", *arguments, "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
+    stated = await called("succeeds", "new-dentist", "dentist")
+    assert stated == {"newer": "new-dentist", "older": "dentist", "state": "stated"}
     (shown,) = (await called("history", "dentist"))["successions"]
-    assert (shown["newer"], shown["state"]) == ("new-dentist", "candidate")
-    undone = await called("succeeds", "new-dentist", "dentist", "--undo")
-    assert undone == {"newer": "new-dentist", "older": "dentist", "state": "undone"}
+    assert (shown["newer"], shown["state"], shown["reason"]) == ("new-dentist", "stated", "by_person")
+    assert await asyncio.to_thread(run, ["memory", "history", "dentist"]) == 0
+    assert "a person" in capsys.readouterr().out
+    assert (await called("succeeds", "new-dentist", "dentist", "--undo", "--actor", "Lin"))["state"] == "undone"
     (shown,) = (await called("history", "dentist"))["successions"]
-    assert shown["state"] == "undone"
-    await called("succeeds", "new-rent", "rent", "--undo", "--actor", "Lin")
-    assert await asyncio.to_thread(run, ["memory", "history", "rent"]) == 0
-    said = capsys.readouterr().out
-    assert "undone" in said
-    assert "rules" in said
-    assert (await called("succeeds", "new-dentist", "dentist"))["state"] == "confirmed"
+    assert (shown["state"], shown["actor"]) == ("undone", "Lin")
+    assert (await called("succeeds", "new-dentist", "dentist"))["state"] == "stated"
     assert await asyncio.to_thread(run, ["memory", "succeeds", "dentist", "dentist"]) == 1
     capsys.readouterr()
     assert await asyncio.to_thread(run, ["memory", "succeeds", "rain", "nobody-has-this"]) == 1
@@ -298,37 +250,7 @@ async def test_history_shows_successions_and_the_command_undoes_them(
     assert "'new-dentist' succeeds 'dentist'" in " ".join(capsys.readouterr().err.split())
 
 
-async def test_the_command_lists_what_was_recognised_to_confirm_or_undo_it(
-    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ORION_POSTGRES_DSN", world.dsn)
-
-    async def listed(*arguments: str) -> list[tuple[str, str]]:
-        assert await asyncio.to_thread(run, ["memory", "successions", *arguments, "--json"]) == 0
-        shown = json.loads(capsys.readouterr().out)
-        assert shown["truncated"] is ("--limit" in arguments)
-        return [(one["newer"], one["older"]) for one in shown["successions"]]
-
-    dentist, rent = ("new-dentist", "dentist"), ("new-rent", "rent")
-    held = {pair: one for pair in (dentist, rent) for one in await world.successions.of_memory(TENANT, pair[1])}
-    newest_first = sorted((dentist, rent), key=lambda pair: [name for name, _ in TOLD].index(pair[0]), reverse=True)
-    assert await listed() == newest_first
-    assert await listed("--limit", "1") == newest_first[:1]
-    assert await listed("--below", str(held[rent].confidence)) == [
-        pair for pair in newest_first if held[pair].confidence < held[rent].confidence
-    ]
-    assert await listed("--tenant", "another") == []
-
-    await world.successions.by_hand(TENANT, *dentist)
-    assert await listed("--below", "1") == [rent]
-    await world.successions.by_hand(TENANT, *rent, undo=True)
-    assert await listed() == [dentist]
-    assert await listed("--undone") == newest_first
-
-    assert await asyncio.to_thread(run, ["memory", "successions"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "new-dentist: " in said
-    assert "confirmed" in said
-    await MemoryChanges(world.pool).delete(TENANT, ["dentist"])
-    assert await asyncio.to_thread(run, ["memory", "successions"]) == 0
-    assert "there is no such succession" in capsys.readouterr().err
+def test_the_former_setting_is_refused_with_what_took_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORION_SUCCESSIONS", "false")
+    with pytest.raises(SettingsError, match=r"ORION_SUCCESSIONS is no setting any more: .*`superseded`"):
+        Settings.read()

@@ -59,9 +59,9 @@ class History:
         await self.keep()
         await self.changes.update(TENANT, [Patch(id="m1", changes={"text": "It was red, and fast."})])
         await self.keep()
-        await self.successions.by_hand(TENANT, "m3", "m1")
+        await self.successions.by_person(TENANT, "m3", "m1")
         await self.keep()
-        await self.successions.by_hand(TENANT, "m3", "m1", undo=True)
+        await self.successions.by_person(TENANT, "m3", "m1", undo=True)
         await self.keep()
         await self.changes.delete(TENANT, ["m2"])
         await self.keep()
@@ -92,34 +92,6 @@ async def test_every_moment_is_told_as_it_was(database: str, pool: Pool) -> None
             assert await past.head_at(moment.at) == moment.position
     # Nothing of it stays.
     assert by_memory(await history.record.changes(0, 1000)) == history.told[-1][1]
-
-
-@pytest.mark.parametrize(
-    ("reason", "kinds"),
-    [
-        (
-            'shift/value: it says "postponed"; both say "oak"; another date, weekday',
-            "shift/value: another date, weekday",
-        ),
-        ('end: it says "is off"', "end:"),
-        ('value: both say "oak"; another amount of money', "value: another amount of money"),
-        ("Lin said: another date", ""),
-        ("", ""),
-    ],
-)
-async def test_a_former_succession_keeps_its_kinds_and_no_words(
-    database: str, pool: Pool, reason: str, kinds: str
-) -> None:
-    history = History(pool)
-    for number in (1, 2):
-        await history.store(number, f"The feast of oak number {number}.")
-    await history.successions.by_hand(TENANT, "m2", "m1")
-    await pool.execute("UPDATE memory_successions SET found_by = 'rule', reason = $1", reason)
-    await history.keep()
-    await history.successions.by_hand(TENANT, "m2", "m1", undo=True)
-    async with PastRecord.open(database, [TENANT]) as past:
-        await past.move(history.told[-1][0])
-        assert [one["reason"] for one in await past.fetch("SELECT reason FROM memory_successions", [])] == [kinds]
 
 
 async def test_a_moment_can_be_reached_in_one_step_as_well(database: str, pool: Pool) -> None:

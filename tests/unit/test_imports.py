@@ -30,7 +30,6 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
 PARTS: dict[str, tuple[str, ...]] = {
     "memory": (
         "extraction",
-        "told_changes",
         "succession",
         "record",
         "names",

@@ -24,7 +24,7 @@ _TEXT_CHARS = 80
 _INDENT = "  "
 _REASONS: dict[str, str] = {
     "near_duplicate": "nearly the same as {}",
-    "outdated": "seems replaced by {}",
+    "superseded": "succeeded by {}",
     "below_min_score": "its score is too low",
     "source_top_k": "its source has returned its maximum",
     "max_per_source": "enough of its source",
@@ -36,7 +36,6 @@ _REASONS: dict[str, str] = {
     "other_time": "not of the time asked about",
     "not_said_by": "not taken as said by the one who is named, or not then, or not about it",
     "other_people": "none of the people whom the question names is found in it",
-    "no_change": "of the time, but no word of a change was found in it",
     "instructs_reader": "it reads as an instruction to its reader",
     "over_fetch": "beyond the maximum of its layer",
     "no_answer": "withheld: not sure enough",
@@ -53,7 +52,7 @@ _FACTORS = {
     "consistency": "consistency",
     "completeness": "completeness",
 }
-_LED_BY: dict[str, str] = {"succession": "older or newer one", "follow_up": "the first hits", "period": "its time"}
+_LED_BY: dict[str, str] = {"succession": "older one", "follow_up": "the first hits", "period": "its time"}
 _SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph", "sql_timeline": "timeline"}
 
 

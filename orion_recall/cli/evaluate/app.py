@@ -33,7 +33,6 @@ from orion_recall.cli.evaluate.output import (
     show_scores,
 )
 from orion_recall.cli.evaluate.review import queries_of_review
-from orion_recall.cli.evaluate.successions import measure_successions
 from orion_recall.cli.evaluate.systems import compare_systems
 from orion_recall.cli.evaluate.tune import tune_weights
 from orion_recall.cli.evaluate.variants import ablate_parts, sweep_keys, worst_queries
@@ -77,7 +76,6 @@ app.command("systems")(compare_systems)
 app.command("reliability")(reliability_of_runs)
 app.command("calibrate")(calibrate_answers)
 app.command("unanswerable")(unanswerable_queries)
-app.command("successions")(measure_successions)
 
 
 @app.command("run")

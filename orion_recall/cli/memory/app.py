@@ -18,7 +18,7 @@ from orion_recall.cli.memory.rebuild import rebuild_copies
 from orion_recall.cli.memory.reembed import reembed_memories
 from orion_recall.cli.memory.remember import remember
 from orion_recall.cli.memory.store import store_memory
-from orion_recall.cli.memory.successions import list_successions, set_succession
+from orion_recall.cli.memory.successions import set_succession
 
 app = typer.Typer(
     add_completion=False,
@@ -40,7 +40,6 @@ app.command("delete")(delete_memories)
 app.command("deleteq")(delete_matching)
 app.command("forget")(forget_memories)
 app.command("history")(show_history)
-app.command("successions")(list_successions)
 app.command("succeeds")(set_succession)
 app.command("extract")(extract_memories)
 app.command("extracted")(show_extracted)

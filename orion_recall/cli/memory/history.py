@@ -30,7 +30,7 @@ def show_history(
     """Show every change of a memory: added, updated, merged, superseded, deleted, by whom and when.
 
     A row shows what changed; --json has the whole memory before and after each change. A second table shows the
-    memories that it succeeds and those that succeed it, with the confidence and the reason.
+    memories that it succeeds and those that succeed it, with who says so and the ids that state it.
 
     Example: `orion-recall memory history m-1`
     """
@@ -56,7 +56,7 @@ def show_history(
     console().print(table(("at (UTC)", "version", "step", "by", "what it changed"), rows))
     if successions:
         links = [row_of(name, one) for one in successions]
-        console().print(table(("", "memory", "its text", "confidence", "state", "found by", "why"), links))
+        console().print(table(("", "memory", "its text", "state", "by", "evidence"), links))
     return 0
 
 

@@ -16,7 +16,6 @@ from orion_recall.cli.output import JsonFlag, counted, print_json, prose, visibl
 from orion_recall.errors import SettingsError, SourceError
 from orion_recall.memory.record.keyword_lengths import measure_lengths
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.record.successions import Successions
 from orion_recall.memory.replicas.drift import Progress
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.models.opening import open_embedder
@@ -44,8 +43,7 @@ def rebuild_copies(
     The copies are those of this data folder. A running worker goes on answering and takes the new ones over without
     a restart. A run that was stopped goes on where it was. On a server (ORION_QDRANT_URL, ORION_SPARQL_URL) there
     is no second place: every memory is written again in place, and what does not belong there is deleted; recalls
-    go on meanwhile. With the index, all memories are compared again for successions, by the running worker or the
-    next one.
+    go on meanwhile.
 
     With `length=corpus` in ORION_KEYWORD_WEIGHTS the first rebuild measures the mean length of each tenant's
     documents, and so does one with `--measure`. All copies of the index are then rebuilt, one after the other: a
@@ -70,11 +68,9 @@ async def _rebuild(settings: Settings, kinds: list[str], *, measure: bool) -> li
         settings = await with_record(settings, stack)
         pool = await stack.enter_async_context(open_postgres(settings))
         own, record = OwnCopies(settings, pool), Record(pool)
-        if _Kind.INDEX.value in kinds:
-            await Successions(pool).start_over()
-            if settings.keyword_weights.length is None:
-                with progress("mean lengths") as told:
-                    await measure_lengths(record, pool, again=measure, advanced=told)
+        if _Kind.INDEX.value in kinds and settings.keyword_weights.length is None:
+            with progress("mean lengths") as told:
+                await measure_lengths(record, pool, again=measure, advanced=told)
         done: list[Done] = []
         for kind in kinds:
             with progress(f"the {kind}") as told:

@@ -1,9 +1,9 @@
-"""`orion-recall memory successions` lists what succeeds what, `memory succeeds` confirms, makes or undoes one."""
+"""`orion-recall memory succeeds` states or undoes a succession; the rows of successions for the history."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
@@ -16,72 +16,19 @@ from orion_recall.cli.memory.ids import full_memory_id
 from orion_recall.cli.memory.options import Tenant
 from orion_recall.cli.output import (
     JsonFlag,
-    Table,
-    console,
-    counted,
-    note,
     print_error,
     print_json,
     prose,
-    table,
     visible,
 )
-from orion_recall.memory.record.successions import HeldSuccession, SetByHand, Successions
-from orion_recall.memory.succession.decide import LEAST, SUCCEEDS
-from orion_recall.memory.succession.reasons import plain
-from orion_recall.values import JsonValue
+from orion_recall.memory.record.successions import HeldSuccession, SetByPerson, Successions
+from orion_recall.values import JsonValue, SuccessionReason
 
-_FOUND_BY = {
-    "rule": "the rules",
-    "hand": "a person",
+_SAID_BY: Mapping[SuccessionReason, str] = {
     "supersedes": "taken over from a memory that it superseded",
+    "by_person": "a person",
+    "by_extractor": "the extractor",
 }
-
-
-def list_successions(
-    below: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Only recognised ones less sure than this, which nobody has confirmed."),
-    ] = None,
-    likenesses: Annotated[
-        bool, typer.Option("--likenesses", help="Also pairs that are too unsure to count as a succession.")
-    ] = False,
-    undone: Annotated[bool, typer.Option("--undone", help="Also those that a person has undone.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Successions at most.")] = 50,
-    tenant: Tenant = None,
-    data: DataFolder = None,
-    as_json: JsonFlag = False,
-) -> int:
-    """List which memory succeeds which, those of the newest memory first: to confirm or undo them.
-
-    From a confidence of 0.95 up a recall may mark the older memory as outdated, where the question asks about
-    what has changed; below that it says "perhaps", and below 0.5 (`--likenesses`) two texts are only alike.
-    `orion-recall memory succeeds NEW OLD` confirms one, with --undo it undoes it. No worker is needed.
-
-    Example: `orion-recall memory successions --below 0.95`
-    """
-    settings = find(data)
-    whose = tenant or settings.default_tenant
-    least = LEAST if likenesses else SUCCEEDS
-
-    async def read() -> list[HeldSuccession]:
-        async with open_postgres(settings) as pool:
-            return await Successions(pool).of_tenant(
-                whose, least=least, below=below, undone=undone, limit=limit + 1
-            )
-
-    found = asyncio.run(read())
-    shown = found[:limit]
-    if as_json:
-        print_json({"successions": [as_json_of(one) for one in shown], "truncated": len(found) > limit})
-        return 0
-    if shown:
-        console().print(_listed(shown))
-    else:
-        note("there is no such succession")
-    if len(found) > limit:
-        note(f"limited to {counted(limit, 'succession')}: --limit shows more")
-    return 0
 
 
 def set_succession(
@@ -93,21 +40,21 @@ def set_succession(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Say that a memory succeeds an older one: it confirms what was recognised, or makes a new succession.
+    """Say that a memory succeeds an older one.
 
-    Neither memory is changed: questions about now get the newer one first, and the older one is marked. With
-    --undo the two have nothing to do with each other, and the recognition does not bring it back. `orion-recall
-    memory successions` lists what was recognised, `memory history ID` that of one memory.
+    Neither memory is changed: recalls get the newer one first, and the older one is marked, left out or kept as the
+    profile says (`superseded`). With --undo the two have nothing to do with each other, and no extractor brings it
+    back. `orion-recall memory history ID` shows the successions of a memory.
 
     Example: `orion-recall memory succeeds m-7 m-2`
     """
     settings = find(data)
     whose = tenant or settings.default_tenant
 
-    async def write() -> tuple[str, str, SetByHand]:
+    async def write() -> tuple[str, str, SetByPerson]:
         async with open_postgres(settings) as pool:
             new, old = await full_memory_id(pool, whose, newer), await full_memory_id(pool, whose, older)
-            return new, old, await Successions(pool).by_hand(whose, new, old, undo=undo, actor=actor)
+            return new, old, await Successions(pool).by_person(whose, new, old, undo=undo, actor=actor)
 
     new, old, done = asyncio.run(write())
     if (why := _refused(done, whose)) is not None:
@@ -117,16 +64,14 @@ def set_succession(
         print_json({"newer": new, "older": old, "state": done.state})
     elif done.state == "unchanged":
         prose(
-            visible(
-                f"nothing was changed: that {new} succeeds {old} is {'undone' if undo else 'confirmed'} already"
-            )
+            visible(f"nothing was changed: that {new} succeeds {old} is {'undone' if undo else 'stated'} already")
         )
     else:
         prose(visible(f"{new} succeeds {old}: {done.state}; index and graph follow"))
     return 0
 
 
-def _refused(done: SetByHand, tenant: str) -> str | None:
+def _refused(done: SetByPerson, tenant: str) -> str | None:
     """Why nothing was changed, with the ids that it is about; None where it was not refused."""
     if done.state == "missing":
         names = " and ".join(repr(name) for name in done.ids)
@@ -153,9 +98,9 @@ def row_of(name: str, one: HeldSuccession) -> tuple[str | None, ...]:
         "succeeds" if is_newer else "succeeded by",
         one.older if is_newer else one.newer,
         shortened(other),
-        *_how_sure(one),
-        _FOUND_BY[one.found_by],
-        _why(one),
+        one.state,
+        visible(one.actor) if one.actor else _SAID_BY[one.reason],
+        visible(", ".join(one.evidence)),
     )
 
 
@@ -173,28 +118,3 @@ def shortened(value: JsonValue) -> str:
     """A value for one cell of a table, of at most 120 characters."""
     text = "nothing" if value in (None, "", []) else visible(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
-
-
-def _listed(successions: Sequence[HeldSuccession]) -> Table:
-    rows = [
-        (
-            f"{visible(one.newer)}: {shortened(one.newer_text)}",
-            f"{visible(one.older)}: {shortened(one.older_text)}",
-            *_how_sure(one),
-            _why(one),
-        )
-        for one in successions
-    ]
-    return table(("newer", "older", "confidence", "state", "why"), rows)
-
-
-def _how_sure(one: HeldSuccession) -> tuple[str, str]:
-    if one.state == "candidate":
-        state = "recognised" if one.confidence >= SUCCEEDS else "a likeness"
-    else:
-        state = f"{one.state} by {visible(one.actor) if one.actor else 'a person'}"
-    return f"{one.confidence:.3g}", state
-
-
-def _why(one: HeldSuccession) -> str:
-    return visible(plain(one.reason)) or "(nothing was given)"

@@ -40,10 +40,10 @@ CREATE TEMP VIEW collapse_mirror AS
         run_id
     FROM pg_temp.memories WHERE live;
 CREATE TEMP VIEW memory_successions AS
-    SELECT tenant, newer, older, confidence, state, found_by, reason FROM {old}.memory_successions
+    SELECT tenant, newer, older, probability, state, reason, evidence FROM {old}.memory_successions
     WHERE coalesce(changed_at, at) <= {now}
     UNION ALL
-    SELECT tenant, newer, older, confidence, state, found_by, kinds FROM {old}.memory_succession_history
+    SELECT tenant, newer, older, probability, state, reason, evidence FROM {old}.memory_succession_history
     WHERE since <= {now} AND until > {now};
 """.replace("{now}", "current_setting('orion_replay.moment')::timestamptz")
 

@@ -53,10 +53,10 @@ def is_ranked_by_weights_alone(profile: Profile) -> bool:
     """Whether the weights and one table of candidates determine the profile's rankings.
 
     They do not with a reranker, a `min_score`, a cascade, strategies by query class, weights of their own for talk
-    with an assistant, or successions, which put what is true now first.
+    with an assistant, or successors, which stand before what they succeed.
     """
     by_more = profile.rerank.enabled or profile.min_score > 0 or profile.cascade.enabled
-    by_more = by_more or profile.succession.outdated != "keep"
+    by_more = by_more or profile.superseded != "keep"
     overrides = profile.strategies.model_fields_set | profile.ranking_with_assistant.model_fields_set
     return not by_more and not overrides
 

@@ -14,6 +14,7 @@ from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql, successions_sql
 from orion_recall.memory.record.compose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
 from orion_recall.memory.record.extraction_queue import queue_following, queue_new
+from orion_recall.memory.record.successions import inherit
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue, Memory
@@ -189,7 +190,7 @@ async def delete(
         await connection.execute(sql.ADD_HISTORY, tenant, full, "erase", actor, lineage)
         await connection.execute(sql.ERASE, tenant, full)
         await connection.execute(sql.ERASE_HISTORY, tenant, full)
-        await connection.execute(successions_sql.ERASE, tenant, full)  # the reasons have words of the texts
+        await connection.execute(successions_sql.ERASE, tenant, full)
         await connection.execute(successions_sql.ERASE_FORMER, tenant, full)
     return [
         ChangeVerdict(id=name, status="deleted", position=positions[name])
@@ -212,6 +213,7 @@ async def supersede(
     live = [name for name, memory in held.items() if memory.is_live and name not in after]
     lineage: dict[str, JsonValue] = {"superseded_by": by}
     await _retire(connection, tenant, live, sql.SUPERSEDE, "supersede", actor, lineage, by)
+    await inherit(connection, tenant, live, by)
     for name in ids:
         if name not in held:
             return f"supersedes: no memory has the id {name!r}"
@@ -238,7 +240,7 @@ async def _retire(
     if not ids:
         return {}
     neighbours = await _neighbours(connection, tenant, ids)
-    # A copy holds with a memory what succeeds it, and in which words that was recognised.
+    # A copy holds with a memory what succeeds it.
     neighbours += [row["id"] for row in await connection.fetch(successions_sql.OTHER_ENDS, tenant, list(ids))]
     await queue_following(connection, tenant, ids)
     await connection.execute(sql.ADD_HISTORY, tenant, list(ids), op, actor, lineage)

@@ -7,11 +7,12 @@ the outbox entry and the end of the queue row, and only to the version of the me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, LiteralString
 
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.record import sql as record_sql
+from orion_recall.memory.record.successions import write_judged
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.text.normal import storable
 from orion_recall.values import Memory, Neighbour
@@ -164,6 +165,8 @@ class ExtractionQueue:
             is_new = (held["entities"], held["statements"], held["times"]) != (entities, statements, times)
             if is_new:
                 await connection.execute(_ENQUEUE, *key)
+            told = replace(memory, entities=found.entities, statements=found.statements, extracted_by=found.by)
+            await write_judged(connection, told)
             await connection.execute(_END, *key, taken.ticket)
             return "extracted" if is_new else "unchanged"
 

@@ -220,15 +220,15 @@ COMMENT ON COLUMN entity_merges.scores IS 'What it was proposed by: string, cosi
 CREATE UNIQUE INDEX entity_merges_by_alias ON entity_merges (tenant, kind, alias) WHERE undone_at IS NULL;
 CREATE INDEX entity_merges_by_canonical ON entity_merges (tenant, kind, canonical_folded) WHERE undone_at IS NULL;
 
--- Memories that say something new about the same thing as older ones. The memories themselves stay as they are.
+-- Memories that take the place of older ones, as it was stated. The memories themselves stay as they are.
 CREATE TABLE memory_successions (
     tenant text NOT NULL,
     newer text NOT NULL,
     older text NOT NULL,
-    confidence real NOT NULL,
-    state text NOT NULL DEFAULT 'candidate' CHECK (state IN ('candidate', 'confirmed', 'undone')),
-    found_by text NOT NULL CHECK (found_by IN ('rule', 'hand', 'supersedes')),
-    reason text NOT NULL DEFAULT '',
+    probability real NOT NULL DEFAULT 1,
+    state text NOT NULL DEFAULT 'stated' CHECK (state IN ('stated', 'undone')),
+    reason text NOT NULL CHECK (reason IN ('supersedes', 'by_person', 'by_extractor')),
+    evidence text[] NOT NULL DEFAULT '{}',
     actor text,
     at timestamptz NOT NULL DEFAULT now(),
     changed_at timestamptz,
@@ -237,29 +237,22 @@ CREATE TABLE memory_successions (
 );
 CREATE INDEX memory_successions_by_older ON memory_successions (tenant, older);
 
-COMMENT ON TABLE memory_successions IS 'Successions: a newer memory that says something new about the same thing as an older one. Nothing is deleted or changed by one.';
-COMMENT ON COLUMN memory_successions.confidence IS 'How confident the recognition is, in [0, 1]; 1 when a person says so.';
-COMMENT ON COLUMN memory_successions.state IS 'candidate: recognised; confirmed: by a person; undone: by a person, and not recognised again.';
-COMMENT ON COLUMN memory_successions.found_by IS 'rule: the recognition; hand: a person; supersedes: taken over from a memory that the newer one supersedes.';
-COMMENT ON COLUMN memory_successions.reason IS 'What spoke for it: cues, and the words that both share.';
-
-CREATE TABLE succession_progress (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    step bigint NOT NULL DEFAULT 0
-);
-INSERT INTO succession_progress DEFAULT VALUES;
-COMMENT ON TABLE succession_progress IS 'How far the recognition of successions has come in the steps of memory_history.';
+COMMENT ON TABLE memory_successions IS 'Successions: a newer memory that takes the place of an older one. Nothing is deleted or changed by one.';
+COMMENT ON COLUMN memory_successions.probability IS 'How sure it is, in [0, 1]; 1 for what is stated.';
+COMMENT ON COLUMN memory_successions.state IS 'stated; or undone: by a person, and not stated again by an extractor.';
+COMMENT ON COLUMN memory_successions.reason IS 'Who states it: by_person, by_extractor, or supersedes: taken over from a memory that the newer one supersedes.';
+COMMENT ON COLUMN memory_successions.evidence IS 'The ids of the memories that state it.';
 
 -- What a succession was before it was changed or taken back, so that a decision can be repeated on what it was taken on.
--- Reasons are left out: they have words of the texts.
 CREATE TABLE memory_succession_history (
     id bigserial PRIMARY KEY,
     tenant text NOT NULL,
     newer text NOT NULL,
     older text NOT NULL,
-    confidence real NOT NULL,
+    probability real NOT NULL,
     state text NOT NULL,
-    found_by text NOT NULL,
+    reason text NOT NULL,
+    evidence text[] NOT NULL,
     since timestamptz NOT NULL,
     until timestamptz NOT NULL DEFAULT now()
 );
@@ -273,8 +266,11 @@ COMMENT ON COLUMN memory_succession_history.until IS 'When it was changed, or ta
 CREATE FUNCTION keep_former_succession() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO memory_succession_history (tenant, newer, older, confidence, state, found_by, since)
-    VALUES (OLD.tenant, OLD.newer, OLD.older, OLD.confidence, OLD.state, OLD.found_by, coalesce(OLD.changed_at, OLD.at));
+    INSERT INTO memory_succession_history (tenant, newer, older, probability, state, reason, evidence, since)
+    VALUES (
+        OLD.tenant, OLD.newer, OLD.older, OLD.probability, OLD.state, OLD.reason, OLD.evidence,
+        coalesce(OLD.changed_at, OLD.at)
+    );
     RETURN NULL;
 END
 $$;
@@ -282,36 +278,6 @@ COMMENT ON FUNCTION keep_former_succession() IS 'Writes down what a succession w
 
 CREATE TRIGGER keep_former_succession AFTER UPDATE OR DELETE ON memory_successions
     FOR EACH ROW EXECUTE FUNCTION keep_former_succession();
-
--- What a former succession was recognised by, in kinds of change and of values: a recall reads these of its reason, and
--- a replay must read them as well. Words of texts are in a reason alone. Rows from before have none.
-ALTER TABLE memory_succession_history ADD COLUMN kinds text NOT NULL DEFAULT '';
-COMMENT ON COLUMN memory_succession_history.kinds IS
-    'The kinds of change and of values in its reason, as "shift: another date"; no words of texts.';
-
-CREATE FUNCTION kinds_of_succession(reason text) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE
-        WHEN reason ~ '^(end|handover|shift|switch|amount|change|present|weak|value)(/(end|handover|shift|switch|amount|change|present|weak|value))*:'
-        THEN split_part(reason, ':', 1) || ':' || coalesce(' ' || substring(
-            reason from '(another (amount of money|time of day|date|month|weekday|address|name|number)(, (amount of money|time of day|date|month|weekday|address|name|number))*)$'
-        ), '')
-        ELSE ''
-    END
-$$;
-COMMENT ON FUNCTION kinds_of_succession(text) IS 'The kinds of change and of values in a reason of a rule; nothing of a reason in other words.';
-
-CREATE OR REPLACE FUNCTION keep_former_succession() RETURNS trigger
-LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO memory_succession_history (tenant, newer, older, confidence, state, found_by, since, kinds)
-    VALUES (
-        OLD.tenant, OLD.newer, OLD.older, OLD.confidence, OLD.state, OLD.found_by, coalesce(OLD.changed_at, OLD.at),
-        kinds_of_succession(OLD.reason)
-    );
-    RETURN NULL;
-END
-$$;
 
 -- Who forgot what and when, in counts. No word of what was forgotten is kept.
 CREATE TABLE memory_forgets (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
 from orion_recall.models.tokenizer import TokenCounter
@@ -12,7 +12,6 @@ from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.render import Parts, head, parts_of
 from orion_recall.recall.bundle.selection import SelectedItem
 from orion_recall.recall.bundle.snippet import line_tokens, snippet
-from orion_recall.recall.ranking.changed_part import shows_changed
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.instructing import instructs_reader
 from orion_recall.text.redaction import NO_REDACTION, Redaction
@@ -83,8 +82,6 @@ class Lines:
         elif (found := self._short(whole.parts.joined(), allowed)) is None:
             return None
         is_cut = found[0] != whole.parts.joined()
-        if (is_cut or scored.memory.passages) and _holds(whole.scored, found[0]):
-            whole = self._made(replace(whole.scored, outdated=None))
         text, used = self._dated(*found, scored, left - whole.head_tokens)
         return SelectedItem(
             scored=whole.scored,
@@ -188,8 +185,3 @@ class Lines:
         if dated == window or (with_dates := line_tokens(dated, self.tokens)) > allowed:
             return window, used
         return dated, with_dates
-
-
-def _holds(scored: ScoredCandidate, shown: str) -> bool:
-    """Whether the part of an outdated memory that is shown has nothing of what was changed."""
-    return scored.outdated is not None and not shows_changed(scored.memory, scored.outdated.newer, shown)

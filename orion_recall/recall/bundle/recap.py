@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from orion_recall.models.tokenizer import TokenCounter
@@ -20,21 +19,13 @@ def select_recap(
     caps: Caps,
     tokens: TokenCounter,
     shown: Shown = SHOWN_V1,
-    *,
-    places: Mapping[int, tuple[float, float, str]] | None = None,
 ) -> Selection:
     """The bundle's items: in rank order; in the order of time, and chatter last, where only chatter is left out.
 
-    With `places`, by key, in their order, whatever is left out: the best ones, as many as fit.
     Caps of a source say nothing about a period, which the index lists as a whole.
     """
     caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(ranked)), max_per_source=caps.max_total_items)
     best = select(ranked, terms, caps, tokens, shown)
-    if places is not None:
-        kept = sorted((item.scored for item in best.items), key=lambda one: places[one.candidate.key])
-        found = select(kept, terms, caps, tokens, shown)
-        left_out = {**best.left_out, **found.left_out}
-        return replace(found, left_out=left_out, dropped=dict(Counter(left_out.values())))
     if not best.items or not _has_all_but_chatter(best, ranked):
         return best
     by_time = select(sorted(ranked, key=_by_time), terms, caps, tokens, shown)

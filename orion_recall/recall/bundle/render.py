@@ -6,7 +6,7 @@ from datetime import UTC, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
 
-from orion_recall.scoring.candidates import Outdated, ScoredCandidate
+from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.inert import inert
 from orion_recall.text.normal import one_line
 from orion_recall.time_values import clock_in
@@ -27,24 +27,19 @@ def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC)
     """`- [2026-03-01 vector mem-17]`, `notes:17` for a memory of the mapped store `notes`.
 
     With `scores` the score follows: `- [2026-03-01 vector mem-17 0.83]`; `short` is `- 2026-03-01` alone;
-    `source` is `- [vector:index] 2026-03-01`, with the item's `source_ref`. A memory that a newer one succeeds
-    has `(until 2026-11-02)` after it, or `(until 2026-11-02 or earlier)`, with `perhaps` before "until" where that
-    is less sure. Text cannot imitate a head: it stays on one line, and brackets in it are shown round. Of a very
-    long id both ends are shown. Days are those of the zone.
+    `source` is `- [vector:index] 2026-03-01`, with the item's `source_ref`. A memory with a successor has
+    `(until 2026-11-02)` after it: the day that one was said (`recall.successors`). Text cannot imitate a head: it
+    stays on one line, and brackets in it are shown round. Of a very long id both ends are shown. Days are those of
+    the zone.
     """
     day, source = day_of(scored.memory.ts, zone), scored.candidate.best_source
-    by = scored.outdated
-    until = "" if by is None else f" ({'perhaps ' if by.is_perhaps else ''}until {_last_day(by, zone)})"
+    until = "" if scored.ended is None else f" (until {day_of(scored.ended.at, zone)})"
     if style == "short":
         return f"- {day}{until}"
     if style == "source":
         return f"- [{source}:{_reference(source_ref(scored))}] {day}{until}"
     score = f" {scored.score:.2f}" if style == "scores" else ""
     return f"- [{day} {source} {_reference(scored.memory.id)}{score}]{until}"
-
-
-def _last_day(by: Outdated, zone: tzinfo) -> str:
-    return f"{day_of(by.until, zone)}{' or earlier' if by.or_earlier else ''}"
 
 
 def _reference(name: str) -> str:

@@ -17,11 +17,10 @@ DropReason = Literal[
     "other_time",
     "not_said_by",
     "other_people",
-    "no_change",
     "rank_pool",
     "below_min_score",
     "near_duplicate",
-    "outdated",
+    "superseded",
     "instructs_reader",
     "source_top_k",
     "max_per_source",
@@ -37,8 +36,7 @@ DropReason = Literal[
 class SelectedItem:
     """A selected item: the scored candidate, its snippet and its rendered line.
 
-    `tokens` are the line's, with the newline that follows it. `is_cut`: the snippet is not all of the memory. A
-    part that holds no matter what a newer memory says is of a candidate that is not outdated.
+    `tokens` are the line's, with the newline that follows it. `is_cut`: the snippet is not all of the memory.
     """
 
     scored: ScoredCandidate

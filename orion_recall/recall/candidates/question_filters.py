@@ -53,6 +53,5 @@ def question_filters(
     if profile.time.filter:
         filters.append(partial(in_asked_time, question=understood.question))
     if is_of_period(understood):
-        least = profile.succession.min_confidence
-        filters.append(partial(in_period, understood=understood, least=least))
+        filters.append(partial(in_period, understood=understood))
     return filters

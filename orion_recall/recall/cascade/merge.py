@@ -18,8 +18,8 @@ from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.ranking.near_duplicates import near_duplicates
 from orion_recall.recall.ranking.score import combine, in_order
-from orion_recall.recall.ranking.up_to_date import up_to_date
 from orion_recall.recall.search.fallback import SILENT
+from orion_recall.recall.successors import successors_first
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.scoring.part_values import recency
@@ -72,7 +72,7 @@ def merged(
     `pooled` are the items as they were ranked together, by key; an item that is not there keeps its layer's score.
     A memory that several layers found belongs to the one that searches for its kind, else to one that compared its
     meaning, else to the one where its composite score is highest. Where only one layer has items, they stay as they
-    are. What is outdated stands after what succeeds it."""
+    are. A memory stands after what succeeds it."""
     whole = united(members.values())
     best: dict[int, tuple[ScoredCandidate, LayerName, ScoredCandidate]] = {}
     claims: dict[int, tuple[bool, bool, float]] = {}
@@ -91,7 +91,7 @@ def merged(
         made = {key: item for key, (item, _, _) in best.items()}
         if limits.merge.name in ("round_robin", "layer_order"):
             made = _placed(made, _places(members, limits.merge.name == "round_robin"))
-        ordered = up_to_date(in_order(made.values()), understood, profile.succession)
+        ordered = successors_first(in_order(made.values()), profile.superseded, now=now)
         whole = replace(whole, ranked=_ranked(ordered, profile, whole.dropped))
     return MergedLayers(
         result=whole,

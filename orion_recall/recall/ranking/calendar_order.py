@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from orion_recall.recall.pass_result import Dropped
-from orion_recall.recall.ranking.outdated import cues_of
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.values import Interval, ToldTime
@@ -35,37 +34,24 @@ def calendar_order(
 
     First what is told of days, in the order of time, then what comes every week, then what is told of a longer
     time; of one day what comes every week is among the first, of more than a week it is last. The others are best
-    first. What moves or cancels one of them is of the time, too, whatever time it tells. What came again and has
-    ended is not of it. Where nothing is told of the time, they stay as they are.
+    first. The successor of one of them is of the time, too, whatever time it tells. Where nothing is told of the
+    time, they stay as they are.
     """
     if not (telling := telling_of(ranked, understood)):
         return ranked
     now, intervals = understood.question.now, understood.question.time.intervals
     places: dict[int, tuple[int, float]] = {}
     moved: dict[int, tuple[int, float]] = {}
-    ended: dict[int, int] = {}
     for item in telling:
-        place, by = _place(item, intervals, now), item.outdated
-        if (
-            by is not None
-            and by.until <= now
-            and not any(not one.weekly and one.until > now for one in item.memory.told)
-        ):
-            ended[item.candidate.key] = by.link.key
-            if "end" not in cues_of(by.link):
-                moved.setdefault(by.link.key, place)
-            continue
-        places[item.candidate.key] = place
-        if by is not None:
-            moved.setdefault(by.link.key, place)
+        places[item.candidate.key] = place = _place(item, intervals, now)
+        if item.ended is not None:
+            moved.setdefault(item.ended.key, place)
     places = moved | places
     inside = [item for item in ranked if item.candidate.key in places]
     inside.sort(key=lambda item: places[item.candidate.key])
-    others = [item for item in ranked if item.candidate.key not in places and item.candidate.key not in ended]
+    others = [item for item in ranked if item.candidate.key not in places]
     most = _OTHERS if understood.question.time.alone else _OTHERS_OF_A_SUBJECT
     kept = max(_FEWEST - len(inside), min(most, _LONG - len(inside)), 0)
-    for key, by_key in ended.items():
-        dropped.note("outdated", key, for_key=by_key)
     for item in others[kept:]:
         dropped.note("other_time", item.candidate.key)
     return [*inside, *others[:kept]]

@@ -1,4 +1,4 @@
-"""The ranking reduced to what may be shown: without low scores, outdated memories and near-duplicates."""
+"""The ranking reduced to what may be shown: without low scores, superseded memories and near-duplicates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from orion_recall.profile import Profile
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.recall.ranking.calendar_order import calendar_order
 from orion_recall.recall.ranking.near_duplicates import near_duplicates
-from orion_recall.recall.ranking.outdated import outdated
+from orion_recall.recall.successors import without_superseded
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 
@@ -23,7 +23,7 @@ def reduced(
 ) -> list[ScoredCandidate]:
     """The candidates, best first, that score `least` or more, each said once; calendars in their own order.
 
-    Memories that a newer one has succeeded are left out where the profile drops them. `dropped` notes each reason.
+    Memories that have a successor are left out where the profile omits them. `dropped` notes each reason.
     """
     kept: list[ScoredCandidate] = []
     for item in scored:
@@ -31,11 +31,7 @@ def reduced(
             kept.append(item)
         else:
             dropped.note("below_min_score", item.candidate.key)
-    if profile.succession.outdated == "drop" and understood.question.tense == "now":
-        newer = outdated(kept, now=understood.question.now)
-        for key, by in newer.items():
-            dropped.note("outdated", key, for_key=by)
-        kept = [item for item in kept if item.candidate.key not in newer]
+    kept = without_superseded(kept, understood.question, profile.superseded, dropped)
     repeated = near_duplicates(kept, profile.near_duplicate_similarity)
     for place, first in repeated.items():
         dropped.note("near_duplicate", kept[place].candidate.key, for_key=kept[first].candidate.key)

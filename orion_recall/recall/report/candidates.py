@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from orion_recall.contracts import CandidateV1
 from orion_recall.profile import Profile
-from orion_recall.recall.report.explain import left_out
+from orion_recall.recall.report.explain import left_out, succession
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.normal import number_of
@@ -68,6 +68,8 @@ def _of(candidate: Candidate, name: str, item: ScoredCandidate | None) -> Candid
         fused=round(candidate.fused, _DIGITS),
         score=None if item is None else item.score,
         parts=_weighed(item),
+        succeeds=None if item is None else succession(item.succeeds),
+        ended_by=None if item is None else succession(item.ended),
         weights={} if item is None else {part: item.weights[part] for part in _weighed(item)},
     )
 

@@ -11,6 +11,7 @@ from orion_recall.contracts import CanaryV1, ConfidenceV1, RecallDecisionV1, Rec
 from orion_recall.recall.report.asked import asked, scope_name
 from orion_recall.recall.report.candidates import candidates_of
 from orion_recall.recall.report.confidence import cascade_json, confidence_json, no_answer_json
+from orion_recall.recall.report.explain import succession
 from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
 from orion_recall.recall.report.reply import backend_counts, source_stats
 from orion_recall.recall.types import Recalled
@@ -137,6 +138,8 @@ def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]
                 ranks={str(source): rank for source, rank in item.scored.candidate.ranks.items()},
                 confidence=_confidence(recalled, item.scored.candidate.key),
                 layer=cascade.layers[item.scored.candidate.key] if cascade else None,
+                succeeds=succession(item.scored.succeeds),
+                ended_by=succession(item.scored.ended),
             )
             for item in items
         ],

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
+from orion_recall.contracts.decision import SuccessionV1
 from orion_recall.recall.bundle.selection import DropReason
 from orion_recall.recall.candidates.fuse import rrf_score
 from orion_recall.recall.confidence.factors import Confidence
@@ -25,7 +26,7 @@ from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.zones import time_zone
-from orion_recall.values import MemoryView, Scope
+from orion_recall.values import MemoryView, Scope, SuccessionLink
 
 MOST_RANKED, MOST_OTHERS = 40, 20
 _TEXT_CHARS = 200
@@ -142,7 +143,6 @@ def _why(recalled: Recalled) -> list[str]:
             recalled.selection,
             of_session=not time.intervals,
             is_widened=time.widened,
-            of_changes=known.of_changes,
         )
     now = known.question.now if known is not None else 0.0
     may_name = _may_name(recalled)
@@ -193,12 +193,22 @@ def _ranked(
     told = {"place": place, "kept": is_kept, **_of(item.candidate, item.memory)}
     told |= {**_named_scores(item.candidate, item, recalled), **_score(item)}
     told["dropped"] = {"reason": reason, "for": None} if reason else None
+    for name, link in (("succeeds", succession(item.succeeds)), ("ended_by", succession(item.ended))):
+        if link is not None:
+            told[name] = link.model_dump(mode="json")
     told["confidence"] = confidence_json(confidence).model_dump(mode="json") if confidence else None
     if recalled.cascade is not None:
         told["layer"] = recalled.cascade.layers[key]
         if (before := recalled.cascade.before.get(key)) is not None:
             told["before_merge"] = _score(before)
     return told
+
+
+def succession(link: SuccessionLink | None) -> SuccessionV1 | None:
+    """A succession that moved, marked or dropped an item, as decision and trace have it."""
+    if link is None:
+        return None
+    return SuccessionV1(id=link.id, reason=link.reason, evidence=list(link.evidence))
 
 
 def _before(item: ScoredCandidate | None, *, is_merged: bool) -> dict[str, Any]:

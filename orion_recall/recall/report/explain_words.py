@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, tzinfo
 from typing import Protocol
 
+from orion_recall.recall.bundle.render import day_of
 from orion_recall.recall.bundle.selection import Selection
-from orion_recall.recall.report.explain_successions import NEWER, is_sure, succession_words
-from orion_recall.recall.search.changes import tells_change
 from orion_recall.recall.search.fallback import INDEX_SOURCES
 from orion_recall.scoring.answer_parts import READ_CHARS
 from orion_recall.scoring.candidates import LedBy, ScoredCandidate
 from orion_recall.scoring.parts import REASONS
 from orion_recall.text.answers import gives_ordinals_alone
 from orion_recall.text.normal import one_line
+from orion_recall.values import SuccessionReason
 
 MOST_TOLD = 3
 _CLOSER = 0.01  # cosines that differ by less are the same to people
@@ -25,13 +25,17 @@ FOUND_BY: dict[str, str] = {
     "sql_timeline": "in the timeline",
 }
 LED_BY: dict[LedBy, str] = {
-    "succession": "fetched with a memory that is taken as older or newer on the same thing",
+    "succession": "fetched with a memory that it succeeds",
     "follow_up": "fetched with the first hits, as they name it or stand beside it",
     "period": "listed as one of the time asked about",
     "": "fetched with what was found",
 }
 """How a memory that no search found has come among the candidates."""
-_NEWER_OF_TWO = {how: what.replace("with it", "with the other") for how, what in NEWER.items()}
+_STATED: dict[SuccessionReason, str] = {
+    "supersedes": "a message said so",
+    "by_person": "a person said so",
+    "by_extractor": "the extractor read it so",
+}
 _HOUR, _DAY = 3600.0, 86_400.0
 # Scores are equal to 1e-6.
 _SAME = 5e-7
@@ -92,8 +96,8 @@ def why_first(
     return told
 
 
-def why_recap(selection: Selection, *, of_session: bool, is_widened: bool, of_changes: bool = False) -> list[str]:
-    """What a recap holds, and in which order; `of_changes`: of a time only what changed is asked for."""
+def why_recap(selection: Selection, *, of_session: bool, is_widened: bool) -> list[str]:
+    """What a recap holds, and in which order."""
     items = [item.scored.memory for item in selection.items]
     if not items:
         return []
@@ -110,13 +114,6 @@ def why_recap(selection: Selection, *, of_session: bool, is_widened: bool, of_ch
     chatter = ", chatter last" if any(memory.chatter for memory in items) else ""
     named = "session" if of_session else "time"
     of_it = "from a day before to a day after it, as nothing was found of it itself" if is_widened else "of it"
-    if of_changes:
-        held = (
-            f"changes {of_it}, as far as they are taken as such, and what they change, in the order of the changes"
-        )
-        if not any(memory.succeeds or tells_change(memory) for memory in items):
-            held = f"{of_it}, in the order of time, since none is taken as a change"
-        return [f"The question is taken as one about what changed in a {named}: {of}, {held}."]
     taken = f"The question is taken as one about a {named} as a whole, so this is a recap"
     return [f"{taken}: {of} {of_it}, {order}{chatter}."]
 
@@ -135,13 +132,24 @@ def _reasons(
     # Of a path all steps are told: the first alone may have nothing to do with the memory at its end.
     steps = item.candidate.statements[: 5 if item.candidate.path > 0 else 1]
     said = [f"read in texts for the graph: {', then '.join(map(one_line, steps))}"] if steps else []
-    succession = succession_words(item, now, may_name, zone, has_moved=values.get("succession", 0.0) > 0)
     return [
         *_named(item, values, now, asker, names_time=names_time),
         *said,
-        *succession,
+        *_successions(item, may_name, zone),
         _age(item.memory.ts, now),
     ]
+
+
+def _successions(item: ScoredCandidate, may_name: Callable[[int], bool], zone: tzinfo) -> list[str]:
+    """What it succeeds with its score, and since when another one succeeds it; who says so."""
+    told: list[str] = []
+    if (older := item.succeeds) is not None:
+        name = one_line(older.id) if may_name(older.key) else "another memory"
+        told.append(f"it takes the place and the score of {name}, which it succeeds ({_STATED[older.reason]})")
+    if (newer := item.ended) is not None:
+        name = f" by {one_line(newer.id)}" if may_name(newer.key) else ""
+        told.append(f"succeeded{name} on {day_of(newer.at, zone)} ({_STATED[newer.reason]})")
+    return told
 
 
 def _found(item: ScoredCandidate, layer: str | None, searched_of: Collection[str]) -> str:
@@ -184,8 +192,7 @@ def _named(
             if time == 1.0
             else "said near the time asked about, or it names such a time"
         )
-    is_over = item.outdated is not None and item.outdated.until <= now
-    if values.get("told", 0.0) > 0 and not is_over:  # a time of what was replaced is to come no more
+    if values.get("told", 0.0) > 0 and item.ended is None:  # a time of what was replaced is to come no more
         told.append(
             "a time that it names may be one that the question is about"
             if names_time
@@ -234,10 +241,10 @@ def _ahead(item: ScoredCandidate, following: ScoredCandidate, score_shares: Scor
     if lead < -_SAME:
         return ""  # a calendar is in the order of its times
     if lead < _SAME:
+        if following.ended is not None and following.ended.key == item.candidate.key:
+            return ""
         return " The next scores the same; the newer one comes first, then the smaller id."
     if lead < _SHOWN:
-        if (taken := _linked(item, following)) is not None:
-            return f" The next was put right behind it: of the two, one is newer and {taken}."
         return " The next has nearly the same score: less than 0.001 lies between them."
     theirs = {part.name: part.share for part in score_shares(following)}
     gains = {part.name: part.share - theirs.get(part.name, 0.0) for part in score_shares(item)}
@@ -246,21 +253,6 @@ def _ahead(item: ScoredCandidate, following: ScoredCandidate, score_shares: Scor
     if most == "session" and item.memory.session_id is None:
         reason = "how well it was found"  # it is a session of its own
     return f" It leads the next by {lead:.3f}, most of all by {reason}."
-
-
-def _linked(one: ScoredCandidate, other: ScoredCandidate) -> str | None:
-    """What is taken of the newer one of the two, where one is newer and has taken the other's place."""
-    found: list[str] = []
-    for newer, older in ((one, other), (other, one)):
-        links = [link for link in older.memory.succeeded_by if link.key == newer.candidate.key]
-        links += [link for link in newer.memory.succeeds if link.key == older.candidate.key]
-        if any(map(is_sure, links)):
-            return "taken to be about the same thing"
-        if newer.newer_than is not None and newer.newer_than.key == older.candidate.key:
-            found.append(_NEWER_OF_TWO[newer.newer_than.how])
-        elif links:
-            found.append("may replace the other")
-    return found[0] if found else None
 
 
 def ordinal(number: int) -> str:

@@ -31,7 +31,7 @@ Stage = Literal[
     "never_found",
     "rank_pool",
     "near_duplicate",
-    "outdated",
+    "superseded",
     "score",
     "cap",
     "budget",
@@ -45,7 +45,6 @@ _FILTERS: Mapping[str, str] = {
     "not_said_by": "The question is taken as asking for what somebody said, and it is not among that: said by "
     "somebody else, at another time, or not found to be about what is asked.",
     "other_people": "None of the people whom the question names was found in it.",
-    "no_change": "The question is taken as asking what changed, and no change was found in it.",
     "instructs_reader": "It reads as an instruction to its reader, and the profile holds such memories back "
     "(reader_instructions).",
     "filtered": "The query may not see it: it is outside its scope or filters.",
@@ -103,7 +102,7 @@ def lost_as_candidate(
     if one is None:
         return None
     reason = one.dropped or ""
-    if reason in ("near_duplicate", "outdated"):
+    if reason in ("near_duplicate", "superseded"):
         return _for_another(one, candidates)
     if reason == "below_min_score" or reason == "no_answer":
         return _too_low(decision, one, limits)
@@ -174,12 +173,11 @@ def _for_another(one: CandidateV1, candidates: Sequence[CandidateV1]) -> WhyNot:
     is_repeated = one.dropped == "near_duplicate"
     words = f"It is nearly the same as {name}, which was kept in its place"
     if not is_repeated:
-        taken = f"It seems replaced by {name}, said later and, as far as one can tell, about the same thing"
-        words = f"{taken}, and the profile leaves such memories out"
+        words = f"It has a successor, {name}, and the profile leaves such memories out (superseded)"
     by = None if other is None or other.score is None or one.score is None else other.score - one.score
     told = "" if by is None else f" (its score is {abs(by):.3f} {'lower' if by >= 0 else 'higher'})"
     return WhyNot(
-        stage="near_duplicate" if is_repeated else "outdated",
+        stage="near_duplicate" if is_repeated else "superseded",
         by_how_much=by if by is None else round(by, 6),
         unit=None if by is None else "score",
         words=f"{words}{told}.",

@@ -16,7 +16,6 @@ from orion_recall.errors import SourceError
 from orion_recall.interfaces import ChronologicalIndex
 from orion_recall.recall.bundle.selection import DropReason
 from orion_recall.recall.pass_result import Dropped, PassResult
-from orion_recall.recall.search.changes import changes_of
 from orion_recall.recall.search.fallback import INDEX_SOURCES
 from orion_recall.recall.search.time_search import within
 from orion_recall.recall.understand.question import Understanding
@@ -156,14 +155,11 @@ def with_listed(pool: Sequence[Candidate], keys: Sequence[int]) -> list[Candidat
     return [*pool, *(Candidate(key=key, led_by="period") for key in keys if key not in known)]
 
 
-def in_period(
-    kept: Sequence[Pair], understood: Understanding, dropped: Dropped, *, least: float = 1.0
-) -> list[Pair]:
+def in_period(kept: Sequence[Pair], understood: Understanding, dropped: Dropped) -> list[Pair]:
     """The candidates of the period, and of the people that the question names: nothing else belongs into a recap.
 
     Where the question is of what happened then, what was told of it later belongs to it. What was said before is a
-    plan, and may have come otherwise. Where it asks what changed, only changes and what they succeed belong to it;
-    a succession counts from the confidence `least` on.
+    plan, and may have come otherwise.
     """
     time = understood.question.time
     within = [one for one in kept if _is_of_time(one[1], time)] if time.intervals else list(kept)
@@ -172,19 +168,15 @@ def in_period(
         of_people = [one for one in within if people.has(one[1])]
     else:
         of_people = within
-    left = of_people
-    if understood.of_changes:
-        left = changes_of(of_people, kept, now=understood.question.now, least=least)
     reasons: dict[int, DropReason] = {
         **{candidate.key: "other_time" for candidate, _ in kept},
         **{candidate.key: "other_people" for candidate, _ in within},
-        **{candidate.key: "no_change" for candidate, _ in of_people},
     }
-    keys = {candidate.key for candidate, _ in left}
+    keys = {candidate.key for candidate, _ in of_people}
     for key, reason in reasons.items():
         if key not in keys:
             dropped.note(reason, key)
-    return left
+    return of_people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Kinds of things that a question asks for: changes, chatter, or all that a calendar has. English only."""
+"""Kinds of things that a question asks for: chatter, or all that a calendar has. English only."""
 
 from __future__ import annotations
 
@@ -26,11 +26,6 @@ _ENTRIES: Final = PLAN_NOUNS | frozenset(
     """event events meeting meetings task tasks visit visits booking bookings commitment commitments thing things
     stuff dates""".split()
 )
-
-
-def asks_for_changes(words: Collection[str]) -> bool:
-    """Whether the question's words, folded, ask what is different; of what, they may say as well."""
-    return not OF_CHANGES.isdisjoint(words)
 
 
 def asks_for_chatter(words: Collection[str]) -> bool:

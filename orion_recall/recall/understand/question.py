@@ -16,7 +16,7 @@ from orion_recall.recall.understand.context import names_in_context
 from orion_recall.recall.understand.entities import NamedEntity, entities
 from orion_recall.recall.understand.expansion import expansions
 from orion_recall.recall.understand.in_english import in_english, language_asked
-from orion_recall.recall.understand.kinds_asked import asks_for_calendar, asks_for_changes, asks_for_chatter
+from orion_recall.recall.understand.kinds_asked import asks_for_calendar, asks_for_chatter
 from orion_recall.recall.understand.lists import asks_for_list
 from orion_recall.recall.understand.people import (
     asking_speaker,
@@ -26,7 +26,7 @@ from orion_recall.recall.understand.people import (
     without_names,
 )
 from orion_recall.recall.understand.said_by import SaidBy, said_by
-from orion_recall.recall.understand.tenses import asks_about, without_use_to
+from orion_recall.recall.understand.tenses import without_use_to
 from orion_recall.recall.understand.time_alone import is_alone, keyword_text_of, without_times
 from orion_recall.recall.understand.topics import topic_of
 from orion_recall.recall.understand.walks import walks
@@ -51,8 +51,7 @@ class Understanding:
     `who` is the name in "Who is Hana?", `asks_family`: it asks for a family as a whole.
     `people` are all the speakers it names, as written; `entities` whom and what else it names, in its own spelling.
     `shape`: it asks for a recap of a period, or for a list of all of a kind; None for one answer.
-    `of_calendar`: it asks for all that is told of the time that it names. `of_changes`: it asks for a recap of what
-    changed. `wants_chatter`: greetings, jokes or the
+    `of_calendar`: it asks for all that is told of the time that it names. `wants_chatter`: greetings, jokes or the
     weather are what it asks for. `asks_assistant`: it asks what an assistant said. `zone`: that of its times.
     """
 
@@ -64,7 +63,6 @@ class Understanding:
     entities: tuple[NamedEntity, ...] = ()
     shape: QuestionShape | None = None
     of_calendar: bool = False
-    of_changes: bool = False
     wants_chatter: bool = False
     asks_assistant: bool = False
     asker: str | None = None
@@ -126,7 +124,6 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         keyword_text = " ".join((keyword_text, *further))
         terms = terms.union(further)
     shape = _shape(said, time, language)
-    of_changes = shape == "recap" and asks_for_changes(said)
     return Understanding(
         question=Question(
             text=text,
@@ -139,7 +136,6 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             node_id=query.node_id,
             time=time,
             answer_type=answer_type(text, said, language=language, known=name_words(speakers)),
-            tense="before" if of_changes else asks_about(said, time, now=now),
             chains=_chains(text, query, profile, named=called, time=time, asker=asker),
         ),
         named_speaker=None if who is not None else _one_speaker(named, told),  # others tell who somebody is
@@ -154,7 +150,6 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         entities=called,
         from_context=from_context,
         shape=shape,
-        of_changes=of_changes,
         of_calendar=asks_for_calendar(said, time),
         wants_chatter=asks_for_chatter(said),
         asks_assistant=asks_assistant(said),

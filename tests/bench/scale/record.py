@@ -29,13 +29,12 @@ _REPEAT: LiteralString = (
     "FROM (SELECT m.*, $2 + substr(m.id, 3)::int AS n FROM memories m WHERE tenant = $1 AND id < $6) AS base "
     "WHERE n < $7 ORDER BY n"
 )
-# One entry for each memory, in the order of positions; nothing is to be extracted, or compared, again.
+# One entry for each memory, in the order of positions; nothing is to be extracted again.
 _QUEUE: Sequence[LiteralString] = (
     "TRUNCATE outbox, memory_history, memory_extractions RESTART IDENTITY",
     "INSERT INTO outbox (tenant, memory_id, op) SELECT tenant, id, 'upsert' FROM memories ORDER BY tenant DESC, id",
     "INSERT INTO memory_history (tenant, memory_id, version, op) SELECT tenant, id, 1, 'add' FROM memories "
     "ORDER BY tenant DESC, id",
-    "UPDATE succession_progress SET step = (SELECT max(id) FROM memory_history)",
     "VACUUM ANALYZE",
 )
 

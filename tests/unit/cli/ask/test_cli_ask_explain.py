@@ -134,7 +134,7 @@ def test_what_was_left_out_says_why_and_how_much_of_it_there_is(show: Show):
 
 def test_what_no_search_found_says_what_led_to_it(show: Show):
     for led_by, words in (
-        ("succession", "older or newer one"),
+        ("succession", "older one"),
         ("follow_up", "the first hits"),
         (None, "another memory"),
     ):

@@ -253,8 +253,8 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
     "payload",
     [
         {},
-        {"format": 5},
-        {"format": 5, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": "x"},
+        {"format": 6},
+        {"format": 6, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": "x"},
         {"format": 99, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 1},
     ],
     ids=["empty", "half", "position", "format"],
@@ -262,7 +262,7 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
 async def test_a_card_that_cannot_be_read_or_is_of_another_format_is_refused(
     stand_in: QdrantStandIn, name: str, payload: dict[str, Any]
 ):
-    metadata = {"format": 5, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 0}
+    metadata = {"format": 6, "model": "hashing", "dimension": 64, "weights_sha256": "a" * 64, "position": 0}
     async with index_at(stand_in.url, name) as index:
         await index.open()
         made = await index._server.client.retrieve(name, [METADATA_KEY])  # pyright: ignore[reportPrivateUsage]

@@ -15,9 +15,9 @@ from orion_recall.recall.bundle.lines import Shown
 from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.select import Caps, select
 from orion_recall.recall.bundle.selection import Selection
-from orion_recall.scoring.candidates import Outdated, ScoredCandidate
+from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.values import SOURCE_NAMES, RenderStyle, SourceName, SuccessionLink
-from tests.samples.recall_fakes import HEAD, NOW, scored, view
+from tests.samples.recall_fakes import HEAD, NOW, scored
 
 WIDE = Caps(
     source_top_k=dict.fromkeys(SOURCE_NAMES, 100),
@@ -345,43 +345,11 @@ def test_where_no_item_has_a_full_window_at_once_more_of_them_fit(tokens: TokenC
     assert not any(one.is_cut for one in few.items)
 
 
-def outdated_item(text: str, newer: str, *, day: float = 0.0, sure: float = 0.97) -> ScoredCandidate:
-    by = view("new", newer, ts=NOW)
-    link = SuccessionLink(key=1, id="new", confidence=sure, at=NOW + day * 86_400)
-    return replace(scored("old", text, ts=NOW - 1e6), outdated=Outdated(link.at, link, by))
-
-
-RINK = "Olga skates at the rink in Tarn. The rink is 9 crowns an hour, and skates are lent at the door for nothing."
-DEARER = "The rink costs 12 crowns an hour now."
-
-
-@pytest.mark.parametrize(("asked", "is_marked"), [({"olga", "tarn"}, False), ({"crowns", "hour"}, True)])
-def test_a_part_that_still_holds_is_not_marked_as_outdated(tokens: TokenCounter, asked: set[str], is_marked: bool):
-    caps = replace(WIDE, snippet_tokens=14)
-    (one,) = select([outdated_item(RINK, DEARER)], frozenset(asked), caps, tokens).items
-    assert one.is_cut
-    assert ("(until 2026-03-01)" in one.line, one.scored.outdated is not None) == (is_marked, is_marked)
-
-
-def test_all_of_an_outdated_memory_is_marked(tokens: TokenCounter):
-    (one,) = select([outdated_item(RINK, DEARER)], frozenset({"olga"}), WIDE, tokens).items
+def test_a_memory_with_a_successor_is_marked_with_the_day_of_that(tokens: TokenCounter):
+    link = SuccessionLink(key=1, id="new", at=NOW, reason="by_person")
+    ended = replace(scored("old", "The rink is 9 crowns an hour.", ts=NOW - 1e6), ended=link)
+    (one,) = select([ended], frozenset({"rink"}), WIDE, tokens).items
     assert "(until 2026-03-01)" in one.line
-    assert not one.is_cut
-
-
-@pytest.mark.parametrize(("sure", "mark"), [(0.94, "(perhaps until 2026-03-01)"), (0.95, "(until 2026-03-01)")])
-def test_the_mark_of_a_less_sure_succession_says_perhaps(tokens: TokenCounter, sure: float, mark: str):
-    (one,) = select([outdated_item(RINK, DEARER, sure=sure)], frozenset({"olga"}), WIDE, tokens).items
-    assert mark in one.line
-
-
-def test_a_part_is_marked_again_once_its_window_is_wider(tokens: TokenCounter):
-    """The third item is cut at first, and takes the tokens that are left in the end."""
-    ranked = [*many(2), outdated_item(RINK, DEARER)]
-    caps = replace(WIDE, later_snippet_tokens=14)
-    *_, last = select(ranked, frozenset({"olga"}), caps, tokens).items
-    assert "9 crowns" in last.line
-    assert "(until 2026-03-01)" in last.line
 
 
 STATED = ("Olga works at Lower Tarn Ice Rink", "Olga sister of Per Johan Ekeland")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.recall.ranking.calendar_order import calendar_order
 from orion_recall.recall.understand.question import Understanding, understand
-from orion_recall.scoring.candidates import Candidate, Outdated, ScoredCandidate
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, SuccessionLink, ToldTime
 from tests.samples.recall_fakes import NOW, profile, query
 
@@ -22,11 +22,6 @@ def item(key: int, told: float, *times: ToldTime) -> ScoredCandidate:
     return ScoredCandidate(candidate=Candidate(key=key), memory=memory, score=1 / key, parts={"told": told})
 
 
-def replaced_by(key: int, reason: str, until: float = NOW) -> Outdated:
-    link = SuccessionLink(key=key, id=str(key), confidence=0.9, at=NOW, by="rule", reason=reason)
-    return Outdated(until, link, item(key, 0.0).memory)
-
-
 def order(text: str, *told: float) -> list[int]:
     ranked = [item(place, one) for place, one in enumerate(told, start=1)]
     return [one.candidate.key for one in calendar_order(ranked, understood(text), Dropped())]
@@ -36,9 +31,14 @@ def test_what_tells_of_the_time_comes_first_and_few_others_follow():
     assert order("What is on tomorrow?", 0.0, 1.0, 0.1, 0.8, *[0.0] * 20) == [2, 4, 1, 3, 5, 6]
 
 
-def test_what_cancels_a_plan_of_the_time_stands_with_it():
+def test_the_successor_of_a_plan_of_the_time_stands_with_it():
     trip, others = item(12, 1.0, TOMORROW), [item(place, 1.0, TOMORROW) for place in range(1, 11)]
-    ranked = [*others, item(11, 0.0), replace(trip, outdated=replaced_by(11, "end: ")), item(13, 0.0)]
+    ranked = [
+        *others,
+        item(11, 0.0),
+        replace(trip, ended=SuccessionLink(11, "11", NOW, "by_person")),
+        item(13, 0.0),
+    ]
     kept = calendar_order(ranked, understood("What is on tomorrow?"), Dropped())
     assert [one.candidate.key for one in kept] == list(range(1, 13))
 
@@ -52,23 +52,6 @@ def test_days_come_in_their_order_then_longer_times_then_what_comes_again():
     ]
     kept = calendar_order(ranked, understood("What's coming up?"), Dropped())
     assert [one.candidate.key for one in kept] == [4, 3, 2, 1]
-
-
-def test_what_came_again_and_has_ended_is_not_to_come():
-    again = ToldTime(NOW - 7 * DAY, NOW - 6 * DAY, weekly=True)
-    ranked = [
-        item(1, 0.0),
-        item(2, 0.0),
-        replace(item(3, 1.0, again), outdated=replaced_by(1, "end: ")),
-        replace(item(4, 1.0, again), outdated=replaced_by(2, "shift: ")),
-        item(5, 1.0, TOMORROW),
-        *[item(place, 0.0) for place in range(6, 12)],
-    ]
-    dropped = Dropped()
-    kept = calendar_order(ranked, understood("What's coming up?"), dropped)
-    assert [one.candidate.key for one in kept][:2] == [5, 2]
-    assert not {3, 4} & {one.candidate.key for one in kept}
-    assert dropped["outdated"] == 2
 
 
 def test_a_long_answer_has_no_others():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from orion_recall.recall.bundle.selection import SelectedItem, Selection
 from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.recall.report.explain_words import ordinal, why_first
-from orion_recall.scoring.candidates import NewerThan, Outdated, ScoredCandidate, ValueAsked
+from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.zones import time_zone
 from orion_recall.values import SourceName, SuccessionLink
 from tests.samples.recall_fakes import NOW, scored
@@ -23,7 +23,6 @@ WEIGHTS = {
     "asker": 0.2,
     "time": 0.4,
     "recency": 0.1,
-    "succession": 0.3,
     "told": 0.6,
     "tells_time": 0.2,
     "tells_name": 0.2,
@@ -86,131 +85,15 @@ def test_a_lead_that_three_digits_do_not_show_is_none():
     assert "0.000" not in first
 
 
-def test_the_older_memory_right_after_its_successor_is_called_that():
-    new = item("m1", {"fusion": 0.5003})
-    link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.97, at=NOW, by="rule", reason="")
-    (first, _) = why(new, item("m2", {"fusion": 0.5}, succeeded_by=(link,)))
-    assert first.endswith(
-        "The next was put right behind it: of the two, one is newer and taken to be about the same thing."
-    )
-
-
-def test_of_a_likeness_only_what_both_say_is_told():
-    reason = 'end: it says "last day"; both say "keys" or "key"'
-    link = SuccessionLink(key=7, id="m1", confidence=0.324, at=NOW, by="rule", reason=reason)
-    moved = item("m2", {"fusion": 0.5, "succession": 0.5}, succeeds=(link,))
-    (first, *_) = why(replace(moved, newer_than=NewerThan(7, "m1", "noted")))
-    assert 'newer than m1 and may replace it (confidence 0.324; both say "keys" or "key")' in first
-
-
-@pytest.mark.parametrize(
-    ("confidence", "by", "words"),
-    [
-        (0.97, "rule", "taken as newer about the same thing as m1 (confidence 0.97, "),
-        (0.9, "rule", "perhaps newer about the same thing as m1 (confidence 0.9, "),
-        (0.45, "rule", "moved up, as it is newer than m1 and may replace it (confidence 0.45; "),
-        (0.45, "hand", "marked as replacing m1 (confidence 0.45, a person said so)"),
-    ],
-)
-def test_a_likeness_is_not_called_a_succession(confidence: float, by: str, words: str):
-    link = SuccessionLink(key=7, id="m1", confidence=confidence, at=NOW, by=by, reason='value: both say "oak"')
-    moved = item("m2", {"fusion": 0.5, "succession": 0.5}, succeeds=(link, link._replace(key=8, confidence=0.4)))
-    (first, *_) = why(replace(moved, newer_than=NewerThan(7, "m1", "noted")))
-    assert words in first
-
-
-def test_a_likeness_that_changed_no_score_is_not_told():
-    link = SuccessionLink(key=7, id="m1", confidence=0.45, at=NOW, by="rule", reason='value: both say "oak"')
-    (first, *_) = why(item("m2", {"fusion": 0.5}, succeeds=(link,)))
-    assert "newer" not in first
-
-
-@pytest.mark.parametrize(
-    ("confidence", "newer_than", "taken"),
-    [
-        (0.9, None, "taken to be about the same thing"),
-        (0.4, None, "may replace the other"),
-        (0.4, "alike", "has words, or kinds of words, in common with the other"),
-        (0.0, "time", "shares rare words with the other and names another time"),
-    ],
-)
-def test_of_two_that_stand_together_it_says_what_is_taken_of_the_newer_one(
-    confidence: float, newer_than: ValueAsked | None, taken: str
-):
-    new = item("m1", {"fusion": 0.5003})
-    link = SuccessionLink(key=new.candidate.key, id="m1", confidence=confidence, at=NOW, by="rule", reason="")
-    old = item("m2", {"fusion": 0.5}, succeeded_by=(link,) if confidence else ())
-    if newer_than is not None:
-        new = replace(new, newer_than=NewerThan(old.candidate.key, "m2", newer_than))
-    (first, _) = why(new, old)
-    assert first.endswith(f"The next was put right behind it: of the two, one is newer and {taken}.")
-
-
-def test_what_was_replaced_has_no_time_to_come():
-    link = SuccessionLink(key=7, id="m1", confidence=0.97, at=NOW, by="rule", reason="")
-    old = item("m2", {"fusion": 0.5, "told": 1.0})
-    for until, is_said in ((NOW - 1.0, False), (NOW + 1.0, True)):
-        (first,) = why(replace(old, outdated=Outdated(until, link, old.memory)), names_time=False)
-        assert ("may still be to come" in first) == is_said
-
-
-def test_the_day_of_a_change_is_the_askers_as_in_its_mark():
-    link = SuccessionLink(key=7, id="m1", confidence=0.97, at=NOW, by="rule", reason="")
-    old = replace(item("m2", {"fusion": 0.5}), outdated=Outdated(NOW - 12 * 3600, link, item("m1", {}).memory))
-    (here, *_), (east, *_) = why(old), why(old, zone=time_zone("+14:00"))
-    assert ("replaced by m1" in here, "replaced by m1" in east) == (True, False)
-    assert "replaced from 2026-03-01 on by m1" in east
-
-
-def outdated(until: float, by: str = "m5", *, or_earlier: bool = False) -> str:
-    """What is said of a memory with two successors, which one of them outdates."""
-    links = [
-        SuccessionLink(key=5, id="m5", confidence=0.95, at=NOW - 9e5, reason='value: both say "kiln"'),
-        SuccessionLink(key=6, id="m6", confidence=0.97, at=NOW - 4e5, reason='value: both say "kiln"'),
-    ]
-    (link,) = [one for one in links if one.id == by]
-    marked = replace(
-        item("m1", {"fusion": 0.5}, succeeded_by=tuple(links)),
-        outdated=Outdated(until, link, scored("m5").memory, or_earlier),
-    )
-    return why(marked)[0]
-
-
-@pytest.mark.parametrize("by", ["m5", "m6"])
-def test_the_sentence_names_the_successor_that_the_mark_is_of(by: str):
-    at = NOW - 9e5 if by == "m5" else NOW - 4e5
-    told = outdated(at, by)
-    assert f"taken as replaced by {by}, said later about the same thing (" in told
-    assert told.count("taken as replaced") == 1
-
-
-def test_what_is_newer_is_named_where_nothing_is_marked():
-    link = SuccessionLink(key=5, id="m5", confidence=0.97, at=NOW - 9e5, by="rule", reason='end: it says "stop"')
-    told = 'm5 is taken as newer about the same thing (confidence 0.97, it says "stop"; read as: something is over)'
-    assert told in why(item("m1", {"fusion": 0.5}, succeeded_by=(link,)))[0]
-    by_hand = link._replace(by="hand", reason="")
-    assert (
-        "m5 is marked as replacing it (confidence 0.97, a person said so)"
-        in why(item("m1", {"fusion": 0.5}, succeeded_by=(by_hand,)))[0]
-    )
-    for unsaid in (link._replace(confidence=0.4), link._replace(at=NOW + 1.0)):
-        assert "m5" not in why(item("m1", {"fusion": 0.5}, succeeded_by=(unsaid,)))[0]
-    hidden = why(item("m1", {"fusion": 0.5}, succeeded_by=(link,)), may_name=lambda key: key != 5)[0]
-    assert "m5" not in hidden
-
-
-def test_the_sentence_says_or_earlier_where_the_mark_does():
-    day = datetime.fromtimestamp(NOW - 9e5, UTC).date().isoformat()
-    assert f"taken as replaced from {day} on, or earlier, by m5" in outdated(NOW - 9e5, or_earlier=True)
-
-
-def test_a_beginning_that_was_told_is_said():
-    assert "taken as replaced from 2026-02-27 on by m5, said later about the same thing" in outdated(
-        NOW - 2.5 * 86_400
-    )
-    assert "taken as replaced from 2026-03-06 on by m5, said later about the same thing" in outdated(
-        NOW + 5 * 86_400
-    )
+def test_a_succession_is_told_of_both_with_who_says_so_and_the_askers_day():
+    link = SuccessionLink(key=7, id="m1", at=NOW - 8 * 3600, reason="by_person")
+    new = replace(item("m1", {"fusion": 0.5}), succeeds=link._replace(key=8, id="m2", reason="by_extractor"))
+    old = replace(item("m2", {"fusion": 0.5, "told": 1.0}), ended=link)
+    assert "the place and the score of m2, which it succeeds (the extractor read it so)" in why(new)[0]
+    assert "succeeded by m1 on 2026-03-01 (a person said so)" in why(old)[0]
+    assert "succeeded by m1 on 2026-03-02" in why(old, zone=time_zone("+14:00"))[0]
+    assert "still be to come" not in why(old, names_time=False)[0]
+    assert "m1" not in why(old, may_name=lambda key: key != 7)[0].replace("m2", "")
 
 
 def test_whoever_asks_is_not_said_to_be_named_by_the_question():
@@ -223,33 +106,6 @@ def test_whoever_asks_is_not_said_to_be_named_by_the_question():
     assert (
         "said by Odd, whom the question names; it addresses somebody, or has the name of the one who asks" in named
     )
-
-
-def test_a_memory_that_leads_the_one_it_succeeds_says_so():
-    new = item("m1", {"fusion": 0.5, "succession": 1.0})
-    link = SuccessionLink(key=new.candidate.key, id="m1", confidence=0.97, at=NOW, by="rule", reason="")
-    old = item("m2", {"fusion": 0.5, "succession": 0.0}, succeeded_by=(link,))
-    assert why(new, old)[0].endswith("most of all by what is taken as newer or older on the same thing.")
-
-
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ("alike", "moved up, as it is newer than m1 and has words, or kinds of words, in common with it"),
-        ("time", "moved up, as it is newer than m1 and shares rare words with it and names another time"),
-    ],
-)
-def test_why_a_memory_moved_is_told_where_no_succession_is_known(how: Any, words: str):
-    moved = replace(item("m2", {"fusion": 0.5, "succession": 0.5}), newer_than=NewerThan(7, "m1", how))
-    (first, *_) = why(moved)
-    assert words in first
-    (first, *_) = why(moved, may_name=lambda _: False)
-    assert "m1" not in first
-    link = SuccessionLink(key=7, id="m1", confidence=0.97, at=NOW, by="rule", reason='end: it says "sold"')
-    memory = moved.memory._replace(succeeds=(link,))
-    (first, *_) = why(replace(moved, memory=memory))
-    assert words not in first, "the succession says it"
-    assert "taken as newer about the same thing as m1" in first
 
 
 def test_a_memory_without_a_session_leads_by_how_well_it_was_found():
@@ -338,7 +194,7 @@ def test_what_no_source_ranked_was_reached_from_the_others():
     made.candidate.ranks.clear()
     assert why(made)[0].endswith(": found by no search itself: fetched with what was found; 2 hours old.")
     made.candidate.led_by = "succession"
-    assert "fetched with a memory that is taken as older or newer on the same thing" in why(made)[0]
+    assert "fetched with a memory that it succeeds" in why(made)[0]
 
 
 def test_what_does_not_count_is_not_said():

@@ -1,1 +1,0 @@
-"""Successions: memories that say something new about the same thing as older ones."""
