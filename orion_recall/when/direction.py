@@ -122,17 +122,6 @@ def is_over(words: Sequence[str], first: int, after: int) -> bool:
     return "anymore" in said or any(pair in _NO_MORE for pair in pairwise(said))
 
 
-def tells_only_past(words: Sequence[str]) -> bool:
-    """Whether verbs of the sentence tell of what is over, and none of what is so, lies ahead or was arranged."""
-    sorts = {_sort(words, place) for place in range(len(words))}
-    return "past" in sorts and sorts <= {"past", None}
-
-
-def tells_nothing(words: Sequence[str]) -> bool:
-    """Whether no verb of the sentence says what it tells of: "four loads over to the new shed"."""
-    return all(_sort(words, place) is None for place in range(len(words)))
-
-
 def _sort(words: Sequence[str], place: int) -> _Sort | None:
     """What the word says of time as a verb; None of other words."""
     word = words[place]

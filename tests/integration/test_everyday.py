@@ -3,8 +3,7 @@
 `everyday_other` is a stage manager's, `everyday_third` that of a ward sister who writes short messages. Each was
 written before the rules that it is held against, and others put its questions in other words, twice
 (`in_other_words.jsonl`), and once in other languages. `everyday_german` and `everyday_french` are in these alone.
-`successions/worlds` are twenty small worlds with 480 hard questions. What is expected is
-what was reached, less a little.
+What is expected is what was reached, less a little.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ LEAST = {
     THIRD: {"recap": 0.8, "told-time": 0.8, "fact": 0.7, "none": 0.6, "preference": 0.6, "history": 0.8},
 }
 LEAST_OF_ALL = {OTHER: 0.73, THIRD: 0.7}
-WORLDS = DATA / "successions" / "worlds"
-LEAST_IN_OTHER_WORDS, LEAST_IN_OTHER_LANGUAGES, LEAST_OF_WORLDS = 0.7, 0.48, 0.4
-MOST_EMPTY, MOST_EMPTY_OF_WORLDS = 0.02, 0.04
+LEAST_IN_OTHER_WORDS, LEAST_IN_OTHER_LANGUAGES = 0.7, 0.48
+MOST_EMPTY = 0.02
 PARTIAL = ("recap", "list", "future", "history")
 Passed = Mapping[str, Mapping[str, list[bool]]]
 
@@ -162,13 +160,3 @@ async def test_who_keeps_notes_in_another_language_is_answered_in_it(
     asked = lines(DATA / world / "queries.jsonl")
     got = await answers(DATA / world / "memories.jsonl", DATA / world / "queries.jsonl", tmp_path)
     assert sum(passes(one, got[one["query_id"]]) for one in asked) / len(asked) >= least
-
-
-async def test_hard_questions_of_twenty_worlds_get_what_they_got(tmp_path: Path) -> None:
-    """Most are of changes told without a word of them, or of what nobody told though the words are there."""
-    asked = lines(WORLDS / "queries.jsonl")
-    assert len(asked) == 480
-    got = await answers(WORLDS / "memories.jsonl", WORLDS / "queries.jsonl", tmp_path)
-    assert sum(passes(one, got[one["query_id"]]) for one in asked) / len(asked) >= LEAST_OF_WORLDS
-    empty = [not got[one["query_id"]] for one in asked if not one.get("none")]
-    assert sum(empty) / len(empty) <= MOST_EMPTY_OF_WORLDS

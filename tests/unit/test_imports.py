@@ -29,8 +29,8 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
 # Inside a package that has an order of its own: a module may import from its own part and from those before it.
 PARTS: dict[str, tuple[str, ...]] = {
     "memory": (
+        "",
         "extraction",
-        "succession",
         "record",
         "names",
         "replicas",
