@@ -20,8 +20,8 @@ EVERY_S = 600.0
 _PAUSE_S = 0.2
 # The lock that one purge at a time holds while it deletes a batch. Row locks on the decisions would need the right
 # to update them, which a worker does not have.
-_TRY_LOCK: LiteralString = "SELECT try_write_lock('decisions', 7402116891)"
-_LOCK: LiteralString = "SELECT take_write_lock('decisions', 7402116891)"
+_TRY_LOCK: LiteralString = "SELECT try_write_lock('decisions')"
+_LOCK: LiteralString = "SELECT take_write_lock('decisions')"
 
 # Oldest first by the index on created_at.
 _DELETE: LiteralString = f"""

@@ -166,7 +166,6 @@ class TableColumns(_Strict):
 
     @property
     def named(self) -> Mapping[str, str | Sequence[str] | Mapping[str, str]]:
-        """The columns by role, of the roles that are named."""
         return self.model_dump(exclude_none=True)
 
 
@@ -206,7 +205,6 @@ class Mappings(_Strict):
 
     @property
     def names(self) -> list[str]:
-        """The names of all stores."""
         return [one.name for one in (*self.qdrant, *self.sparql, *self.tables)]
 
     @model_validator(mode="after")

@@ -61,18 +61,15 @@ async def open_mapped(
 
 
 def collection_of(mapping: QdrantMapping) -> MappedCollection:
-    """The collection with a client of its own."""
     return MappedCollection(mapping, QdrantServer.at(mapping.url, api_key=mapping.api_key))
 
 
 def graph_client(mapping: SparqlMapping) -> SparqlClient:
-    """The endpoint with connections of its own."""
     token = mapping.token
     return SparqlClient(SparqlServer(url=mapping.url, token=SecretStr(token) if token else None))
 
 
 def timeline_of(mapping: TableMapping, settings: Settings) -> TimelineSource:
-    """The table with connections of its own."""
     dsn = mapping.dsn or settings.dsn
     if dsn is None:
         raise SettingsError(f"the store {mapping.name!r} needs a Postgres: set dsn_env, or ORION_POSTGRES_DSN")

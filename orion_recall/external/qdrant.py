@@ -14,8 +14,7 @@ from orion_recall.index.points import ids_of
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
-from orion_recall.sources.citation import cited_id, mapped_key
-from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TEXT, tags_of
+from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TEXT, cited_id, mapped_key, tags_of
 from orion_recall.sources.vector_lexical import vector_of
 from orion_recall.text.normal import storable, text_hash
 from orion_recall.text.small_talk import is_chatter
@@ -102,7 +101,6 @@ class MappedCollection:
         )
 
     async def close(self) -> None:
-        """Let the connections go."""
         await self._server.close()
 
     def scope_filter(self, scope: Scope) -> qm.Filter:
@@ -165,7 +163,6 @@ class MappedVectorSource:
         self.answers_for = collection.answers_for
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Nearest by meaning, best first."""
         vector = await vector_of(request.question, self._embedder)
         using = self._collection.mapping.vector
         return await self._collection.nearest(vector, using, request, min_score=request.min_score)
@@ -181,7 +178,6 @@ class MappedLexicalSource:
         self.answers_for = collection.answers_for
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Nearest by words, best first."""
         terms = self._sparse.encode_query(request.question.keyword_text)
         if not terms.indices:
             return []

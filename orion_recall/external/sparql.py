@@ -13,8 +13,7 @@ from orion_recall.errors import ScopeNotKept
 from orion_recall.external.mappings import SparqlMapping
 from orion_recall.external.qdrant import time_of
 from orion_recall.interfaces import GraphStore, in_scope
-from orion_recall.sources.citation import cited_id, mapped_key
-from orion_recall.sources.read_limits import MOST_LINE, MOST_TEXT
+from orion_recall.sources.hits import MOST_LINE, MOST_TEXT, cited_id, mapped_key
 from orion_recall.text.normal import STOP_WORDS, storable, text_hash, words
 from orion_recall.text.small_talk import is_chatter
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
@@ -42,7 +41,6 @@ class MappedGraphSource:
         self._told_of_unreadable = False
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """What is said of the things that the question names, best first."""
         scope = request.scope
         if not self.answers_for(scope.tenant):
             return []
@@ -77,7 +75,6 @@ class MappedGraphSource:
         ]
 
     def answers_for(self, tenant: str) -> bool:
-        """Whether the graph is the tenant's."""
         return tenant == self.mapping.tenant
 
     async def sample(self) -> Mapping[str, str] | None:

@@ -1,18 +1,96 @@
-"""Set-up and closing of connections to Postgres, direct or through a pooler."""
+"""Connections to Postgres: the types of asyncpg that are used here, set-up, closing, and use behind a pooler."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.postgres.address import quote_identifier, read_address, shown
 from orion_recall.postgres.errors import POSTGRES_ERRORS
-from orion_recall.postgres.types import Connection
+
+
+class Row(Protocol):
+    """One row, by column name or position."""
+
+    def __getitem__(self, key: str | int) -> Any: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def get(self, key: str, default: Any = None) -> Any: ...
+    def keys(self) -> Iterator[str]: ...
+    def values(self) -> Iterator[Any]: ...
+    def items(self) -> Iterator[tuple[str, Any]]: ...
+
+
+class Executor(Protocol):
+    """Runs statements: a connection or a whole pool."""
+
+    async def execute(self, query: str, *args: object) -> str: ...
+    async def executemany(self, command: str, args: Sequence[Sequence[object]]) -> None: ...
+    async def fetch(self, query: str, *args: object) -> list[Row]: ...
+    async def fetchrow(self, query: str, *args: object) -> Row | None: ...
+    async def fetchval(self, query: str, *args: object, column: int = 0) -> Any: ...
+
+
+class Attribute(Protocol):
+    """One column of a prepared statement's result."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Cursor(Protocol):
+    """An open cursor of a prepared statement."""
+
+    async def fetch(self, n: int) -> list[Row]: ...
+
+
+class Prepared(Protocol):
+    """A prepared statement."""
+
+    def get_attributes(self) -> Sequence[Attribute]: ...
+    def cursor(self, *args: object, prefetch: int | None = None) -> Awaitable[Cursor]: ...
+
+
+class Connection(Executor, Protocol):
+    """One connection."""
+
+    def transaction(
+        self, *, isolation: str | None = None, readonly: bool = False, deferrable: bool = False
+    ) -> AbstractAsyncContextManager[object]: ...
+    async def prepare(self, query: str) -> Prepared: ...
+    async def copy_from_query(self, query: str, *, output: Callable[[bytes], Awaitable[None]]) -> str: ...
+    async def copy_to_table(
+        self, table_name: str, *, source: AsyncIterable[bytes], columns: Sequence[str]
+    ) -> str: ...
+    def is_closed(self) -> bool: ...
+    async def close(self) -> None: ...
+    def terminate(self) -> None: ...
+
+
+class Acquired(Protocol):
+    """A connection to be awaited (and given back by `pool.release`) or entered."""
+
+    def __await__(self) -> Generator[Any, None, Connection]: ...
+    async def __aenter__(self) -> Connection: ...
+    async def __aexit__(self, *exc: object) -> None: ...
+
+
+class Pool(Executor, Protocol):
+    """A pool of connections."""
+
+    def acquire(self, *, timeout: float | None = None) -> Acquired: ...
+    async def release(self, connection: Connection) -> None: ...
+    async def close(self) -> None: ...
+    def terminate(self) -> None: ...
+    def get_size(self) -> int: ...
+    def get_idle_size(self) -> int: ...
+
 
 CONNECT_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 5.0
@@ -73,25 +151,20 @@ class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingType
     set_path: ClassVar[str]
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109
-        """As asyncpg's."""
         if not self.is_in_transaction() and query.lstrip().startswith("BEGIN"):
             return await _DRIVER.execute(self, f"{query.rstrip().rstrip(';')}; {self.set_path}", timeout=timeout)
         return await self._in_our_schema(lambda: _DRIVER.execute(self, query, *args, timeout=timeout))
 
     async def executemany(self, command: str, args: Any, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """As asyncpg's."""
         await self._in_our_schema(lambda: _DRIVER.executemany(self, command, args, timeout=timeout))
 
     async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
-        """As asyncpg's."""
         return await self._in_our_schema(lambda: _DRIVER.fetch(self, query, *args, **options))
 
     async def fetchrow(self, query: str, *args: Any, **options: Any) -> Any:
-        """As asyncpg's."""
         return await self._in_our_schema(lambda: _DRIVER.fetchrow(self, query, *args, **options))
 
     async def fetchval(self, query: str, *args: Any, **options: Any) -> Any:
-        """As asyncpg's."""
         return await self._in_our_schema(lambda: _DRIVER.fetchval(self, query, *args, **options))
 
     async def _in_our_schema(self, run: Callable[[], Awaitable[Any]]) -> Any:

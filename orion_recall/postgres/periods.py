@@ -28,6 +28,5 @@ class Periods:
 
     @property
     def each(self) -> list[Period]:
-        """What is to be deleted, tenant by tenant."""
         others = [] if self.days is None else [Period(days=self.days, but=tuple(self.by_tenant))]
         return [*others, *(Period(days=days, tenant=name) for name, days in self.by_tenant.items() if days)]

@@ -1,4 +1,4 @@
-"""The Postgres interface of orion-recall: typed pools, migrations, translated errors, quoted names.
+"""The Postgres interface of orion-recall: pools, held connections, the schema, translated errors, quoted names.
 
 `Pool`, `Connection` and `Row` are the types to annotate with: asyncpg itself ships none.
 
@@ -11,15 +11,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
+from orion_recall.errors import QueryNotTaken, RecordError, SourceError, TransientSourceError
 from orion_recall.postgres.address import quote_identifier as quote_identifier
 from orion_recall.postgres.address import quote_qualified as quote_qualified
 from orion_recall.postgres.connections import CLOSE_TIMEOUT_S, connect, connect_options
+from orion_recall.postgres.connections import Connection as Connection
+from orion_recall.postgres.connections import Pool as Pool
+from orion_recall.postgres.connections import Row as Row
 from orion_recall.postgres.connections import close_connection as close_connection
 from orion_recall.postgres.errors import POSTGRES_ERRORS as POSTGRES_ERRORS
 from orion_recall.postgres.errors import is_connection_lost as is_connection_lost
@@ -27,12 +31,10 @@ from orion_recall.postgres.errors import is_refusal as is_refusal
 from orion_recall.postgres.errors import reason as reason
 from orion_recall.postgres.errors import sqlstate as sqlstate
 from orion_recall.postgres.errors import translate as translate
-from orion_recall.postgres.migrations import Migration as Migration
-from orion_recall.postgres.migrations import migrate as migrate
-from orion_recall.postgres.migrations import shipped_migrations as shipped_migrations
-from orion_recall.postgres.types import Connection as Connection
-from orion_recall.postgres.types import Pool as Pool
-from orion_recall.postgres.types import Row as Row
+from orion_recall.postgres.schema import Migration as Migration
+from orion_recall.postgres.schema import migrate as migrate
+from orion_recall.postgres.schema import shipped_migrations as shipped_migrations
+from orion_recall.tasks import Slots
 from orion_recall.text.normal import storable, storable_json
 
 ACQUIRE_TIMEOUT_S = 5.0
@@ -111,3 +113,63 @@ def to_json(value: object) -> str:
     if "\\u0000" in text:  # seldom, and it may be a harmless escaped backslash: look properly
         text = json.dumps(storable_json(value), ensure_ascii=False, separators=(",", ":"))
     return storable(text)
+
+
+class HeldConnections:
+    """At most `most` connections to one address, opened when they are needed.
+
+    With `for_external_tables` names without a schema are looked up where the login looks them up.
+    """
+
+    def __init__(
+        self, dsn: str, *, name: str, most: int = 4, timeout_ms: int = 5000, for_external_tables: bool = False
+    ) -> None:
+        self._dsn, self._name, self._timeout_ms = dsn, name, timeout_ms
+        self._for_external_tables = for_external_tables
+        self._idle: list[Connection] = []
+        self._slots = Slots(most)
+
+    async def fetch(self, doing: str, statement: str, values: Sequence[object]) -> Sequence[Row]:
+        """The statement's rows. TransientSourceError when Postgres is away, SourceError when it refuses.
+
+        QueryNotTaken when it refuses one of the values: another query has others.
+        """
+        async with self._slots:
+            try:
+                connection = await self._connection()
+            except RecordError as error:
+                raise TransientSourceError(str(error)) from error
+            whole = False
+            try:
+                with translate(doing):
+                    rows = await connection.fetch(statement, *values)
+                whole = True
+                return rows
+            except RecordError as error:
+                whole = not (is_connection_lost(error) or connection.is_closed())
+                if whole and error.__cause__ is not None and is_refusal(error.__cause__):
+                    raise QueryNotTaken(str(error)) from error
+                raise (SourceError if whole else TransientSourceError)(str(error)) from error
+            finally:
+                # Cancelled in the middle it may still be waiting for rows that nobody will read.
+                if whole:
+                    self._idle.append(connection)
+                else:
+                    connection.terminate()
+
+    async def close(self) -> None:
+        """Close what is held, all at once: a server that says nothing costs one `CLOSE_TIMEOUT_S`."""
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(close_connection(connection) for connection in idle))
+
+    async def _connection(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return await open_connection(
+            self._dsn,
+            name=self._name,
+            statement_timeout_ms=self._timeout_ms,
+            for_external_tables=self._for_external_tables,
+        )

@@ -21,8 +21,8 @@ from orion_recall.recall.ranking.score import FindsEvidence
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.sources.breaker import Breaker
-from orion_recall.sources.record_facts import RecordFacts
+from orion_recall.sources.record import RecordFacts
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceName, SourceReport
 

@@ -43,17 +43,20 @@ from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Sources
 from orion_recall.serving.index_process.index import IndexProcess
 from orion_recall.settings import Settings
-from orion_recall.sources.entity_names import NamesByMeaning
-from orion_recall.sources.graph import RdfSource
+from orion_recall.sources.graph import NamesByMeaning, RdfSource
 from orion_recall.sources.graph_evidence import GraphEvidence
-from orion_recall.sources.keyword_expansion import MoreWords
-from orion_recall.sources.record_facts import RecordFacts
-from orion_recall.sources.record_search import RecordSearch
+from orion_recall.sources.record import RecordFacts, RecordSearch
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.sources.text_vectors import TextVectors
 from orion_recall.sources.timeline import TimelineSource
 from orion_recall.sources.timeline_table import TimelineTable
-from orion_recall.sources.vector_lexical import LateInteraction, LexicalSource, NearestPassages, VectorSource
+from orion_recall.sources.vector_lexical import (
+    LateInteraction,
+    LexicalSource,
+    MoreWords,
+    NearestPassages,
+    VectorSource,
+)
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import SourceName
 

@@ -16,17 +16,34 @@ from functools import lru_cache
 
 from rdflib.namespace import SKOS
 
-from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.graph.vocabulary import UNEXPECTED_ROWS, Row, entity_iri, key_of, tenant_graph
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
 from orion_recall.graph.walks.statements import neighbourhood_query
-from orion_recall.interfaces import EntityFinder, EntityLikeness, OwnGraph
-from orion_recall.sources.damage import whole
+from orion_recall.interfaces import EntityFinder, EntityLikeness, NameIndex, OwnGraph
+from orion_recall.models.embedder import Embedder
 from orion_recall.sources.graph_links import links_around
 from orion_recall.sources.graph_paths import Evidence, along
+from orion_recall.sources.hits import whole
 from orion_recall.tasks import both
 from orion_recall.text.normal import content_words, words
 from orion_recall.values import Hit, SearchRequest, SourceName
+
+
+class NamesByMeaning:
+    """Compares one embedding of the text with the vectors of names in the index."""
+
+    def __init__(self, index: NameIndex, embedder: Embedder) -> None:
+        self._index, self._embedder = index, embedder
+
+    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        """(label, cosine), best first. SourceError when index or model does not answer."""
+        try:
+            vector = await self._embedder.embed_query(text)
+        except ModelError as error:
+            raise SourceError(f"names cannot be compared by meaning: {error}") from error
+        return await self._index.names_near(vector.tolist(), tenant, limit)
+
 
 log = logging.getLogger("orion_recall.sources")
 

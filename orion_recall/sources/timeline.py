@@ -18,10 +18,8 @@ from typing import Any, cast
 
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.postgres.address import read_address
-from orion_recall.postgres.held_connections import HeldConnections
-from orion_recall.postgres.pool import Row, quote_qualified
-from orion_recall.sources.citation import cited_id, mapped_key
-from orion_recall.sources.read_limits import MOST_TEXT, tags_of
+from orion_recall.postgres.pool import HeldConnections, Row, quote_qualified
+from orion_recall.sources.hits import MOST_TEXT, cited_id, mapped_key, tags_of
 from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
 from orion_recall.sources.timeline_table import CATALOGUE, TimelineShape, TimelineTable, shape_of
 from orion_recall.text.normal import memory_key, text_hash
@@ -67,7 +65,6 @@ class TimelineSource:
         return [_hit(row, request.scope.tenant, shape) for row in rows]
 
     def answers_for(self, tenant: str) -> bool:
-        """Whether the tenant may have rows here."""
         return self._table.answers_for(tenant)
 
     async def shape(self) -> TimelineShape:
@@ -97,7 +94,6 @@ class TimelineSource:
         return row["rows"], {role: row[role] for role in ("id", "ts", "text") if row[role]}
 
     async def close(self) -> None:
-        """Close the connections, even if the server does not answer."""
         if self._counting is not None and self._counting.cancel():
             await asyncio.wait([self._counting])
         await self._connections.close()
@@ -113,7 +109,6 @@ class TimelineSource:
 
 
 def unreadable_rows(total: int, lacking: Mapping[str, int]) -> str:
-    """The number of rows that are never found, in words."""
     wants = {"id": "no id that can be used", "ts": "no time that can be read", "text": "no text"}
     of_them = f"{total:,} rows{' that were looked at' if total >= COUNTED else ''}"
     counts = "; ".join(f"{count:,} of {of_them} have {wants[role]}" for role, count in lacking.items())
@@ -150,7 +145,6 @@ def _memory(row: Row, shape: TimelineShape) -> MemoryView:
 
 
 def _joined(texts: Sequence[str | None], labels: Sequence[str | None]) -> str:
-    """The columns that have a text, a line each."""
     if len(texts) == 1 and labels[0] is None:
         return (texts[0] or "")[:MOST_TEXT]
     parts = zip(texts, labels, strict=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from orion_recall.errors import ScopeNotKept
 from orion_recall.setting_values import TIMELINE_ROLES
-from orion_recall.sources.read_limits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
+from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
 from orion_recall.sources.timeline_table import Column, TimelineShape
 from orion_recall.time_values import in_calendar
 from orion_recall.values import SearchRequest
@@ -138,12 +138,10 @@ def _first_rows(shape: TimelineShape) -> str:
 
 
 def text_name(place: int) -> str:
-    """The name of a text column in the rows."""
     return f"text_{place}"
 
 
 def _chosen(shape: TimelineShape) -> dict[str, str]:
-    """SQL by its name in the rows."""
     chosen = {
         role: shape.columns[role].as_text for role in TIMELINE_ROLES if role in shape.columns and role != "ts"
     }
@@ -178,7 +176,6 @@ def _usable(shape: TimelineShape) -> tuple[str, str]:
 
 
 def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -> Iterable[str]:
-    """SQL for tenant and scope; their values are added."""
     scope = request.scope
     # A table of one tenant is only searched for that tenant.
     tenant = None if shape.of_one_tenant else scope.tenant
@@ -212,7 +209,6 @@ def _has_tag(column: Column, wanted: str) -> str:
 
 
 def _written(tags: Iterable[str]) -> list[str]:
-    """The tags as they stand in text, and in JSON."""
     return list(dict.fromkeys(form for tag in tags for form in (tag, json.dumps(tag)[1:-1], _json(tag))))
 
 

@@ -210,7 +210,6 @@ def _not_the_own_view(schema: str) -> str:
 
 
 def _playing(table: TimelineTable, role: str, there: Mapping[str, Column]) -> Column | None:
-    """The column of a role other than the text."""
     column = table.named.get(role)
     if role == "text" or column == "":
         return None

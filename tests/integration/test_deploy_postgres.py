@@ -22,7 +22,7 @@ from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import migrate, open_pool, shipped_migrations
-from orion_recall.postgres.rights import grant_worker_rights
+from orion_recall.postgres.schema import grant_worker_rights
 
 OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"
 _RELATIONS = (

@@ -22,9 +22,8 @@ from orion_recall.memory.extraction.extractor import Extractor, LightExtractor, 
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.extraction.llm import LlmExtractor
 from orion_recall.memory.record.changes import MemoryChanges
-from orion_recall.memory.record.compose import compose
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
-from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.models.chat import ChatServer
 from orion_recall.postgres.pool import Pool, open_pool

@@ -11,9 +11,8 @@ import pytest
 from orion_recall.decisions.blanking import DecisionsWanted, blank_decisions, count_decisions
 from orion_recall.engines.replay_folders import replay_folder
 from orion_recall.errors import SourceError
-from orion_recall.memory.forget.record import ForgetRecord
+from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.forget.run import CopyToCompact, Forgetting, Stores
-from orion_recall.memory.forget.target import Target
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.postgres.pool import Connection, open_connection, open_pool
 from orion_recall.settings import Settings

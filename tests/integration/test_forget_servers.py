@@ -18,7 +18,7 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
-from orion_recall.postgres.rights import grant_worker_rights
+from orion_recall.postgres.schema import grant_worker_rights
 
 PREFIX = f"t-{uuid4().hex[:8]}:"
 

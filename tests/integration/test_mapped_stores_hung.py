@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from executor import until
-from old_schema import visitor
+from foreign_tables import visitor
 from qdrant_client import AsyncQdrantClient, models
 from serving import all_persisted, caught_up
 

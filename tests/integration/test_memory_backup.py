@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import zipfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,12 +16,10 @@ import pytest
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import BackupError, RecordError
-from orion_recall.memory.record import tables
 from orion_recall.memory.record.changes import MemoryChanges
-from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.transfer.backup import back_up, restore
+from orion_recall.memory.transfer.backup import DECISIONS, KEPT, LEFT_OUT, back_up, restore
 from orion_recall.memory.transfer.import_file import read_batches
 from orion_recall.memory.transfer.import_mapping import ImportMapping
 from orion_recall.postgres.pool import Pool, borrow, migrate, open_pool, shipped_migrations
@@ -62,7 +60,7 @@ def memory(name: str, text: str, **fields: Any) -> Any:
     return compose(MemoryV1.model_validate({"id": name, "text": text, "session_id": "s", **fields}), TENANT)
 
 
-async def contents(pool: Pool, names: Any = tables.KEPT) -> dict[str, list[str]]:
+async def contents(pool: Pool, names: Any = KEPT) -> dict[str, list[str]]:
     async with borrow(pool) as connection:
         return {
             table.name: [
@@ -80,23 +78,22 @@ async def test_no_table_is_forgotten(pool: Pool) -> None:
             "SELECT table_name, column_name FROM information_schema.columns "
             "WHERE table_schema = current_schema() AND column_default LIKE 'nextval(%'"
         )
-    kept = {table.name for table in (*tables.KEPT, *tables.DECISIONS)}
-    assert {row["tablename"] for row in rows} == kept | set(tables.LEFT_OUT), "list it in memory/record/tables.py"
+    kept = {table.name for table in (*KEPT, *DECISIONS)}
+    assert {row["tablename"] for row in rows} == kept | set(LEFT_OUT), "list it in memory/transfer/backup.py"
     numbered = {(row["table_name"], row["column_name"]) for row in serial if row["table_name"] in kept}
-    assert numbered == {(table.name, table.serial) for table in tables.KEPT if table.serial}
+    assert numbered == {(table.name, table.serial) for table in KEPT if table.serial}
 
 
-@pytest.mark.parametrize("name", ["backup", "backup.zip"])
 async def test_what_was_backed_up_comes_back_as_it_was(
-    record: Record, pool: Pool, database: str, empty_database: str, tmp_path: Path, name: str
+    record: Record, pool: Pool, database: str, empty_database: str, tmp_path: Path
 ) -> None:
-    target, told = tmp_path / name, list[tuple[int, int]]()
-    before = await contents(pool, (*tables.KEPT, *tables.DECISIONS))
+    target, told = tmp_path / "backup.zip", list[tuple[int, int]]()
+    before = await contents(pool, (*KEPT, *DECISIONS))
     made = await back_up(
         database, target, with_decisions=True, progress=lambda done, total: told.append((done, total))
     )
     assert target.exists()
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
     assert {table.name: table.rows for table in made.tables} == {key: len(rows) for key, rows in before.items()}
     assert told[-1][0] == told[-1][1] == sum(map(len, before.values()))
     assert (made.position, made.record) == (await record.head(), await record.database_identity())
@@ -104,7 +101,7 @@ async def test_what_was_backed_up_comes_back_as_it_was(
     assert await restore(empty_database, target) == made
     other = await open_pool(empty_database, name="restored", max_size=2)
     try:
-        assert await contents(other, (*tables.KEPT, *tables.DECISIONS)) == before
+        assert await contents(other, (*KEPT, *DECISIONS)) == before
         restored = Record(other)
         assert await restored.database_identity() != await record.database_identity(), "it is a record of its own"
         head = await restored.head()
@@ -132,59 +129,67 @@ async def test_a_backup_is_of_one_moment(record: Record, pool: Pool, database: s
     assert len((await contents(pool))["memories"]) == len(before["memories"]) + 1
 
 
+def changed(source: Path, target: Path, files: Mapping[str, bytes | None]) -> Path:
+    """A backup like another one, with some of its files changed, or left out (None)."""
+    with zipfile.ZipFile(source) as archive, zipfile.ZipFile(target, "w") as out:
+        for name in archive.namelist():
+            content = files.get(name, archive.read(name))
+            if content is not None:
+                out.writestr(name, content)
+    return target
+
+
 async def test_damaged_files_are_refused_before_anything_is_written(
     record: Record, database: str, empty_database: str, tmp_path: Path
 ) -> None:
-    source = tmp_path / "b"
+    source = tmp_path / "b.zip"
     await back_up(database, source)
-    file = source / "outbox.copy"
-    file.write_bytes(file.read_bytes().replace(b"m1", b"m7", 1))
+    with zipfile.ZipFile(source) as archive:
+        outbox = archive.read("outbox.copy")
+    wrong = changed(source, tmp_path / "wrong.zip", {"outbox.copy": outbox.replace(b"m1", b"m7", 1)})
     with pytest.raises(BackupError, match=r"outbox.copy is not as it was written"):
-        await restore(empty_database, source)
-    (source / "memory_access.copy").unlink()
-    with pytest.raises(BackupError, match=r"memory_access.copy"):
-        await restore(empty_database, source)
+        await restore(empty_database, wrong)
+    with pytest.raises(BackupError, match=r"there is no memory_access.copy in it"):
+        await restore(empty_database, changed(source, tmp_path / "less.zip", {"memory_access.copy": None}))
+    (tmp_path / "bad.zip").write_text("text")
+    (tmp_path / "folder").mkdir()
+    changed(source, tmp_path / "list.zip", {"manifest.json": b"[1]"})
+    for name in ("none", "bad.zip", "folder", "list.zip"):
+        with pytest.raises(BackupError, match=name):
+            await restore(empty_database, tmp_path / name)
     pool = await open_pool(empty_database, name="test", max_size=1)
     with pytest.raises(RecordError):
         await Record(pool).head()  # not even a schema
     await pool.close()
-    for name, text in (("none", None), ("bad.zip", "text"), ("list", "[1]")):
-        if name == "list":
-            (tmp_path / name).mkdir()
-            (tmp_path / name / "manifest.json").write_text(text or "")
-        elif text is not None:
-            (tmp_path / name).write_text(text)
-        with pytest.raises(BackupError, match=name):
-            await restore(empty_database, tmp_path / name)
 
 
 async def test_an_older_schema_is_brought_up_and_a_later_one_refused(
     record: Record, pool: Pool, database: str, empty_database: str, tmp_path: Path
 ) -> None:
-    source = tmp_path / "b"
+    source = tmp_path / "b.zip"
     await back_up(database, source)
-    manifest = json.loads((source / "manifest.json").read_text())
-    newest = "memory/0008_write_locks.sql"
-    manifest["schema"] = [one for one in manifest["schema"] if one["name"] != newest]
-    (source / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BackupError, match=r"a later version than the backup \(memory/0008_write_locks.sql\)"):
-        await restore(database, source)
-    await restore(empty_database, source)
+    with zipfile.ZipFile(source) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+
+    def with_manifest(name: str, **fields: object) -> Path:
+        return changed(source, tmp_path / name, {"manifest.json": json.dumps({**manifest, **fields}).encode()})
+
+    of_memory = [one for one in manifest["schema"] if one["name"].startswith("memory/")]
+    older = with_manifest("older.zip", schema=of_memory)
+    with pytest.raises(BackupError, match=r"a later version than the backup \(decisions/"):
+        await restore(database, older)
+    await restore(empty_database, older)
     other = await open_pool(empty_database, name="restored", max_size=2)
     assert await contents(other) == await contents(pool)
     async with borrow(other) as connection:
         assert await connection.fetchval("SELECT count(*) FROM orion_migrations") == len(shipped_migrations())
     await other.close()
 
-    manifest["schema"].append({"name": "memory/0099_later.sql", "sha256": "0" * 64})
-    manifest["version"] = "99.0"
-    (source / "manifest.json").write_text(json.dumps(manifest))
+    later = [*manifest["schema"], {"name": "memory/0099_later.sql", "sha256": "0" * 64}]
     with pytest.raises(BackupError, match=r"0099_later.sql of its schema .* made by version 99.0"):
-        await restore(empty_database, source)
-    manifest["format"] = 7
-    (source / "manifest.json").write_text(json.dumps(manifest))
+        await restore(empty_database, with_manifest("later.zip", schema=later, version="99.0"))
     with pytest.raises(BackupError, match="format 7"):
-        await restore(empty_database, source)
+        await restore(empty_database, with_manifest("format.zip", format=7))
 
 
 async def test_nothing_is_written_over_and_nothing_left_behind(
@@ -203,9 +208,8 @@ async def test_nothing_is_written_over_and_nothing_left_behind(
     def fail(done: int, total: int) -> None:
         raise Stop
 
-    for name in ("failed", "failed.zip"):
-        with pytest.raises(Stop):
-            await back_up(database, tmp_path / name, progress=fail)
+    with pytest.raises(Stop):
+        await back_up(database, tmp_path / "failed.zip", progress=fail)
     (tmp_path / "no").write_text("a file")
     with pytest.raises(BackupError, match="cannot be written"):
         await back_up(database, tmp_path / "no" / "backup")

@@ -19,15 +19,13 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.changes import MemoryChanges
-from orion_recall.memory.record.compose import compose
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
-from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import find_drift
-from orion_recall.memory.replicas.keeper import CopyKeeper, do
+from orion_recall.memory.replicas.keeper import CopyKeeper, SelfCheck, do
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.self_check import SelfCheck
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy

@@ -18,7 +18,7 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.copies import copy_number, registered_positions
+from orion_recall.memory.replicas.tombstones import copy_number, registered_positions
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings

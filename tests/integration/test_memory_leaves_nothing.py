@@ -14,13 +14,11 @@ import pytest
 from orion_recall.contracts import MemoryV1
 from orion_recall.memory.background.extraction import passage_of
 from orion_recall.memory.extraction.extractor import light
-from orion_recall.memory.forget.record import ForgetRecord
-from orion_recall.memory.forget.target import Target
+from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.record.changes import MemoryChanges
-from orion_recall.memory.record.compose import compose, unique_names
+from orion_recall.memory.record.compose import Patch, compose, unique_names
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.reader import ExportFilters, RecordReader
-from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore
 from orion_recall.memory.transfer.export import exported_lines

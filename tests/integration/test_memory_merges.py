@@ -21,8 +21,7 @@ from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.names.merges import Merged, Merges, WantedMerge
 from orion_recall.memory.names.propose import propose
 from orion_recall.memory.record.changes import MemoryChanges
-from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import OnnxEmbedder

@@ -16,8 +16,7 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts
-from orion_recall.memory.forget.record import ForgetRecord
-from orion_recall.memory.forget.target import Target
+from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record

@@ -286,21 +286,3 @@ async def test_the_requests_of_those_who_were_killed_are_taken_away(pool: Pool, 
     assert await asking == {"missing": 0}
     async with borrow(pool) as connection:
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0
-
-
-@pytest.mark.slow
-async def test_a_rebuild_finds_the_told_times_of_memories_that_were_stored_before(
-    record: Record, pool: Pool, configured: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    await record.store([memory("vet", "The vet is on 5 June 2026 at 9:30.")])
-    async with borrow(pool, "forgetting") as connection:
-        await connection.execute("UPDATE memories SET times = '[]'")
-    await rebuild(capsys, "index")
-    (told,) = (await record.get(TENANT, ["vet"]))["vet"].times
-    assert told.until - told.since == 60
-    async with open_sources(configured) as opened:
-        key = memory_key(TENANT, "vet")
-        view = (await opened.sources.readers[0].fetch([key]))[key]
-        assert [(one.since, one.until) for one in view.told] == [(told.since, told.until)]
-        held = (await record.get(TENANT, ["vet"]))["vet"]
-        assert held.version == 1

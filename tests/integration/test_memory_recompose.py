@@ -12,12 +12,10 @@ import pytest
 from orion_recall.bus.envelope import decode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1
-from orion_recall.memory.intake.change import UpdateHandler
-from orion_recall.memory.intake.propagation import ChangePropagation
-from orion_recall.memory.record import recompose
+from orion_recall.memory.intake.change import ChangePropagation, UpdateHandler
+from orion_recall.memory.record import compose as compose_module
 from orion_recall.memory.record.changes import MemoryChanges
-from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.settings import Settings
@@ -26,7 +24,10 @@ from orion_recall.values import Memory
 TENANT = "default"
 _SESSIONS = "pg_stat_activity WHERE datname = current_database() AND application_name = 'orion-recall:changing'"
 _OPEN = f"SELECT count(*) FROM {_SESSIONS} AND xact_start IS NOT NULL"
-_LOCKS = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid IN (SELECT pid FROM {_SESSIONS})"
+_LOCKS = (
+    "SELECT count(*) FROM pg_locks WHERE relation = 'write_locks'::regclass AND pid IN "
+    f"(SELECT pid FROM {_SESSIONS})"
+)
 Meanwhile = Callable[[], Coroutine[Any, Any, object]]
 
 
@@ -82,7 +83,7 @@ def composing(monkeypatch: pytest.MonkeyPatch, meanwhile: Meanwhile) -> list[str
         asyncio.run_coroutine_threadsafe(meanwhile(), loop).result(60)
         return compose(message, tenant)
 
-    monkeypatch.setattr(recompose, "compose", watched)
+    monkeypatch.setattr(compose_module, "compose", watched)
     return composed
 
 

@@ -25,8 +25,7 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.record.changes import MemoryChanges
-from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, open_pool

@@ -17,9 +17,8 @@ from orion_recall.errors import SettingsError
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.record.changes import MemoryChanges
-from orion_recall.memory.record.compose import compose
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
-from orion_recall.memory.record.recompose import Patch
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.successions import Successions
 from orion_recall.memory.replicas.projector import Projector

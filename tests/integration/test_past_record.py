@@ -13,8 +13,7 @@ from orion_recall.errors import SettingsError
 from orion_recall.evaluation.replay.past_record import Moment, PastRecord
 from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.changes import MemoryChanges
-from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.successions import Successions
 from orion_recall.postgres.pool import Pool, open_pool

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from decision_samples import decision, envelope
 from executor import until
-from old_schema import contents, forget_our_path, relations, visitor
+from foreign_tables import contents, forget_our_path, relations, visitor
 from serving import caught_up
 
 from orion_recall import RecallClient

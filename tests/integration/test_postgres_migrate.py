@@ -1,3 +1,5 @@
+"""The schema: made once by workers that start together, kept as it was applied, refused where it is of others."""
+
 from __future__ import annotations
 
 import asyncio
@@ -11,7 +13,7 @@ import pytest
 from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import Migration, Pool, borrow, migrate, open_pool, shipped_migrations
 
-FIRST = Migration(name="memory/0001_first.sql", sql="CREATE TABLE first (id int); SELECT 1", sha256="a")
+FIRST = Migration(name="memory/first.sql", sql="CREATE TABLE first (id int); SELECT 1", sha256="a")
 SECOND = Migration(name="memory/0002_second.sql", sql="CREATE TABLE second (id int)", sha256="b")
 BROKEN = Migration(name="memory/0003_broken.sql", sql="CREATE TABLE third (id int); SELEC", sha256="c")
 
@@ -50,6 +52,26 @@ async def test_a_file_that_fails_leaves_nothing_and_what_was_before_it_stays(
         await migrate(empty_database, [FIRST, BROKEN])
     assert await _tables(pool) == {"first", "orion_migrations"}
     assert await migrate(empty_database, [FIRST, SECOND]) == [SECOND.name]
+
+
+async def test_a_schema_of_a_later_version_is_refused(empty_database: str) -> None:
+    await migrate(empty_database, [FIRST, SECOND])
+    with pytest.raises(RecordError, match=r"of a later version \(memory/0002_second.sql was applied\): start that"):
+        await migrate(empty_database, [FIRST])
+
+
+async def test_a_schema_from_before_0_1_is_refused_with_the_way_out(empty_database: str) -> None:
+    await migrate(empty_database, [replace(FIRST, name="memory/0001_memories.sql")])
+    with pytest.raises(RecordError, match=r"before 0.1.0. Export the memories .* new database.* and import them"):
+        await migrate(empty_database)
+
+
+def test_the_files_of_a_part_come_as_its_tables_then_later_ones_by_number() -> None:
+    names = [one.name for one in shipped_migrations()]
+    assert names[0] == "memory/memories.sql"
+    assert names == sorted(
+        names, key=lambda name: (name.startswith("decisions"), name.split("/")[1][0].isdecimal(), name)
+    )
 
 
 async def test_an_applied_file_that_was_changed_is_refused_with_advice(empty_database: str) -> None:

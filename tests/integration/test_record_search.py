@@ -14,7 +14,7 @@ from orion_recall.interfaces import in_scope
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_connection, open_pool
-from orion_recall.sources.record_search import RecordSearch
+from orion_recall.sources.record import RecordSearch
 from orion_recall.text.normal import content_words, memory_key, text_hash
 from orion_recall.values import MemoryView, Question, Scope, SearchRequest
 

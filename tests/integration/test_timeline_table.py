@@ -16,7 +16,7 @@ from timelines import NOW, ask, hits, ids, memories, run, timeline
 from orion_recall.cli.main import run as cli
 from orion_recall.errors import SettingsError, SourceError
 from orion_recall.postgres.pool import open_connection
-from orion_recall.sources.citation import mapped_key
+from orion_recall.sources.hits import mapped_key
 from orion_recall.sources.timeline_table import TimelineTable
 from orion_recall.text.normal import memory_key
 

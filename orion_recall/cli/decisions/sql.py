@@ -28,7 +28,6 @@ def run_sql(
     """
 
     async def run(settings: Settings) -> SqlResult:
-        # By this name workers know that its locks are not theirs (memory/schema).
         async with open_postgres(analyst_of(settings), name="sql") as pool:
             return await DecisionLog(pool).run_sql(sql, limit)
 

@@ -19,8 +19,8 @@ from orion_recall.cli.connect.addresses import open_bus, open_postgres
 from orion_recall.cli.doctor.installation import Check
 from orion_recall.errors import BusUnavailable, OrionError, RecordError
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.migrations import shipped_migrations
 from orion_recall.postgres.pool import Connection, borrow
+from orion_recall.postgres.schema import shipped_migrations
 from orion_recall.settings import Settings
 
 _FULL = 0.9
@@ -172,11 +172,12 @@ async def _schema(connection: Connection) -> Check:
 def schema_check(applied: set[str], shipped: set[str]) -> Check:
     """What the applied files mean for this version of the program."""
     told = f"{len(applied)} files applied"
+    if later := sorted(applied - shipped):
+        what = f"{', '.join(later)} of another version: start that version; tables from before 0.1.0 are not read"
+        return Check(name="schema", found=told, problem=what)
     if missing := sorted(shipped - applied):
         what = f"{', '.join(missing)} not applied yet: start a worker of this version, or `orion-recall migrate`"
         return Check(name="schema", found=told, problem=what)
-    if later := sorted(applied - shipped):
-        return Check(name="schema", found=f"{told}, of a later version than this program: {', '.join(later)}")
     return Check(name="schema", found=f"{told}, that is this version's")
 
 

@@ -30,7 +30,7 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.serving.backends import sparse_encoder_of
 from orion_recall.settings import Settings
-from orion_recall.sources.entity_names import NamesByMeaning
+from orion_recall.sources.graph import NamesByMeaning
 
 
 def run_query(

@@ -1,4 +1,4 @@
-"""`orion-recall memory backup` writes the whole record to a folder or a file, `memory restore` reads it."""
+"""`orion-recall memory backup` writes the whole record to a file, `memory restore` reads it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find
 from orion_recall.cli.connect.own_copies import KINDS
 from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.output import JsonFlag, notes, print_json, prose, visible
-from orion_recall.memory.transfer.backup import back_up, restore
-from orion_recall.memory.transfer.backup_files import Manifest
+from orion_recall.memory.transfer.backup import Manifest, back_up, restore
 from orion_recall.settings import Settings
 
 
 def back_up_record(
-    target: Annotated[Path, typer.Argument(metavar="DIR|FILE.zip", help="A new folder, or a new file.")],
+    target: Annotated[Path, typer.Argument(metavar="FILE.zip", help="A new file.")],
     with_decisions: Annotated[bool, typer.Option("--with-decisions", help="Include the decision log.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -41,7 +40,7 @@ def back_up_record(
 
 
 def restore_record(
-    source: Annotated[Path, typer.Argument(metavar="DIR|FILE.zip", help="A backup made by `memory backup`.")],
+    source: Annotated[Path, typer.Argument(metavar="FILE.zip", help="A backup made by `memory backup`.")],
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -17,7 +17,7 @@ from orion_recall.cli.memory.options import Tenant
 from orion_recall.cli.moments import MOMENT_HELP, Zone, moment
 from orion_recall.cli.output import JsonFlag, console, counted, note, pairs, print_error, print_json, table, visible
 from orion_recall.contracts import MemoryWhereV1, read_message
-from orion_recall.memory.record.browse import ListedMemory, MemoryDetails, RecordBrowser
+from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordBrowser
 from orion_recall.values import Memory
 
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Memories at most.")]

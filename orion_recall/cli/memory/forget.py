@@ -19,8 +19,8 @@ from orion_recall.cli.connect.record import with_engines
 from orion_recall.cli.memory.options import Actor, Yes
 from orion_recall.cli.output import JsonFlag, console, counted, note, notes, print_json, prose, table, visible
 from orion_recall.errors import SettingsError
+from orion_recall.memory.forget.record import Kind, Place, Report, Target
 from orion_recall.memory.forget.run import CopyToCompact, Forgetting, Stores
-from orion_recall.memory.forget.target import Kind, Place, Report, Target
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.postgres.pool import Pool, close_connection, open_connection

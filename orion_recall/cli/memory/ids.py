@@ -12,7 +12,7 @@ import typer
 from orion_recall.cli.connect.addresses import open_postgres
 from orion_recall.cli.connect.ids import MIN_PREFIX, PREFIX_HELP, full_id
 from orion_recall.errors import RecordError
-from orion_recall.memory.record.browse import RecordBrowser
+from orion_recall.memory.record.reader import RecordBrowser
 from orion_recall.postgres.pool import Pool
 from orion_recall.settings import Settings
 

@@ -22,10 +22,9 @@ from orion_recall.cli.output import JsonFlag, counted, duration, note, notes, pr
 from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.record import CopyPosition, Record
-from orion_recall.memory.transfer.import_file import ImportPosition, ImportSummary
+from orion_recall.memory.transfer.import_file import ImportPosition, ImportProgress, ImportSummary
 from orion_recall.memory.transfer.import_formats import ImportLines, Unit, import_lines
 from orion_recall.memory.transfer.import_mapping import ImportMapping, read_mapping
-from orion_recall.memory.transfer.import_progress import ImportProgress
 from orion_recall.memory.transfer.importer import Imported, Waited, import_file, wait_for_copies
 from orion_recall.settings import Settings
 

@@ -16,7 +16,6 @@ from orion_recall.cli.output import JsonFlag, counted, print_json, prose, visibl
 from orion_recall.errors import SettingsError, SourceError
 from orion_recall.memory.record.keyword_lengths import measure_lengths
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.record.told_times import refresh_told_times
 from orion_recall.memory.replicas.drift import Progress
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.models.opening import open_embedder
@@ -40,8 +39,6 @@ def rebuild_copies(
     as_json: JsonFlag = False,
 ) -> int:
     """Rebuild index and graph from the record, next to the ones in use, and swap them in.
-
-    Before the index is rebuilt, the times that texts tell are found again, and written to the record.
 
     The copies are those of this data folder. A running worker goes on answering and takes the new ones over without
     a restart. A run that was stopped goes on where it was. On a server (ORION_QDRANT_URL, ORION_SPARQL_URL) there
@@ -71,11 +68,9 @@ async def _rebuild(settings: Settings, kinds: list[str], *, measure: bool) -> li
         settings = await with_record(settings, stack)
         pool = await stack.enter_async_context(open_postgres(settings))
         own, record = OwnCopies(settings, pool), Record(pool)
-        if _Kind.INDEX.value in kinds:
-            await refresh_told_times(pool)
-            if settings.keyword_weights.length is None:
-                with progress("mean lengths") as told:
-                    await measure_lengths(record, pool, again=measure, advanced=told)
+        if _Kind.INDEX.value in kinds and settings.keyword_weights.length is None:
+            with progress("mean lengths") as told:
+                await measure_lengths(record, pool, again=measure, advanced=told)
         done: list[Done] = []
         for kind in kinds:
             with progress(f"the {kind}") as told:

@@ -9,7 +9,7 @@ import typer
 from orion_recall.cli.connect.addresses import dsn_of, dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, note, print_json
 from orion_recall.postgres.pool import migrate as apply_schema
-from orion_recall.postgres.rights import WORKER_ROLE, grant_worker_rights
+from orion_recall.postgres.schema import WORKER_ROLE, grant_worker_rights
 from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")

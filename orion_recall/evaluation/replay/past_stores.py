@@ -19,7 +19,7 @@ from orion_recall.postgres.pool import Row, is_refusal
 from orion_recall.recall.types import Sources
 from orion_recall.serving.backends import open_sources, sparse_encoder_of, timeline_table
 from orion_recall.settings import Settings
-from orion_recall.sources.record_facts import RecordFacts
+from orion_recall.sources.record import RecordFacts
 from orion_recall.sources.timeline import TimelineSource
 from orion_recall.text.normal import memory_key
 from orion_recall.text.redaction import Redaction

@@ -49,11 +49,9 @@ class BackgroundExtraction:
 
     @property
     def name(self) -> str:
-        """The extractor's."""
         return self._extractor.name
 
     def wake(self) -> None:
-        """Something was stored."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -78,7 +76,6 @@ class BackgroundExtraction:
             await self._release()
 
     async def _take(self) -> bool:
-        """Starts on what is due; whether there was anything."""
         free = self._extractor.at_once - len(self._in_flight)
         if free <= 0:
             return True
@@ -103,7 +100,6 @@ class BackgroundExtraction:
         await sleep(self._look_every_s, self._wake)
 
     async def _serve(self, taken: Sequence[Taken]) -> None:
-        """Finds what some memories say, and writes it."""
         found = await self._extract(taken)
         backoff, tries = Backoff(*POSTGRES_S), 1
         for one, extraction in zip(taken, found, strict=True):
@@ -153,7 +149,6 @@ class BackgroundExtraction:
 
 
 def passage_of(memory: Memory, previous: Neighbour | None) -> Passage:
-    """A memory as an extractor reads it."""
     return Passage(
         text=memory.text,
         speaker=memory.speaker,

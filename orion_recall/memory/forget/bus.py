@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from orion_recall.decisions.blanking import blanked
-from orion_recall.memory.forget.target import Report, Target
+from orion_recall.memory.forget.record import Report, Target
 from orion_recall.settings import DECISIONS_GROUP, Settings
 
 _AT_ONCE = 100
@@ -38,7 +38,6 @@ class _Found:
     texts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def under(self, keys: Collection[str]) -> set[str]:
-        """The texts under some keys."""
         return {text for key, text in self.texts if key in keys}
 
 
@@ -69,7 +68,6 @@ class Matcher:
         return False
 
     def matching(self, rows: Sequence[_Row]) -> list[_Row]:
-        """Those of the entries that do."""
         return [row for row in rows if self.matches(row[1])]
 
     def is_by(self, payload: Mapping[str, Any]) -> bool:

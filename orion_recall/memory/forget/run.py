@@ -17,9 +17,8 @@ from redis.asyncio import Redis
 from orion_recall.engines.replay_folders import delete_left
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.forget.bus import ForgetBus, Matcher
-from orion_recall.memory.forget.record import ForgetRecord
+from orion_recall.memory.forget.record import ForgetRecord, Place, Report, Target
 from orion_recall.memory.forget.storage import RecordStorage
-from orion_recall.memory.forget.target import Place, Report, Target
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
 from orion_recall.postgres.pool import Connection
 from orion_recall.settings import Settings
@@ -183,7 +182,6 @@ class Forgetting:
             report.add("folders of replays", remains=f"all that {in_use} running have", until="they end")
 
     def _add_others(self, report: Report) -> None:
-        """Places that are not reached from here."""
         settings, never = self._settings, "cannot be reached from here"
         report.add("backups and exports", remains=f"all that they have; {never}", until="you delete them")
         report.add("readers of replies and decisions", remains=f"their copies; {never}", until="they delete them")
@@ -199,10 +197,7 @@ class Forgetting:
 
 
 def _add_copy(found: Report, report: Report, name: str, done: Mapping[str, JsonValue]) -> None:
-    if "compacted" not in done:
-        found.add(name, remains="deleted memories' bytes in its files", until="its worker is of this version")
-        report.unfinished.append(f"{name}: its worker is of an earlier version: update it, and run this again")
-    elif not done["compacted"]:
+    if not done["compacted"]:
         found.add(
             name,
             what="deleted",

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import LiteralString, cast
 
-from orion_recall.memory.forget.target import Report
+from orion_recall.memory.forget.record import Report
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, quote_identifier, reason, translate
 
 FULL_BELOW_BYTES = 256 << 20

@@ -1,24 +1,27 @@
 """Handlers of `memory.update.v1` and `memory.delete.v1`: by id, or by a query with the count of an earlier dry run.
 
 Change, history, outbox and receipt are one transaction. Then the other workers get tombstones, and the receipt goes
-out when every copy has the change, or with `pending` after a time-out.
-"""
+out when every copy has the change, or with `pending` after a time-out."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from orion_recall.bus.bounded import read_apart
 from orion_recall.bus.envelope import Received
 from orion_recall.bus.signing.keys import Caller
 from orion_recall.contracts import (
+    CHANGEABLE,
     DELETE_KIND,
     RECEIPT_KIND,
+    UNCHANGEABLE,
     UPDATE_KIND,
     ErrorInfo,
     MemoryDeleteV1,
@@ -28,16 +31,100 @@ from orion_recall.contracts import (
     MemoryWhereV1,
     read_message,
 )
-from orion_recall.errors import ExpiredMessage, RefusedMessage
-from orion_recall.memory.intake.handler import NO_RECORD, nothing_done, served_tenant
-from orion_recall.memory.intake.idempotency import answered_once, hash_of, key_of
-from orion_recall.memory.intake.patch import read_changes, read_patch
-from orion_recall.memory.intake.propagation import ChangePropagation, waiting_s
+from orion_recall.errors import ExpiredMessage, InvalidMessage, RecordError, RefusedMessage
+from orion_recall.memory.intake.requests import (
+    NO_RECORD,
+    answered_once,
+    hash_of,
+    key_of,
+    nothing_done,
+    redacted_fields,
+    served_tenant,
+)
 from orion_recall.memory.record.changes import delete, drafts_now, update
-from orion_recall.memory.record.recompose import ChangeVerdict, Draft, Patch
-from orion_recall.memory.record.where import matching
+from orion_recall.memory.record.compose import ChangeVerdict, Draft, Patch
+from orion_recall.memory.record.reader import matching
+from orion_recall.memory.replicas.tombstones import TombstoneStream, registered_positions
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.settings import Settings
+from orion_recall.text.normal import memory_key, storable_json
+
+log = logging.getLogger("orion_recall.memory")
+_POLL_S = 0.05
+# Time for sending the receipt itself.
+_RESERVE_S = 0.25
+
+
+def waiting_s(settings: Settings, time_left_s: float) -> float:
+    """How long a receipt may wait for the copies, given the seconds until its sender stops waiting."""
+    return min(settings.acknowledge_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
+
+
+class ChangePropagation:
+    """Publishes tombstones of a change, wakes the projectors, and waits for the copies."""
+
+    def __init__(self, pool: Pool, tombstones: TombstoneStream, wake: Callable[[], None]) -> None:
+        self._pool, self._tombstones, self._wake = pool, tombstones, wake
+
+    async def pending(self, changed: Iterable[tuple[str, str]], position: int, timeout_s: float) -> bool:
+        """Whether a registered copy is still before the position after `timeout_s`.
+
+        `changed` are the memories by tenant and id. While it is pending, workers leave them out by their
+        tombstones; afterwards every worker finds their present state.
+        """
+        self._wake()
+        await self._tombstones.publish({memory_key(tenant, name): position for tenant, name in changed})
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        try:
+            while min((kept := await registered_positions(self._pool)).values(), default=position) < position:
+                if loop.time() + _POLL_S > until:
+                    return True
+                await asyncio.sleep(_POLL_S)
+        except RecordError as error:
+            log.warning("the copies' positions cannot be read, so a receipt is pending at %d: %s", position, error)
+            return True
+        await self._tombstones.reached(kept)
+        return False
+
+
+_LONGEST_ID = 512
+
+
+def read_patch(raw: Mapping[str, Any], where: str, settings: Settings) -> Patch | MemoryVerdictV1:
+    """One memory of `memory.update.v1`, or why it is rejected."""
+    # Cleaned first: what is compared with the record is as the record has it.
+    changes = cast("dict[str, Any]", storable_json(dict(raw)))
+    name, version = changes.pop("id", None), changes.pop("expected_version", None)
+    try:
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:
+            raise InvalidMessage(f"{where}.id: expected the id of a memory, of 1 to {_LONGEST_ID} characters")
+        if version is not None and (not isinstance(version, int) or isinstance(version, bool)):
+            raise InvalidMessage(f"{where}.expected_version: expected a whole number")
+        return Patch(id=name, changes=read_changes(changes, where, settings), expected_version=version)
+    except InvalidMessage as error:
+        return MemoryVerdictV1(id=name if isinstance(name, str) else None, status="rejected", reason=str(error))
+
+
+def read_changes(raw: Mapping[str, Any], where: str, settings: Settings) -> Mapping[str, Any]:
+    """The fields to change; InvalidMessage for one that does not exist or cannot be changed, or for none."""
+    changes = cast("dict[str, Any]", storable_json(dict(raw)))
+    if not changes:
+        raise InvalidMessage(f"{where}: there is nothing to change in it: name a field")
+    for field in changes:
+        if field in UNCHANGEABLE:
+            raise InvalidMessage(f"{where}.{field}: it cannot be changed")
+        if field not in CHANGEABLE:
+            close = get_close_matches(field, CHANGEABLE, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(CHANGEABLE)}"
+            raise InvalidMessage(f"{where}.{field[:60]}: a memory has no such field; {hint}")
+    if changes.get("text", "") is None:
+        raise InvalidMessage(f"{where}.text: it cannot be cleared: delete the memory instead")
+    changes = redacted_fields(changes, settings)
+    if isinstance(changes.get("kind"), str):
+        settings.check_kinds([changes["kind"]], f"{where}.kind")
+    return changes
+
 
 _SHOWN = 100
 _CHANGED = ("updated", "deleted")
@@ -65,11 +152,9 @@ class _ChangeHandler:
         self._pool, self._propagation, self._settings = pool, propagation, settings
 
     def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
-        """The receipt for a message that is not served."""
         return nothing_done(error)
 
     def _tenant(self, message: _Message, caller: Caller | None) -> str:
-        """The tenant, after a check of it and of the kinds."""
         if message.where is not None:
             self._settings.check_kinds(message.where.kinds, "payload.where.kinds")
         return served_tenant(message.tenant, self._settings, caller)

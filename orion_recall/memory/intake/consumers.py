@@ -11,11 +11,10 @@ from orion_recall.bus.commit import CommitPort
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import Backlog, GroupReader
 from orion_recall.bus.signing.callers import Callers
-from orion_recall.memory.intake.change import DeleteHandler, UpdateHandler
+from orion_recall.memory.intake.change import ChangePropagation, DeleteHandler, UpdateHandler
 from orion_recall.memory.intake.feedback import FeedbackHandler
-from orion_recall.memory.intake.handler import Handler
 from orion_recall.memory.intake.message_worker import MessageWorker
-from orion_recall.memory.intake.propagation import ChangePropagation
+from orion_recall.memory.intake.requests import Handler
 from orion_recall.memory.intake.store import StoreHandler
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import TombstoneStream
@@ -76,7 +75,6 @@ class IntakeConsumers:
 
     @property
     def in_flight(self) -> Mapping[str, int]:
-        """Entries in flight, by what they bring."""
         return {name: loop.in_flight for name, loop in self._loops.items()}
 
     @property
@@ -86,7 +84,6 @@ class IntakeConsumers:
 
     @property
     def lost(self) -> Mapping[str, int]:
-        """Entries lost with a stream that was emptied, by what they brought."""
         return {name: reader.healed.lost for name, reader in self._readers.items()}
 
     def stop(self) -> None:

@@ -21,8 +21,7 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import RecordError, RefusedMessage
-from orion_recall.memory.intake.handler import NO_RECORD, served_tenant
-from orion_recall.memory.intake.idempotency import key_of
+from orion_recall.memory.intake.requests import NO_RECORD, key_of, served_tenant
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.settings import Settings
 
@@ -101,5 +100,4 @@ class FeedbackHandler:
         raise RecordError("the decision that feedback is about is not recorded yet") from TimeoutError()
 
     def nothing(self, error: ErrorInfo) -> RecallReceiptV1:
-        """The receipt for a message that is not served."""
         return RecallReceiptV1(recorded=False, error=error)

@@ -23,8 +23,7 @@ from orion_recall.errors import (
     MessageError,
     RecordError,
 )
-from orion_recall.memory.intake.handler import Handler
-from orion_recall.memory.intake.record_failures import failed, is_away, may_pass
+from orion_recall.memory.intake.requests import Handler, failed, is_away, may_pass
 from orion_recall.settings import Settings
 from orion_recall.tasks import Backoff, Sleep, errors_logged, sleep
 from orion_recall.telemetry import (
@@ -80,7 +79,6 @@ class MessageWorker:
         self._stopping.set()
 
     async def serve(self, entry: Entry) -> None:
-        """Serve one entry, from its bytes to its commit."""
         delivery = await self._deliveries.open(entry)
         dead_reason = ""
         try:

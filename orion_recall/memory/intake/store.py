@@ -25,8 +25,8 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import MessageError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
-from orion_recall.memory.intake.handler import NO_RECORD, nothing_done, redacted_fields
-from orion_recall.memory.intake.propagation import ChangePropagation, waiting_s
+from orion_recall.memory.intake.change import ChangePropagation, waiting_s
+from orion_recall.memory.intake.requests import NO_RECORD, nothing_done, redacted_fields
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import StoreResult
 from orion_recall.settings import Settings
@@ -80,7 +80,6 @@ class StoreHandler:
         return receipt.model_copy(update={"pending": pending})
 
     def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
-        """The receipt for a message that is not served."""
         return nothing_done(error)
 
 

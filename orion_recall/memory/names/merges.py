@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 
 from orion_recall.memory.names import merges_sql as sql
 from orion_recall.memory.names.propose import NamesUsed
-from orion_recall.memory.record import changes_sql
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.postgres.pool import Connection, Pool, Row, borrow
@@ -272,7 +271,7 @@ async def _tell(
     told = list(dict.fromkeys((*ids, *(name for name in others if name is not None))))
     position: int | None = None
     for start in range(0, len(told), _AT_ONCE):
-        rows = await connection.fetch(changes_sql.ENQUEUE, tenant, told[start : start + _AT_ONCE])
+        rows = await connection.fetch(record_sql.ENQUEUE, tenant, told[start : start + _AT_ONCE])
         position = max(row["position"] for row in rows)
     return len(ids), position
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.memory.record import changes_sql as sql
-from orion_recall.memory.record import sql as record_sql
-from orion_recall.memory.record import successions_sql
+from orion_recall.memory.record import sql, successions_sql
+from orion_recall.memory.record.compose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
 from orion_recall.memory.record.extraction_queue import queue_following, queue_new
-from orion_recall.memory.record.recompose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
 from orion_recall.memory.record.successions import inherit
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
 from orion_recall.text.normal import storable
@@ -61,7 +59,7 @@ class MemoryChanges:
             return []
         drafted = await drafts_now(self._pool, tenant, patches)
         async with borrow(self._pool, "changing memories") as connection, connection.transaction():
-            await connection.execute(record_sql.LOCK_OUTBOX)
+            await connection.execute(sql.LOCK_OUTBOX)
             return await update(connection, tenant, patches, drafted, actor=actor, extractor=self._extractor)
 
     async def delete(
@@ -80,7 +78,7 @@ class MemoryChanges:
         if not ids:
             return []
         async with borrow(self._pool, "deleting memories") as connection, connection.transaction():
-            await connection.execute(record_sql.LOCK_OUTBOX)
+            await connection.execute(sql.LOCK_OUTBOX)
             return await delete(connection, tenant, ids, actor=actor, why=why, erase=erase)
 
     async def history(self, tenant: str, memory_id: str) -> list[HistoryStep]:
@@ -105,8 +103,8 @@ async def drafts_now(pool: Pool, tenant: str, patches: Sequence[Patch]) -> Mappi
     """Composes the patched memories as they are now, in a thread and without a lock."""
     firsts = _firsts(patches)
     async with borrow(pool, "reading memories") as connection:
-        rows = await connection.fetch(record_sql.GET, tenant, list(firsts))
-    held = {row["id"]: record_sql.to_memory(row) for row in rows}
+        rows = await connection.fetch(sql.GET, tenant, list(firsts))
+    held = {row["id"]: sql.to_memory(row) for row in rows}
     return await asyncio.to_thread(drafts, FOREGROUND.throttled(firsts.values(), _AT_A_TIME), held)
 
 
@@ -152,7 +150,6 @@ async def update(
 
 
 def _firsts(patches: Sequence[Patch]) -> dict[str, Patch]:
-    """The first patch of each memory, by id."""
     firsts: dict[str, Patch] = {}
     for patch in patches:
         firsts.setdefault(patch.id, patch)
@@ -253,7 +250,7 @@ async def _retire(
 
 async def _read(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
     rows = await connection.fetch(sql.READ, tenant, list(ids))
-    return {row["id"]: record_sql.to_memory(row) for row in rows}
+    return {row["id"]: sql.to_memory(row) for row in rows}
 
 
 async def _change(
@@ -266,7 +263,7 @@ async def _change(
     try:
         async with connection.transaction():
             await connection.execute(sql.ADD_HISTORY, tenant, names, "update", actor, {})
-            await connection.execute(sql.CHANGE, [record_sql.to_row(memory, 0) for memory in memories])
+            await connection.execute(sql.CHANGE, [sql.to_row(memory, 0) for memory in memories])
     except POSTGRES_ERRORS as error:
         if not is_refusal(error):
             raise

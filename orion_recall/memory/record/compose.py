@@ -1,4 +1,7 @@
-"""Composes the stored form of a memory, with hashes, names and statements, from a message's form."""
+"""Composes the stored form of a memory from a message's form: hashes, names and statements; the same for patches.
+
+Composing takes about a millisecond a memory, so a patch is composed before the transaction that writes it, as a
+draft. A draft counts only for the content that it was made from."""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import ValidationError
 
-from orion_recall.contracts import MemoryV1
+from orion_recall.contracts import MemoryV1, describe
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.extraction.kinds import infer_kind
 from orion_recall.memory.extraction.light import extract
@@ -21,9 +25,7 @@ from orion_recall.values import JsonValue, Memory
 
 # A longer title is a sentence, and no name of anything.
 _MAX_TITLE_WORDS = 8
-# Fields that hashes of memories stored before them do not know: left out while they say nothing.
-_ADDED_LATER = ("confidence", "supersedes")
-# Also of a hash, as before kinds were read from texts. A guess never hides a memory: it is found as this one, too.
+# Also of a hash: a guess may become another. It never hides a memory, which is found as this one, too.
 KIND_WHEN_NONE_IS_GIVEN = "experience"
 
 
@@ -91,37 +93,30 @@ def known_names(given: Sequence[str], title: str | None) -> list[str]:
 
 
 def as_message(memory: Memory) -> MemoryV1:
-    """The memory as it would be sent to be stored: composed again it says the same.
-
-    What the contract would not take any more, as of a row from before it was so strict, is given as it is.
-    """
-    values: dict[str, Any] = {
-        "id": memory.id,
-        "text": memory.text,
-        "tenant": memory.tenant,
-        "user_id": memory.user_id,
-        "agent_id": memory.agent_id,
-        "run_id": memory.run_id,
-        "session_id": memory.session_id,
-        "node_id": memory.node_id,
-        "kind": memory.kind if memory.kind_confidence is None else None,
-        "speaker": memory.speaker,
-        "title": memory.title,
-        "occurred_at": _moment(memory.occurred_at),
-        "occurred_until": _moment(memory.occurred_until),
-        "mentioned_at": _moment(memory.mentioned_at),
-        "tags": memory.tags,
-        "entities": memory.given_entities,
-        "source": memory.source,
-        "uri": memory.uri,
-        "metadata": dict(memory.metadata),
-        "confidence": memory.confidence,
-        "supersedes": memory.supersedes,
-    }
-    try:
-        return MemoryV1(**values)
-    except ValidationError:
-        return MemoryV1.model_construct(**values)
+    """The memory as it would be sent to be stored: composed again it says the same."""
+    return MemoryV1(
+        id=memory.id,
+        text=memory.text,
+        tenant=memory.tenant,
+        user_id=memory.user_id,
+        agent_id=memory.agent_id,
+        run_id=memory.run_id,
+        session_id=memory.session_id,
+        node_id=memory.node_id,
+        kind=memory.kind if memory.kind_confidence is None else None,
+        speaker=memory.speaker,
+        title=memory.title,
+        occurred_at=_moment(memory.occurred_at),
+        occurred_until=_moment(memory.occurred_until),
+        mentioned_at=_moment(memory.mentioned_at),
+        tags=memory.tags,
+        entities=memory.given_entities,
+        source=memory.source,
+        uri=memory.uri,
+        metadata=cast("Any", dict(memory.metadata)),
+        confidence=memory.confidence,
+        supersedes=memory.supersedes,
+    )
 
 
 def content_hash(message: MemoryV1) -> str:
@@ -132,9 +127,6 @@ def content_hash(message: MemoryV1) -> str:
     """
     content = message.model_dump(mode="json", exclude={"id", "tenant"})
     content["kind"] = content["kind"] or KIND_WHEN_NONE_IS_GIVEN
-    for name in _ADDED_LATER:
-        if content[name] in (None, []):
-            del content[name]
     canonical = json.dumps(storable_json(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -164,3 +156,112 @@ def _is_finite(value: JsonValue) -> bool:
     if isinstance(value, list | tuple):
         return all(_is_finite(part) for part in cast("list[JsonValue]", value))
     return True
+
+
+ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict", "rejected"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """A patch of one memory: fields of `MemoryV1` by name, None for those to be cleared.
+
+    With `expected_version` it is changed only if it is still at that version.
+    """
+
+    id: str
+    changes: Mapping[str, Any]
+    expected_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeVerdict:
+    """The verdict on one memory; `position` is its outbox entry."""
+
+    id: str
+    status: ChangeStatus
+    reason: str | None = None
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A patched memory made from the content with the hash `of`, or the error of the patch.
+
+    `is_same`: the patch changes nothing.
+    """
+
+    of: str
+    result: Memory | InvalidMessage
+    is_same: bool = False
+
+
+def drafts(patches: Iterable[Patch], held: Mapping[str, Memory]) -> dict[str, Draft]:
+    """The drafts of the patches by id, where the memory may be changed. CPU-bound: for a thread."""
+    return {
+        patch.id: _draft(held[patch.id], patch.changes)
+        for patch in patches
+        if stays(patch, held.get(patch.id)) is None
+    }
+
+
+def _draft(memory: Memory, changes: Mapping[str, Any]) -> Draft:
+    try:
+        given = as_message(memory)
+        result = recompose(memory, given, changes)
+    except InvalidMessage as error:
+        return Draft(of=memory.content_hash, result=error)
+    # The stored hash is of the message as it was sent: tags that repeat, and what it superseded, are not kept.
+    is_same = result.content_hash in (memory.content_hash, content_hash(given))
+    return Draft(of=memory.content_hash, result=result, is_same=is_same)
+
+
+def is_of(draft: Draft | None, memory: Memory) -> bool:
+    """Whether the draft was made from the memory's present content."""
+    return draft is not None and draft.of == memory.content_hash
+
+
+def judged(patch: Patch, memory: Memory | None, draft: Draft | None) -> Memory | ChangeVerdict:
+    """The changed memory, or the verdict why it stays. A memory that may change needs a current draft."""
+    if (verdict := stays(patch, memory)) is not None:
+        return verdict
+    assert memory is not None  # else it stays
+    assert draft is not None
+    assert draft.of == memory.content_hash
+    if isinstance(draft.result, InvalidMessage):
+        return ChangeVerdict(id=patch.id, status="rejected", reason=str(draft.result))
+    if draft.is_same:
+        return ChangeVerdict(id=patch.id, status="unchanged")
+    return draft.result
+
+
+def stays(patch: Patch, memory: Memory | None) -> ChangeVerdict | None:
+    """The verdict why the memory may not be changed; None when it may."""
+    if memory is None:
+        return ChangeVerdict(id=patch.id, status="missing", reason="no memory has this id")
+    if memory.deleted_at is not None:
+        return ChangeVerdict(id=patch.id, status="missing", reason="it was deleted")
+    if memory.superseded_by is not None:
+        return conflict(patch.id, f"{memory.superseded_by!r} supersedes it: change that one")
+    if patch.expected_version is not None and patch.expected_version != memory.version:
+        return conflict(patch.id, f"it is at version {memory.version}, not {patch.expected_version}: read it again")
+    return None
+
+
+def conflict(name: str, why: str) -> ChangeVerdict:
+    return ChangeVerdict(id=name, status="conflict", reason=why)
+
+
+def recompose(memory: Memory, given: MemoryV1, changes: Mapping[str, Any]) -> Memory:
+    """The memory, as it is `given`, with some fields of its message changed, composed again.
+
+    InvalidMessage names the fields that cannot be so.
+    """
+    whole = {name: getattr(given, name) for name in MemoryV1.model_fields}
+    defaults = MemoryV1.model_fields
+    for name, value in changes.items():
+        whole[name] = defaults[name].get_default(call_default_factory=True) if value is None else value
+    try:
+        message = MemoryV1.model_validate(whole)
+    except ValidationError as error:
+        raise InvalidMessage(describe(error), without_values=describe(error, with_values=False)) from error
+    return compose(message, memory.tenant)

@@ -27,18 +27,13 @@ ON CONFLICT (tenant, memory_id) DO UPDATE SET
 """
 
 # The live turns after the given ones: whom they call "she" may be another one. By what they were read by.
-_QUEUE_FOLLOWING: LiteralString = """
+_QUEUE_FOLLOWING: LiteralString = f"""
 INSERT INTO memory_extractions (tenant, memory_id, extractor)
 SELECT DISTINCT s.tenant, turn.id, turn.extracted_by
-FROM memories s CROSS JOIN LATERAL (
-    SELECT n.id, n.extracted_by FROM memories n
-    WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
-      AND (coalesce(n.ts, '-infinity'), n.seq) > (coalesce(s.ts, '-infinity'), s.seq)
-    ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1
-) AS turn
+FROM memories s CROSS JOIN LATERAL {record_sql.FOLLOWING_TURN} AS turn
 WHERE s.tenant = $1 AND s.id = ANY($2::text[]) AND turn.id <> ALL($2::text[])
 ON CONFLICT (tenant, memory_id) DO UPDATE SET due_at = now(), attempts = 0, ticket = excluded.ticket
-"""
+"""  # noqa: S608 (nothing but constants)
 
 # $2: these ids only, or all. $3: only those that another extractor than the chosen one had to do.
 _QUEUE_AGAIN: LiteralString = """
@@ -53,7 +48,7 @@ RETURNING memory_id
 """
 
 # In the order of due times; rows that another worker is claiming are skipped.
-_TAKE: LiteralString = """
+_TAKE: LiteralString = f"""
 WITH due AS MATERIALIZED (
     SELECT tenant, memory_id FROM memory_extractions
     WHERE extractor = $1 AND due_at <= now()
@@ -64,17 +59,12 @@ WITH due AS MATERIALIZED (
     FROM due WHERE e.tenant = due.tenant AND e.memory_id = due.memory_id
     RETURNING e.tenant, e.memory_id, e.attempts, e.ticket
 )
-SELECT t.ticket, t.attempts, m.*,
+SELECT t.ticket, t.attempts, s.*,
     previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker
-FROM taken t JOIN memories m ON m.tenant = t.tenant AND m.id = t.memory_id
-LEFT JOIN LATERAL (
-    SELECT n.id, n.text, n.speaker FROM memories n
-    WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
-      AND (coalesce(n.ts, '-infinity'), n.seq) < (coalesce(m.ts, '-infinity'), m.seq)
-    ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1
-) AS previous ON true
-ORDER BY m.seq
-"""
+FROM taken t JOIN memories s ON s.tenant = t.tenant AND s.id = t.memory_id
+{record_sql.PREVIOUS_TURN}
+ORDER BY s.seq
+"""  # noqa: S608 (nothing but constants)
 
 _LOCK_MEMORY: LiteralString = """
 SELECT version, live, entities, statements, times FROM memories WHERE tenant = $1 AND id = $2 FOR UPDATE

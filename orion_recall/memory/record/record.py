@@ -137,7 +137,6 @@ class Record:
             await connection.execute(sql.REPORT_POSITION, copy, kind, position)
 
     async def heartbeat(self, copy: str, kind: str) -> None:
-        """Heartbeat of a copy that has reported before; its position stays."""
         async with borrow(self._pool, "storing a heartbeat") as connection:
             await connection.execute(sql.HEARTBEAT, copy, kind)
 
@@ -150,7 +149,6 @@ class Record:
             return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, silent_s)]
 
     async def copies(self) -> list[CopyPosition]:
-        """Every copy that has reported, by copy and kind."""
         async with borrow(self._pool, "reading positions") as connection:
             rows = await connection.fetch(sql.COPIES)
         return [

@@ -1,4 +1,4 @@
-"""SQL of the record, and the conversion of memories to rows and back."""
+"""SQL of the record and of changes in it, and the conversion of memories to rows and back."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, LiteralString
 from orion_recall.postgres.pool import Row
 from orion_recall.values import Memory, Neighbour, Statement, TimeMention
 
-# The lock that serializes writers of the outbox; the number is the one that workers before 0.3 lock by.
-LOCK_OUTBOX: LiteralString = "SELECT take_write_lock('outbox', 7402116890)"
+# The lock that serializes writers of the outbox.
+LOCK_OUTBOX: LiteralString = "SELECT take_write_lock('outbox')"
 
 _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at"))
 _LISTS = frozenset(("tags", "entities", "given_entities"))
@@ -20,44 +20,71 @@ _NO_COLUMNS = frozenset(("supersedes", "lacks_context"))
 _FIELDS = tuple(field.name for field in fields(Memory))
 _COLUMNS = tuple(name for name in _FIELDS if name not in _NO_COLUMNS)
 
+# What a row of `memories` has of a memory as it is given, and the types of these columns.
+_GIVEN: Mapping[LiteralString, LiteralString] = {
+    "text": "text",
+    "kind": "text",
+    "title": "text",
+    "speaker": "text",
+    "session_id": "text",
+    "node_id": "text",
+    "user_id": "text",
+    "agent_id": "text",
+    "run_id": "text",
+    "occurred_at": "timestamptz",
+    "occurred_until": "timestamptz",
+    "mentioned_at": "timestamptz",
+    "tags": "text[]",
+    "entities": "text[]",
+    "statements": "jsonb",
+    "times": "jsonb",
+    "source": "text",
+    "uri": "text",
+    "metadata": "jsonb",
+    "text_hash": "text",
+    "content_hash": "text",
+    "confidence": "float8",
+    "given_entities": "text[]",
+    "extracted_by": "text",
+    "extraction_note": "text",
+    "guessed_kind": "text",
+    "kind_confidence": "real",
+}
+_GIVEN_NAMES: LiteralString = ", ".join(_GIVEN)
+_GIVEN_TYPES: LiteralString = ", ".join([f"{name} {type_}" for name, type_ in _GIVEN.items()])
+_GIVEN_VALUES: LiteralString = ", ".join([f"{name} = given.{name}" for name in _GIVEN])
+
+# Of a memory `s` of a session the live turns `n` before and after it, nearest first. Undated ones come first.
+_BEFORE: LiteralString = """
+    WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
+      AND (coalesce(n.ts, '-infinity'), n.seq) < (coalesce(s.ts, '-infinity'), s.seq)
+    ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1
+"""
+_AFTER: LiteralString = """
+    WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
+      AND (coalesce(n.ts, '-infinity'), n.seq) > (coalesce(s.ts, '-infinity'), s.seq)
+    ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1
+"""
+_BOTH_TURNS: LiteralString = f"""
+    (SELECT n.id, n.seq FROM memories n {_BEFORE}) UNION ALL (SELECT n.id, n.seq FROM memories n {_AFTER})
+"""  # noqa: S608 (nothing but the texts above)
+PREVIOUS_TURN: LiteralString = f"""
+LEFT JOIN LATERAL (SELECT n.id, n.text, n.speaker FROM memories n {_BEFORE}) AS previous ON true
+"""  # noqa: S608 (the same)
+FOLLOWING_TURN: LiteralString = f"(SELECT n.id, n.text, n.speaker, n.extracted_by FROM memories n {_AFTER})"  # noqa: S608
+
 # New memories in the order given, then the outbox: the new ones, then their stored neighbours, whose own neighbours
 # have changed. The inner SELECTs see the table as it was before.
-STORE: LiteralString = """
+STORE: LiteralString = f"""
 WITH stored AS (
-    INSERT INTO memories (
-        tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id, occurred_at,
-        occurred_until, mentioned_at, tags, entities, statements, times, source, uri, metadata, text_hash,
-        content_hash, confidence, given_entities, extracted_by, extraction_note,
-        guessed_kind, kind_confidence
-    )
-    SELECT tenant, id, text, kind, title, speaker, session_id, node_id, user_id, agent_id, run_id,
-        occurred_at, occurred_until, mentioned_at, tags, entities, statements, times, source, uri, metadata,
-        text_hash, content_hash, confidence, given_entities, extracted_by, extraction_note,
-        guessed_kind, kind_confidence
-    FROM json_to_recordset($1::json) AS given (
-        ordinal int, tenant text, id text, text text, kind text, title text, speaker text, session_id text,
-        node_id text, user_id text, agent_id text, run_id text, occurred_at timestamptz,
-        occurred_until timestamptz, mentioned_at timestamptz, tags text[], entities text[], statements jsonb,
-        times jsonb, source text, uri text, metadata jsonb, text_hash text, content_hash text,
-        confidence float8, given_entities text[], extracted_by text, extraction_note text,
-        guessed_kind text, kind_confidence real
-    )
+    INSERT INTO memories (tenant, id, {_GIVEN_NAMES})
+    SELECT tenant, id, {_GIVEN_NAMES}
+    FROM json_to_recordset($1::json) AS given (ordinal int, tenant text, id text, {_GIVEN_TYPES})
     ORDER BY ordinal
     ON CONFLICT (tenant, id) DO NOTHING
-    RETURNING tenant, id, seq, session_id, coalesce(ts, '-infinity') AS at
+    RETURNING tenant, id, seq, session_id, ts
 ), beside AS (
-    SELECT DISTINCT s.tenant, turn.id, turn.seq
-    FROM stored s CROSS JOIN LATERAL (
-        (SELECT n.id, n.seq FROM memories n
-         WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
-           AND (coalesce(n.ts, '-infinity'), n.seq) < (s.at, s.seq)
-         ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1)
-        UNION ALL
-        (SELECT n.id, n.seq FROM memories n
-         WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
-           AND (coalesce(n.ts, '-infinity'), n.seq) > (s.at, s.seq)
-         ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1)
-    ) AS turn
+    SELECT DISTINCT s.tenant, turn.id, turn.seq FROM stored s CROSS JOIN LATERAL ({_BOTH_TURNS}) AS turn
 ), queued AS (
     INSERT INTO outbox (tenant, memory_id, op)
     SELECT tenant, id, 'upsert' FROM (
@@ -68,7 +95,7 @@ WITH stored AS (
     SELECT tenant, id, 1, 'add' FROM stored ORDER BY seq
 )
 SELECT tenant, id FROM stored
-"""
+"""  # noqa: S608 (the same)
 
 # The stored memories with the given ids, and the first outbox position of each.
 HELD: LiteralString = """
@@ -87,48 +114,33 @@ JOIN outbox o ON o.tenant = m.tenant AND o.memory_id = m.id
 GROUP BY m.tenant, m.id
 """
 
-_NEIGHBOURS: LiteralString = """
-LEFT JOIN LATERAL (
-    SELECT n.id, n.text, n.speaker FROM memories n
-    WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
-      AND (coalesce(n.ts, '-infinity'), n.seq) < (coalesce(m.ts, '-infinity'), m.seq)
-    ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1
-) AS previous ON true
-LEFT JOIN LATERAL (
-    SELECT n.id, n.text, n.speaker FROM memories n
-    WHERE n.tenant = m.tenant AND n.session_id = m.session_id AND n.live
-      AND (coalesce(n.ts, '-infinity'), n.seq) > (coalesce(m.ts, '-infinity'), m.seq)
-    ORDER BY coalesce(n.ts, '-infinity'), n.seq LIMIT 1
-) AS following ON true
-"""
-_NEIGHBOUR_COLUMNS: LiteralString = """
+_WITH_TURNS: LiteralString = """
     previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker,
     following.id AS following_id, following.text AS following_text, following.speaker AS following_speaker
 """
-
 CHANGES: LiteralString = f"""
-SELECT o.position, m.*, {_NEIGHBOUR_COLUMNS}
+SELECT o.position, s.*, {_WITH_TURNS}
 FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o
-JOIN memories m ON m.tenant = o.tenant AND m.id = o.memory_id
-{_NEIGHBOURS}
+JOIN memories s ON s.tenant = o.tenant AND s.id = o.memory_id
+{PREVIOUS_TURN} LEFT JOIN LATERAL {FOLLOWING_TURN} AS following ON true
 ORDER BY o.position
-"""  # noqa: S608 (nothing but the texts above)
+"""  # noqa: S608 (the same)
 
 # Given memories as they are now, as if they stood in the outbox at one position.
 CHANGES_OF: LiteralString = f"""
-SELECT $3::bigint AS position, m.*, {_NEIGHBOUR_COLUMNS}
+SELECT $3::bigint AS position, s.*, {_WITH_TURNS}
 FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
-JOIN memories m ON m.tenant = given.tenant AND m.id = given.id
-{_NEIGHBOURS}
-ORDER BY m.seq
-"""  # noqa: S608 (nothing but the texts above)
+JOIN memories s ON s.tenant = given.tenant AND s.id = given.id
+{PREVIOUS_TURN} LEFT JOIN LATERAL {FOLLOWING_TURN} AS following ON true
+ORDER BY s.seq
+"""  # noqa: S608 (the same)
 
 HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 
 # When the schema was made, to the microsecond: unique, but for copies of the whole database.
 DATABASE_IDENTITY: LiteralString = """
 SELECT to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-FROM orion_migrations WHERE name = 'memory/0001_memories.sql'
+FROM orion_migrations WHERE name = 'memory/memories.sql'
 """
 
 REPORT_POSITION: LiteralString = """
@@ -175,7 +187,6 @@ def to_row(memory: Memory, ordinal: int) -> dict[str, Any]:
 
 
 def to_memory(row: Row) -> Memory:
-    """The memory that a row of `memories` holds."""
     values: dict[str, Any] = {name: row[name] for name in _COLUMNS}
     for name in _TIMES:
         values[name] = None if values[name] is None else values[name].timestamp()
@@ -195,3 +206,79 @@ def to_neighbour(row: Row, which: str) -> Neighbour | None:
     if found is None:
         return None
     return Neighbour(id=found, text=row[f"{which}_text"], speaker=row[f"{which}_speaker"])
+
+
+READ: LiteralString = "SELECT * FROM memories WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq FOR UPDATE"
+
+# The previous and next turn in the session of each given memory.
+NEIGHBOURS: LiteralString = f"""
+SELECT DISTINCT turn.id, turn.seq FROM memories s CROSS JOIN LATERAL ({_BOTH_TURNS}) AS turn
+WHERE s.tenant = $1 AND s.id = ANY($2::text[]) ORDER BY turn.seq
+"""  # noqa: S608 (the same)
+
+# Before the change itself. Computed columns are left out.
+ADD_HISTORY: LiteralString = """
+INSERT INTO memory_history (tenant, memory_id, version, op, before, actor, lineage)
+SELECT tenant, id, version + 1, $3, to_jsonb(m) - ARRAY['search', 'live', 'ts'], $4, $5::jsonb
+FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
+"""
+
+CHANGE: LiteralString = f"""
+UPDATE memories m SET {_GIVEN_VALUES}, version = m.version + 1, updated_at = now()
+FROM json_to_recordset($1::json) AS given (tenant text, id text, {_GIVEN_TYPES})
+WHERE m.tenant = given.tenant AND m.id = given.id
+"""  # noqa: S608 (the same)
+
+SUPERSEDE: LiteralString = """
+UPDATE memories SET superseded_by = $3, version = version + 1, updated_at = now()
+WHERE tenant = $1 AND id = ANY($2::text[])
+"""
+
+# The memory itself, and the chain of those that supersede it.
+SUPERSEDED_BY: LiteralString = """
+WITH RECURSIVE place AS (
+    SELECT id, superseded_by FROM memories WHERE tenant = $1 AND id = $2
+    UNION
+    SELECT m.id, m.superseded_by FROM place p JOIN memories m ON m.tenant = $1 AND m.id = p.superseded_by
+)
+SELECT id FROM place
+"""
+
+DELETE: LiteralString = """
+UPDATE memories SET deleted_at = now(), version = version + 1, updated_at = now()
+WHERE tenant = $1 AND id = ANY($2::text[])
+"""
+
+# The row stays, so that the id is not used again. Hashes go too: that of a short text would reveal it.
+ERASE: LiteralString = """
+UPDATE memories SET text = '', title = NULL, speaker = NULL, tags = '{}', entities = '{}', statements = '[]',
+    times = '[]', source = NULL, uri = NULL, metadata = '{}', text_hash = '', content_hash = '',
+    confidence = NULL, given_entities = '{}', extraction_note = NULL, version = version + 1
+WHERE tenant = $1 AND id = ANY($2::text[])
+"""
+
+ERASE_HISTORY: LiteralString = """
+UPDATE memory_history SET before = '{"erased": true}'
+WHERE tenant = $1 AND memory_id = ANY($2::text[]) AND before IS NOT NULL
+"""
+
+# In the order given: the memories first, then their neighbours. Returns each position.
+ENQUEUE: LiteralString = """
+INSERT INTO outbox (tenant, memory_id, op)
+SELECT $1, id, 'upsert' FROM unnest($2::text[]) WITH ORDINALITY AS given (id, place) ORDER BY place
+RETURNING memory_id, position
+"""
+
+LAST_POSITIONS: LiteralString = """
+SELECT memory_id, max(position) AS position FROM outbox
+WHERE tenant = $1 AND memory_id = ANY($2::text[]) GROUP BY memory_id
+"""
+
+HISTORY: LiteralString = """
+SELECT h.version, h.op, h.actor, h.lineage, extract(epoch FROM h.at)::float8 AS at, h.before,
+    coalesce(
+        lead(h.before) OVER (ORDER BY h.id),
+        (SELECT to_jsonb(m) - ARRAY['search', 'live', 'ts'] FROM memories m WHERE m.tenant = $1 AND m.id = $2)
+    ) AS after
+FROM memory_history h WHERE h.tenant = $1 AND h.memory_id = $2 ORDER BY h.id
+"""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from orion_recall.memory.record import changes_sql
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record import successions_sql as sql
 from orion_recall.memory.succession import BY_PERSON, STATING, SuccessionJudge, stated_by_extractor, values_of
@@ -165,4 +164,4 @@ async def _chain_back(connection: Connection, tenant: str, newer: str, older: st
 
 async def _enqueue(connection: Connection, tenant: str, ids: Iterable[str]) -> None:
     if names := sorted(set(ids)):
-        await connection.fetch(changes_sql.ENQUEUE, tenant, names)
+        await connection.fetch(record_sql.ENQUEUE, tenant, names)

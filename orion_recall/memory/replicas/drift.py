@@ -42,12 +42,10 @@ class Drift:
 
     @property
     def count(self) -> int:
-        """Memories that differ from the record."""
         return len(self.missing) + len(self.stale) + self.extra
 
     @property
     def extra(self) -> int:
-        """Memories that are in it and should not be."""
         return len(self.deleted) + len(self.unknown)
 
 

@@ -70,14 +70,12 @@ class CopyRequests:
         return CopyRequest(id=row["id"], task=cast("Task", row["task"]), given=row["given"])
 
     async def heartbeat(self, request: CopyRequest, done: int, total: int) -> None:
-        """Heartbeat of a request, with its progress."""
         async with borrow(self._pool, "working on a request") as connection:
             await connection.execute(_HEARTBEAT, request.id, done, total)
 
     async def end(
         self, request: CopyRequest, *, result: Mapping[str, JsonValue] | None = None, error: str | None = None
     ) -> None:
-        """Answers the request."""
         async with borrow(self._pool, "answering a request") as connection:
             await connection.execute(_END, request.id, result, error)
 
@@ -111,8 +109,8 @@ class CopyRequests:
                     return row["result"]
                 if row["silent_s"] > _SILENT_S:
                     raise SourceError(
-                        f"no worker answers for the {kind} of {copy}: it may have ended, cannot use it, or is of "
-                        "an earlier version (`orion-recall status` says more)"
+                        f"no worker answers for the {kind} of {copy}: it may have ended, or cannot use it "
+                        "(`orion-recall status` says more)"
                     )
                 progress(row["done"], row["total"])
                 await asyncio.sleep(_POLL_S)

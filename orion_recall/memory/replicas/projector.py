@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import Collection
 
 from orion_recall.errors import AnotherRecordsCopy, DiskShort, EngineError, ModelError, RecordError, SourceError
 from orion_recall.interfaces import IdentifiedCopy, Prepares, Projection, SwappedCopy
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.writer_lock import WriterLock
-from orion_recall.tasks import POSTGRES_S, Backoff, outcomes, sleep
+from orion_recall.tasks import POSTGRES_S, Backoff, sleep
 from orion_recall.values import Change
 
 log = logging.getLogger("orion_recall.memory")
@@ -53,7 +53,6 @@ class Projector:
 
     @property
     def projection(self) -> Projection:
-        """The copy."""
         return self._projection
 
     @property
@@ -67,7 +66,6 @@ class Projector:
 
     @property
     def kind(self) -> str:
-        """The kind of copy: index or graph."""
         return self._projection.kind
 
     @property
@@ -76,7 +74,6 @@ class Projector:
         return None if self._head is None else max(0, self._head - self._projection.position)
 
     def wake(self) -> None:
-        """Poll now: the outbox has new entries."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -217,7 +214,7 @@ class Projector:
                 f"the {projection.kind} is ahead of the record (position {projection.position}, record {head}): "
                 f"delete {'it' if projection.shared else 'its folder'}, and it will be rebuilt from this record"
             )
-        moved, pages = False, PagePrefetch(self._record, projection)
+        moved, pages = False, _PagePrefetch(self._record, projection)
         async with contextlib.aclosing(pages):
             while head > projection.position:
                 position = projection.position
@@ -226,7 +223,8 @@ class Projector:
                     break
                 if projection.position != position:  # opened anew meanwhile: this page may not be the next one
                     continue
-                pages.prefetch_next(changes, head)
+                if head > changes[-1].position:
+                    pages.prefetch(changes[-1].position)
                 await projection.apply(changes)
                 await self.report()
                 moved = True
@@ -244,7 +242,6 @@ class Projector:
         return self._heartbeat_at is None or time.monotonic() - self._heartbeat_at > _HEARTBEAT_EVERY_S
 
     async def report(self) -> None:
-        """Reports the copy's position to the record."""
         position = self._projection.position
         await self._record.report_position(self.copy, self._projection.kind, position)
         self._reported, self._heartbeat_at = position, time.monotonic()
@@ -257,72 +254,41 @@ class Projector:
                 self._heartbeat_at = time.monotonic()
 
 
-class PagePrefetch:
-    """Pages of the outbox; while one is applied, the next ones are read and prepared.
-
-    One page may wait prepared while another is prepared and the one after that is read, so that no stage is idle
-    for want of the one before it.
+class _PagePrefetch:
+    """Pages of the outbox; while one is applied, the next one is read and prepared.
 
     A memory that changes after its page was prefetched comes again later in the outbox.
     """
 
     def __init__(self, record: Record, projection: Projection) -> None:
         self._record, self._projection = record, projection
-        # Ends with None after the last page, or with the error that stopped it.
-        self._ready: asyncio.Queue[list[Change] | Exception | None] = asyncio.Queue(1)
         self._after: int | None = None
-        self._preparing: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[list[Change]] | None = None
 
     async def changes(self, after: int) -> list[Change]:
-        """The page after a position."""
-        if self._preparing is not None:
-            # A copy that stayed at its position, or was moved, goes on from its position.
-            page = await self._ready.get() if self._after == after else None
-            if isinstance(page, Exception):
-                raise page
-            if page is not None:
-                return page
-            await self.aclose()
+        """The page after a position; what was prefetched for another one is dropped."""
+        if self._next is not None and self._after == after:
+            page, self._next = await self._next, None
+            return page
+        await self.aclose()
         return await self._record.changes(after, _AT_ONCE)
 
-    def prefetch_next(self, page: Sequence[Change], head: int) -> None:
-        """Starts reading and preparing the pages after this one, if there are any and the copy can prepare them."""
-        self._after = page[-1].position
-        if self._preparing is None and head > self._after and isinstance(self._projection, Prepares):
-            self._preparing = asyncio.create_task(self._prepare_all(self._projection, self._after, head))
+    def prefetch(self, after: int) -> None:
+        """Starts reading and preparing the page after a position, if the copy can prepare pages."""
+        if isinstance(self._projection, Prepares):
+            self._after, self._next = after, asyncio.create_task(self._prepared(self._projection, after))
 
     async def aclose(self) -> None:
-        """Cancels the prefetch under way."""
-        if self._preparing is not None:
-            self._preparing.cancel()
-            await asyncio.gather(self._preparing, return_exceptions=True)
-        self._preparing, self._ready = None, asyncio.Queue(1)
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.gather(self._next, return_exceptions=True)
+        self._next = None
 
-    async def _prepare_all(self, projection: Prepares, after: int, head: int) -> None:
-        # An error is raised where the page is asked for.
-        (ended,) = await outcomes("pages were not prepared", self._prepare_pages(projection, after, head))
-        await self._ready.put(ended)
-
-    async def _prepare_pages(self, projection: Prepares, after: int, head: int) -> None:
-        async with contextlib.aclosing(self._pages(after, head)) as pages:
-            async for page in pages:
-                await projection.prepare(page)
-                await self._ready.put(page)
-
-    async def _pages(self, after: int, head: int) -> AsyncGenerator[list[Change]]:
-        """The pages after a position; the next one is read while the last one that was given is in use."""
-        reading = asyncio.create_task(self._record.changes(after, _AT_ONCE))
-        try:
-            while page := await reading:
-                is_last = page[-1].position >= head
-                if not is_last:
-                    reading = asyncio.create_task(self._record.changes(page[-1].position, _AT_ONCE))
-                yield page
-                if is_last:
-                    return
-        finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+    async def _prepared(self, projection: Prepares, after: int) -> list[Change]:
+        page = await self._record.changes(after, _AT_ONCE)
+        if page:
+            await projection.prepare(page)
+        return page
 
 
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:

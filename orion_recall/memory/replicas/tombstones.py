@@ -4,23 +4,31 @@ A tombstone is a memory's key and the outbox position of its change. It is in fo
 that this worker searches are before that position: so long every recall leaves the memory out. Tombstones are on a
 stream that every worker reads from its start, without a group. They hold no id and no text. When all copies have
 applied a change, their positions follow on the stream: a copy that others write is not checked in every recall, and
-an acknowledged change must be found from then on.
-"""
+an acknowledged change must be found from then on. Before it serves, a worker reads what was changed after the
+positions of its copies: from the record, and from the stream, which is there while Postgres is away."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
-from orion_recall.tasks import BUS_S, Backoff
+from orion_recall.errors import RecordError
+from orion_recall.interfaces import Projection
+from orion_recall.memory.record.record import GONE_AFTER_S
+from orion_recall.postgres.pool import Pool, borrow, close_pool, open_pool
+from orion_recall.settings import Settings
+from orion_recall.tasks import BUS_S, Backoff, cancel
+from orion_recall.text.normal import memory_key, number_of
 
 log = logging.getLogger("orion_recall.memory")
 
@@ -63,12 +71,10 @@ class Tombstones:
         return self._positions.get(key, 0) > applied
 
     def any_above(self, applied: float) -> bool:
-        """Whether there are changes after that position."""
         return self._highest > applied
 
     @property
     def in_force(self) -> bool:
-        """Whether this worker's copies lack a change."""
         return self.any_above(self.applied_position())
 
     def sweep(self) -> None:
@@ -174,3 +180,170 @@ def _numbers(fields: Mapping[bytes, bytes], name: str) -> dict[int, int]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         log.warning("a tombstone could not be read: %r", error)
         return {}
+
+
+# A copy without heartbeats belongs to a worker that is gone. Such a worker reads what was changed before it serves.
+_REGISTERED: LiteralString = """
+SELECT kind, copy, position FROM projections WHERE updated_at > now() - make_interval(secs => $1)
+"""
+
+# Memories in the outbox after a position that were changed since they were stored. A copy at 0 holds the first page
+# at most: its worker ended before it could report.
+_CHANGED_SINCE: LiteralString = """
+SELECT o.tenant, o.memory_id, max(o.position) AS position
+FROM outbox o JOIN memories m ON m.tenant = o.tenant AND m.id = o.memory_id
+WHERE o.position > $1 AND (m.version > 1 OR NOT m.live)
+    AND ($1 > 0 OR o.position <= (SELECT max(f.position) FROM (
+        SELECT position FROM outbox ORDER BY position LIMIT 200) AS f))
+GROUP BY o.tenant, o.memory_id
+"""
+
+
+async def registered_positions(pool: Pool) -> dict[int, int]:
+    """The position of every registered copy that has heartbeats, by `copy_number`. RecordError."""
+    async with borrow(pool, "reading positions") as connection:
+        rows = await connection.fetch(_REGISTERED, GONE_AFTER_S)
+    return {copy_number(row["kind"], row["copy"]): row["position"] for row in rows}
+
+
+def copy_number(kind: str, copy: str) -> int:
+    """The number of a copy in messages between workers: its name may hold an address or a folder."""
+    return number_of(kind, copy)
+
+
+async def changed_after(pool: Pool, position: int) -> dict[int, int]:
+    """Memories updated, superseded or deleted after a position: key and last position. RecordError."""
+    async with borrow(pool, "reading what was changed") as connection:
+        rows = await connection.fetch(_CHANGED_SINCE, position)
+    return {memory_key(row["tenant"], row["memory_id"]): row["position"] for row in rows}
+
+
+@dataclass(slots=True)
+class _SharedPosition:
+    """Position of a copy that others write: the highest seen by any worker since this process saw it go back."""
+
+    reached: int = 0
+    _own: int = 0
+
+    def observe(self, position: int) -> None:
+        """A position that this process read itself. A copy goes back only when it has lost data."""
+        self.reached = position if position < self._own else max(self.reached, position)
+        self._own = position
+
+
+class OwnCopies:
+    """The positions of the copies that this worker searches."""
+
+    def __init__(self, projections: Sequence[Projection]) -> None:
+        self._own = [part for part in projections if not part.shared]
+        # A shared copy is written by one worker, and the others see it move once a second.
+        self._shared = {
+            copy_number(part.kind, part.copy or ""): (part, _SharedPosition())
+            for part in projections
+            if part.shared
+        }
+
+    @property
+    def are_shared(self) -> bool:
+        return bool(self._shared)
+
+    def applied_position(self) -> float:
+        """The position up to which all of them are applied; infinity for a worker without copies."""
+        for part, shared in self._shared.values():
+            shared.observe(part.position)
+        positions = [part.position for part in self._own]
+        positions += [shared.reached for _, shared in self._shared.values()]
+        return min(positions, default=math.inf)
+
+    def positions(self) -> dict[str, int]:
+        """The position of each of them by its kind, as `applied_position` found it last for those of others."""
+        found = {part.kind: part.position for part in self._own}
+        for part, shared in self._shared.values():
+            found[part.kind] = shared.reached
+        return found
+
+    def reached(self, positions: Mapping[int, int]) -> None:
+        """Takes positions that others read, by copy number; a copy of this worker alone needs none."""
+        self.applied_position()
+        for number, (_, shared) in self._shared.items():
+            shared.reached = max(shared.reached, positions.get(number, 0))
+
+
+# A Postgres that hangs must not keep a worker from answering for longer.
+_BEFORE_SERVING_S = 3.0
+_POLL_S = 0.5
+
+
+class Freshness:
+    """Keeps the tombstones of one worker: `before_serving()`, then `run()` until cancelled.
+
+    `told` is called when other workers have changed something: the copies are to catch up at once.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        blocking: Redis,
+        settings: Settings,
+        tombstones: Tombstones,
+        projections: Sequence[Projection],
+        *,
+        told: Callable[[], None],
+    ) -> None:
+        self._settings, self._tombstones, self._told = settings, tombstones, told
+        self._copies = OwnCopies(projections)
+        self._pool: Pool | None = None
+        self._learnt_to = math.inf
+        self.stream = TombstoneStream(redis, blocking, settings.tombstone_stream, tombstones)
+        tombstones.applied_position, tombstones.reached = self._copies.applied_position, self._copies.reached
+        tombstones.positions = self._copies.positions
+
+    async def before_serving(self) -> None:
+        """Reads what was changed after the copies' positions: from the bus, and from a record that answers."""
+        try:
+            await self.stream.catch_up()
+        except (*BUS_AWAY, RedisError) as error:
+            log.warning("tombstones cannot be read yet, and are read when the bus is back: %s", error)
+        if self._settings.dsn is None or self._copies.applied_position() == math.inf:
+            return
+        pool = await open_pool(self._settings.dsn, name="freshness", min_size=0, max_size=1)
+        try:
+            async with asyncio.timeout(_BEFORE_SERVING_S):
+                await self._learn(pool)
+        except (RecordError, TimeoutError) as error:
+            log.warning("what was changed cannot be read from the record yet: %s", error or "it says nothing")
+        finally:
+            await close_pool(pool)
+
+    def follow(self, pool: Pool) -> None:
+        """From now on the record may be read; `run` reads what `before_serving` could not."""
+        self._pool = pool
+
+    async def run(self) -> None:
+        """Reads tombstones, and the positions of copies that others write."""
+        reading = asyncio.create_task(self.stream.run(self._told))
+        try:
+            while True:
+                await asyncio.sleep(_POLL_S)
+                if self._pool is not None:
+                    try:
+                        await self._poll(self._pool)
+                    except RecordError as error:
+                        log.debug("the positions of the copies cannot be read: %s", error)
+        finally:
+            await cancel(reading)
+
+    async def _poll(self, pool: Pool) -> None:
+        if self._copies.are_shared and self._tombstones.in_force:
+            self._copies.reached(await registered_positions(pool))
+        # A copy whose position went back has lost data, or was restored to an earlier state.
+        applied = self._copies.applied_position()
+        if applied < self._learnt_to:
+            await self._learn(pool)
+        self._learnt_to = applied
+
+    async def _learn(self, pool: Pool) -> None:
+        applied = self._copies.applied_position()
+        if applied != math.inf:
+            self._tombstones.add(await changed_after(pool, int(applied)))
+        self._learnt_to = applied

@@ -9,7 +9,6 @@ import time
 
 from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import Connection, open_connection, translate
-from orion_recall.text.normal import number_of
 
 log = logging.getLogger("orion_recall.memory")
 
@@ -28,9 +27,8 @@ SET LOCAL tcp_keepalives_idle = 10;
 SET LOCAL tcp_keepalives_interval = 5;
 SET LOCAL tcp_keepalives_count = 3;
 """
-# The number is the one that workers before 0.3 lock by.
 _ADD_NAME = "INSERT INTO write_locks (name) VALUES ($1) ON CONFLICT DO NOTHING"
-_TRY_LOCK = "SELECT try_write_lock($1, $2)"
+_TRY_LOCK = "SELECT try_write_lock($1)"
 
 
 class WriterLock:
@@ -38,7 +36,6 @@ class WriterLock:
 
     def __init__(self, dsn: str, *, kind: str, copy: str) -> None:
         self._dsn, self._name = dsn, f"the {kind} {copy}"
-        self._lock_number = number_of(kind, copy)
         self._connection: Connection | None = None
         self._is_held, self._held_since = False, 0.0
 
@@ -57,7 +54,6 @@ class WriterLock:
             raise
 
     async def release(self) -> None:
-        """Lets another worker write."""
         connection, self._connection = self._connection, None
         if self._is_held:
             log.debug("released the writer lock of %s", self._name)
@@ -85,7 +81,7 @@ class WriterLock:
             self._is_held = False
             await self._connection.execute("COMMIT")
         await self._connection.execute(_BEGIN)
-        self._is_held = await self._connection.fetchval(_TRY_LOCK, self._name, self._lock_number)
+        self._is_held = await self._connection.fetchval(_TRY_LOCK, self._name)
         if not self._is_held:
             await self._connection.execute("ROLLBACK")
         elif not was_held:

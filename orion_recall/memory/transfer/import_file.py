@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -9,13 +10,14 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
+from orion_recall.atomic_file import whole_text
 from orion_recall.bus.bounded import is_too_deep
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, read_message
-from orion_recall.errors import ImportFileError, InvalidMessage
+from orion_recall.errors import ImportFileError, InvalidMessage, SettingsError
 from orion_recall.memory.transfer.import_mapping import ImportMapping, map_record
 from orion_recall.text.normal import storable_json
 
@@ -205,7 +207,8 @@ def read_json(text: str) -> object:
             object_pairs_hook=_each_once,
         )
     except json.JSONDecodeError as error:
-        raise InvalidMessage(f"not JSON: {error.msg} at column {error.colno}") from error
+        at = f"line {error.lineno}, column" if error.lineno > 1 else "column"
+        raise InvalidMessage(f"not JSON: {error.msg} at {at} {error.colno}") from error
     except RecursionError as error:
         raise InvalidMessage("the JSON is nested too deeply") from error
 
@@ -256,3 +259,47 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise InvalidMessage(f"{name} is no JSON number")
+
+
+class ImportProgress:
+    """A small file with the position after the last acknowledged batch of one import.
+
+    It belongs to one file as it is now (path, size, time of change), one mapping and one bus: when any of
+    these differs, the import begins anew. That costs time only, for what is stored already is unchanged.
+    """
+
+    def __init__(self, state_file: Path, source: Path, position: ImportPosition) -> None:
+        self._state_file, self._source = state_file, source
+        self.position = position
+
+    @classmethod
+    def open(cls, state_dir: Path, source: Path, mapping: ImportMapping, target: str) -> ImportProgress:
+        """The progress of an import to `target`, the address of the bus (kept as a hash only)."""
+        status = file_status(source)
+        identity = [str(source.resolve()), status.st_size, status.st_mtime_ns, asdict(mapping), target]
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        state_file = state_dir / f"{key}.json"
+        return cls(state_file, source, _kept_position(state_file, status.st_size))
+
+    def acknowledge(self, end: ImportPosition) -> None:
+        """Remembers that everything before `end` is stored; batches are to be acknowledged in order."""
+        try:
+            self._state_file.parent.mkdir(parents=True, exist_ok=True)
+            with whole_text(self._state_file) as file:
+                json.dump({"file": str(self._source), **asdict(end)}, file)
+        except (OSError, SettingsError) as error:
+            raise ImportFileError(f"{self._state_file.parent}: cannot keep the progress: {error}") from error
+        self.position = end
+
+    def finish(self) -> None:
+        self._state_file.unlink(missing_ok=True)
+
+
+def _kept_position(state_file: Path, size: int) -> ImportPosition:
+    """The position that was kept; the beginning when there is none or it makes no sense."""
+    try:
+        state = json.loads(state_file.read_text("utf-8"))
+        position = ImportPosition(offset=int(state["offset"]), line=int(state["line"]))
+    except (OSError, ValueError, TypeError, LookupError):
+        return ImportPosition()
+    return position if 0 <= position.offset <= size and position.line >= 0 else ImportPosition()

@@ -13,9 +13,14 @@ from typing import Any, Protocol
 from orion_recall.contracts import MemoryReceiptV1
 from orion_recall.errors import ClientError
 from orion_recall.memory.record.record import CopyPosition
-from orion_recall.memory.transfer.import_file import ImportBatch, ImportPosition, ImportSummary, read_batches
+from orion_recall.memory.transfer.import_file import (
+    ImportBatch,
+    ImportPosition,
+    ImportProgress,
+    ImportSummary,
+    read_batches,
+)
 from orion_recall.memory.transfer.import_mapping import ImportMapping
-from orion_recall.memory.transfer.import_progress import ImportProgress
 from orion_recall.tasks import cancel
 
 IN_FLIGHT = 4
@@ -64,7 +69,6 @@ class Waited:
 
     @property
     def caught_up(self) -> bool:
-        """Whether recalls find everything."""
         return not self.lagging and not self.missing
 
 
@@ -118,7 +122,6 @@ class _Run:
         self._under_way: deque[tuple[ImportBatch, asyncio.Task[MemoryReceiptV1 | None]]] = deque()
 
     async def send(self, batch: ImportBatch) -> None:
-        """Sends one batch more, once there is room for it."""
         await self.settle(IN_FLIGHT - 1)
         self._under_way.append((batch, asyncio.create_task(self._store(batch))))
 

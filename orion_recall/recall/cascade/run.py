@@ -17,7 +17,7 @@ from orion_recall.recall.confidence.factors import Confidence, confidences
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.sources.record_facts import MemoryUse, RecordFacts
+from orion_recall.sources.record import MemoryUse, RecordFacts
 from orion_recall.values import Question, Scope, SourceName
 
 # All layers' items are compared with each other: without a limit a large k would cost gigabytes.

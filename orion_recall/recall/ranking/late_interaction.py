@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import SourceStatus
 

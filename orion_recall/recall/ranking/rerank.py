@@ -17,7 +17,7 @@ from orion_recall.recall.bundle.lines import body
 from orion_recall.recall.ranking.late_interaction import RerankReport
 from orion_recall.recall.ranking.score import combine, in_context, in_order
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.values import SourceStatus
 
 _NONE = "the profile wants reranking and no reranker is configured: set ORION_RERANKER"

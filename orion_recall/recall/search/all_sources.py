@@ -11,7 +11,7 @@ from typing import Any
 
 from orion_recall.errors import ModelError, PartialSourceError, SourceError, TransientSourceError
 from orion_recall.interfaces import Source, answers_for
-from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.tasks import Waited, noticed
 from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
 

@@ -22,10 +22,8 @@ from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.report.reply import reply
 from orion_recall.recall.types import Recalled, Sources
-from orion_recall.sources.entity_names import NamesByMeaning
-from orion_recall.sources.graph import RdfSource
-from orion_recall.sources.keyword_expansion import MoreWords
-from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
+from orion_recall.sources.graph import NamesByMeaning, RdfSource
+from orion_recall.sources.vector_lexical import LexicalSource, MoreWords, VectorSource
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import Memory, Scope, SuccessionLink
 from tests.samples.recall_fakes import profile, query

@@ -40,8 +40,8 @@ from orion_recall.contracts import (
     v1_decision,
 )
 from orion_recall.external.mappings import Mappings
-from orion_recall.memory.intake.patch import read_patch
-from orion_recall.memory.record.recompose import Patch
+from orion_recall.memory.intake.change import read_patch
+from orion_recall.memory.record.compose import Patch
 from orion_recall.recall.report.reply import reply_json
 from orion_recall.schemas.files import contract_files, schemas, write_contracts
 from orion_recall.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 from orion_recall.cli.main import run
 from orion_recall.cli.memory import browse
 from orion_recall.contracts import MemoryWhereV1
-from orion_recall.memory.record.browse import ListedMemory, MemoryDetails
+from orion_recall.memory.record.reader import ListedMemory, MemoryDetails
 from orion_recall.values import Memory, Statement
 
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)

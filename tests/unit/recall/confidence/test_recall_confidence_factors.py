@@ -15,7 +15,7 @@ from orion_recall.recall.confidence.factors import (
     source_quality,
 )
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.sources.record_facts import MemoryUse
+from orion_recall.sources.record import MemoryUse
 from orion_recall.values import Question
 from tests.samples.recall_fakes import NOW, profile, scored
 

@@ -14,7 +14,7 @@ from orion_recall.recall.ranking.late_interaction import late_interaction, scale
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import reply
 from orion_recall.recall.types import Recalled
-from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.passages import FIRST_PASSAGES
 from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, key, profile, query, sources, view
 

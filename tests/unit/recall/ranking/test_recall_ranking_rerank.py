@@ -17,7 +17,7 @@ from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import reply
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.several_stores import Breaker
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, scored, sources, view
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from orion_recall.errors import ModelError, PartialSourceError, ScopeNotKept, SourceError, TransientSourceError
 from orion_recall.recall.search.all_sources import search_all
-from orion_recall.sources.breaker import Breaker
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.tasks import Slots, cancel
 from orion_recall.values import SOURCE_NAMES, Hit, Question, Scope, SearchRequest, SourceName, SourceReport
 from tests.samples.recall_fakes import NOW, FakeSource, hit

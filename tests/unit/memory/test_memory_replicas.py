@@ -1,0 +1,233 @@
+"""Copies of the record: pages of the outbox, tombstones, positions."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+
+from orion_recall.contracts import MemoryV1
+from orion_recall.errors import ModelError
+from orion_recall.interfaces import Projection
+from orion_recall.memory.record.compose import compose
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas import tombstones
+from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.replicas.tombstones import OwnCopies, Tombstones, copy_number
+from orion_recall.values import Change
+
+_MEMORY = compose(MemoryV1(id="a", text="The kiln is hot."), "default")
+_PAGE = 200
+
+
+class Outbox:
+    """A record with so many changes, read by page."""
+
+    def __init__(self, changes: int) -> None:
+        self.read: list[int] = []
+        self._head = changes
+
+    async def head(self) -> int:
+        return self._head
+
+    async def changes(self, after: int, limit: int) -> list[Change]:
+        self.read.append(after)
+        last = min(self._head, after + limit)
+        return [Change(position=number, memory=_MEMORY) for number in range(after + 1, last + 1)]
+
+    async def report_position(self, copy: str, kind: str, position: int) -> None:
+        """Nobody reads it here."""
+
+
+class PagedCopy:
+    """A projection that says in which order it was asked; to write takes it a few turns of the loop."""
+
+    kind, shared, copy = "index", False, None
+    damage: str | None = None
+    stalled: str | None = None
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.steps: list[tuple[str, int]] = []
+        self.fails = False
+
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+
+    async def prepare(self, changes: Sequence[Change]) -> None:
+        self.steps.append(("prepare", changes[-1].position))
+        if self.fails:
+            raise ModelError("the model is away")
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        for _ in range(20):  # an engine takes a while
+            await asyncio.sleep(0)
+        self.steps.append(("apply", changes[-1].position))
+        self.position = changes[-1].position
+
+    async def held(self) -> Mapping[int, int]:
+        return {}
+
+    async def remove(self, keys: Sequence[int]) -> None: ...
+
+
+def projector(outbox: Outbox, copy: PagedCopy) -> Projector:
+    return Projector(cast("Record", outbox), copy, copy="here")
+
+
+async def test_pages_are_made_ready_before_they_are_written_and_read_once() -> None:
+    outbox, copy = Outbox(2 * _PAGE + 5), PagedCopy()
+
+    assert await projector(outbox, copy).catch_up() == 405
+
+    assert [step for step in copy.steps if step[0] == "prepare"] == [("prepare", 400), ("prepare", 405)]
+    assert [step for step in copy.steps if step[0] == "apply"] == [("apply", 200), ("apply", 400), ("apply", 405)]
+    assert copy.steps.index(("prepare", 400)) < copy.steps.index(("apply", 200)), "while the first one is written"
+    assert outbox.read == [0, 200, 400]
+
+
+async def test_a_slow_write_has_the_next_page_read_and_made_ready_and_no_more_than_that() -> None:
+    outbox, copy = Outbox(9 * _PAGE), PagedCopy()
+    applied, may_write = copy.apply, asyncio.Event()
+
+    async def apply(changes: Sequence[Change]) -> None:
+        await may_write.wait()
+        await applied(changes)
+
+    copy.apply = apply  # type: ignore[method-assign]
+    catching_up = asyncio.create_task(projector(outbox, copy).catch_up())
+    for _ in range(100):  # turns of the loop, of which each step needs a few
+        await asyncio.sleep(0)
+
+    assert copy.steps == [("prepare", 400)]
+    assert outbox.read == [0, 200]
+    may_write.set()
+    assert await catching_up == 9 * _PAGE
+    assert outbox.read == [_PAGE * page for page in range(9)]
+
+
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
+async def test_what_cannot_be_made_ready_stops_after_what_was_written_and_leaves_nothing_under_way() -> None:
+    outbox, copy = Outbox(3 * _PAGE), PagedCopy()
+    copy.fails = True
+    with pytest.raises(ModelError):
+        await projector(outbox, copy).catch_up()
+
+    assert copy.position == _PAGE
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_copy_that_did_not_go_as_far_as_its_page_goes_on_from_where_it_is() -> None:
+    outbox, copy = Outbox(2 * _PAGE), PagedCopy()
+    applied = copy.apply
+
+    async def apply(changes: Sequence[Change]) -> None:
+        await applied(changes if copy.position else changes[:150])
+
+    copy.apply = apply  # type: ignore[method-assign]
+    await projector(outbox, copy).catch_up()
+
+    assert [step for step in copy.steps if step[0] == "apply"] == [("apply", 150), ("apply", 350), ("apply", 400)]
+    assert outbox.read == [0, 200, 150, 350]
+
+
+def test_one_is_in_force_while_the_copies_are_below_it():
+    known = Tombstones()
+    known.applied_position = lambda: 6
+    known.add({1: 7, 2: 5})
+    assert [known.hides(key, known.applied_position()) for key in (1, 2, 3)] == [True, False, False]
+    assert known.in_force
+    known.applied_position = lambda: 7
+    assert not known.hides(1, known.applied_position())
+    assert known.hides(1, 6), "a recall that began before still needs it"
+    assert not known.in_force
+
+
+def test_of_two_the_later_counts_in_whatever_order_they_come():
+    known = Tombstones()
+    known.add({1: 9})
+    known.add({1: 4})
+    assert known.hides(1, 8)
+
+
+def test_a_worker_without_copies_needs_none():
+    known = Tombstones()
+    known.add({1: 9})
+    assert known.applied_position() == math.inf
+    assert not known.in_force
+    assert not known.hides(1, known.applied_position())
+
+
+def test_what_was_out_of_force_at_the_last_sweep_is_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tombstones, "_SWEEP_EVERY_S", 0.0)
+    known = Tombstones()
+    known.applied_position = lambda: 5
+    known.add({1: 4, 2: 6})
+    known.sweep()
+    assert known.hides(1, 3), "recalls that began before may still run"
+    known.sweep()
+    assert not known.hides(1, 3)
+    assert known.hides(2, 5)
+
+
+@dataclass
+class Copy:
+    position: int
+    kind: str = "index"
+    shared: bool = True
+    copy: str | None = "qdrant"
+
+
+def of(*copies: Copy) -> OwnCopies:
+    return OwnCopies([cast("Projection", copy) for copy in copies])
+
+
+THEIRS = copy_number("index", "qdrant")
+
+
+def test_what_all_of_them_have_counts():
+    assert of().applied_position() == math.inf
+    assert of(Copy(7), Copy(5, "graph", shared=False, copy=None)).applied_position() == 5
+
+
+def test_the_position_of_each_of_them_is_told_with_what_others_reached():
+    copy = Copy(7)
+    own = of(copy, Copy(5, "graph", shared=False, copy=None))
+    assert own.applied_position() == 5
+    assert own.positions() == {"index": 7, "graph": 5}
+    own.reached({THEIRS: 9})
+    assert own.positions() == {"index": 9, "graph": 5}
+    assert of().positions() == {}
+
+
+def test_a_shared_copy_is_where_it_was_seen_last_by_this_process_or_by_another():
+    copy = Copy(5)
+    own = of(copy)
+    own.reached({THEIRS: 7, copy_number("graph", "qdrant"): 9})
+    assert own.applied_position() == 7
+    own.reached({THEIRS: 6})
+    assert own.applied_position() == 7, "what was said before is heard later"
+    copy.position = 6
+    assert own.applied_position() == 7
+    copy.position = 8
+    assert own.applied_position() == 8, "nobody else has to say so"
+
+
+def test_a_shared_copy_that_was_seen_going_back_is_where_it_was_seen():
+    copy = Copy(8)
+    own = of(copy)
+    own.reached({THEIRS: 9})
+    copy.position = 0
+    assert own.applied_position() == 0
+    copy.position = 3
+    assert own.applied_position() == 3, "what was known before it lost something no longer counts"
+
+
+def test_nobody_else_knows_better_of_a_copy_that_is_not_shared():
+    own = of(Copy(5, shared=False))
+    own.reached({THEIRS: 7})
+    assert (own.applied_position(), own.are_shared) == (5, False)

@@ -1,0 +1,564 @@
+"""Imports: formats, mappings, batches of lines, progress, and the sending of batches."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orion_recall.contracts import ErrorInfo, MemoryReceiptV1, MemoryVerdictV1
+from orion_recall.errors import ClientError, ImportFileError, ReplyTimeout
+from orion_recall.memory.record.record import CopyPosition
+from orion_recall.memory.transfer import import_file as file_module
+from orion_recall.memory.transfer.import_file import (
+    ImportPosition,
+    ImportProgress,
+    ImportSummary,
+    LineProblem,
+    read_batches,
+)
+from orion_recall.memory.transfer.import_formats import ImportLines, import_lines
+from orion_recall.memory.transfer.import_mapping import ImportMapping, map_record, read_mapping
+from orion_recall.memory.transfer.importer import IN_FLIGHT, Waited, import_file, wait_for_copies
+
+PLAIN = ImportMapping()
+BUS = "redis://:secret@bus/0"
+START, THERE = ImportPosition(), ImportPosition(offset=5, line=2)
+
+
+def write(path: Path, *lines: str | bytes) -> Path:
+    file = path / "memories.jsonl"
+    file.write_bytes(b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines))
+    return file
+
+
+def good(name: str) -> str:
+    return json.dumps({"id": name, "text": f"text of {name}"})
+
+
+# Lines
+
+
+@pytest.mark.parametrize("kind", ["a folder", "a pipe, a socket or a device"])
+def test_what_is_no_file_is_said_at_once(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "memories"
+    if kind == "a folder":
+        place.mkdir()
+    else:
+        os.mkfifo(place)  # opening it would wait for a writer for ever
+    with pytest.raises(ImportFileError, match=f"memories: is {kind}; give a file"):
+        list(read_batches(place, PLAIN))
+    with pytest.raises(ImportFileError, match=r"none\.jsonl"):
+        list(read_batches(tmp_path / "none.jsonl", PLAIN))
+
+
+def test_bad_lines_are_problems_with_file_line_and_reason_and_the_others_go_on(tmp_path: Path) -> None:
+    file = write(
+        tmp_path, b"\xef\xbb\xbf" + good("a").encode(), "{", "", "[1]", b"\xff\xfe", '{"id": "b"}',
+        '{"id":"c","text":"x","n":NaN}', "[" * 20_000, '{"id":"d","text":"x","n":' + "9" * 5000 + "}", good("e"),
+        '{"id":"f","text":""}', json.dumps({"id": "a\x00", "text": "x"}),
+    )  # fmt: skip
+    [batch] = read_batches(file, PLAIN)
+    assert [memory["id"] for memory in batch.memories] == ["a", "e"]
+    assert batch.lines == (1, 10)
+    assert [problem.line for problem in batch.problems] == [2, 4, 5, 6, 7, 8, 9, 11, 12]
+    reasons = [str(problem) for problem in batch.problems]
+    wanted = (
+        "not JSON",
+        "one JSON object a line",
+        "not UTF-8 at byte 0",
+        "text: Field required",
+        "NaN",
+        "nested too",
+    )
+    for reason, part in zip(reasons, wanted, strict=False):
+        assert part in reason
+    assert "text: String should have at least 1 character" in reasons[7], "it is there"
+    assert "id: a name may hold neither NUL" in reasons[8]
+    assert (batch.end.line, batch.end.offset) == (12, file.stat().st_size)
+    [batch] = read_batches(file, PLAIN, called="what was piped")
+    assert str(batch.problems[0]).startswith("what was piped:2: not JSON")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('{"id": "a", "text": "one", "text": "two"}', "the field 'text' is given twice"),
+        ('{"id": "a", "text": "x", "metadata": {"b": 1, "b": 2}}', "the field 'b' is given twice"),
+        ('{"id": "a", "text": "x", "n": -' + "9" * 5000 + "}", "the number -999.* has 5001 digits"),
+        ('{"id": "a", "text": "x", "confidence": true}', r"confidence: expected a number \(got True\)"),
+        ('{"id": "a", "text": "x", "n": 1e400}', "the number 1e400 is too large"),
+        ('{"id": "a", "text": "x", "n": ' + "[" * 120 + "]" * 120 + "}", "the JSON is nested more than 90 .*"),
+        (good("a" * 1000), "the line is longer than 900 bytes"),
+    ],
+)
+def test_nothing_of_a_line_is_dropped_silently_and_it_costs_only_itself(
+    tmp_path: Path, line: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "longer" in why:
+        monkeypatch.setattr(file_module, "MAX_LINE_BYTES", 900)
+    (batch,) = read_batches(write(tmp_path, line, good("m")), PLAIN)
+    assert [memory["id"] for memory in batch.memories] == ["m"]
+    assert re.fullmatch(why, batch.problems[0].reason)
+
+
+def test_a_naive_time_stops_the_import_at_its_line(tmp_path: Path) -> None:
+    file = write(tmp_path, good("a"), '{"id":"b","text":"x","occurred_at":"2026-01-01T10:00:00"}')
+    with pytest.raises(ImportFileError, match=r":2: occurred_at: .* give --timezone"):
+        list(read_batches(file, PLAIN))
+    [batch] = read_batches(file, read_mapping(timezone="UTC"))
+    assert batch.memories[1]["occurred_at"] == "2026-01-01T10:00:00+00:00"
+
+
+def test_a_batch_is_closed_by_its_size_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_module, "MAX_BATCH_BYTES", 60)
+    sizes = [len(batch.memories) for batch in read_batches(write(tmp_path, *map(good, "abcde")), PLAIN)]
+    assert sizes == [2, 2, 1]
+
+
+@given(count=st.integers(0, 30), batch_size=st.integers(1, 10), stop=st.integers(0, 30))
+def test_an_import_taken_up_again_reads_every_line_once(
+    tmp_path: Path, count: int, batch_size: int, stop: int
+) -> None:
+    file = write(tmp_path, *[good(f"é{index}") if index % 4 else "bad" for index in range(count)])
+    first = list(read_batches(file, PLAIN, batch_size=batch_size))[:stop]
+    start = first[-1].end if first else None
+    batches = [*first, *read_batches(file, PLAIN, start=start, batch_size=batch_size + 1)]
+    seen = [line for batch in batches for line in batch.lines]
+    bad = [problem.line for batch in batches for problem in batch.problems]
+    assert seen == [index + 1 for index in range(count) if index % 4]
+    assert bad == [index + 1 for index in range(count) if index % 4 == 0]
+
+
+def test_the_summary_counts_lines_and_names_the_line_of_a_verdict(tmp_path: Path) -> None:
+    file = write(tmp_path, good("a"), "bad", good("b"), good("c"))
+    [batch] = read_batches(file, PLAIN)
+    summary = ImportSummary(file=str(file))
+    results = [
+        MemoryVerdictV1(id="a", status="stored"),
+        MemoryVerdictV1(id="b", status="conflict", reason="other content"),
+        MemoryVerdictV1(id="c", status="rejected", reason="memories.2.kind: 'gossip' is no kind of memory"),
+    ]
+    summary.add(batch, MemoryReceiptV1(stored=1, unchanged=0, conflict=1, rejected=1, results=results))
+    assert (
+        summary.describe() == f"{file}: 4 lines read, 1 stored, 0 unchanged, 1 in conflict, 2 rejected; "
+        "3 without a date (occurred_at: see --map)"
+    )
+    assert [problem.line for problem in summary.problems] == [2, 3, 4]
+    assert summary.problems[2].reason == "rejected 'c': kind: 'gossip' is no kind of memory"
+    many = ImportSummary(file=str(file))
+    for part in read_batches(write(tmp_path, *["bad"] * 150), PLAIN, batch_size=40):
+        many.add(part, None)
+    assert (many.read, many.rejected, len(many.problems)) == (150, 150, 100)
+
+
+# Mappings
+
+
+@pytest.mark.parametrize(
+    ("mapping", "line", "memory"),
+    [
+        (
+            "id=memory_id, tenant=conversation_id",
+            {"memory_id": "m1", "conversation_id": "c1", "text": "x", "dia_id": "D1:1", "caption": "", "n": None},
+            {"id": "m1", "tenant": "c1", "text": "x", "metadata": {"dia_id": "D1:1"}},
+        ),
+        (
+            "text=body.content.plain,id=key.id",
+            {"key": {"id": 7}, "body": {"content": {"plain": "x"}, "lang": "en"}},
+            {"id": "7", "text": "x", "metadata": {"body": {"content": {}, "lang": "en"}}},
+        ),
+        (
+            "text=a.b",
+            {"a.b": "plain", "a": {"b": "inner"}},
+            {"text": "plain", "metadata": {"a": {"b": "inner"}}},
+        ),
+        (
+            "id=memory_id",
+            {"id": "row-1", "memory_id": "m1"},
+            {"id": "m1", "metadata": {"id": "row-1"}},
+        ),
+        ("", {"id": "a", "metadata": {"n": 1}, "n": 2}, {"id": "a", "metadata": {"n": 1, "n_": 2}}),
+        ("", {"tags": "one"}, {"tags": ["one"]}),
+        ("", {"tags": ["a", 2, ""]}, {"tags": ["a", "2"]}),
+    ],
+)  # fmt: skip
+def test_fields_are_mapped_and_nothing_is_lost(mapping: str, line: dict[str, Any], memory: dict[str, Any]) -> None:
+    assert map_record(line, read_mapping(mapping)) == memory
+
+
+def test_a_naive_time_gets_the_zone_and_other_times_stay_as_they_are() -> None:
+    oslo = read_mapping(timezone="Europe/Oslo")
+    naive = map_record({"occurred_at": "2026-07-01T10:00:00"}, oslo)
+    assert naive["occurred_at"] == "2026-07-01T10:00:00+02:00"
+    line = {"occurred_at": "2026-07-01T10:00:00Z", "mentioned_at": 1772357400}
+    assert map_record(line, oslo) == line
+
+
+def test_the_tenant_is_for_lines_that_name_none() -> None:
+    mapping = read_mapping(tenant="acme")
+    given = [map_record({"id": "a", **line}, mapping)["tenant"] for line in ({}, {"tenant": "b"}, {"tenant": ""})]
+    assert given == ["acme", "b", "acme"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "zone", "message"),
+    [
+        ("ocurred_at=when", None, "did you mean 'occurred_at'"),
+        ("qqq=when", None, "its fields are id, text"),
+        ("id", None, "field=source_field"),
+        ("id=", None, "field=source_field"),
+        ("id=a,id=b", None, "given twice"),
+        ("", "europe/oslow", "did you mean 'Europe/Oslo'"),
+    ],
+)
+def test_a_wrong_mapping_says_what_to_write(asked: str, zone: str | None, message: str) -> None:
+    with pytest.raises(ImportFileError, match=message):
+        read_mapping(asked, timezone=zone)
+
+
+# Formats
+
+
+def lines(tmp_path: Path, content: str | bytes, name: str = "m.csv", mapping: ImportMapping = PLAIN) -> ImportLines:
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return import_lines(file, mapping, tmp_path, called=name)
+
+
+def read(made: ImportLines) -> tuple[list[dict[str, Any]], list[tuple[int, str]]]:
+    """The memories, and the problems of what could not be one."""
+    memories: list[dict[str, Any]] = []
+    problems = list(made.problems)
+    for batch in read_batches(made.path, made.mapping):
+        memories += batch.memories
+        problems += batch.problems
+    return memories, [(one.line, one.reason) for one in problems]
+
+
+def test_a_csv_file_has_the_fields_of_memory_lines_and_rows_as_a_spreadsheet_counts_them(tmp_path: Path) -> None:
+    made = lines(
+        tmp_path,
+        "\ufeffid,text,tags,confidence,mood,occurred_at,metadata\r\n"
+        'a,"The crane, ""big"",\nis repaired.","harbour; quay",0.5,calm,2026-03-01T10:00:00Z,"{""n"": 1}"\r\n'
+        "\r\n"
+        "b,fine,,,,1772366400,\r\n"
+        ",no id,,,,,\r\n"
+        "c,short\r\n"
+        f"d,deep,,,,,{'[' * 20_000}\r\n",
+    )
+    assert made.unit == "row"
+    memories, problems = read(made)
+    assert memories == [
+        {
+            "id": "a", "text": 'The crane, "big",\nis repaired.', "tags": ["harbour", "quay"], "confidence": "0.5",
+            "occurred_at": "2026-03-01T10:00:00Z", "metadata": {"n": 1, "mood": "calm"},
+        },
+        {"id": "b", "text": "fine", "occurred_at": 1772366400},
+    ]  # fmt: skip
+    assert [line for line, _ in problems] == [6, 5, 7]
+    assert made.problems == (
+        LineProblem(file="m.csv", line=6, reason="the row has 2 values, and the header 7 columns"),
+    )
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_columns_are_separated_by_any_usual_sign_and_known_by_their_header(tmp_path: Path, delimiter: str) -> None:
+    rows = (("key", "body", "author"), ("1", "fine", "Ana"))
+    made = lines(tmp_path, "".join(f"{delimiter.join(row)}\n" for row in rows), name="m.txt")
+    assert read(made) == ([{"id": "1", "text": "fine", "speaker": "Ana"}], [])
+
+
+def test_an_alias_is_used_where_the_field_itself_is_absent(tmp_path: Path) -> None:
+    made = lines(tmp_path, "id,key,text,body\na,k,fine,b\n")
+    assert read(made)[0] == [{"id": "a", "text": "fine", "metadata": {"key": "k", "body": "b"}}]
+    mapped = lines(
+        tmp_path, "nr,said,date\n7,fine,2026-03-01\n", mapping=read_mapping("id=nr,text=said", timezone="UTC")
+    )
+    assert read(mapped)[0] == [{"id": "7", "text": "fine", "occurred_at": "2026-03-01T00:00:00+00:00"}]
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\u00a0"])
+def test_a_json_array_is_read_item_by_item(tmp_path: Path, sign: str) -> None:
+    item = f'{{"memory_id": "c", "content": "one{sign}two", "mood": "calm"}}'
+    content = f' [\n {{"memory_id": "a",\n  "content": "one, two"}},\n 7,\n {item}\n]\n'
+    made = lines(tmp_path, content, name="m.json")
+    assert made.unit == "item"
+    memories, problems = read(made)
+    assert memories == [
+        {"id": "a", "text": "one, two"},
+        {"id": "c", "text": f"one{sign}two", "metadata": {"mood": "calm"}},
+    ]
+    assert problems == [(2, "expected one JSON object a line")]
+    assert read(lines(tmp_path, " [ ] ", name="m.json")) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("m.csv", '{"id": "a", "text": "fine"}\n'),
+        ("m.txt", 'not json\n{"id": "a", "text": "fine"}\n'),
+        ("m", '\n\n{"id": "a", "text": "fine", "body": "of its own"}\n'),
+        ("m.jsonl", ""),
+    ],
+)
+def test_json_lines_stay_as_they_are_without_aliases(tmp_path: Path, name: str, content: str) -> None:
+    made = lines(tmp_path, content, name=name)
+    assert (made.path, made.mapping, made.unit) == (tmp_path / name, PLAIN, "line")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("m.jsonl", b"<?xml version='1.0'?>\n<memories/>\n", "its format is not imported: give JSON lines"),
+        ("m.jsonl", "id,text\na,b\n".encode("utf-16"), "its format is not imported"),
+        ("m.jsonl", b"Dear diary,\ntoday nothing happened.\n", "its format is not imported"),
+        ("m.jsonl", b'{\n  "id": "a",\n  "text": "x"\n}\n', "its format is not imported"),
+        ("m.csv", b"a,b\n1,2\n", "m.csv:1: no column gives id: give --map id=COLUMN, one of a, b"),
+        ("m.csv", b"id,text,id\n1,2,3\n", "m.csv:1: the column 'id' is there twice"),
+        ("m.csv", b'id,text\na,"b\n', "m.csv:2: not CSV: unexpected end of data"),
+        ("m.csv", b"id,text\na,\xff\n", "m.csv: not UTF-8"),
+        ("m.json", b'[{"id": "a"},\n nul]', "m.json: not JSON: Expecting value at line 2, column 2"),
+        ("m.json", b'[{"id": "a"}', "m.json: not JSON"),
+        ("m.json", b'[{"id": "a", "id": "b"}]', "m.json: the field 'id' is given twice"),
+        ("m.json", b"[" * 100_000, "nested too deeply"),
+        ("m.json", b'["\xff"]', "m.json: not UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_its_place(
+    tmp_path: Path, name: str, content: bytes, why: str
+) -> None:
+    with pytest.raises(ImportFileError) as refused:
+        lines(tmp_path, content, name=name)
+    assert why in str(refused.value)
+
+
+# Progress
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    file = tmp_path / "memories.jsonl"
+    file.write_text("0123456789")
+    return file
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "imports"
+
+
+def test_an_import_goes_on_where_it_was_acknowledged_until_it_is_finished(source: Path, state: Path) -> None:
+    progress = ImportProgress.open(state, source, PLAIN, BUS)
+    assert progress.position == START
+    progress.acknowledge(THERE)
+    assert progress.position == THERE
+    assert ImportProgress.open(state, source, PLAIN, BUS).position == THERE
+    [file] = state.iterdir()
+    assert "secret" not in file.read_text() + file.name
+    progress.finish()
+    progress.finish()
+    assert ImportProgress.open(state, source, PLAIN, BUS).position == START
+    assert list(state.iterdir()) == []
+
+
+def test_another_mapping_or_bus_or_a_changed_file_begins_anew(source: Path, state: Path) -> None:
+    ImportProgress.open(state, source, PLAIN, BUS).acknowledge(THERE)
+    assert ImportProgress.open(state, source, read_mapping("id=key"), BUS).position == START
+    assert ImportProgress.open(state, source, read_mapping(timezone="UTC"), BUS).position == START
+    assert ImportProgress.open(state, source, PLAIN, "redis://other").position == START
+    os.utime(source, ns=(1, 1))
+    assert ImportProgress.open(state, source, PLAIN, BUS).position == START
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"offset": "x"}', '{"offset": 99, "line": 1}'])
+def test_progress_that_makes_no_sense_begins_anew(source: Path, state: Path, content: str) -> None:
+    ImportProgress.open(state, source, PLAIN, BUS).acknowledge(THERE)
+    [file] = state.iterdir()
+    file.write_text(content)
+    assert ImportProgress.open(state, source, PLAIN, BUS).position == START
+
+
+def test_a_folder_that_cannot_be_written_is_an_import_error(source: Path) -> None:
+    progress = ImportProgress.open(source / "below-a-file", source, PLAIN, BUS)
+    with pytest.raises(ImportFileError, match="cannot keep the progress"):
+        progress.acknowledge(THERE)
+    assert progress.position == START
+
+
+# Sending
+
+
+class Client:
+    """Answers batches once `gate` is open, the later ones first; the batch that holds `broken` fails."""
+
+    def __init__(self, *, broken: str = "", error: Exception | None = None, refused: str = "") -> None:
+        self.stored: list[list[str]] = []
+        self.at_once = self.most_at_once = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._broken, self._error, self._refused = broken, error, refused
+
+    async def store(self, memories: Sequence[Mapping[str, Any]]) -> MemoryReceiptV1:
+        ids = [str(memory["id"]) for memory in memories]
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await self.gate.wait()
+            for _ in range(3 * (IN_FLIGHT - self.at_once)):
+                await asyncio.sleep(0)
+            if self._broken in ids and self._error is not None:
+                raise self._error
+        finally:
+            self.at_once -= 1
+        self.stored.append(ids)
+        return MemoryReceiptV1(
+            stored=len(ids),
+            unchanged=0,
+            conflict=0,
+            rejected=0,
+            position=10 * int(ids[-1]),
+            results=[MemoryVerdictV1(id=name, status="stored") for name in ids],
+            error=ErrorInfo(type="refused", message=self._refused) if self._refused else None,
+        )
+
+
+def written(folder: Path, count: int, *, bad: Sequence[int] = ()) -> Path:
+    file = folder / "memories.jsonl"
+    lines = ("bad" if n in bad else json.dumps({"id": str(n), "text": f"memory {n}"}) for n in range(count))
+    file.write_text("".join(f"{line}\n" for line in lines))
+    return file
+
+
+def progress_of(folder: Path, file: Path) -> ImportProgress:
+    return ImportProgress.open(folder / "state", file, PLAIN, BUS)
+
+
+async def test_every_line_is_stored_and_the_last_position_is_given(tmp_path: Path) -> None:
+    client = Client()
+    done = await import_file(client, written(tmp_path, 25, bad=[3]), batch_size=4)
+    assert sorted(int(name) for batch in client.stored for name in batch) == [n for n in range(25) if n != 3]
+    assert (done.summary.stored, done.summary.rejected, done.summary.read) == (24, 1, 25)
+    assert done.position == 240
+    assert done.began.line == 0
+
+
+async def test_a_few_batches_are_under_way_at_once_and_no_more(tmp_path: Path) -> None:
+    client = Client()
+    client.gate.clear()
+    running = asyncio.create_task(import_file(client, written(tmp_path, 40), batch_size=2))
+    while client.at_once < IN_FLIGHT:
+        await asyncio.sleep(0)
+    client.gate.set()
+    await running
+    assert client.most_at_once == IN_FLIGHT
+
+
+async def test_progress_is_told_in_order_and_forgotten_at_the_end(tmp_path: Path) -> None:
+    file = written(tmp_path, 30)
+    told: list[tuple[int, int]] = []
+    progress = progress_of(tmp_path, file)
+    await import_file(
+        Client(),
+        file,
+        progress=progress,
+        batch_size=4,
+        advanced=lambda end, so_far: told.append((end.line, so_far.read)),
+    )
+    assert told == [(n, n) for n in (4, 8, 12, 16, 20, 24, 28, 30)]
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+async def test_an_import_that_fails_goes_on_after_the_last_acknowledged_batch(tmp_path: Path) -> None:
+    file = written(tmp_path, 30)
+    with pytest.raises(ReplyTimeout):
+        await import_file(
+            Client(broken="13", error=ReplyTimeout("late")),
+            file,
+            progress=progress_of(tmp_path, file),
+            batch_size=4,
+        )
+    again = Client()
+    done = await import_file(again, file, progress=progress_of(tmp_path, file), batch_size=4)
+    assert done.began.line == 12
+    assert sorted(int(name) for batch in again.stored for name in batch) == list(range(12, 30))
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+async def test_an_import_that_is_cancelled_leaves_nothing_running(tmp_path: Path) -> None:
+    client = Client()
+    client.gate.clear()
+    running = asyncio.create_task(import_file(client, written(tmp_path, 40), batch_size=2))
+    while client.at_once < IN_FLIGHT:
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert client.at_once == 0
+
+
+async def test_a_batch_that_is_refused_ends_the_import_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match="lines up to 3 were not stored: no record"):
+        await import_file(Client(refused="no record"), written(tmp_path, 3))
+
+
+class Copies:
+    """Copies that move with every look; those whose name ends in "gone" have been silent for a day."""
+
+    def __init__(self, *looks: Mapping[str, int]) -> None:
+        self.looks = list(looks)
+        self.count = 0
+
+    async def copies(self) -> list[CopyPosition]:
+        look = self.looks[min(self.count, len(self.looks) - 1)]
+        self.count += 1
+        return [
+            CopyPosition(
+                copy=name,
+                kind=name.partition("-")[0],
+                position=position,
+                updated_at=float(self.count),
+                silent_s=86_400.0 if name.endswith("gone") else 1.0,
+            )
+            for name, position in look.items()
+        ]
+
+
+async def test_the_wait_ends_when_every_copy_is_there() -> None:
+    copies = Copies({}, {"index-a": 5}, {"index-a": 9, "graph-a": 3}, {"index-a": 9, "graph-a": 9})
+    assert await wait_for_copies(copies, 9) == Waited(position=9)
+    assert copies.count == 4
+
+
+async def test_a_copy_that_does_not_move_is_named_though_it_gives_signs_of_life() -> None:
+    waited = await wait_for_copies(Copies({"index-a": 9, "graph-a": 9, "index-b": 2}), 9, stalled_s=0.2)
+    assert [(one.copy, one.position) for one in waited.lagging] == [("index-b", 2)]
+    assert not waited.caught_up
+
+
+async def test_a_copy_that_is_gone_is_not_waited_for_at_all() -> None:
+    copies = Copies({"index-a": 9, "graph-a": 9, "index-gone": 2, "graph-gone": 9})
+    waited = await wait_for_copies(copies, 9)
+    assert (copies.count, waited.caught_up) == (1, True)
+    assert [one.copy for one in waited.gone] == ["index-gone"]
+
+
+async def test_a_kind_that_nobody_keeps_is_not_there() -> None:
+    waited = await wait_for_copies(Copies({"graph-a": 9, "index-gone": 9}), 9, stalled_s=0.2)
+    assert (waited.missing, waited.lagging, waited.caught_up) == (("index",), (), False)
+
+
+async def test_each_look_is_told() -> None:
+    told: list[int] = []
+    await wait_for_copies(
+        Copies({"index-a": 1}, {"index-a": 9, "graph-a": 9}), 9, advanced=lambda all_: told.append(len(all_))
+    )
+    assert told == [1, 2]
