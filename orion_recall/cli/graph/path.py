@@ -14,7 +14,7 @@ from rich.text import Text
 from orion_recall.cli.connect.addresses import DataFolder
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
 from orion_recall.cli.moments import MOMENT_HELP, moment
-from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, visible
+from orion_recall.cli.output import JsonFlag, NotFound, console, counted, note, print_json, visible
 from orion_recall.graph.stores.reader import GraphReader
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.told_windows import shown
@@ -83,10 +83,7 @@ def show_path(
         return 0 if found.paths else 1
     if not found.paths:
         told = _ENDED[found.ended].format(hops=len(words) or max_hops, expansions=bounds.max_expansions)
-        if alone:
-            told += f": no statement connects {' or '.join(alone)} with anything"
-        print_error("NotFound", visible(told), as_json=False)
-        return 1
+        raise NotFound(f"{told}: no statement connects {' or '.join(alone)} with anything" if alone else told)
     for path in found.paths:
         _show(path)
     if found.cut:
