@@ -35,36 +35,31 @@ async def running_extractors(redis: Redis, settings: Settings) -> frozenset[str]
         consumers = await redis.xinfo_consumers(settings.intake_streams["queries"], RECALL_GROUP)
     except ResponseError:
         return None
-    keys = [settings.worker_key(_text(one["name"])) for one in consumers]
+    keys = [settings.worker_key(text_of(one["name"])) for one in consumers]
     told = [one["extractors"] for one in await read_heartbeats(redis, keys) if one and "extractors" in one]
     return frozenset(name for one in told for name in one.split(",")) if told else None
 
 
-def _text(value: bytes | str) -> str:
+def text_of(value: bytes | str) -> str:
+    """Text of the bus."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
     stores, copies, disks = stores_of(heartbeat), copies_of(heartbeat), disks_of(heartbeat)
     searches = searches_of(heartbeat)
+    as_told = ("node", "default_profile", "profiles_version", "profiles_loaded_at", "profiles_refused_at",
+               "profiles_error", "model", "model_note", "lost", "stores_left_out")  # fmt: skip
     return {
         "instance": name,
-        "node": heartbeat.get("node"),
-        "profiles": [one for one in heartbeat.get("profiles", "").split(",") if one],
-        "default_profile": heartbeat.get("default_profile"),
-        "channels": [one for one in heartbeat.get("channels", "").split(",") if one],
-        "profiles_version": heartbeat.get("profiles_version"),
-        "profiles_loaded_at": heartbeat.get("profiles_loaded_at"),
-        "profiles_refused_at": heartbeat.get("profiles_refused_at"),
-        "profiles_error": heartbeat.get("profiles_error"),
-        "model": heartbeat.get("model"),
-        "model_note": heartbeat.get("model_note"),
+        **{field: heartbeat.get(field) for field in as_told},
+        **{
+            field: [one for one in heartbeat.get(field, "").split(",") if one] for field in ("profiles", "channels")
+        },
         "bus_full": heartbeat.get(BUS_FULL) == "1",
-        "lost": heartbeat.get("lost"),
         "searches": None if searches is None else asdict(searches) | {"line": str(searches)},
         "canaries": [asdict(one) for one in canaries_of(heartbeat)],
         "stores": None if stores is None else [asdict(one) for one in stores],
-        "stores_left_out": heartbeat.get("stores_left_out"),
         "copies": None if copies is None else [asdict(one) for one in copies],
         "disks": None if disks is None else [asdict(one) for one in disks],
     }
@@ -103,8 +98,10 @@ def show_worker(worker: Found) -> None:
         say("    model", "; ".join(filter(None, (worker["model"], worker["model_note"]))))
     if worker["lost"]:
         say("    lost", f"with streams that somebody emptied, about: {worker['lost']}")
-    if worker["searches"] is not None:
-        say("    searches", worker["searches"]["line"])
+    if (searches := worker["searches"]) is not None:
+        figures = ", ".join(f"{name} {searches[f'{name}_ms']:.1f} ms" for name in ("p50", "p95", "p99"))
+        away = f", {searches['fallbacks']:,} without the index" if searches["fallbacks"] else ""
+        say("    searches", f"{searches['queries']:,}; {figures}{away}" if searches["queries"] else "none yet")
     for canary in worker["canaries"]:
         say("    canary", *_canary(canary))
     say("    listens on", ", ".join(worker["channels"]) or "no channels, only the query stream")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -13,16 +12,20 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import SecretStr
-from rich.text import Text
 
-from orion_recall.bus.urls import without_secrets
 from orion_recall.cli.connect.addresses import dsn_without_secrets
-from orion_recall.cli.console.beside import console_beside, load_console
+from orion_recall.cli.console import console_beside, load_console
 from orion_recall.cli.memory.options import given
-from orion_recall.cli.output import JsonFlag, for_people, print_json
-from orion_recall.cli.output import console as output
-from orion_recall.cli.serving.run import Extractor, say_ready, serve, stop_signals
-from orion_recall.cli.serving.several import given_variables, ready_of_all, serve_several
+from orion_recall.cli.output import JsonFlag
+from orion_recall.cli.serving.run import (
+    Extractor,
+    given_variables,
+    ready_of,
+    say_ready,
+    serve,
+    serve_several,
+    stop_signals,
+)
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate
@@ -89,14 +92,16 @@ async def _run(
             found = await _with_addresses(settings, engines, variables)
             async with console_beside(found, wanted=console) as console_url:
                 say = partial(_say, engines=engines, console_url=console_url, as_json=as_json)
+                own = {
+                    "postgres_dsn": _shown_dsn(found, engines),
+                    "data_dir": str(engines.data_dir),
+                    "engines": engines.pids,
+                }
                 if workers == 1:
                     async with folders_of(found, 1), Service.start(found, disks=engines.disks) as service:
-                        await serve(service, signals, lambda: say(_ready_of(service, engines)))
+                        await serve(service, signals, lambda: say({**ready_of(service), **own}))
                 else:
-                    own = {"postgres_dsn": _shown_dsn(found, engines), "engines": engines.pids}
-                    await serve_several(
-                        found, workers, variables, signals, lambda ready: say(ready_of_all(ready) | own)
-                    )
+                    await serve_several(found, workers, variables, signals, lambda ready: say({**ready, **own}))
 
 
 def _engines(settings: Settings, workers: int) -> AbstractAsyncContextManager[EmbeddedEngines]:
@@ -125,36 +130,16 @@ async def _with_addresses(settings: Settings, engines: EmbeddedEngines, variable
     return settings
 
 
-def _ready_of(service: Service, engines: EmbeddedEngines) -> dict[str, Any]:
-    settings, opened = service.settings, service.opened
-    return {
-        "ready": True,
-        "bus_url": without_secrets(settings.bus_url or ""),
-        "postgres_dsn": _shown_dsn(settings, engines),
-        "data_dir": str(engines.data_dir),
-        "pid": os.getpid(),
-        "index_position": opened.index.position if opened.index else None,
-        "graph_position": opened.graph.position if opened.graph else None,
-        "profiles": sorted(service.profiles),
-        "engines": engines.pids,
-        "broken": opened.broken,
-        "health_url": service.observer.url,
-    }
-
-
 def _say(ready: Mapping[str, Any], engines: EmbeddedEngines, console_url: str | None, *, as_json: bool) -> None:
-    ready = ready if console_url is None else {**ready, "console_url": console_url}
-    if not for_people(as_json=as_json):
-        print_json(ready, one_line=True)
-        return
-    say_ready(f"orion-recall is up (process {ready['pid']})", ready)
-    for line in (
+    say_ready(
+        f"orion-recall is up (process {ready['pid']})",
+        ready if console_url is None else {**ready, "console_url": console_url},
         "",
         "Ask from another terminal:",
         f'  orion-recall ask "What is wrong with the crane?" --data {shlex.quote(str(engines.data_dir))}',
         "Ctrl-C stops everything.",
-    ):
-        output().print(Text(line), soft_wrap=True)
+        as_json=as_json,
+    )
 
 
 def _shown_dsn(settings: Settings, engines: EmbeddedEngines) -> str:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from orion_recall.bus.urls import without_secrets
-from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
+from orion_recall.cli.connect.addresses import bus_of
 from orion_recall.cli.memory.options import given
-from orion_recall.cli.output import JsonFlag, console, for_people, print_json
-from orion_recall.cli.serving.run import Extractor, say_ready, serve, stop_signals
-from orion_recall.cli.serving.several import given_variables, ready_of_all, serve_several
+from orion_recall.cli.output import JsonFlag
+from orion_recall.cli.serving.run import (
+    Extractor,
+    given_variables,
+    ready_of,
+    say_ready,
+    serve,
+    serve_several,
+    stop_signals,
+)
 from orion_recall.serving.preflight import check_settings
 from orion_recall.serving.processes.further_copies import folders_of
 from orion_recall.serving.processes.plans import MOST, parents_log_file
 from orion_recall.serving.processes.process import ONE_OF_SEVERAL
-from orion_recall.serving.processes.supervisor import Ready
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
@@ -66,43 +71,17 @@ async def _run(settings: Settings, *, as_json: bool, is_one_of_several: bool) ->
     folders = contextlib.nullcontext() if is_one_of_several else folders_of(settings, 1)
     with stop_signals() as signals:
         async with folders, Service.start(settings) as service:
-            await serve(service, signals, lambda: _announce(service, as_json=as_json))
+            headline = f"worker {settings.instance} takes queries (process {os.getpid()})"
+            ended = "Ctrl-C: it answers what it has taken, and stops."
+            await serve(service, signals, lambda: say_ready(headline, ready_of(service), ended, as_json=as_json))
 
 
 async def _run_several(settings: Settings, count: int, given: Mapping[str, str], *, as_json: bool) -> None:
     await check_settings(settings)
     with stop_signals() as signals:
-        await serve_several(
-            settings, count, given, signals, lambda ready: _announce_several(ready, as_json=as_json)
-        )
+        await serve_several(settings, count, given, signals, lambda ready: _announce(count, ready, as_json=as_json))
 
 
-def _announce(service: Service, *, as_json: bool) -> None:
-    settings, opened = service.settings, service.opened
-    ready: dict[str, Any] = {
-        "ready": True,
-        "instance": settings.instance,
-        "bus_url": without_secrets(settings.bus_url or ""),
-        "postgres_dsn": dsn_without_secrets(settings.dsn) if settings.dsn else None,
-        "data_dir": str(settings.data_dir.resolve()),
-        "pid": os.getpid(),
-        "index_position": opened.index.position if opened.index else None,
-        "graph_position": opened.graph.position if opened.graph else None,
-        "profiles": sorted(service.profiles),
-        "broken": opened.broken,
-        "health_url": service.observer.url,
-    }
-    if not for_people(as_json=as_json):
-        print_json(ready, one_line=True)
-        return
-    say_ready(f"worker {ready['instance']} takes queries (process {ready['pid']})", ready)
-    console().print("Ctrl-C: it answers what it has taken, and stops.")
-
-
-def _announce_several(workers: Sequence[Ready], *, as_json: bool) -> None:
-    ready = ready_of_all(workers)
-    if not for_people(as_json=as_json):
-        print_json(ready, one_line=True)
-        return
-    say_ready(f"{len(workers)} workers take queries (process {ready['pid']})", ready)
-    console().print("Ctrl-C: they answer what they have taken, and stop.")
+def _announce(count: int, ready: Mapping[str, Any], *, as_json: bool) -> None:
+    headline = f"{count} workers take queries (process {ready['pid']})"
+    say_ready(headline, ready, "Ctrl-C: they answer what they have taken, and stop.", as_json=as_json)
