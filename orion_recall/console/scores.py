@@ -13,8 +13,6 @@ from orion_recall.contracts.decision import SelectedV1
 from orion_recall.errors import ProfileError
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import parse_profile
-from orion_recall.recall.ranking import recap
-from orion_recall.recall.ranking.successions import PART, moving_part
 from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES
 
 # Scores and parts of the log are rounded.
@@ -75,50 +73,19 @@ def _is(item: SelectedV1, candidate: CandidateV1) -> bool:
 
 
 def _weights(item: SelectedV1, decision: RecallDecisionV1, profile: Profile | None) -> Mapping[str, float]:
-    """The weights by which the parts give the score. None where no weights of the profile do, as after a merge.
-
-    A succession moves an item to any score. Then they are those that give the scores of the items beside it, too.
-    """
-    if item.parts.keys() == recap.WEIGHTS.keys():
-        return _fitted(item, recap.WEIGHTS)
+    """The weights of the profile by which the parts give the score; none where none do, as after a merge."""
     if profile is None or not item.parts:
         return {}
-    used = _of_question(profile, decision)
-    beside = [one for one in decision.selected if PART not in one.parts and one.layer == item.layer]
-    wanted = [item, *beside] if PART in item.parts else [item]
-    each: list[Mapping[str, float]] = []
-    has_assistant = _ROLE in item.parts or not used.weights(reranked=False, with_assistant=True)[_ROLE]
-    for with_assistant, time_decides in product((False, True) if has_assistant else (False,), (False, True)):
-        fitted = [
-            _fitted(
-                one,
-                used.weights(
-                    reranked="rerank" in one.parts, with_assistant=with_assistant, time_decides=time_decides
-                ),
-            )
-            for one in wanted
-        ]
-        if all(fitted):
-            each.append(fitted[0])
-    is_known = len(each) == 1 or (bool(each) and (PART not in item.parts or all(one == each[0] for one in each)))
-    return each[0] if is_known else {}
-
-
-def _fitted(item: SelectedV1, weights: Mapping[str, float]) -> Mapping[str, float]:
-    """The weights of the item's parts, where they give its score; that of a succession follows from it."""
-    found = {name: weights.get(name, 0.0) for name in item.parts if name != PART}
-    whole = sum(found.values())
-    score = sum(item.parts[name] * weight for name, weight in found.items()) / whole if whole else -1.0
-    if PART in item.parts and whole:
-        moving = moving_part(whole, score, item.score) if 0 < item.score < 1 else None
-        return found | {PART: moving[1]} if moving is not None and moving[0] == item.parts[PART] else {}
-    return found if abs(score - item.score) < _CLOSE else {}
-
-
-def _of_question(profile: Profile, decision: RecallDecisionV1) -> Profile:
-    """The profile with the strategies of the question's class and shape."""
     known = decision.understood or {}
     query_class, shape = known.get("class"), known.get("shape")
-    if query_class not in QUERY_CLASSES:
-        return profile
-    return profile.for_class(query_class, shape if shape in QUESTION_SHAPES else None)
+    if query_class in QUERY_CLASSES:
+        profile = profile.for_class(query_class, shape if shape in QUESTION_SHAPES else None)
+    for with_assistant, time_decides in product((_ROLE in item.parts, False), (False, True)):
+        weights = profile.weights(
+            reranked="rerank" in item.parts, with_assistant=with_assistant, time_decides=time_decides
+        )
+        found = {name: weights.get(name, 0.0) for name in item.parts}
+        whole = sum(found.values())
+        if whole and abs(sum(item.parts[name] * of for name, of in found.items()) / whole - item.score) < _CLOSE:
+            return found
+    return {}

@@ -186,8 +186,15 @@ async def _qdrant(mapping: QdrantMapping, embedder: Embedder | None) -> Finding:
         if mapping.payload.time_format == "epoch" and is_in_milliseconds(shown.get("time")):
             problems.append("the sample's time is in milliseconds: set `time_format: epoch_ms`")
     sources = ["vector", *(["lexical"] if mapping.sparse else [])]
-    told = {"problems": problems, "remarks": remarks, "count": count, "sample": shown}
-    return Finding(store=mapping.name, kind="qdrant", arms=sources, **told)
+    return Finding(
+        store=mapping.name,
+        kind="qdrant",
+        arms=sources,
+        problems=problems,
+        remarks=remarks,
+        count=count,
+        sample=shown,
+    )
 
 
 async def _sparql(mapping: SparqlMapping) -> Finding:

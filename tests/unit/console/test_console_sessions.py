@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.console import sessions
-from orion_recall.console.sessions import LIFETIME_S, Sessions
+from orion_recall.console.access import LIFETIME_S, Sessions
 
 
 def test_a_cookie_says_who_comes_to_the_console_that_made_it() -> None:
