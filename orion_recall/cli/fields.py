@@ -110,6 +110,8 @@ def _option(name: str, option: str, field: FieldInfo) -> inspect.Parameter:
     told = (_HELP.get(name) or field.description or name.replace("_", " ")).rstrip(".")
     told += f": {MOMENT_HELP}" if kind is datetime else "; again for more" if kind is list else ""
     typed: Any = list[str] if kind is list else kind if kind in (int, float, bool) else str
+    if kind is bool and field.default is None and "/" not in option:
+        option += f"/--no-{option.removeprefix('--')}"
     info = typer.Option(
         option,
         help=f"{told[0].upper()}{told[1:]}{'' if told.endswith('.') else '.'}",

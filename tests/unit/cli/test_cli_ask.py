@@ -1,14 +1,29 @@
+"""`orion-recall ask`: options made from the query's model, why there is nothing to show, and the explanation."""
+
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+import typer
 
+from orion_recall.cli.ask.app import nothing_of
 from orion_recall.cli.ask.explain import show_explained
-from orion_recall.contracts import RecallReplyV1, read_message
+from orion_recall.cli.fields import with_fields, with_times
+from orion_recall.cli.main import load
+from orion_recall.contracts import (
+    BundleStats,
+    NoAnswerV1,
+    RecallOptionsV1,
+    RecallQueryV1,
+    RecallReplyV1,
+    SourceStats,
+    read_message,
+)
+from orion_recall.errors import SettingsError
 
 SURE = {
     "overall": 0.76, "level": "high", "semantic_relevance": 0.6, "source_quality": 0.9, "recency": 0.5,
@@ -96,6 +111,43 @@ LEFT = candidate(
 )
 
 
+def test_an_option_has_the_type_and_the_words_of_its_field() -> None:
+    options = {option: one for one in load("ask").params for option in (*one.opts, *one.secondary_opts)}
+    described = RecallOptionsV1.model_fields["k"].description or ""
+    assert options["--k"].help.lower() == f"{described}."
+    assert options["--budget"].metavar == "low|mid|high"
+    assert options["--tag"].multiple
+    assert options["--any-answer"] is options["--no-answer"]
+
+
+def test_only_what_is_given_reaches_the_message() -> None:
+    got: dict[str, Any] = {}
+    app = typer.Typer()
+
+    @app.command()
+    @with_fields("query", RecallQueryV1, "profile", session_id="--session")
+    @with_fields("options", RecallOptionsV1, "k", "cascade", tags="--tag")
+    def command(text: Annotated[str, typer.Argument()], query: Any, options: Any) -> None:  # pyright: ignore[reportUnusedFunction]
+        got.update(text=text, query=query, options=options)
+
+    line = ["x", "--session", "s", "--k", "0", "--no-cascade", "--tag", "a", "--tag", "b"]
+    typer.main.get_command(app)(line, standalone_mode=False)
+    assert got == {
+        "text": "x",
+        "query": {"session_id": "s"},
+        "options": {"k": 0, "cascade": False, "tags": ["a", "b"]},
+    }
+    typer.main.get_command(app)(["x"], standalone_mode=False)
+    assert got == {"text": "x", "query": {}, "options": {}}
+
+
+def test_times_of_a_message_are_read_with_its_zone_and_wrong_ones_named() -> None:
+    read = with_times({"since": "2026-03-01", "until": "2026-03-01", "k": 1}, timezone="+01:00")
+    assert [f"{read[name]:%dT%H}" for name in ("since", "until")] == ["28T23", "01T23"]
+    with pytest.raises(SettingsError, match=r"^--as-of: 'soon' is no time"):
+        with_times({"as_of": "soon"})
+
+
 @pytest.mark.parametrize("width", [80, 120, 160])
 def test_no_line_is_wider_than_the_screen(show: Show, width: int):
     made = reply(LONG, LEFT, trace={"why": ["because " * 60]}, dropped={"near_duplicate": 1, "token_budget": 7})
@@ -115,36 +167,17 @@ def test_the_shares_that_are_printed_add_up_to_the_score_that_is(show: Show):
     assert "Bo: The harbour crane needs a gearbox." in line
 
 
-def test_the_confidence_is_explained_by_its_factors(show: Show):
-    out = " ".join(show(reply(candidate("m1"))).split())
-    assert (
-        "How sure it is: 0.76 (high), that of m1: relevance 0.60, source quality 0.90, recency 0.50, "
-        "consistency 1.00, completeness 1.00." in out
-    )
-    assert "How sure it is: 0.50." in show(reply(candidate("m1"), confidence=0.5))
-
-
 def test_what_was_left_out_says_why_and_how_much_of_it_there_is(show: Show):
-    out = show(reply(candidate("m1"), LEFT, dropped={"near_duplicate": 1, "rank_pool": 20}))
+    out = show(
+        reply(
+            candidate("m1"), LEFT | {"sources": {}, "led_by": None}, dropped={"near_duplicate": 1, "rank_pool": 20}
+        )
+    )
     assert "What was left out: the best 1 of 21" in out
-    assert "nearly the same as m1" in out
-    assert "20 not among the best of the fusion (rank_pool)" in out
+    assert "near duplicate: m1" in out
+    assert "20 rank pool" in out
+    assert "another memory" in out
     assert "What was left out" not in show(reply(candidate("m1")))
-
-
-def test_what_no_search_found_says_what_led_to_it(show: Show):
-    for led_by, words in (
-        ("succession", "older or newer one"),
-        ("follow_up", "the first hits"),
-        (None, "another memory"),
-    ):
-        out = show(reply(candidate("m1"), LEFT | {"sources": {}, "led_by": led_by}, dropped={"near_duplicate": 1}))
-        assert words in out
-
-
-def test_a_reason_that_has_no_words_is_said_as_it_is(show: Show):
-    odd = LEFT | {"dropped": {"reason": "too_purple", "for": None}}
-    assert "too purple" in show(reply(odd, dropped={"too_purple": 1}))
 
 
 def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
@@ -154,32 +187,17 @@ def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
         "kind": "relative",
         "words": "lately",
     }
-    open_end = {"from": None, "until": "2026-11-22T00:00:00Z", "kind": "open", "words": "until today"}
-    time: dict[str, Any] = {"intervals": [interval, open_end], "asks_when": True, "session": "first"}
-    trace: dict[str, Any] = {
-        "understood": {
-            "time": time,
-            "asks_for": ["name", "number"],
-            "class": "temporal",
-            "class_words": ["when", "last week"],
-            "entities": [{"name": "Fjord Labs", "kind": "thing"}, {"name": "Ana"}],
-            "nothing": None,
-        },
-        "searched": {"by_meaning": "a", "by_words": "b", "named_speaker": "Ana"},
-    }
-    out = show(reply(candidate("m1"), trace=trace), 120)
-    assert '"lately": 2026-11-21 up to 2026-11-22 12:30, UTC (relative)' in out
-    assert '"until today": any time up to 2026-11-22, UTC (open)' in out
-    for words in (
-        "names                Ana",
-        "the first one",
-        "asks for             a time and a name (of a person, a place or a thing) and a number",
-        "temporal",
-    ):
-        assert words in out
-    assert 'class                temporal: "when", "last week"' in out
-    assert "entities             Fjord Labs (thing), Ana" in out
-    assert "nothing" not in out
+    time: dict[str, Any] = {"intervals": [interval], "asks_when": True, "session": "first"}
+    entities = [{"name": "Fjord Labs", "kind": "thing"}, {"name": "Ana"}]
+    understood = {"time": time, "class": "temporal", "entities": entities, "nothing": None}
+    searched = {"by_meaning": "a", "by_words": "b", "named_speaker": "Ana"}
+    out = show(reply(candidate("m1"), trace={"understood": understood, "searched": searched}), 120)
+    told = [" ".join(line.split()) for line in out.splitlines()]
+    assert 'time "lately": 2026-11-21 up to 2026-11-22 12:30, UTC (relative)' in told
+    assert {"class temporal", "entities Fjord Labs (thing), Ana", "searched by words b", "session first"} <= set(
+        told
+    )
+    assert not any(line.startswith("nothing") for line in told)
 
 
 def test_the_way_through_the_layers_is_shown(show: Show):
@@ -210,25 +228,6 @@ def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
     assert "What was ranked best" in out
 
 
-@pytest.mark.parametrize(
-    ("zone", "told"),
-    [
-        ("Europe/Amsterdam", '"September": 2026-09-01 up to 2026-10-01, Europe/Amsterdam (period)'),
-        ("+02:00", '"September": 2026-09-01 up to 2026-10-01, +02:00 (period)'),
-        ("Nowhere/At", '"September": 2026-08-31 22:00 up to 2026-09-30 22:00, UTC (period)'),
-    ],
-)
-def test_times_are_told_in_the_zone_of_the_question(show: Show, zone: str, told: str):
-    interval = {
-        "from": "2026-08-31T22:00:00Z",
-        "until": "2026-09-30T22:00:00Z",
-        "kind": "period",
-        "words": "September",
-    }
-    out = show(reply(candidate("m1"), trace={"understood": {"time": {"intervals": [interval]}}, "zone": zone}), 120)
-    assert told in out
-
-
 def test_where_nothing_was_searched_no_search_is_told(show: Show):
     interval = {"from": "2026-11-21T00:00:00Z", "until": None, "kind": "relative", "words": "today"}
     for intervals in ([interval], []):
@@ -243,31 +242,6 @@ def test_where_nothing_was_searched_no_search_is_told(show: Show):
         assert "searched by" not in out
         assert not re.search(r"^ *time\b", out, re.MULTILINE)
         assert "hits" not in out
-
-
-def test_class_people_and_entities_are_told_in_words(show: Show):
-    understood: dict[str, Any] = {
-        "time": {"intervals": [], "asks_when": False, "session": None},
-        "class": "planning",
-        "class_words": ["how should"],
-        "language": "english",
-        "people": ["Bo"],
-        "entities": [{"name": "Fjord Labs", "kind": "capitalised"}, {"name": "Bo", "kind": "known"}],
-    }
-    out = show(reply(candidate("m1"), trace={"understood": understood, "strategy": "planning"}), 120)
-    assert 'planning: "how should" (the profile has a strategy for it, "planning")' in out
-    assert "Fjord Labs (capitalised), Bo (known)" in out
-    assert re.search(r"people +Bo *\n", out)
-    assert "has a strategy" not in show(reply(candidate("m1"), trace={"understood": understood}), 120)
-
-
-def test_names_that_are_not_searched_by_meaning_are_said(show: Show):
-    trace: dict[str, Any] = {
-        "understood": {"time": {"intervals": []}, "people": ["Ana Miles", "Bo"]},
-        "searched": {"by_meaning": "did tell Bo", "by_words": "did Ana tell Bo", "named_speaker": None},
-    }
-    told = show(reply(candidate("m1"), trace=trace), width=140)
-    assert "did tell Bo (without Ana Miles: names are searched by words)" in told
 
 
 def test_memory_text_cannot_steer_the_terminal_or_pose_as_markup(show: Show):
@@ -302,29 +276,38 @@ def test_a_trace_of_another_version_is_no_crash(show: Show):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("withheld", "said"),
     [
+        (None, "nothing was found"),
         (
-            {"speakers": ["Odd Berg"]},
-            "it decides the order; where nothing that Odd Berg said seems to be about it, there is no answer",
+            NoAnswerV1(reason="it is a greeting and asks nothing", near_misses=0),
+            "nothing was searched: it is a greeting and asks nothing",
         ),
         (
-            {"speakers": ["Odd Berg"]},
-            "what Odd Berg said is ranked by itself, what others said among everything",
+            NoAnswerV1(reason="the probability of an answer of 0.020 is low", near_misses=3),
+            "nothing seems to answer this: 3 memories were looked at, but the probability of an answer of 0.020 is "
+            "low",
         ),
-        ({"speakers": ["Odd Berg"], "then": True}, "the kiln: it decides the order and leaves nothing out"),
-        ({}, "the kiln: a memory must have a word of it, as nobody of that name speaks"),
-        ({"only": False}, "what was said by Odd first; others may answer, too"),
-        ({"role": True}, "nobody speaks: what reads as a report of it, else all that was found"),
-        ({"about": ""}, "only what was said by Odd, or what reads as a report of it"),
     ],
 )
-def test_what_a_topic_of_somebodys_words_does_is_said(show: Show, changes: dict[str, Any], told: str):
-    nobody: list[str] = []
-    said: dict[str, Any] = {"name": "Odd", "speakers": nobody, "about": "the kiln", "only": True, "then": False}
-    said |= changes
-    known = {"time": {"intervals": nobody, "asks_when": False, "session": None}, "said_by": said}
-    out = " ".join(show(reply(candidate("m1"), trace={"understood": known}), 200).split())
-    assert told in out
-    assert ("in the time asked about" in out) == said["then"]
-    assert "by Odd about" not in out
+def test_the_reason_is_told(withheld: NoAnswerV1 | None, said: str) -> None:
+    stats = BundleStats(backend_counts={}, latency_ms=1, profile="reflect.v1", no_answer=withheld)
+    assert nothing_of(stats) == said
+    if withheld is not None and withheld.near_misses:
+        shown = stats.model_copy(update={"dropped": {"no_answer": 3}})
+        chosen = said.replace("were looked at", "would have been handed over")
+        assert nothing_of(shown) == f"{chosen} (--any-answer shows what was found)"
+
+
+def test_an_empty_answer_says_what_was_left_out_and_which_source_was_silent() -> None:
+    silent = SourceStats(status="late", count=0, ms=800.0)
+    stats = BundleStats(
+        backend_counts={},
+        latency_ms=1,
+        profile="p",
+        dropped={"other_time": 3, "excluded": 1},
+        sources={"vector": silent},
+    )
+    assert nothing_of(stats) == (
+        "nothing was found that may be shown; left out: 3 other time, 1 excluded; no answer from vector"
+    )
