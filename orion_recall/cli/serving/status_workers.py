@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
-from orion_recall.cli.output import console, say, table
+from orion_recall.cli.output import say
 from orion_recall.serving.observe.canary_field import canaries_of
 from orion_recall.serving.observe.heartbeat_fields import copies_of, disks_of, stores_of
 from orion_recall.serving.observe.search_report import searches_of
@@ -86,14 +86,13 @@ def problems_of(worker: Found) -> Iterator[tuple[str, str]]:
 
 
 def show_worker(worker: Found) -> None:
-    """The worker in a few lines: its profiles, its stores, its copies."""
-    refused = worker["profiles_error"]
-    error = refused and f"an edit was refused at {worker['profiles_refused_at']}:\n{refused}"
-    default = worker["default_profile"]
-    names = [f"{name} (default)" if name == default else name for name in worker["profiles"]]
+    """The worker in a few lines: its profiles, and what of its stores and copies is not well."""
+    default, refused = worker["default_profile"], worker["profiles_error"]
+    names = ", ".join(f"{name} (default)" if name == default else name for name in worker["profiles"])
+    loaded = f"{names}; version {worker['profiles_version']}, read at {worker['profiles_loaded_at']}"
     say("  worker", f"{worker['instance']} of node {worker['node']}")
-    loaded = f"{worker['profiles_version']}, read at {worker['profiles_loaded_at']}"
-    say("    profiles", f"{', '.join(names)}; version {loaded}", error)
+    say("    profiles", loaded, refused and f"an edit was refused at {worker['profiles_refused_at']}:\n{refused}")
+    say("    listens on", ", ".join(worker["channels"]) or "no channels, only the query stream")
     if worker["model"]:
         say("    model", "; ".join(filter(None, (worker["model"], worker["model_note"]))))
     if worker["lost"]:
@@ -104,20 +103,16 @@ def show_worker(worker: Found) -> None:
         say("    searches", f"{searches['queries']:,}; {figures}{away}" if searches["queries"] else "none yet")
     for canary in worker["canaries"]:
         say("    canary", *_canary(canary))
-    say("    listens on", ", ".join(worker["channels"]) or "no channels, only the query stream")
-    if worker["stores"] is None:
-        say("    stores", "it does not say")
-        return
-    rows = [
-        (_name(store), store["health"], "yes" if store["required"] else "no", store["why"])
-        for store in worker["stores"]
-    ]
-    rows += [(f"copy: {copy['kind']}", *_state_of(copy)) for copy in worker["copies"] or ()]
-    console().print(table(("    store", "state", "required", "why"), [(f"    {row[0]}", *row[1:]) for row in rows]))
-    if short := [disk for disk in worker["disks"] or () if disk["why"]]:
-        say("    short disks", "; ".join(disk["why"] for disk in short))
-    if worker["stores_left_out"]:
-        say("", f"    and {worker['stores_left_out']} more that are well")
+    stores = [(_name(one), one["health"], one["why"]) for one in worker["stores"] or ()]
+    stores += [(f"copy: {one['kind']}", *_state_of(one)) for one in worker["copies"] or ()]
+    well = [name for name, state, why in stores if not why and state in ("ok", "up to date")]
+    say("    well", ", ".join(well) or ("it does not say" if worker["stores"] is None else "none"))
+    for name, state, why in stores:
+        if name not in well:
+            say(f"    {name}", state, why)
+    for disk in worker["disks"] or ():
+        if disk["why"]:
+            say("    short disk", disk["name"], disk["why"])
 
 
 def _canary(one: Found) -> tuple[str, str | None]:
@@ -134,9 +129,9 @@ def _name(store: Found) -> str:
     return f"{store['arm']} of {store['store']}" if store["store"] else store["arm"]
 
 
-def _state_of(copy: Found) -> tuple[str, str, str | None]:
+def _state_of(copy: Found) -> tuple[str, str | None]:
     if copy["error"]:
-        return "broken" if copy["copy"] is None else "waits", "", copy["error"]
+        return "broken" if copy["copy"] is None else "waits", copy["error"]
     if copy["behind"] is None:
-        return "-", "", "another worker writes it, or it has not been looked at yet"
-    return f"{copy['behind']} behind" if copy["behind"] else "up to date", "", copy["note"]
+        return "-", "another worker writes it, or it has not been looked at yet"
+    return f"{copy['behind']} behind" if copy["behind"] else "up to date", copy["note"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.output import JsonFlag, counted, note, print_json
+from orion_recall.cli.output import JsonFlag, counted, show
 from orion_recall.schemas.files import write_contracts
 
 app = typer.Typer(
@@ -35,9 +35,5 @@ def write(
     Example: `orion-recall contracts write /tmp/contracts`
     """
     written = write_contracts(folder)
-    if as_json:
-        print_json({"folder": folder, "files": [str(path) for path in written]})
-        return
-    for path in written:
-        print(path)
-    note(counted(len(written), "file"))
+    names = [str(path) for path in written]
+    show({"folder": folder, "files": names}, *names, as_json=as_json, remarks=[counted(len(names), "file")])

@@ -7,7 +7,7 @@ import asyncio
 import typer
 
 from orion_recall.cli.connect.addresses import dsn_of, dsn_without_secrets
-from orion_recall.cli.output import JsonFlag, note, print_json
+from orion_recall.cli.output import JsonFlag, show
 from orion_recall.postgres.pool import migrate as apply_schema
 from orion_recall.postgres.rights import WORKER_ROLE, grant_worker_rights
 from orion_recall.settings import Settings
@@ -27,17 +27,16 @@ def migrate(as_json: JsonFlag = False) -> None:
     """
     dsn = dsn_of(Settings.read())
     applied, granted = asyncio.run(_migrate(dsn))
-    if as_json:
-        print_json({"postgres_dsn": dsn_without_secrets(dsn), "applied": applied, "worker_rights": granted})
-        return
-    for name in applied:
-        print(f"applied {name}")
-    if not applied:
-        note("the schema is up to date")
-    if granted:
-        note(f"{WORKER_ROLE} has its rights")
-    else:
-        note(f"there is no role {WORKER_ROLE}: workers need the rights of this login")
+    without = f"there is no role {WORKER_ROLE}: workers need the rights of this login"
+    show(
+        {"postgres_dsn": dsn_without_secrets(dsn), "applied": applied, "worker_rights": granted},
+        *(f"applied {name}" for name in applied),
+        as_json=as_json,
+        remarks=[
+            None if applied else "the schema is up to date",
+            f"{WORKER_ROLE} has its rights" if granted else without,
+        ],
+    )
 
 
 async def _migrate(dsn: str) -> tuple[list[str], bool]:

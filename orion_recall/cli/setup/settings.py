@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.output import JsonFlag, console, note, print_json, table
+from orion_recall.cli.output import JsonFlag, show, table
 from orion_recall.errors import SettingsError
 from orion_recall.schemas.settings_reference import as_markdown, setting_rows, unknown_variables
 from orion_recall.settings import Settings
@@ -33,28 +33,28 @@ def settings(
     given = {name.upper() for name in os.environ}
     unknown = unknown_variables(os.environ)
     error = _error()
-    if as_json:
-        listed = [
-            {
-                "variable": row.variable,
-                "default": row.default or None,
-                "meaning": row.meaning,
-                "is_secret": row.is_secret,
-                "is_set": not given.isdisjoint(row.variables),
-            }
-            for row in rows
-        ]
-        print_json({"settings": listed, "unknown": unknown, "error": error})
-    else:
-        shown = [
-            (row.variable, "" if given.isdisjoint(row.variables) else "set", row.default or "-", row.meaning)
-            for row in rows
-        ]
-        console().print(table(("variable", "", "default", "meaning"), shown))
-        for name in unknown:
-            note(f"nothing reads {name}")
-        if error is not None:
-            note(f"these settings cannot be used: {error}")
+    told = [
+        {
+            "variable": row.variable,
+            "default": row.default or None,
+            "meaning": row.meaning,
+            "is_secret": row.is_secret,
+            "is_set": not given.isdisjoint(row.variables),
+        }
+        for row in rows
+    ]
+    shown = [
+        (one["variable"], "set" if one["is_set"] else "", one["default"] or "-", one["meaning"]) for one in told
+    ]
+    show(
+        {"settings": told, "unknown": unknown, "error": error},
+        table(("variable", "", "default", "meaning"), shown),
+        as_json=as_json,
+        remarks=[
+            *(f"nothing reads {name}" for name in unknown),
+            error and f"these settings cannot be used: {error}",
+        ],
+    )
     return 0 if error is None else 2
 
 
