@@ -34,11 +34,11 @@ from orion_recall.errors import (
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-# Each command, its module below `orion_recall.cli`, and the first line of its own help; a test keeps these equal.
+# Each command: its module below `orion_recall.cli`, with the app in it, and the first line of its own help.
 COMMANDS = {
     "demo": ("demo", "See it work: sample memories, questions under three profiles, the decisions by SQL."),
     "up": ("serving.up", "Run everything here: bus, Postgres, index, graph and a worker, or several."),
-    "worker": ("serving.worker", "Run a worker, or several, on the engines that the environment names."),
+    "worker": ("serving.up:worker_app", "Run a worker, or several, on the engines that the environment names."),
     "ask": ("ask.app", "Ask what is remembered, over the bus."),
     "import": ("memory.import_", "Store the memories of a file, over the bus."),
     "profiles": ("setup.profiles", "Look at profiles, check them, compare them."),
@@ -53,10 +53,19 @@ COMMANDS = {
     "graph": ("graph.app", "Ask the graph that the memories make, draw it, and take it to other programs."),
     "memory": ("memory.app", "Store, list, change and delete memories, check their copies, back the record up."),
     "eval": ("evaluate.app", "Measure recall on judged queries, compare runs, learn weights, find what to change."),
-    "migrate": ("setup.migrate", "Apply the schema to Postgres, so that workers need no right to."),
+    "migrate": (
+        "setup.files:migrate_app",
+        "Apply the schema to Postgres, so that workers need no right to.",
+    ),
     "keys": ("setup.keys", "Make and list the keys that callers sign their messages with."),
-    "settings": ("setup.settings", "List every setting, which of them are set, and names that nothing reads."),
-    "contracts": ("setup.contracts", "Write out the contracts: schemas, AsyncAPI document, examples."),
+    "settings": (
+        "setup.installation:settings_app",
+        "List every setting, which of them are set, and names that nothing reads.",
+    ),
+    "contracts": (
+        "setup.files:contracts_app",
+        "Write out the contracts: schemas, AsyncAPI document, examples.",
+    ),
 }
 # Former commands and options: the words that name one, and what took its place.
 _FORMER = {
@@ -99,8 +108,8 @@ class LazyGroup(typer.core.TyperGroup):
 
 def load(name: str) -> Any:
     """The command of that name, out of its own module."""
-    module = importlib.import_module(f"orion_recall.cli.{COMMANDS[name][0]}")
-    command = built(module.app)
+    module, _, app_name = COMMANDS[name][0].partition(":")
+    command = built(getattr(importlib.import_module(f"orion_recall.cli.{module}"), app_name or "app"))
     command.name = name
     return command
 

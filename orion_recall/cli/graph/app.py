@@ -5,8 +5,7 @@ from __future__ import annotations
 import typer
 
 from orion_recall.cli.graph.files import export_graph, import_graph, show_stats, write_picture
-from orion_recall.cli.graph.path import show_path
-from orion_recall.cli.graph.queries import run_query, run_sparql
+from orion_recall.cli.graph.queries import run_query, run_sparql, show_path
 
 app = typer.Typer(
     add_completion=False,
