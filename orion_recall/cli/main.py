@@ -59,7 +59,7 @@ COMMANDS = {
     ),
     "keys": ("setup.keys", "Make and list the keys that callers sign their messages with."),
     "settings": (
-        "setup.installation:settings_app",
+        "setup.files:settings_app",
         "List every setting, which of them are set, and names that nothing reads.",
     ),
     "contracts": (

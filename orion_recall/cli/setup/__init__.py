@@ -1,1 +1,1 @@
-"""What a deployment needs: `orion-recall settings`, `profiles`, `keys`, `migrate`, `contracts`. `files.py` has the small ones."""
+"""What a deployment needs: `orion-recall settings`, `profiles`, `keys`, `migrate`, `contracts`."""
