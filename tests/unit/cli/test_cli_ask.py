@@ -200,23 +200,6 @@ def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
     assert not any(line.startswith("nothing") for line in told)
 
 
-def test_the_way_through_the_layers_is_shown(show: Show):
-    step: dict[str, Any] = {"depth": 0, "hits": 2, "confidence": 0.4, "ms": 1.25, "late": [], "not_asked": None}
-    way: dict[str, Any] = {
-        "trigger": "the confidence 0.400 of semantic is under the threshold 0.5",
-        "reason": "no time was left for graph; the surest layer had 0.400",
-        "path": [
-            step | {"layer": "semantic", "late": ["vector"]},
-            step | {"layer": "graph", "depth": 1, "confidence": None, "not_asked": "no time was left"},
-        ],
-    }
-    out = show(reply(candidate("m1", layer="semantic"), trace={"cascade": way}))
-    assert "too late: vector" in out
-    assert "not asked: no time was left" in out
-    assert "The confidence 0.400 of semantic is under the threshold 0.5." in out
-    assert "It ended because no time was left for graph; the surest layer had 0.400." in out
-
-
 def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
     nothing = reply(trace={"why": [], "candidates": []}, confidence=None)
     assert "Nothing was found that may be shown." in show(nothing)
@@ -226,22 +209,6 @@ def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
     out = show(withheld, 120)
     assert "Nothing is returned: the confidence of 0.300 is under …. 4 memories were looked at." in out
     assert "What was ranked best" in out
-
-
-def test_where_nothing_was_searched_no_search_is_told(show: Show):
-    interval = {"from": "2026-11-21T00:00:00Z", "until": None, "kind": "relative", "words": "today"}
-    for intervals in ([interval], []):
-        greeting = reply(
-            trace={"why": [], "understood": {"time": {"intervals": intervals}, "language": "english"}},
-            sources={},
-            no_answer={"reason": "it is a greeting and asks nothing", "near_misses": 0},
-        )
-        out = show(greeting)
-        assert "it is a greeting" in out
-        assert "english" in out
-        assert "searched by" not in out
-        assert not re.search(r"^ *time\b", out, re.MULTILINE)
-        assert "hits" not in out
 
 
 def test_memory_text_cannot_steer_the_terminal_or_pose_as_markup(show: Show):

@@ -73,11 +73,6 @@ def test_an_unknown_name_is_told_its_neighbours(graph: Command):
     assert graph("path", "Eve", "Ana", "--tenant", "other")[0] == 0
 
 
-@pytest.mark.parametrize("arguments", [("Ana",), ("Ana", "--via", " , "), ("Ana", "--via", "a," * 9)])
-def test_a_path_needs_an_end_and_a_chain_one_can_follow(graph: Command, arguments: tuple[str, ...]):
-    assert graph("path", *arguments)[0] == 2
-
-
 def test_questions_are_answered_as_table_and_as_json(graph: Command):
     query = "MATCH (a:Person)-[r:WORKS_AT]->(b) RETURN a, r, b.name AS at ORDER BY at"
     _, out, _ = graph("query", query)
@@ -135,11 +130,6 @@ def test_what_does_not_only_read_is_refused(graph: Command, query: str, message:
     assert message in err
 
 
-def test_options_that_contradict_each_other_are_refused(graph: Command):
-    assert graph("sparql", TEXTS, "--csv", "--json")[0] == 2
-    assert graph("sparql", TEXTS, "--tenant", "x", "--all-tenants")[0] == 2
-
-
 def test_a_picture_is_written_whole(graph: Command, tmp_path: Path):
     out = tmp_path / "graph.html"
     out.write_text("before")
@@ -159,11 +149,6 @@ def _umask() -> int:
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)
     raise AssertionError("no umask")
-
-
-def test_without_a_graph_the_commands_say_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(["graph", "query", "MATCH (a) RETURN a", "--data", str(tmp_path)]) == 1
-    assert "there is no graph in" in capsys.readouterr().err
 
 
 def change(position: int, name: str, text: str, tenant: str, **fields: object) -> Change:

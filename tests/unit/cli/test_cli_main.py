@@ -126,11 +126,6 @@ def test_what_is_missing_of_our_own_is_a_bug_and_not_hidden(monkeypatch: pytest.
         run(["ask"])
 
 
-def test_a_command_that_is_nearly_right_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["profile"]) == 2
-    assert "Did you mean 'profiles'" in capsys.readouterr().err
-
-
 def test_an_error_cannot_steer_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,11 +152,6 @@ def test_a_wrong_command_line_is_named(capsys: pytest.CaptureFixture[str], line:
     printed = capsys.readouterr()
     assert told in json.loads(printed.out)["error"]["message"]
     assert told in printed.err
-
-
-def test_a_group_of_commands_without_one_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["decisions"]) == 2
-    assert "Missing command" in capsys.readouterr().err
 
 
 def test_a_shell_completes_subcommands_and_options(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from orion_recall.evaluation.decision_replay.plan import ReplayPlan
 from orion_recall.evaluation.decision_replay.reports import as_json
 from orion_recall.evaluation.decision_replay.run import Replayed, ReplayRun
 from orion_recall.evaluation.decision_replay.summary import summed_up
-from tests.samples.recall_fakes import profile
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PLAN = ReplayPlan(choice=Choice())
@@ -98,52 +96,6 @@ def test_a_replay_that_passes_or_cannot_be_judged_says_so(tmp_path: Path) -> Non
     assert "<strong>Passed</strong> the gate." in page(saved(tmp_path, same))
     assert "It cannot be judged:" in page(saved(tmp_path, same, least=50))
     assert "every answer is the same" in page(saved(tmp_path, same))
-
-
-@pytest.mark.parametrize(
-    ("plan", "under", "told"),
-    [
-        (
-            ReplayPlan(
-                choice=Choice(since=NOON, until=NOON + timedelta(hours=2)), tried=profile(profile="mine.v1")
-            ),
-            "overlap@2=.9",
-            "Logged questions asked again under mine.v1, on the memories as each decision found them. "
-            "Questions from 2026-03-01 12:00:00 to 2026-03-01 14:00:00 (UTC). With a gate. "
-            "Reported at 2026-03-02 12:00:00 (UTC).",
-        ),
-        (
-            ReplayPlan(choice=Choice(since=NOON), as_of="now"),
-            None,
-            "on the memories as of the time of the report. Questions since 2026-03-01 12:00:00 (UTC). "
-            "Without a gate.",
-        ),
-        (ReplayPlan(choice=Choice(until=NOON)), None, "Questions before 2026-03-01 12:00:00 (UTC)."),
-        (PLAN, None, "Questions of any time. Without a gate."),
-    ],
-)
-def test_a_saved_replay_says_what_it_reports(
-    tmp_path: Path, plan: ReplayPlan, under: str | None, told: str
-) -> None:
-    html = page(saved(tmp_path, replayed("d-same", "ab", "ab"), under=under, plan=plan))
-    words = " ".join(re.sub(r"<[^>]+>", "", html).split())
-    assert told in words, words
-
-
-def test_a_replay_that_an_earlier_version_saved_is_shown_without_that(tmp_path: Path) -> None:
-    path = saved(tmp_path, replayed("d-same", "ab", "ab"))
-    report = json.loads(path.read_text("utf-8"))
-    for name in ("made_at", "tried_profile", "as_of", "since", "until"):
-        del report[name]
-    path.write_text(json.dumps(report), "utf-8")
-    html = page(path)
-    assert "under another profile." in html
-    assert "Reported at" not in html
-
-
-def test_a_threshold_that_no_query_has_a_measure_for_is_not_judged(tmp_path: Path) -> None:
-    html = page(saved(tmp_path, replayed("d-same", "ab", "ab"), under="overlap@2=.9,used_kept=1"))
-    assert "<td>no query has it</td><td>not judged</td>" in html
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"queries": 1}', '{"queries": "many"}'])
