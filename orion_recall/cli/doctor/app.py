@@ -63,11 +63,10 @@ class Channels:
 def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
     """Check the installation, the servers, external stores with a sample item, and the query channels.
 
-    Of the installation it checks packages, engines, model, profiles, settings and data folder; it starts nothing.
-    Of bus and Postgres it says version, schema, how far copies are behind, clocks and limits, and what to do.
-    Of ORION_QDRANT_URL and ORION_SPARQL_URL it says whether what they hold is of this record; of the file that
-    ORION_MAPPINGS names, and of ORION_TIMELINE_TABLE, whether every mapping fits; of each channel in
-    ORION_QUERY_CHANNELS, how many connections listen on it. Exit code 1 when something of it cannot be used.
+    Packages, engines, model, profiles, settings and data folder; of bus and Postgres version, schema, copies,
+    clocks and limits; whether servers of index and graph are of this record, whether every mapping of
+    ORION_MAPPINGS and ORION_TIMELINE_TABLE fits, and how many listen on each of ORION_QUERY_CHANNELS. It starts
+    and writes nothing. Exit code 1 when something cannot be used.
 
     Example: `orion-recall doctor`, or with stores of your own `ORION_MAPPINGS=mappings.yaml orion-recall doctor`
     """

@@ -159,11 +159,10 @@ def run_query(
 ) -> None:
     """Run a Cypher query over the graph: MATCH, WHERE, RETURN, ORDER BY, SKIP, LIMIT (default: 100).
 
-    Nodes are entities (Person, Place, Organisation, Speaker as far as their relations tell, or Entity) and memories
-    (Memory: id, kind, text, speaker, ts and more; meta_NAME is a field of its metadata; a label in backquotes is a
-    kind or a tag). Relations are the graph's own, such as WORKS_AT, and those of memories: MENTIONS, SPOKEN_BY,
-    NEXT, REFERS_TO. Hops go up to five: *1..5. SIMILAR finds names and memories like a text, `r.told DURING
-    '2026-05'` what is told of a time.
+    Nodes are entities (Person, Place, Organisation, Speaker or Entity) and memories (Memory: id, kind, text,
+    speaker, ts; meta_NAME is a field of its metadata). Relations are the graph's own, such as WORKS_AT, and
+    MENTIONS, SPOKEN_BY, NEXT, REFERS_TO. Hops go up to five: *1..5. SIMILAR finds names and memories like a text,
+    `r.told DURING '2026-05'` what is told of a time.
 
     Example: `orion-recall graph query "MATCH (a:Person {name: 'Ana'})-[r]-(b) RETURN b, r.text LIMIT 10"`
     """

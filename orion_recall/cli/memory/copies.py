@@ -100,17 +100,13 @@ def rebuild_copies(
 ) -> int:
     """Rebuild index and graph from the record, next to the ones in use, and swap them in.
 
-    Before the index is rebuilt, the times that texts tell are found again, and written to the record.
+    The copies are those of this data folder. A running worker goes on answering and takes the new ones over
+    without a restart; a run that was stopped goes on where it was. On a server (ORION_QDRANT_URL,
+    ORION_SPARQL_URL) every memory is written again in place, and what does not belong there is deleted. With the
+    index, the times that texts tell are found again, and all memories are compared again for successions.
 
-    The copies are those of this data folder. A running worker goes on answering and takes the new ones over without
-    a restart. A run that was stopped goes on where it was. On a server (ORION_QDRANT_URL, ORION_SPARQL_URL) there
-    is no second place: every memory is written again in place, and what does not belong there is deleted; recalls
-    go on meanwhile. With the index, all memories are compared again for successions, by the running worker or the
-    next one.
-
-    With `length=corpus` in ORION_KEYWORD_WEIGHTS the first rebuild measures the mean length of each tenant's
-    documents, and so does one with `--measure`. All copies of the index are then rebuilt, one after the other: a
-    worker refuses an index of an earlier measurement at its next start.
+    With `length=corpus` in ORION_KEYWORD_WEIGHTS the first rebuild, and one with `--measure`, measures the mean
+    length of each tenant's documents; all copies of the index are then rebuilt, one after the other.
 
     Example: `orion-recall memory rebuild index`
     """
@@ -192,13 +188,10 @@ def _rebuilt_line(one: Done) -> str:
 def reembed_memories(data: DataFolder = None, as_json: JsonFlag = False) -> None:
     """Embed every memory with the configured model, into a second index next to the live one.
 
-    Needed when the model has changed, also from fp32 to int8 (ORION_EMBEDDING_PRECISION=int8), and when
-    ORION_TOKEN_VECTORS was switched on or off.
-
-    A running worker goes on answering from its index. The new one is swapped in when it is complete: at once if no
-    worker runs on the data folder, else when the worker is started again with the new model's settings. With
-    ORION_QDRANT_URL the second index is a collection: name a new one in ORION_QDRANT_COLLECTION, and start the
-    workers with the same settings when it is complete. A run that was stopped goes on where it was.
+    Needed when the model, its precision (ORION_EMBEDDING_PRECISION) or ORION_TOKEN_VECTORS has changed. A running
+    worker goes on answering; the new index is swapped in when it is complete: at once if no worker runs on the
+    data folder, else when it is started again with these settings. With ORION_QDRANT_URL name a new collection in
+    ORION_QDRANT_COLLECTION. A run that was stopped goes on where it was.
 
     Example: `ORION_EMBEDDER=tei ORION_TEI_URL=http://127.0.0.1:8080 orion-recall memory reembed`
     """

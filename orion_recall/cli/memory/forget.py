@@ -51,11 +51,10 @@ def forget_memories(
 ) -> int:
     """Forget memories for good: everywhere, and in the files.
 
-    Give --id, --person, --session, --user, or --tenant alone. Text, names and whose it was go from record, history,
-    index and graph. The words of recalls that quoted it go from the decision log and the bus. Then files are
-    written anew, so that the bytes are gone as well. Ids stay taken. The table says what remains where, and until
-    when: backups, exports and what others have read are not reached. A run that was stopped is finished by the same
-    command; exit code 1 while something is left to do.
+    Give --id, --person, --session, --user, or --tenant alone. Text, names and whose it was go from record,
+    history, index, graph, decision log and bus, and files are written anew. Ids stay taken. The table says what
+    remains where, and until when: backups, exports and what others have read are not reached. A run that was
+    stopped is finished by the same command; exit code 1 while something is left to do.
 
     Example: `orion-recall memory forget --person "Ana Lindqvist" --dry-run`
     """

@@ -61,17 +61,14 @@ def import_memories(
 ) -> int:
     """Store the memories of a file, over the bus.
 
-    JSON lines (one object a line), a JSON array of objects, or CSV with a header line (commas, semicolons, tabs or
-    bars). Each object or row is one memory: id and text, and whatever is known of kind, speaker, session_id,
-    occurred_at, tags, entities, title, uri, …; other fields go into metadata. CSV and arrays may also have
-    memory_id or key for id; content, body or message for text; author for speaker; session or conversation_id for
-    session_id; user for user_id; date or timestamp for occurred_at; labels for tags. In a CSV cell, commas or
-    semicolons separate the values of a list.
+    JSON lines, a JSON array of objects, or CSV with a header line. Each object or row is one memory: id and text,
+    and whatever is known of kind, speaker, session_id, occurred_at, tags, entities, title, uri; other fields go
+    into metadata. CSV and arrays may also have other names: key, content, body, author, conversation_id, user,
+    date, timestamp, labels. In a CSV cell, commas or semicolons separate the values of a list.
 
-    A run that was stopped goes on where it was (with CSV, an array or standard input it begins anew); running it
-    again changes nothing. Exit code 1 when a line was rejected or its id holds other content; else 3 when all is
-    stored but the index or the graph makes no progress, so that it is not found there yet: nothing is lost, and
-    nothing needs to be imported again.
+    A run that was stopped goes on where it was; running it again changes nothing. Exit code 1 when a line was
+    rejected or its id holds other content; else 3 when all is stored but the index or the graph makes no
+    progress: nothing is lost, and nothing needs to be imported again.
 
     Example: `orion-recall import chat.csv --map id=msg_id,text=body,speaker=author.name --timezone UTC`
     """

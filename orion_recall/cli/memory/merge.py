@@ -58,11 +58,10 @@ def merge_names(
 ) -> int:
     """Propose names that most likely mean the same, merge them, undo merges.
 
-    Without --apply, --into or --undo nothing is changed. --by letters proposes what is spelt alike whatever it
-    means (Robert Miles, Robert Myles), --by meaning what is near by the vectors of the names however it is spelt:
-    these are merged by their ids only, never by --all. A merge leaves the memories' texts as they are: index and
-    graph show them under the name that was merged into, and find them by both names, until it is undone. With
-    --apply give the thresholds that the proposals were made with.
+    Without --apply, --into or --undo nothing is changed. What --by letters or --by meaning proposes is merged by
+    its ids only, never by --all. A merge leaves the texts as they are: index and graph show them under the name
+    that was merged into, and find them by both names, until it is undone. With --apply give the thresholds of the
+    proposals.
 
     Example: `orion-recall memory merge --into "Robert Miles" "Bob" "Bob Miles"`
     """

@@ -49,11 +49,10 @@ def status(
 ) -> int:
     """See how bus, record, copies and sink are doing.
 
-    Every worker says which stores it can use: of a failing or a broken one, why. Exit code 1, with `problems` in
-    --json, when the bus, a configured Postgres or the profiles cannot be used, no worker takes queries, one cannot
-    use a store that its recalls require (ORION_READY_SOURCES, else what the default profile searches), or one has
-    refused an edit of its profiles and goes on with the last good ones. Copies that are gone are listed, and no
-    problem.
+    Of every worker it says which stores are not well, and why. Exit code 1, with `problems` in --json, when the
+    bus, a configured Postgres or the profiles cannot be used, no worker takes queries, one cannot use a store
+    that its recalls require (ORION_READY_SOURCES), or one has refused an edit of its profiles. Copies that are
+    gone are listed, and no problem.
 
     Example: `orion-recall status --json | jq .problems`
     """

@@ -64,15 +64,10 @@ def up(
     """Run everything here: bus, Postgres, index, graph and a worker, or several.
 
     Runs until Ctrl-C or SIGTERM. An engine whose address is in the environment (ORION_REDIS_URL,
-    ORION_POSTGRES_DSN, ORION_QDRANT_URL, ORION_SPARQL_URL) is used where it is; the others are started on the data
-    folder. On a terminal it writes lines for people. Elsewhere, or with --json, its first line, written once
-    queries are being taken, is one JSON object with bus_url and postgres_dsn, and its log is JSON lines on standard
-    error.
-
-    One worker uses one core for the most part. With --workers 2 two processes share the queries: each has the
-    model, an index and a graph in memory, and embeds every memory that is stored. The second one's files are made
-    from the first one's, in DIR/workers/2; with fewer workers they are deleted. A worker that dies is started
-    again; one that dies five times in a row ends the command with exit code 1.
+    ORION_POSTGRES_DSN, ORION_QDRANT_URL, ORION_SPARQL_URL) is used where it is; the others are started on the
+    data folder. Without a terminal, or with --json, its first line, written once queries are being taken, is one
+    JSON object, and its log is JSON lines on standard error. With --workers 2 two processes share the queries,
+    each with an index and a graph in memory; one that dies five times in a row ends the command with exit code 1.
 
     Example: `orion-recall up --data .orion`, then in another terminal:
     `orion-recall ask "What is wrong with the crane?" --data .orion`
@@ -165,12 +160,9 @@ def worker(
     """Run a worker, or several, on the engines that the environment names.
 
     ORION_REDIS_URL is the bus (required), ORION_POSTGRES_DSN the record and decision log, ORION_DATA_DIR the
-    folder of this worker's own index and graph, unless they are servers (ORION_QDRANT_URL,
-    ORION_SPARQL_URL). SIGTERM or Ctrl-C: it takes nothing more, answers what it holds and ends; a second one ends
-    it at once. On a terminal it writes lines for people; elsewhere, or with --json, its first line, written once
-    queries are being taken, is one JSON object, and its log is JSON lines on standard error.
-
-    With --processes 2 two workers share the queries, for more than one core: see `orion-recall up --help`.
+    folder of this worker's own index and graph, unless they are servers. SIGTERM or Ctrl-C: it takes nothing
+    more, answers what it holds and ends; a second one ends it at once. Output and --processes are as of
+    `orion-recall up`.
 
     Example: `ORION_REDIS_URL=redis://bus:6379 ORION_POSTGRES_DSN=postgresql://orion@db/orion
     ORION_DATA_DIR=/var/lib/orion orion-recall worker`
