@@ -18,7 +18,7 @@ from orion_recall.cli.moments import MOMENT_HELP, moment
 
 R = TypeVar("R")
 
-# Of fields whose model says nothing, since their names do.
+# Of fields whose models have no description.
 _HELP = {
     "tenant": "the tenant (default: ORION_DEFAULT_TENANT)",
     "session_id": "the session",
@@ -39,8 +39,6 @@ _HELP = {
     "kind": "its kind, such as world or plan",
     "reason": "why, for the history",
     "erase": "remove the text from record and history, too",
-    "source": "where it comes from",
-    "text": "what it says",
 }
 _UNION = (typing.Union, types.UnionType)
 
@@ -105,9 +103,18 @@ def _kind_of(annotation: Any) -> tuple[type, Sequence[str]]:
     return (origin or annotation), ()
 
 
+def _described(annotation: Any) -> str | None:
+    """The description inside of a type, as `Annotated[str, Field(description=…)] | None` has it."""
+    for one in (annotation, *typing.get_args(annotation)):
+        for part in getattr(one, "__metadata__", ()):
+            if isinstance(part, FieldInfo) and part.description:
+                return part.description
+    return None
+
+
 def _option(name: str, option: str, field: FieldInfo) -> inspect.Parameter:
     kind, choices = kind_of(field)
-    told = (_HELP.get(name) or field.description or name.replace("_", " ")).rstrip(".")
+    told = (field.description or _described(field.annotation) or _HELP.get(name, name)).rstrip(".")
     told += f": {MOMENT_HELP}" if kind is datetime else "; again for more" if kind is list else ""
     typed: Any = list[str] if kind is list else kind if kind in (int, float, bool) else str
     if kind is bool and field.default is None and "/" not in option:
