@@ -115,7 +115,7 @@ def _described(annotation: Any) -> str | None:
 def _option(name: str, option: str, field: FieldInfo) -> inspect.Parameter:
     kind, choices = kind_of(field)
     told = (field.description or _described(field.annotation) or _HELP.get(name, name)).rstrip(".")
-    told += f": {MOMENT_HELP}" if kind is datetime else "; again for more" if kind is list else ""
+    told += f" ({MOMENT_HELP.rstrip('.')})" if kind is datetime else "; again for more" if kind is list else ""
     typed: Any = list[str] if kind is list else kind if kind in (int, float, bool) else str
     if kind is bool and field.default is None and "/" not in option:
         option += f"/--no-{option.removeprefix('--')}"
