@@ -226,7 +226,8 @@ def _found(one: dict[str, Any]) -> str:
 
 
 def _answer(one: dict[str, Any]) -> str:
-    return one["bundle"]["rendered"] or (one.get("error") or {}).get("message") or "nothing"
+    error: dict[str, Any] = one.get("error") or {}
+    return one["bundle"]["rendered"] or error.get("message") or "nothing"
 
 
 def _sources_table(recalls: Sequence[dict[str, Any]]) -> Table:
