@@ -241,8 +241,13 @@ class _Console(Console):
     """A console that cuts nothing off: a line that is too wide is wrapped by the terminal."""
 
     def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
-        """As rich's."""
-        super().print(*objects, crop=crop, **options)
+        """As rich's; into a file or a pipe a table goes without blanks at the ends of its lines."""
+        if self.is_terminal or all(isinstance(one, str | Text) for one in objects):
+            super().print(*objects, crop=crop, **options)
+            return
+        with self.capture() as held:
+            super().print(*objects, crop=crop, **options)
+        self.file.write("\n".join(line.rstrip() for line in held.get().split("\n")))
 
 
 def _console(*, stderr: bool, width: int) -> Console:
