@@ -8,7 +8,6 @@ import json
 import shlex
 import time
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,18 +16,16 @@ import typer
 from pydantic import SecretStr
 from rich.text import Text
 
-from orion_recall.cli.ask.app import source_rows
-from orion_recall.cli.output import JsonFlag, console, counted, notes, plain, print_json, table, visible
+from orion_recall.cli.output import JsonFlag, Table, console, counted, note, print_json, prose, table, visible
 from orion_recall.client import RecallClient
-from orion_recall.contracts import RecallReplyV1
-from orion_recall.decisions.log import DecisionLog, SqlResult
+from orion_recall.decisions.log import DecisionLog
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import OrionError
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.import_file import ImportSummary
 from orion_recall.memory.transfer.importer import import_file, wait_for_copies
 from orion_recall.postgres.address import DEFAULT_SCHEMA
-from orion_recall.postgres.pool import migrate, open_pool
+from orion_recall.postgres.pool import Pool, migrate, open_pool
 from orion_recall.sample.timed import sample_memories
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -57,42 +54,6 @@ WHERE session_id = '{session}'
 ORDER BY created_at"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recall:
-    """One question under one profile, and its reply."""
-
-    question: str
-    profile: str
-    reply: RecallReplyV1
-
-
-@dataclass(slots=True, kw_only=True)
-class Shown:
-    """All output of the demo: counts, recalls, and decisions by SQL."""
-
-    folder: Path
-    summary: ImportSummary
-    seconds: dict[str, float]
-    recalls: list[Recall]
-    sql: str
-    decisions: SqlResult
-
-    def as_json(self) -> dict[str, Any]:
-        """As one JSON document."""
-        names = ("read", "stored", "unchanged", "conflict", "rejected")
-        return {
-            "data_dir": str(self.folder),
-            "imported": {name: getattr(self.summary, name) for name in names},
-            "seconds": self.seconds,
-            "recalls": [
-                {"question": one.question, "profile": one.profile, **one.reply.model_dump(exclude_unset=True)}
-                for one in self.recalls
-            ],
-            "sql": self.sql,
-            "decisions": [dict(zip(self.decisions.columns, row, strict=True)) for row in self.decisions.rows],
-        }
-
-
 @app.command()
 def demo(
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder for the demo's data.")] = _FOLDER,
@@ -108,33 +69,51 @@ def demo(
     log_to_stderr("warning")
     shown = asyncio.run(_demo(data))
     if as_json:
-        print_json(shown.as_json())
+        print_json(shown)
     else:
         _show(shown)
-    return 1 if shown.summary.conflict or shown.summary.rejected else 0
+    return 1 if shown["imported"]["conflict"] or shown["imported"]["rejected"] else 0
 
 
-async def _demo(folder: Path) -> Shown:
-    steps = _Steps()
+async def _demo(folder: Path) -> dict[str, Any]:
+    """What `demo --json` prints; the steps are told on standard error, each with its seconds."""
+    seconds: dict[str, float] = {}
+    last = time.monotonic()
+
+    def done(name: str, what: str) -> None:
+        nonlocal last
+        seconds[name], last = round(time.monotonic() - last, 2), time.monotonic()
+        note(f"{seconds[name]:6.2f} s  {what}")
+
     now = datetime.now(UTC)
     session = f"demo-{now:%Y%m%dT%H%M%S}"
     async with EmbeddedEngines.start(folder) as engines:
         await migrate(engines.postgres_dsn)
-        steps.done("engines", "bus and Postgres run")
+        done("engines", "bus and Postgres run")
         async with _serving(_settings(engines)):
-            steps.done("worker", "model loaded, worker ready")
-            async with RecallClient.connect(engines.redis_url, service="orion-recall-demo") as client:
-                summary = await _import(client, engines, now)
-                steps.done("import", f"{summary.describe()}; index and graph have it")
-                recalls = [await _ask(client, text, name, session) for text in QUESTIONS for name in PROFILES]
-                steps.done("recalls", f"{len(recalls)} questions answered over the bus")
-            sql = _SQL.format(session=session)
-            decisions = await _decisions(engines.postgres_dsn, sql, len(recalls))
-            steps.done("decisions", f"{len(decisions.rows)} decisions are in Postgres")
-    steps.done("stopped", "everything stopped")
-    return Shown(
-        folder=folder, summary=summary, seconds=steps.seconds, recalls=recalls, sql=sql, decisions=decisions
-    )
+            done("worker", "model loaded, worker ready")
+            pool = await open_pool(engines.postgres_dsn, name="demo", max_size=1)
+            try:
+                async with RecallClient.connect(engines.redis_url, service="orion-recall-demo") as client:
+                    summary = await _import(client, pool, engines.data_dir, now)
+                    done("import", f"{summary.describe()}; index and graph have it")
+                    recalls = [await _ask(client, text, name, session) for text in QUESTIONS for name in PROFILES]
+                    done("recalls", f"{len(recalls)} questions answered over the bus")
+                sql = _SQL.format(session=session)
+                decisions = await _decisions(pool, sql, len(recalls))
+                done("decisions", f"{len(decisions)} decisions are in Postgres")
+            finally:
+                await pool.close()
+    done("stopped", "everything stopped")
+    names = ("read", "stored", "unchanged", "conflict", "rejected")
+    return {
+        "data_dir": str(folder),
+        "imported": {name: getattr(summary, name) for name in names},
+        "seconds": seconds,
+        "recalls": recalls,
+        "sql": sql,
+        "decisions": decisions,
+    }
 
 
 def _settings(engines: EmbeddedEngines) -> Settings:
@@ -171,17 +150,13 @@ async def _serving(settings: Settings) -> AsyncGenerator[None]:
             await cancel(serving, waiting)
 
 
-async def _import(client: RecallClient, engines: EmbeddedEngines, now: datetime) -> ImportSummary:
+async def _import(client: RecallClient, pool: Pool, folder: Path, now: datetime) -> ImportSummary:
     """The sample through the real import, and into index and graph."""
-    file = engines.data_dir / "sample.jsonl"
-    memories = sample_memories(now, _first_run(engines.data_dir, now))
+    file = folder / "sample.jsonl"
+    memories = sample_memories(now, _first_run(folder, now))
     file.write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
     imported = await import_file(client, file, batch_size=20)
-    pool = await open_pool(engines.postgres_dsn, name="demo", max_size=1)
-    try:
-        waited = await wait_for_copies(Record(pool), imported.position or 0)
-    finally:
-        await pool.close()
+    waited = await wait_for_copies(Record(pool), imported.position or 0)
     if not waited.caught_up:
         what = " and ".join((*(one.kind for one in waited.lagging), *waited.missing))
         raise OrionError(f"the {what} of the sample does not catch up with position {imported.position}")
@@ -190,99 +165,79 @@ async def _import(client: RecallClient, engines: EmbeddedEngines, now: datetime)
 
 def _first_run(folder: Path, now: datetime) -> datetime:
     """When the demo first ran on the folder: the sample's older memories are counted from then."""
-    note = folder / "first_run"
+    note_of_it = folder / "first_run"
     try:
-        return datetime.fromisoformat(note.read_text("ascii").strip())
+        return datetime.fromisoformat(note_of_it.read_text("ascii").strip())
     except FileNotFoundError:
-        note.write_text(f"{now.isoformat()}\n", "ascii")
+        note_of_it.write_text(f"{now.isoformat()}\n", "ascii")
         return now
 
 
-async def _ask(client: RecallClient, question: str, profile: str, session: str) -> Recall:
+async def _ask(client: RecallClient, question: str, profile: str, session: str) -> dict[str, Any]:
     reply = await client.recall(
         question, profile=profile, session_id=session, node_id="athena", verb="answer", options={}
     )
-    return Recall(question=question, profile=profile, reply=reply)
+    return {"question": question, "profile": profile, **reply.model_dump(exclude_unset=True)}
 
 
-async def _decisions(dsn: str, sql: str, expected: int) -> SqlResult:
+async def _decisions(pool: Pool, sql: str, expected: int) -> list[dict[str, Any]]:
     """The decision rows, once the sink has written them all."""
-    pool = await open_pool(dsn, name="demo", max_size=1)
-    try:
-        log = DecisionLog(pool)
-        end = time.monotonic() + _DECISIONS_WITHIN_S
-        while len((found := await log.run_sql(sql)).rows) < expected:
-            if time.monotonic() > end:
-                raise OrionError(f"only {len(found.rows)} of {expected} decisions reached Postgres")
-            await asyncio.sleep(0.05)
-        return found
-    finally:
-        await pool.close()
+    log, end = DecisionLog(pool), time.monotonic() + _DECISIONS_WITHIN_S
+    while len((found := await log.run_sql(sql)).rows) < expected:
+        if time.monotonic() > end:
+            raise OrionError(f"only {len(found.rows)} of {expected} decisions reached Postgres")
+        await asyncio.sleep(0.05)
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
-class _Steps:
-    """Says on standard error what is done and how long it took."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._notes, self._last = notes(), time.monotonic()
-
-    def done(self, name: str, what: str) -> None:
-        now = time.monotonic()
-        self.seconds[name] = round(now - self._last, 2)
-        self._last = now
-        self._notes.print(Text(f"{self.seconds[name]:6.2f} s  {what}"), soft_wrap=True)
-
-
-def _show(shown: Shown) -> None:
+def _show(shown: dict[str, Any]) -> None:
     """One question in full, the others in two lines each, and the log of all of them."""
     out = console()
-    first, *others = (one for one in shown.recalls if one.profile == _SHOWN)
-    stats = first.reply.bundle.stats
-    out.print(Text(first.question, style="bold"))
-    out.print(Text(f"{_SHOWN}: {_found(first)}, {counted(stats.tokens or 0, 'token')}", style="cyan"))
+
+    def head(text: str) -> None:
+        out.print(Text(text, style="bold"), soft_wrap=True)
+
+    first, *others = (one for one in shown["recalls"] if one["profile"] == _SHOWN)
+    head(first["question"])
+    out.print(Text(f"{_SHOWN}: {_found(first)}", style="cyan"))
     out.print(Text(visible(_answer(first))), soft_wrap=True)
-    out.print()
-    out.print(Text("The same question under three profiles: what each source found", style="bold"))
-    out.print(_sources_table([one for one in shown.recalls if one.question == first.question]))
-    out.print()
-    out.print(Text("Further questions, each with the first of what was found", style="bold"))
+    head("\nThe same question under three profiles: what each source found")
+    out.print(_sources_table([one for one in shown["recalls"] if one["question"] == first["question"]]))
+    head("\nFurther questions, each with the first of what was found")
     for one in others:
-        line, *_ = _answer(one).splitlines()
-        out.print(Text(f"{one.question}  {_found(one)}"), soft_wrap=True)
-        out.print(Text(visible(line), style="dim"), soft_wrap=True)
-    out.print()
-    out.print(Text("The decisions, read back by SQL", style="bold"))
-    out.print(Text(shown.sql, style="dim"), soft_wrap=True)
-    out.print(table(shown.decisions.columns, shown.decisions.rows))
-    out.print()
-    folder = shlex.quote(str(shown.folder))
-    for line in (
-        f"Ask it yourself: orion-recall up --data {folder}, and from another terminal",
-        f'  orion-recall ask "Where does Mira work?" --explain --data {folder}',
-        f"  orion-recall decisions list --data {folder}",
-        f"  orion-recall graph viz Ana Mira --out graph.html --data {folder}",
-        "Everything above as JSON: orion-recall demo --json. All commands: orion-recall --help",
-    ):
-        out.print(Text(line), soft_wrap=True)
+        out.print(Text(f"{one['question']}  {_found(one)}"), soft_wrap=True)
+        out.print(Text(visible(_answer(one).partition("\n")[0]), style="dim"), soft_wrap=True)
+    head("\nThe decisions, read back by SQL")
+    out.print(Text(shown["sql"], style="dim"), soft_wrap=True)
+    out.print(table(shown["decisions"][0], [list(row.values()) for row in shown["decisions"]]))
+    folder = shlex.quote(shown["data_dir"])
+    prose(
+        f"\nAsk it yourself: orion-recall up --data {folder}, and from another terminal\n"
+        f'  orion-recall ask "Where does Mira work?" --explain --data {folder}\n'
+        f"  orion-recall decisions list --data {folder}\n"
+        f"  orion-recall graph viz Ana Mira --out graph.html --data {folder}\n"
+        "Everything above as JSON: orion-recall demo --json. All commands: orion-recall --help"
+    )
 
 
-def _found(one: Recall) -> str:
-    bundle = one.reply.bundle
-    return f"{counted(len(bundle.items), 'memory')} in {bundle.stats.latency_ms:.0f} ms"
+def _found(one: dict[str, Any]) -> str:
+    bundle = one["bundle"]
+    return f"{counted(len(bundle['items']), 'memory')} in {bundle['stats']['latency_ms']:.0f} ms"
 
 
-def _answer(one: Recall) -> str:
-    return one.reply.bundle.rendered or (one.reply.error.message if one.reply.error else "nothing")
+def _answer(one: dict[str, Any]) -> str:
+    error: dict[str, Any] = one.get("error") or {}
+    return one["bundle"]["rendered"] or error.get("message") or "nothing"
 
 
-def _sources_table(recalls: Sequence[Recall]) -> Any:
+def _sources_table(recalls: Sequence[dict[str, Any]]) -> Table:
     """What every source found, and in how many ms, under each profile."""
-    cells = {
-        (one.profile, name): status if status == "off" else f"{status}, {count} in {ms} ms"
-        for one in recalls
-        for name, status, count, ms, _ in source_rows(one.reply.bundle.stats)
-    }
-    rows = [(name, *(cells.get((one.profile, name), "-") for one in recalls)) for name in SOURCE_NAMES]
-    rows.append(("whole recall", *(f"{one.reply.bundle.stats.latency_ms:.1f} ms" for one in recalls)))
-    return table(("source", *(one.profile for one in recalls)), [[plain(cell) for cell in row] for row in rows])
+    sources: list[dict[str, Any]] = [one["bundle"]["stats"].get("sources") or {} for one in recalls]
+    rows = [(name, *(_cell(of[name]) if name in of else "-" for of in sources)) for name in SOURCE_NAMES]
+    rows.append(("whole recall", *(f"{one['bundle']['stats']['latency_ms']:.1f} ms" for one in recalls)))
+    return table(("source", *(one["profile"] for one in recalls)), rows)
+
+
+def _cell(source: dict[str, Any]) -> str:
+    status = source["status"]
+    return status if status == "off" else f"{status}, {source['count']} in {source['ms']:.1f} ms"

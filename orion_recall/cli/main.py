@@ -35,47 +35,44 @@ from orion_recall.errors import (
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-# Each line is the first line of the command's own help; a test keeps them equal.
+# Each command: its module below `orion_recall.cli`, with the app in it, and the first line of its own help.
 COMMANDS = {
-    "demo": "See it work: sample memories, questions under three profiles, the decisions by SQL.",
-    "up": "Run everything here: bus, Postgres, index, graph and a worker, or several.",
-    "worker": "Run a worker, or several, on the engines that the environment names.",
-    "ask": "Ask what is remembered, over the bus.",
-    "import": "Store the memories of a file, over the bus.",
-    "profiles": "Look at profiles, check them, compare them.",
-    "decisions": "Look into the decision log.",
-    "dead": "Look at messages that could not be served, and put them back.",
-    "console": "Look at decisions, ask and repair, on pages in a browser.",
-    "status": "See how bus, record, copies and sink are doing.",
-    "doctor": "Check the installation, the servers, external stores with a sample item, and the query channels.",
-    "graph": "Ask the graph that the memories make, draw it, and take it to other programs.",
-    "memory": "Store, list, change and delete memories, check their copies, back the record up.",
-    "eval": "Measure recall on judged queries, compare runs, learn weights, find what to change.",
-    "migrate": "Apply the schema to Postgres, so that workers need no right to.",
-    "keys": "Make and list the keys that callers sign their messages with.",
-    "settings": "List every setting, which of them are set, and names that nothing reads.",
-    "contracts": "Write out the contracts: schemas, AsyncAPI document, examples.",
+    "demo": ("demo", "See it work: sample memories, questions under three profiles, the decisions by SQL."),
+    "up": ("serving.up", "Run everything here: bus, Postgres, index, graph and a worker, or several."),
+    "worker": ("serving.up:worker_app", "Run a worker, or several, on the engines that the environment names."),
+    "ask": ("ask.app", "Ask what is remembered, over the bus."),
+    "import": ("memory.import_", "Store the memories of a file, over the bus."),
+    "profiles": ("setup.profiles", "Look at profiles, check them, compare them."),
+    "decisions": ("decisions.app", "Look into the decision log."),
+    "dead": ("serving.dead", "Look at messages that could not be served, and put them back."),
+    "console": ("console", "Look at decisions, ask and repair, on pages in a browser."),
+    "status": ("serving.status", "See how bus, record, copies and sink are doing."),
+    "doctor": (
+        "doctor.app",
+        "Check the installation, the servers, external stores with a sample item, and the query channels.",
+    ),
+    "graph": ("graph.app", "Ask the graph that the memories make, draw it, and take it to other programs."),
+    "memory": ("memory.app", "Store, list, change and delete memories, check their copies, back the record up."),
+    "eval": ("evaluate.app", "Measure recall on judged queries, compare runs, learn weights, find what to change."),
+    "migrate": (
+        "setup.files:migrate_app",
+        "Apply the schema to Postgres, so that workers need no right to.",
+    ),
+    "keys": ("setup.keys", "Make and list the keys that callers sign their messages with."),
+    "settings": (
+        "setup.files:settings_app",
+        "List every setting, which of them are set, and names that nothing reads.",
+    ),
+    "contracts": (
+        "setup.files:contracts_app",
+        "Write out the contracts: schemas, AsyncAPI document, examples.",
+    ),
 }
-# The module of each command, below `orion_recall.cli`.
-MODULES = {
-    "demo": "demo",
-    "up": "serving.up",
-    "worker": "serving.worker",
-    "ask": "ask.app",
-    "import": "memory.import_",
-    "profiles": "setup.profiles",
-    "decisions": "decisions.app",
-    "dead": "serving.dead",
-    "console": "console.app",
-    "status": "serving.status",
-    "doctor": "doctor.app",
-    "graph": "graph.app",
-    "memory": "memory.app",
-    "eval": "evaluate.app",
-    "migrate": "setup.migrate",
-    "keys": "setup.keys",
-    "settings": "setup.settings",
-    "contracts": "setup.contracts",
+# Former commands and options: the words that name one, and what took its place.
+_FORMER = {
+    ("memory", "search"): "`memory search` is now `memory list WORDS`",
+    ("memory", "extracted"): "`memory extracted` is now part of `memory show ID`",
+    ("dead", "--stores"): "`dead --stores` is now `dead --of stores`",
 }
 _OF_CONSOLE = frozenset(("starlette", "uvicorn", "jinja2", "markupsafe"))
 _WRONG_USE = (
@@ -101,7 +98,7 @@ class LazyGroup(typer.core.TyperGroup):
         """What stands in the list; `resolve_command` gives what is run."""
         if cmd_name not in COMMANDS:
             return None
-        return self.commands.setdefault(cmd_name, typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name]))
+        return self.commands.setdefault(cmd_name, typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command itself, with its module loaded."""
@@ -112,8 +109,8 @@ class LazyGroup(typer.core.TyperGroup):
 
 def load(name: str) -> Any:
     """The command of that name, out of its own module."""
-    module = importlib.import_module(f"orion_recall.cli.{MODULES[name]}")
-    command = built(module.app)
+    module, _, app_name = COMMANDS[name][0].partition(":")
+    command = built(getattr(importlib.import_module(f"orion_recall.cli.{module}"), app_name or "app"))
     command.name = name
     return command
 
@@ -152,7 +149,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
         result = INTERRUPTED
     except typer.TyperException as error:
-        print_error("UsageError", _with_hint(error), as_json=as_json)
+        print_error("UsageError", _with_hint(error, before_text), as_json=as_json)
         return error.exit_code
     except OrionError as error:
         print_error(type(error).__name__, str(error), as_json=as_json)
@@ -161,7 +158,7 @@ def run(arguments: Sequence[str]) -> int:
         if (error.name or "orion_recall").startswith("orion_recall"):
             raise
         extra = "embedded,console" if error.name in _OF_CONSOLE else "embedded"
-        what = f"{error.name} is not installed: pip install 'orion-recall[{extra}]'"
+        what = f"{error.name} is not installed: install with extras (from a clone: pip install '.[{extra}]')"
         print_error("SettingsError", what, as_json=as_json)
         return USAGE
     except OSError as error:
@@ -184,7 +181,10 @@ def main() -> None:
     sys.exit(code)
 
 
-def _with_hint(error: typer.TyperException) -> str:
+def _with_hint(error: typer.TyperException, arguments: Sequence[str]) -> str:
+    for words, told in _FORMER.items():
+        if set(words) <= set(arguments):
+            return told
     context = getattr(error, "ctx", None)
     hint = f" (see `{context.command_path} --help`)" if context is not None else ""
     instead = GONE_OPTIONS.get(getattr(error, "option_name", ""))

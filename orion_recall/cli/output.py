@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any, cast
@@ -17,15 +16,17 @@ from typing import Annotated, Any, cast
 import typer
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.padding import Padding
+from rich.table import Table as RichTable
 from rich.text import Text
+
+from orion_recall.errors import OrionError
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 # Of a table that goes into a file or a pipe.
 _WIDTH_WITHOUT_TERMINAL = 100
 _GAP = 2
-# A column of prose is not squeezed below this: then each row is a list of its fields.
-_READABLE = 20
 _BULLET = re.compile(r" *(?:[-*•] |\d+\. )?")
 
 
@@ -101,6 +102,41 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+class NotFound(OrionError):
+    """Nothing has the name or id that a command was given: exit code 1."""
+
+
+def show(value: object, *shown: Table | Padding | str, as_json: bool, remarks: Iterable[str | None] = ()) -> None:
+    """What a command gives: the value with `as_json`, else what is shown of it, and then the remarks."""
+    if as_json:
+        print_json(value)
+        return
+    for part in shown:
+        if isinstance(part, str):
+            prose(visible(part))
+        else:
+            console().print(part)
+    for remark in remarks:
+        if remark is not None:
+            note(remark)
+
+
+def listed(
+    value: object, columns: Iterable[str], rows: Sequence[Sequence[object]], *, as_json: bool, nothing: str,
+    remarks: Iterable[str | None] = (),
+) -> None:  # fmt: skip
+    """As `show`, a table of the rows; without any the remark `nothing`."""
+    if rows:
+        show(value, table(columns, rows), as_json=as_json, remarks=remarks)
+    else:
+        show(value, as_json=as_json, remarks=(nothing, *remarks))
+
+
+def limited(count: int, limit: int, what: str) -> str | None:
+    """The remark that more was found than is shown."""
+    return f"limited to {counted(limit, what)}: --limit shows more" if count > limit else None
+
+
 def say(what: str, value: str, error: str | None = None) -> None:
     """One line of a report, with what is wrong in red."""
     line = Text(f"{what:12} {visible(value)}")
@@ -144,150 +180,74 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def table(columns: Iterable[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> Table:
     """A table that fits its console; numbers are aligned to the right."""
-    values = [list(row) for row in rows]
-    made = [
-        _Column(
-            head=visible(head),
-            cells=[_Cell.of(row[place]) for row in values],
-            is_right=bool(values)
-            and all(isinstance(row[place], int | float | Decimal) or row[place] is None for row in values),
-        )
-        for place, head in enumerate(columns)
-    ]
-    return Table(made, title=None if title is None else visible(title))
+    return Table([visible(head) for head in columns], [list(row) for row in rows], title=title)
 
 
-def pairs(rows: Iterable[tuple[str, object]], *, indent: int = 0) -> Table:
+def pairs(rows: Iterable[tuple[str, object]], *, indent: int = 0) -> Padding:
     """Names and values, a line each."""
-    kept = [(visible(name), _Cell.of(value)) for name, value in rows]
-    columns = [_Column(head=name, cells=[value], is_right=False) for name, value in kept]
-    return Table(columns, indent=indent, as_fields=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """The text of one value; `breaks`: it is prose, which may wrap between words."""
-
-    text: str
-    breaks: bool = False
-    is_head: bool = False
-
-    @classmethod
-    def of(cls, value: object) -> _Cell:
-        return cls(visible(value), isinstance(value, str))
-
-    def lines(self, width: int) -> list[str]:
-        """The lines in a column of that width; what must stay whole may be longer."""
-        return wrapped(self.text, width) if self.breaks else self.text.split("\n")
-
-    @property
-    def longest(self) -> int:
-        """The width without any wrapping."""
-        return max(map(cell_len, self.text.split("\n")))
-
-    @property
-    def least(self) -> int:
-        """The width that breaks nothing."""
-        return max(map(cell_len, self.text.split())) if self.breaks and self.text.strip() else self.longest
-
-    @property
-    def readable(self) -> int:
-        """The width that breaks nothing and does not squeeze prose to its longest word."""
-        return max(self.least, min(self.longest, _READABLE if self.breaks and not self.is_head else 0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Column:
-    head: str
-    cells: Sequence[_Cell]
-    is_right: bool
-
-    @property
-    def all_cells(self) -> list[_Cell]:
-        """The cells with the head, which is prose."""
-        return [_Cell(self.head, breaks=True, is_head=True), *self.cells]
+    return Padding(_grid(["", ""], [[visible(name), value] for name, value in rows]), (0, 0, 0, indent))
 
 
 class Table:
-    """A rich table: prose wraps between words, any other value and every word stays whole.
+    """A table for rich: prose wraps between words, any other value and every word stays whole.
 
     Where that leaves too little room each row is shown as a list of its fields.
     """
 
-    def __init__(
-        self, columns: Sequence[_Column], *, title: str | None = None, indent: int = 0, as_fields: bool = False
-    ) -> None:
-        self._columns, self._title, self._indent, self._as_fields = columns, title, " " * indent, as_fields
+    def __init__(self, heads: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None) -> None:
+        self._heads, self._rows, self._title = heads, rows, title
 
-    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width - len(self._indent)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._title is not None:
-            yield from (Text(line, style="bold") for line in wrapped(self._title, width))
-        widths = None if self._as_fields else _widths(self._columns, width)
-        for line in self._fields(width) if widths is None else self._rows(widths):
-            line.no_wrap, line.overflow = True, "ignore"
-            yield line
-
-    def _rows(self, widths: Sequence[int]) -> Iterable[Text]:
-        if any(column.head for column in self._columns):
-            yield from self._row([_Cell(column.head, breaks=True) for column in self._columns], widths, "bold")
-        for row in zip(*(column.cells for column in self._columns), strict=True):
-            yield from self._row(row, widths, "")
-
-    def _row(self, cells: Sequence[_Cell], widths: Sequence[int], style: str) -> Iterable[Text]:
-        parts = [cell.lines(width) for cell, width in zip(cells, widths, strict=True)]
-        for number in range(max(map(len, parts), default=0)):
-            line = [
-                _padded(part[number] if number < len(part) else "", width, is_right=column.is_right)
-                for part, width, column in zip(parts, widths, self._columns, strict=True)
-            ]
-            yield Text(self._indent + (" " * _GAP).join(line).rstrip(), style=style)
-
-    def _fields(self, width: int) -> Iterable[Text]:
-        names = [column.head for column in self._columns]
-        first = max(map(cell_len, names), default=0)
-        for number, row in enumerate(zip(*(column.cells for column in self._columns), strict=True)):
+            yield Text(visible(self._title), style="bold")
+        side_by_side = _grid(self._heads, self._rows)
+        least = sum((column.min_width or 0) + _GAP for column in side_by_side.columns) - _GAP
+        if least <= options.max_width:
+            yield side_by_side
+            return
+        for number, row in enumerate(self._rows):
             if number:
                 yield Text()
-            for name, cell in zip(names, row, strict=True):
-                for place, part in enumerate(cell.lines(max(width - first - _GAP, _READABLE))):
-                    line = Text(self._indent)
-                    line.append(_padded("" if place else name, first), style="dim")
-                    line.append(" " * _GAP + part)
-                    line.rstrip()
-                    yield line
+            yield _grid(["", ""], [[head, value] for head, value in zip(self._heads, row, strict=True)])
 
 
-def _widths(columns: Sequence[_Column], width: int) -> list[int] | None:
-    """The width of each column, None where they do not fit: what prose needs beyond its words is shared fairly."""
-    longest = [max(cell.longest for cell in column.all_cells) for column in columns]
-    least = [max(cell.readable for cell in column.all_cells) for column in columns]
-    room = width - _GAP * (len(columns) - 1) - sum(least)
-    if room < 0:
-        return None
-    widths = list(least)
-    while hungry := [place for place, most in enumerate(longest) if widths[place] < most]:
-        if room < len(hungry):
-            break
-        share = room // len(hungry)
-        for place in hungry:
-            more = min(share, longest[place] - widths[place])
-            widths[place] += more
-            room -= more
-    return widths
+def _grid(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> RichTable:
+    """Columns as wide as their longest word at least."""
+    made = RichTable(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=any(heads))
+    for place, head in enumerate(heads):
+        column = [row[place] for row in rows]
+        is_number = bool(column) and all(one is None or isinstance(one, int | float | Decimal) for one in column)
+        least = max((cell_len(part) for one in (head, *column) for part in _whole(one)), default=1)
+        lines = [line for one in (head, *column) for line in visible(one).split("\n")]
+        made.add_column(
+            Text(head),
+            justify="right" if is_number else "left",
+            min_width=least,
+            no_wrap=max(map(cell_len, lines)) <= least,
+            overflow="fold",
+        )
+    for row in rows:
+        made.add_row(*(Text(visible(one)) for one in row))
+    return made
 
 
-def _padded(text: str, width: int, *, is_right: bool = False) -> str:
-    blanks = " " * max(0, width - cell_len(text))
-    return blanks + text if is_right else text + blanks
+def _whole(value: object) -> list[str]:
+    """The parts of a value that no line break may go through."""
+    shown = visible(value)
+    return shown.split() if isinstance(value, str) else shown.split("\n")
 
 
 class _Console(Console):
     """A console that cuts nothing off: a line that is too wide is wrapped by the terminal."""
 
     def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
-        """As rich's."""
-        super().print(*objects, crop=crop, **options)
+        """As rich's; into a file or a pipe a table goes without blanks at the ends of its lines."""
+        if self.is_terminal or all(isinstance(one, str | Text) for one in objects):
+            super().print(*objects, crop=crop, **options)
+            return
+        with self.capture() as held:
+            super().print(*objects, crop=crop, **options)
+        self.file.write("\n".join(line.rstrip() for line in held.get().split("\n")))
 
 
 def _console(*, stderr: bool, width: int) -> Console:

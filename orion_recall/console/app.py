@@ -16,10 +16,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from orion_recall.console.access import ConsoleRight
-from orion_recall.console.actions.judge import judge_decision
-from orion_recall.console.actions.replay import stop_replay
 from orion_recall.console.ask import ask, ask_page
-from orion_recall.console.decision import decision_page, explain, give_feedback, why_not_memory
+from orion_recall.console.decision import decision_page, explain, give_feedback, judge_decision, why_not_memory
 from orion_recall.console.forms import Form, read_form
 from orion_recall.console.graph import graph_page, graph_picture
 from orion_recall.console.guard import Guard
@@ -28,7 +26,7 @@ from orion_recall.console.memories import change_memory, delete_memory, memories
 from orion_recall.console.now import now_page, now_stream
 from orion_recall.console.profiles import check_profile, profile_page, profiles_page
 from orion_recall.console.rendering import HERE
-from orion_recall.console.replays import replay_page, replays_page
+from orion_recall.console.replays import replay_page, replays_page, stop_replay
 from orion_recall.console.visit import Console, Handler, Visit, decision_path, guarded, sign_in_page
 from orion_recall.errors import (
     ClientError,

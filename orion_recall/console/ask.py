@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from orion_recall.console.decision import decision_of
 from orion_recall.console.visit import Visit, decision_path, memory_path
-from orion_recall.console.workers import profiles_in_use
 from orion_recall.contracts import MemoryItemV1, RecallDecisionV1, RecallReplyV1
 from orion_recall.errors import ClientError, InvalidMessage
 from orion_recall.recall.report.asked_again import damage_of
@@ -71,7 +70,7 @@ async def _page(visit: Visit, answers: Sequence[Answer], *, error: str = "") -> 
         error=error,
         form=visit.form,
         tenant=visit.tenant,
-        profiles=await profiles_in_use(visit.console.redis, visit.console.settings),
+        profiles=await visit.console.profiles_in_use(),
         decision_path=decision_path,
         memory_path=memory_path,
     )

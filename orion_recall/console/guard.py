@@ -6,12 +6,16 @@ rebinding); such a request names that site as its host, and gets nothing.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from orion_recall.errors import SettingsError
+from orion_recall.settings import Settings
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 POLICY = (
@@ -26,6 +30,39 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+
+
+def answered_hosts(settings: Settings, *, has_tokens: bool) -> frozenset[str]:
+    """The names that the console answers for; SettingsError for an address that it may not listen on."""
+    host, names = settings.console_host, settings.console_names
+    if is_loopback(host):
+        return frozenset((*LOOPBACK_NAMES, host, *names))
+    if not has_tokens:
+        raise SettingsError(
+            f"the console listens on {host}, which others reach: ORION_CONSOLE_TOKENS must name a file of tokens "
+            "(`orion-recall console --new-token NAME`); without it there is 127.0.0.1 alone"
+        )
+    if is_of_all_addresses(host) and not names:
+        raise SettingsError(
+            f"the console listens on {host}: ORION_CONSOLE_NAMES must say under which names browsers reach it"
+        )
+    return frozenset((*LOOPBACK_NAMES, host, *names))
+
+
+def is_of_all_addresses(host: str) -> bool:
+    """Whether it stands for every address of this machine, as 0.0.0.0 does."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Guard:

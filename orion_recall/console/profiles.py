@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from orion_recall.atomic_file import whole_text
-from orion_recall.console.actions.replay import LEAST, MOST, USUAL, start_replay
+from orion_recall.console.replays import LEAST, MOST, USUAL, start_replay
 from orion_recall.console.visit import Visit
 from orion_recall.errors import ProfileError, ProfileProblem
 from orion_recall.profile import Profile, diff_profiles

@@ -13,13 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from orion_recall.console.actions.replay_process import FOLDER
+from orion_recall.console.replay_process import FOLDER, WantedReplay
 from orion_recall.console.visit import Visit, decision_path
 from orion_recall.contracts import describe
+from orion_recall.text.normal import storable
 
 _NAME = re.compile(r"[\w-][\w.-]{0,126}\.json", re.ASCII)
 _MOST_BYTES = 32 << 20
 _SHOWN = 200
+LEAST, USUAL, MOST = 50, 200, 500
 
 
 class _Part(BaseModel):
@@ -159,3 +161,30 @@ def read_report(path: Path) -> Report:
 
 def _folder(visit: Visit) -> Path:
     return visit.console.settings.data_dir / FOLDER
+
+
+async def start_replay(visit: Visit, profile: str, text: str) -> str:
+    """Start what the form asks for; why not, "" where it runs now. The text must be one that can be used."""
+    if not visit.access.may("operate"):
+        raise HTTPException(403, "your token does not have the right to operate")
+    tenant = storable(visit.tenant) if visit.form.text("tenant") else visit.access.only_tenant
+    of = None if visit.form.text("of") == "any" else profile
+    count = visit.form.number("last", least=LEAST, most=MOST) or USUAL
+    ids = await visit.console.log.newest_ids(count, profile=of, tenant=tenant)
+    if not ids:
+        return f"Nothing was started: there is no decision{f' under {of}' if of else ''} that you may replay."
+    wanted = WantedReplay(
+        profile=profile,
+        text=text,
+        ids=ids,
+        tenant=tenant,
+        as_of="now" if visit.form.text("as_of") == "now" else "decision",
+        redact=visit.form.text("redact") == "yes",
+    )
+    return "" if visit.console.replaying.start(wanted) else "Nothing was started: another replay runs."
+
+
+async def stop_replay(visit: Visit) -> Response:
+    """Tell the running replay to end."""
+    visit.console.replaying.stop()
+    return visit.to("/replays")

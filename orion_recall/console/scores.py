@@ -12,7 +12,6 @@ from orion_recall.contracts.decision import SelectedV1
 from orion_recall.errors import ProfileError
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import parse_profile
-from orion_recall.recall.ranking import order
 from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES
 
 # Scores and parts of the log are rounded.
@@ -71,31 +70,17 @@ def _is(item: SelectedV1, candidate: CandidateV1) -> bool:
 
 
 def _weights(item: SelectedV1, decision: RecallDecisionV1, profile: Profile | None) -> Mapping[str, float]:
-    """The weights by which the parts give the score. None where no weights of the profile do, as after a merge."""
-    if item.parts.keys() == order.WEIGHTS.keys():
-        return _fitted(item, order.WEIGHTS)
+    """The weights of the profile by which the parts give the score; none where none do, as after a merge."""
     if profile is None or not item.parts:
         return {}
-    used = _of_question(profile, decision)
-    for time_decides in (False, True):
-        weights = used.weights(reranked="rerank" in item.parts, time_decides=time_decides)
-        if fitted := _fitted(item, weights):
-            return fitted
-    return {}
-
-
-def _fitted(item: SelectedV1, weights: Mapping[str, float]) -> Mapping[str, float]:
-    """The weights of the item's parts, where they give its score."""
-    found = {name: weights.get(name, 0.0) for name in item.parts}
-    whole = sum(found.values())
-    score = sum(item.parts[name] * weight for name, weight in found.items()) / whole if whole else -1.0
-    return found if abs(score - item.score) < _CLOSE else {}
-
-
-def _of_question(profile: Profile, decision: RecallDecisionV1) -> Profile:
-    """The profile with the strategies of the question's class and shape."""
     known = decision.understood or {}
     query_class, shape = known.get("class"), known.get("shape")
-    if query_class not in QUERY_CLASSES:
-        return profile
-    return profile.for_class(query_class, shape if shape in QUESTION_SHAPES else None)
+    if query_class in QUERY_CLASSES:
+        profile = profile.for_class(query_class, shape if shape in QUESTION_SHAPES else None)
+    for time_decides in (False, True):
+        weights = profile.weights(reranked="rerank" in item.parts, time_decides=time_decides)
+        found = {name: weights.get(name, 0.0) for name in item.parts}
+        whole = sum(found.values())
+        if whole and abs(sum(item.parts[name] * of for name, of in found.items()) / whole - item.score) < _CLOSE:
+            return found
+    return {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import os
 import socket
 from collections.abc import AsyncGenerator, Generator
@@ -16,12 +15,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
-from orion_recall.console.access import TokenFile
-from orion_recall.console.actions.replay_process import Replaying
+from orion_recall.console.access import Sessions, TokenFile
 from orion_recall.console.app import console_app
-from orion_recall.console.guard import LOOPBACK_NAMES
+from orion_recall.console.guard import answered_hosts
 from orion_recall.console.rendering import Pages
-from orion_recall.console.sessions import Sessions
+from orion_recall.console.replay_process import Replaying
 from orion_recall.console.visit import Console, ReadStatus
 from orion_recall.errors import SettingsError
 from orion_recall.postgres.pool import close_pool, open_pool
@@ -123,39 +121,6 @@ def check_console(settings: Settings) -> None:
     answered_hosts(settings, has_tokens=tokens is not None)
     with _listening(settings):
         pass
-
-
-def answered_hosts(settings: Settings, *, has_tokens: bool) -> frozenset[str]:
-    """The names that the console answers for; SettingsError for an address that it may not listen on."""
-    host, names = settings.console_host, settings.console_names
-    if is_loopback(host):
-        return frozenset((*LOOPBACK_NAMES, host, *names))
-    if not has_tokens:
-        raise SettingsError(
-            f"the console listens on {host}, which others reach: ORION_CONSOLE_TOKENS must name a file of tokens "
-            "(`orion-recall console --new-token NAME`); without it there is 127.0.0.1 alone"
-        )
-    if is_of_all_addresses(host) and not names:
-        raise SettingsError(
-            f"the console listens on {host}: ORION_CONSOLE_NAMES must say under which names browsers reach it"
-        )
-    return frozenset((*LOOPBACK_NAMES, host, *names))
-
-
-def is_of_all_addresses(host: str) -> bool:
-    """Whether it stands for every address of this machine, as 0.0.0.0 does."""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @contextlib.contextmanager

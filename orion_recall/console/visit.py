@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from orion_recall.bus.heartbeat import read_heartbeats
 from orion_recall.client import RecallClient
-from orion_recall.console.access import LOCAL, Access, ConsoleRight, TokenFile
-from orion_recall.console.actions.replay_process import Replaying
+from orion_recall.console.access import LIFETIME_S, LOCAL, Access, ConsoleRight, Sessions, TokenFile
 from orion_recall.console.forms import Form, form_of, read_form
 from orion_recall.console.rendering import Pages
-from orion_recall.console.sessions import LIFETIME_S, Sessions
+from orion_recall.console.replay_process import Replaying
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.postgres.pool import Pool
-from orion_recall.settings import Settings
+from orion_recall.settings import RECALL_GROUP, Settings
 
 Status = Mapping[str, Any]
 ReadStatus = Callable[[Settings], Awaitable[Status]]
@@ -50,6 +51,18 @@ class Console:
     def log(self) -> DecisionLog:
         """The decision log."""
         return DecisionLog(self.pool)
+
+    async def profiles_in_use(self) -> Sequence[str]:
+        """The profiles of the running workers; none where the bus is away: a page is of use without them."""
+        try:
+            consumers = await self.redis.xinfo_consumers(self.settings.query_stream, RECALL_GROUP)
+            names = [one["name"] for one in consumers]
+            keys = [self.settings.worker_key(one.decode() if isinstance(one, bytes) else one) for one in names]
+            heartbeats = await read_heartbeats(self.redis, keys)
+        except RedisError:
+            return ()
+        told = [one.get("profiles", "").split(",") for one in heartbeats if one is not None]
+        return sorted({name for names in told for name in names if name})
 
     def access_of(self, request: Request) -> Access | None:
         """Who comes; None for somebody who must sign in first."""

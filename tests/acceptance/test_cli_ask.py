@@ -212,7 +212,7 @@ async def test_a_dead_letter_is_listed_shown_and_put_back(up: Up) -> None:
     assert f"{letter['id']} cannot be read, and will most likely be a dead letter again: payload" in put_back.err
     again = _letter(up, corr_id, other_than=letter["id"])
     assert again["entry_id"] == put_back.json["requeued"][0]["entry_id"]
-    assert up.program.run("dead", "list", "--stores", "--json").json == {"letters": []}
+    assert up.program.run("dead", "list", "--of", "stores", "--json").json == {"letters": []}
 
 
 def _decision(up: Up, decision_id: str) -> dict[str, object]:

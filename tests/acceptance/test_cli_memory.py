@@ -46,7 +46,7 @@ def test_memories_are_listed_searched_shown_and_named_by_a_prefix(up: Up) -> Non
     listed = run("memory", "list", "--tag", "bird", "--limit", "1")
     assert names[1] in listed.out
     assert "--limit" in listed.err
-    assert "nests" in run("memory", "search", f"{word} nested").out
+    assert "nests" in run("memory", "list", f"{word} nested").out
     shown = run("memory", "show", f"{word}-a")
     assert (shown.code, shown.err) == (0, f"{word}-a is {names[0]}\n")
     several = run("memory", "delete", word)
@@ -59,7 +59,7 @@ def test_memories_are_listed_searched_shown_and_named_by_a_prefix(up: Up) -> Non
     assert f"{word}-a is {names[0]}" in gone.err
     assert "deleted at" in run("memory", "show", names[0]).out
     assert run("memory", "history", f"{word}-a").code == 0
-    assert run("memory", "search", word, "--json").json["memories"][0]["id"] == names[1]
+    assert run("memory", "list", word, "--json").json["memories"][0]["id"] == names[1]
 
 
 def test_a_sentence_is_remembered_once(up: Up) -> None:

@@ -14,7 +14,7 @@ from serving import caught_up
 
 from orion_recall.client import RecallClient
 from orion_recall.console.access import new_token, token_hash
-from orion_recall.console.actions.replay_process import Replaying, WantedReplay
+from orion_recall.console.replay_process import Replaying, WantedReplay
 from orion_recall.evaluation.dataset import read_queries
 from orion_recall.postgres.pool import Connection
 from orion_recall.serving.service import Service

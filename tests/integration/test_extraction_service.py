@@ -124,7 +124,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
             return (await Record(pool).get("default", ["b"]))["b"].extraction_note is not None
 
         await until(fell_back, "the memory fell back")
-        shown = await asyncio.to_thread(run.invoke, app, ["extracted", "b"])
+        shown = await asyncio.to_thread(run.invoke, app, ["show", "b"])
         assert "light" in shown.output
         assert "Mira - works at - Fjord-Labs" in shown.output  # the rules know it too, with the turn before
         await chat.behave()

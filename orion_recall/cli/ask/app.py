@@ -9,62 +9,40 @@ import typer
 
 from orion_recall.cli.ask.explain import near_misses, show_explained
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started
-from orion_recall.cli.moments import MOMENT_HELP, moment
+from orion_recall.cli.fields import with_fields, with_times
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, prose, table, visible
 from orion_recall.client import RecallClient
-from orion_recall.contracts import BundleStats, RecallReplyV1
+from orion_recall.contracts import BundleStats, RecallOptionsV1, RecallQueryV1, RecallReplyV1
 from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
+@with_fields("query", RecallQueryV1, "profile", "verb", "intent", session_id="--session", node_id="--node")
+@with_fields(
+    "options",
+    RecallOptionsV1,
+    *("tenant", "scope", "user", "k", "max_tokens", "budget", "min_score", "since", "until", "as_of", "timezone"),
+    *("context", "exclude", "cascade", "merge_strategy"),
+    agent_id="--agent",
+    run_id="--run",
+    kinds="--kind",
+    tags="--tag",
+    confidence_threshold="--threshold",
+    max_cascade_depth="--depth",
+    no_answer="--no-answer/--any-answer",
+)
 def ask(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The question.")],
-    profile: Annotated[str | None, typer.Option(help="The profile to recall under (see `profiles list`).")] = None,
-    session: Annotated[str | None, typer.Option(help="The session in which it is asked.")] = None,
-    node: Annotated[str | None, typer.Option(help="The node that asks.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="The tenant whose memories are searched.")] = None,
-    scope: Annotated[str | None, typer.Option(metavar="session|user|global", help="What may be searched.")] = None,
-    user: Annotated[str | None, typer.Option(help="The user, for scope user.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only memories of this agent (their agent_id).")] = None,
-    run: Annotated[str | None, typer.Option(help="Only memories of this run (their run_id).")] = None,
-    k: Annotated[int | None, typer.Option("--k", help="Items at most.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Tokens of the rendered text at most.")] = None,
-    budget: Annotated[str | None, typer.Option(metavar="low|mid|high", help="How deep to search.")] = None,
-    since: Annotated[str | None, typer.Option(help=f"Only later memories: {MOMENT_HELP}")] = None,
-    until: Annotated[str | None, typer.Option(help=f"Only earlier memories: {MOMENT_HELP}")] = None,
-    as_of: Annotated[
-        str | None, typer.Option(help=f'"Now" for this question: {MOMENT_HELP} --until leaves out later memories.')
-    ] = None,
-    timezone: Annotated[
-        str | None,
-        typer.Option(help="Zone of the question's days, and of times given without one: Europe/Berlin, +02:00."),
-    ] = None,
+    query: Any,
+    options: Any,
     explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Explain the answer, with every part of the scores."),
+        bool, typer.Option("--explain", help="Explain the answer, with every part of the scores.")
     ] = False,
-    cascade: Annotated[
-        bool | None,
-        typer.Option("--cascade/--no-cascade", help="Search further layers while the confidence is too low."),
-    ] = None,
-    threshold: Annotated[float | None, typer.Option(help="Confidence below which a cascade goes on.")] = None,
-    depth: Annotated[int | None, typer.Option(help="How many further layers may be searched.")] = None,
     by_layer: Annotated[
         bool, typer.Option("--by-layer", help="Show which layer of a cascade each item comes from.")
     ] = False,
-    context: Annotated[
-        str | None,
-        typer.Option(help="What was said before: whom a question without a name means by she, it or there."),
-    ] = None,
-    no_answer: Annotated[
-        bool | None,
-        typer.Option(
-            "--no-answer/--any-answer",
-            help="Whether an answer that is not sure enough is withheld (default: the profile's).",
-        ),
-    ] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -77,45 +55,27 @@ def ask(
     Example: `orion-recall ask "What is wrong with the crane?" --since "last week" --k 5`
     """
     # A worker would refuse it as well, and keep it among the messages that failed.
-    if scope == "session" and session is None:
-        raise typer.BadParameter("scope session needs --session")
-    if scope == "user" and user is None:
-        raise typer.BadParameter("scope user needs --user")
+    for scope, needed, given in (
+        ("session", "session", query.get("session_id")),
+        ("user", "user", options.get("user")),
+    ):
+        if options.get("scope") == scope and given is None:
+            raise typer.BadParameter(f"scope {scope} needs --{needed}")
     settings = find_started(data)
-    options: dict[str, Any] = {
-        "tenant": tenant,
-        "scope": scope,
-        "user": user,
-        "agent_id": agent,
-        "run_id": run,
-        "k": k,
-        "max_tokens": max_tokens,
-        "budget": budget,
-        "since": moment("--since", since, timezone=timezone),
-        "until": moment("--until", until, timezone=timezone, end=True),
-        "as_of": moment("--as-of", as_of, timezone=timezone),
-        "timezone": timezone,
-        "cascade": cascade,
-        "confidence_threshold": threshold,
-        "max_cascade_depth": depth,
-        "no_answer": no_answer,
-        "context": context,
-        "include": {"trace": explain, "layers": by_layer} if explain or by_layer else None,
-    }
-    fields: dict[str, Any] = {"profile": profile, "session_id": session, "node_id": node}
-    fields = {name: value for name, value in fields.items() if value is not None}
-    fields["options"] = {name: value for name, value in options.items() if value is not None}
-    reply = asyncio.run(_recall(settings, text, fields, timeout))
+    options = with_times(options, timezone=options.get("timezone"))
+    if explain or by_layer:
+        options["include"] = {"trace": explain, "layers": by_layer}
+    reply = asyncio.run(_recall(settings, text, {**query, "options": options}, timeout))
     if as_json:
         print_json(reply.model_dump(mode="json", exclude_unset=True))
     if reply.error:
         print_error(reply.error.type, f"{reply.error.type}: {reply.error.message}", as_json=False)
         return 1
-    if profile is not None and reply.bundle.stats.profile != profile:
-        used = reply.bundle.stats.profile
-        note(f"{used} was used: there is no profile {profile}, or its canary answers (`profiles list`, `status`)")
-    of_cascade = by_layer or threshold is not None or depth is not None
-    if of_cascade and cascade is None and all(item.layer is None for item in reply.bundle.items):
+    used, asked = reply.bundle.stats.profile, query.get("profile")
+    if asked not in (None, used):
+        note(f"{used} was used: there is no profile {asked}, or its canary answers (`profiles list`, `status`)")
+    of_cascade = by_layer or not options.keys().isdisjoint(("confidence_threshold", "max_cascade_depth"))
+    if of_cascade and "cascade" not in options and all(item.layer is None for item in reply.bundle.items):
         note("--threshold, --depth and --by-layer are of a cascade, and there was none: add --cascade")
     if not as_json:
         show(reply, explain=explain)
@@ -147,7 +107,12 @@ def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
     else:
         out.print()
         out.print(table(("source", "status", "hits", "ms", "error"), source_rows(stats)))
-    prose(summary(reply))
+    left_out = ", ".join(f"{count} {reason}" for reason, count in (stats.dropped or {}).items())
+    prose(
+        f"{stats.outcome}, {counted(len(reply.bundle.items), 'item')}, {counted(stats.tokens or 0, 'token')}, "
+        f"{stats.latency_ms:.0f} ms, profile {stats.profile}, decision {stats.decision_id}"
+        + (f"; left out: {left_out}" if left_out else "")
+    )
 
 
 def nothing_of(stats: BundleStats) -> str:
@@ -169,14 +134,3 @@ def source_rows(stats: BundleStats) -> list[tuple[str, str, int, float, str | No
         (name, source.status, source.count, round(source.ms, 1), source.error)
         for name, source in (stats.sources or {}).items()
     ]
-
-
-def summary(reply: RecallReplyV1) -> str:
-    """One line on the whole answer."""
-    stats = reply.bundle.stats
-    left_out = ", ".join(f"{count} {reason}" for reason, count in (stats.dropped or {}).items())
-    return (
-        f"{stats.outcome}, {counted(len(reply.bundle.items), 'item')}, {counted(stats.tokens or 0, 'token')}, "
-        f"{stats.latency_ms:.0f} ms, "
-        f"profile {stats.profile}, decision {stats.decision_id}" + (f"; left out: {left_out}" if left_out else "")
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from rich.console import Console
@@ -12,48 +12,16 @@ from orion_recall.cli.output import console, counted, pairs, table, visible, wra
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.recall.report.explain import apportioned
 from orion_recall.recall.report.interval_words import interval_words
-from orion_recall.text.normal import one_line, words
+from orion_recall.text.normal import one_line
 
 Json = Mapping[str, Any]
 
-_SHOWN, _LEFT_OUT = 15, 12
-_DIGITS = 3
+_SHOWN, _LEFT_OUT, _DIGITS = 15, 12, 3
 # From this width on a memory's words stand beside its score.
 _WIDE = 120
 _TEXT_CHARS = 80
 _INDENT = "  "
-_REASONS: dict[str, str] = {
-    "near_duplicate": "nearly the same as {}",
-    "superseded": "succeeded by {}",
-    "below_min_score": "its score is too low",
-    "source_top_k": "its source has returned its maximum",
-    "max_per_source": "enough of its source",
-    "repetition": "most of its words are in an item before it",
-    "max_total_items": "the bundle was full",
-    "token_budget": "no tokens were left",
-    "excluded": "the query leaves it out",
-    "own_turn": "taken as the question itself, just said",
-    "other_time": "not of the time asked about",
-    "not_said_by": "not taken as said by the one who is named, or not then, or not about it",
-    "other_people": "none of the people whom the question names is found in it",
-    "instructs_reader": "it reads as an instruction to its reader",
-    "over_fetch": "beyond the maximum of its layer",
-    "no_answer": "withheld: not sure enough",
-    "rank_pool": "not among the best of the fusion",
-    "filtered": "not for this query to see",
-    "deleted": "deleted or changed just now",
-    "missing": "no longer there",
-}
-_ASKED = {"name": "a name (of a person, a place or a thing)"}
-_FACTORS = {
-    "semantic_relevance": "relevance",
-    "source_quality": "source quality",
-    "recency": "recency",
-    "consistency": "consistency",
-    "completeness": "completeness",
-}
-_LED_BY: dict[str, str] = {"succession": "older one", "follow_up": "the first hits", "period": "its time"}
-_SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph", "sql_timeline": "timeline"}
+_SHORT = {"vector": "meaning", "lexical": "words", "rdf": "graph", "sql_timeline": "timeline"}
 
 
 def show_explained(reply: RecallReplyV1) -> None:
@@ -94,7 +62,7 @@ def _why(out: Console, stats: BundleStats, trace: Json) -> None:
         _lines(out, ["Nothing was found that may be shown."])
     _lines(out, trace.get("why", ()))
     if stats.confidence is not None and stats.no_answer is None:  # of what is not handed over it says nothing
-        _lines(out, [_sure(stats.confidence, trace)])
+        _lines(out, [_confidence(stats.confidence, trace)])
     if stats.answer_probability is not None:
         _lines(out, [f"The probability that anything found answers it: {stats.answer_probability:.3f}."])
 
@@ -108,108 +76,32 @@ def near_misses(stats: BundleStats) -> str | None:
     return f"{counted(count, 'memory was', 'memories were')} looked at"
 
 
-def _sure(overall: float, trace: Json) -> str:
+def _confidence(overall: float, trace: Json) -> str:
     """The answer's confidence, and the factors of the item that it is of."""
     for one in trace.get("candidates", ()):
-        sure = _confidence(one)
-        if sure.get("overall") == overall:
-            factors = ", ".join(f"{name} {sure[factor]:.2f}" for factor, name in _FACTORS.items())
-            return f"How sure it is: {overall:.2f} ({sure['level']}), that of {one_line(one['id'])}: {factors}."
+        parts = dict(cast("Json", one.get("confidence") or {}))
+        if parts.pop("overall", None) == overall:
+            level = parts.pop("level", "")
+            factors = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in parts.items())
+            return f"How sure it is: {overall:.2f} ({level}), that of {one_line(one['id'])}: {factors}."
     return f"How sure it is: {overall:.2f}."
 
 
-def _confidence(one: Json) -> Json:
-    return cast("Json", one.get("confidence") or {})
-
-
 def _understood(out: Console, stats: BundleStats, trace: Json) -> None:
-    has_searched = stats.sources != {}  # a greeting has no source: what would have been searched for says nothing
-    searched: Json = trace.get("searched", {}) if has_searched else {}
+    """What was read of the question, and what was searched for; without a search there is no time."""
     known = dict(trace.get("understood", {}))
-    time = known.pop("time", {})
-    by_meaning = _without_people(searched.get("by_meaning"), known.get("people"))
-    rows = (
-        [("searched by meaning", by_meaning), ("searched by words", searched.get("by_words"))] if searched else []
-    )
-    if searched.get("named_speaker"):
-        rows.append(("names", searched["named_speaker"]))
-    intervals: Sequence[Json] = time.get("intervals", ()) if has_searched else ()
-    zone = str(trace.get("zone") or "UTC")
-    rows += [("time", visible(interval_words(one, zone))) for one in intervals]
-    if has_searched and not intervals:
-        rows.append(("time", "no date or period is read in it"))
-    asks_for = [*(["time"] if time.get("asks_when") else []), *(known.pop("asks_for", None) or ())]
-    if asks_for:
-        rows.append(("asks for", " and ".join(_ASKED.get(kind, f"a {kind}") for kind in asks_for)))
-    if time.get("session"):
-        rows.append(("session", f"the {time['session']} one"))
-    rows += _said_by(known.pop("said_by", None))
-    rows += _named(known, trace.get("strategy"))
-    if rendered := trace.get("render"):
-        dates = ", with the dates of relative times" if rendered.get("relative_dates") else ""
-        rows.append(("lines", f"in the style {rendered.get('style')}{dates}"))
-    rows += [
-        (name.replace("_", " "), _plain(value)) for name, value in known.items() if value not in (None, [], {}, "")
-    ]
+    time: Json = known.pop("time", {})
+    rows: list[tuple[str, object]] = []
+    if stats.sources != {}:
+        searched: Json = trace.get("searched", {})
+        rows += [(f"searched {name.replace('_', ' ')}", value) for name, value in searched.items()]
+        zone = str(trace.get("zone") or "UTC")
+        intervals = [("time", interval_words(one, zone)) for one in time.get("intervals", ())]
+        rows += intervals or [("time", "no date or period is read in it")]
+    rows += [(name.replace("_", " "), value) for name, value in known.items()]
+    rows += [(name.replace("_", " "), time.get(name)) for name in ("asks_when", "session")]
     _head(out, "What was understood")
-    out.print(pairs(rows, indent=len(_INDENT)))
-
-
-def _said_by(said: Json | None) -> Iterator[tuple[str, str]]:
-    """Whose words are asked for, and what their topic does: of a known speaker's words it decides the order."""
-    if not said:
-        return
-    by, about = " or ".join(said["speakers"]) or said["name"], said["about"]
-    if not said["only"]:
-        yield "said by", f"what was said by {by} first; others may answer, too"
-        return
-    if said.get("role"):
-        yield (
-            "said by",
-            f"{by}, under which name nobody speaks: what reads as a report of it, else all that was found",
-        )
-        return
-    then = ", in the time asked about" if said.get("then") else ""
-    yield "said by", f"only what was said by {by}, or what reads as a report of it{then}"
-    if said["speakers"]:
-        yield (
-            "ranks",
-            f"by words and by meaning what {by} said is ranked by itself, what others said among everything",
-        )
-    if not about:
-        return
-    if not said["speakers"]:
-        yield "about", f"{about}: a memory must have a word of it, as nobody of that name speaks"
-    elif then:
-        yield "about", f"{about}: it decides the order and leaves nothing out"
-    else:
-        yield (
-            "about",
-            f"{about}: it decides the order; where nothing that {by} said seems to be about it, there is no answer",
-        )
-
-
-def _without_people(by_meaning: str | None, people: Sequence[str] | None) -> str | None:
-    """What is searched for by meaning, and that names are left out of it where they are."""
-    if by_meaning is None or not people:
-        return by_meaning
-    there = set(words(by_meaning))
-    left_out = [name for name in people if there.isdisjoint(words(name))]
-    return f"{by_meaning} (without {', '.join(left_out)}: names are searched by words)" if left_out else by_meaning
-
-
-def _named(known: dict[str, Any], strategy: object) -> Iterator[tuple[str, str]]:
-    """The class with the words that decided it, whom and what the question names; taken out of what is known."""
-    told, why = known.pop("class", None), known.pop("class_words", None) or ()
-    people, entities = known.pop("people", None) or (), known.pop("entities", None) or ()
-    if told is not None:
-        telling = ", ".join(f'"{word}"' for word in why)
-        by = f' (the profile has a strategy for it, "{strategy}")' if strategy is not None else ""
-        yield "class", f"{told}{f': {telling}' if telling else ''}{by}"
-    if people:
-        yield "people", ", ".join(map(str, people))
-    if entities:
-        yield "entities", _plain(entities)
+    out.print(pairs([(name, _plain(value)) for name, value in rows if value], indent=len(_INDENT)))
 
 
 def _plain(value: object) -> str:
@@ -217,7 +109,7 @@ def _plain(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(_plain(one) for one in cast("list[object]", value))
     if isinstance(value, Mapping):
-        parts = [visible(one) for one in cast("Json", value).values()]
+        parts = [_plain(one) for one in cast("Json", value).values() if one not in (None, [], {}, "")]
         return f"{parts[0]} ({', '.join(parts[1:])})" if len(parts) > 1 else "".join(parts)
     return visible(value)
 
@@ -227,7 +119,14 @@ def _cascade(out: Console, cascade: Json | None) -> None:
         return
     _head(out, "The cascade through the layers")
     rows = [
-        (step["depth"], step["layer"], step["hits"], _share(step["confidence"]), round(step["ms"], 1), _step(step))
+        (
+            step["depth"],
+            step["layer"],
+            step["hits"],
+            _points(step["confidence"], 2),
+            round(step["ms"], 1),
+            _step(step),
+        )
         for step in cascade["path"]
     ]
     out.print(table(("depth", "layer", "hits", "sure", "ms", ""), rows))
@@ -247,19 +146,18 @@ def _ranking(out: Console, trace: Json) -> None:
     if not shown:
         return
     _head(out, "What was handed over" if shown[0]["kept"] else "What was ranked best")
-    is_wide = out.width >= _WIDE and any(one.get("text") for one in shown)
-    columns = ["", "memory", "score", "made of", "found by", "sure"]
-    has_layers = any(one.get("layer") for one in shown)
-    rows: list[list[object]] = []
-    for one in shown:
-        row: list[object] = [
-            one["place"], one["id"], _points(one["score"]), _made_of(one), _found_by(one, out),
-            _share(_confidence(one).get("overall")),
-        ]  # fmt: skip
-        row += [one.get("layer")] if has_layers else []
-        row += [_text(one)] if is_wide else []
-        rows.append(row)
-    out.print(table([*columns, *(["layer"] if has_layers else []), *(["what it says"] if is_wide else [])], rows))
+    columns = {
+        "": [one["place"] for one in shown],
+        "memory": [one["id"] for one in shown],
+        "score": [_points(one["score"]) for one in shown],
+        "made of": [_made_of(one) for one in shown],
+        "found by": [_found_by(one, out) for one in shown],
+        "sure": [_points(cast("Json", one.get("confidence") or {}).get("overall"), 2) for one in shown],
+        "layer": [one.get("layer") for one in shown],
+        "what it says": [_text(one) if out.width >= _WIDE else "" for one in shown],
+    }
+    told = {head: cells for head, cells in columns.items() if any(cells)}
+    out.print(table(told, list(zip(*told.values(), strict=True))))
 
 
 def _made_of(one: Json) -> str:
@@ -270,20 +168,16 @@ def _made_of(one: Json) -> str:
     return " + ".join(told)
 
 
-def _points(value: float | None) -> str:
+def _points(value: float | None, digits: int = _DIGITS) -> str:
     """.782, as there is no score above 1; nothing where there is none."""
-    return "" if value is None else f"{value:.{_DIGITS}f}".removeprefix("0")
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}".removeprefix("0")
+    return "" if value is None else f"{value:.{digits}f}".removeprefix("0")
 
 
 def _found_by(one: Json, out: Console) -> str:
-    """The rank in every source that found it; with the source's own score where there is room."""
+    """The rank in every source that found it, with its own score where there is room; else what led to it."""
     found = sorted(one["sources"].items(), key=lambda each: (each[1]["rank"], each[0]))
     if not found:
-        return _LED_BY.get(one.get("led_by") or "", "another memory")
+        return (one.get("led_by") or "another memory").replace("_", " ")
     return ", ".join(
         f"{_SHORT.get(source, source)} {how['rank']}"
         + (f" ({how['score']:.3g})" if out.width >= _WIDE and "score" in how else "")
@@ -304,20 +198,17 @@ def _left_out(out: Console, stats: BundleStats, trace: Json) -> None:
         return
     dropped = [one for one in trace.get("candidates", ()) if one["dropped"]]
     best = sorted(dropped, key=lambda one: -(one["score"] or 0.0))[:_LEFT_OUT]
-    rows = [(one["id"], _points(one["score"]), _found_by(one, out), _reason(one["dropped"])) for one in best]
     whole = sum(counts.values())
-    _head(out, f"What was left out: the best {len(rows)} of {whole}" if len(rows) < whole else "What was left out")
-    if rows:
+    _head(out, f"What was left out: the best {len(best)} of {whole}" if len(best) < whole else "What was left out")
+    if best:
+        rows = [(one["id"], _points(one["score"]), _found_by(one, out), _reason(one["dropped"])) for one in best]
         out.print(table(("memory", "score", "found by", "because"), rows))
-    _lines(out, [f"{count} {_because(reason)} ({reason})" for reason, count in counts.items()])
+    _lines(out, [f"{count} {reason.replace('_', ' ')}" for reason, count in counts.items()])
 
 
 def _reason(dropped: Json) -> str:
-    return _because(str(dropped["reason"]), one_line(str(dropped["for"] or "another")))
-
-
-def _because(reason: str, other: str = "another") -> str:
-    return _REASONS.get(reason, reason.replace("_", " ")).format(other)
+    reason = str(dropped["reason"]).replace("_", " ")
+    return f"{reason}: {one_line(str(dropped['for']))}" if dropped["for"] else reason
 
 
 def _sources(out: Console, stats: BundleStats, trace: Json) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import typer
@@ -22,6 +23,8 @@ from orion_recall.engines.lock import held_by
 from orion_recall.errors import BusUnavailable, SettingsError
 from orion_recall.postgres.pool import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
+
+T = TypeVar("T")
 
 # The first start on a folder makes a Postgres cluster; on a busy machine that takes a while.
 _LONGEST_START_S = 60.0
@@ -140,6 +143,16 @@ async def open_postgres(settings: Settings, *, name: str = "cli") -> AsyncGenera
         yield pool
     finally:
         await close_pool(pool)
+
+
+def with_pool(settings: Settings, tenant: str | None, work: Callable[[Pool, str], Awaitable[T]]) -> T:
+    """What the work gives, of Postgres and the tenant: the given one, else ORION_DEFAULT_TENANT."""
+
+    async def run() -> T:
+        async with open_postgres(settings) as pool:
+            return await work(pool, tenant or settings.default_tenant)
+
+    return asyncio.run(run())
 
 
 def dsn_without_secrets(dsn: str) -> str:

@@ -6,8 +6,9 @@ A copy that a running worker holds is not opened: that worker is asked through t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from orion_recall.cli.connect.addresses import dsn_of
@@ -37,8 +38,17 @@ class CopyName:
     kind: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownCopy:
+    """A copy and how a task is asked of it; of one that is gone `ask` is None, and for how long it is silent."""
+
+    name: CopyName
+    ask: Callable[[Task, Progress], Awaitable[Mapping[str, JsonValue]]] | None
+    silent_s: float = 0.0
+
+
 class OwnCopies:
-    """Maintenance of the copies that the settings name: `ask` one of them. The pool is the record's."""
+    """Maintenance of copies: `ask` one that the settings name, or any of `every`. The pool is the record's."""
 
     def __init__(self, settings: Settings, pool: Pool) -> None:
         self._settings, self._requests, self._reader = settings, CopyRequests(pool), RecordReader(pool)
@@ -64,6 +74,19 @@ class OwnCopies:
         async with contextlib.AsyncExitStack() as stack:
             return CopyName(copy=(await self._part(kind, stack)).copy or "", kind=kind)
 
+    async def every(self) -> list[KnownCopy]:
+        """The copies that the settings name, and all others that are registered."""
+        found: dict[CopyName, KnownCopy] = {}
+        for kind in KINDS:
+            if self.is_there(kind):
+                name = await self.name(kind)
+                found[name] = KnownCopy(name=name, ask=partial(self.ask, kind))
+        for one in await self._record.copies():
+            name = CopyName(copy=one.copy, kind=one.kind)
+            ask = None if one.is_gone else partial(self._answered, one.copy, one.kind)
+            found.setdefault(name, KnownCopy(name=name, ask=ask, silent_s=one.silent_s))
+        return list(found.values())
+
     async def ask(self, kind: str, task: Task, told: Progress) -> Mapping[str, JsonValue]:
         """What came of it, done here or by the worker that holds the copy.
 
@@ -83,6 +106,9 @@ class OwnCopies:
             async with projector.writing:
                 await projector.ready()
             return await do(task, self._reader, projector, told)
+
+    async def _answered(self, copy: str, kind: str, task: Task, told: Progress) -> Mapping[str, JsonValue]:
+        return await self._requests.answered(copy, kind, task, progress=told)
 
     async def _part(self, kind: str, stack: contextlib.AsyncExitStack) -> Projection:
         """The index or the graph, not opened; it is closed with the stack."""

@@ -12,14 +12,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import typer
-from rich.text import Text
 
 from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
 from orion_recall.cli.doctor.installation import check_installation
 from orion_recall.cli.doctor.servers import check_servers
-from orion_recall.cli.output import JsonFlag, console, print_json, say, visible
+from orion_recall.cli.output import JsonFlag, print_json, say, visible
 from orion_recall.errors import BusUnavailable, ModelError, SettingsError, SourceError
-from orion_recall.external.mappings import Mappings, QdrantMapping, SparqlMapping, TableMapping, load_mappings
+from orion_recall.external.mappings import Mappings, QdrantMapping, SparqlMapping, load_mappings
 from orion_recall.external.opening import collection_of, graph_client, timeline_of
 from orion_recall.external.qdrant import is_in_milliseconds, text_of, value_at
 from orion_recall.external.sparql import MappedGraphSource
@@ -64,11 +63,10 @@ class Channels:
 def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
     """Check the installation, the servers, external stores with a sample item, and the query channels.
 
-    Of the installation it checks packages, engines, model, profiles, settings and data folder; it starts nothing.
-    Of bus and Postgres it says version, schema, how far copies are behind, clocks and limits, and what to do.
-    Of ORION_QDRANT_URL and ORION_SPARQL_URL it says whether what they hold is of this record; of the file that
-    ORION_MAPPINGS names, and of ORION_TIMELINE_TABLE, whether every mapping fits; of each channel in
-    ORION_QUERY_CHANNELS, how many connections listen on it. Exit code 1 when something of it cannot be used.
+    Packages, engines, model, profiles, settings and data folder; of bus and Postgres version, schema, copies,
+    clocks and limits; whether servers of index and graph are of this record, whether every mapping of
+    ORION_MAPPINGS and ORION_TIMELINE_TABLE fits, and how many listen on each of ORION_QUERY_CHANNELS. It starts
+    and writes nothing. Exit code 1 when something cannot be used.
 
     Example: `orion-recall doctor`, or with stores of your own `ORION_MAPPINGS=mappings.yaml orion-recall doctor`
     """
@@ -100,13 +98,17 @@ async def _look(mappings: Mappings, settings: Settings) -> list[Finding]:
         embeds = bool(mappings.qdrant) or settings.qdrant_url is not None
         embedder = await stack.enter_async_context(open_embedder(settings)) if embeds else None
         looks: list[tuple[str, str, Awaitable[Finding]]] = [
-            *([("its own index", "qdrant", _own_index(settings, embedder))] if settings.qdrant_url else []),
-            *([("its own graph", "sparql", _own_graph(settings))] if settings.sparql_url else []),
-            *([("its own timeline", "table", _own_timeline(settings))] if _reads_another_table(settings) else []),
             *((one.name, "qdrant", _qdrant(one, embedder)) for one in mappings.qdrant),
             *((one.name, "sparql", _sparql(one)) for one in mappings.sparql),
-            *((one.name, "table", _table(one, settings)) for one in mappings.tables),
+            *((one.name, "table", _timeline(one.name, timeline_of(one, settings))) for one in mappings.tables),
         ]
+        if settings.timeline_table != OWN_VIEW:
+            looks.insert(0, ("its own timeline", "table", _own_timeline(settings)))
+        if settings.sparql_url:
+            looks.insert(0, ("its own graph", "sparql", _own(graph_of(settings), settings, "sparql", ["rdf"])))
+        if settings.qdrant_url and embedder is not None:
+            index = index_of(settings, embedder, await sparse_encoder_of(settings))
+            looks.insert(0, ("its own index", "qdrant", _own(index, settings, "qdrant", ["vector", "lexical"])))
         return list(await asyncio.gather(*(_in_time(name, kind, look) for name, kind, look in looks)))
 
 
@@ -118,17 +120,6 @@ async def _in_time(name: str, kind: str, look: Awaitable[Finding]) -> Finding:
         return Finding(store=name, kind=kind, problems=[str(error)])
     except TimeoutError:
         return Finding(store=name, kind=kind, problems=[f"no answer within {_TIMEOUT_S:.0f} s"])
-
-
-async def _own_index(settings: Settings, embedder: Embedder | None) -> Finding:
-    assert embedder is not None
-    return await _own(
-        index_of(settings, embedder, await sparse_encoder_of(settings)), settings, "qdrant", ["vector", "lexical"]
-    )
-
-
-async def _own_graph(settings: Settings) -> Finding:
-    return await _own(graph_of(settings), settings, "sparql", ["rdf"])
 
 
 async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, sources: Sequence[str]) -> Finding:
@@ -223,10 +214,6 @@ async def _own_timeline(settings: Settings) -> Finding:
     return await _timeline(settings.timeline_table, TimelineSource(settings.dsn, timeline_table(settings)))
 
 
-async def _table(mapping: TableMapping, settings: Settings) -> Finding:
-    return await _timeline(mapping.name, timeline_of(mapping, settings))
-
-
 async def _timeline(store: str, timeline: TimelineSource) -> Finding:
     try:
         sample = await timeline.sample()
@@ -243,10 +230,6 @@ async def _timeline(store: str, timeline: TimelineSource) -> Finding:
     return Finding(
         store=store, kind="table", arms=["sql_timeline"], problems=problems, remarks=remarks, sample=sample
     )
-
-
-def _reads_another_table(settings: Settings) -> bool:
-    return settings.timeline_table != OWN_VIEW
 
 
 async def _channels(settings: Settings) -> Channels:
@@ -271,16 +254,12 @@ def _show_channels(channels: Channels) -> None:
 
 def _show(finding: Finding) -> None:
     count = f", {finding.count:,} points" if finding.count is not None else ""
-    head = Text(f"{finding.store}  ", style="bold")
-    head.append("ok" if finding.ok else "cannot be used", style="green" if finding.ok else "red")
-    head.append(
-        f"  {finding.kind}: {', '.join(finding.arms)}{count}" if finding.arms else f"  {finding.kind}", "dim"
-    )
-    console().print(head, soft_wrap=True)
+    what = f"{finding.kind}: {', '.join(finding.arms)}{count}" if finding.arms else finding.kind
+    say(finding.store, f"ok  {what}" if finding.ok else what, None if finding.ok else "cannot be used")
     for problem in finding.problems:
-        console().print(Text(f"  problem  {visible(problem)}", style="red"), soft_wrap=True)
+        say("  problem", "", problem)
     for remark in finding.remarks:
-        console().print(Text(f"  remark   {visible(remark)}"), soft_wrap=True)
+        say("  remark", remark)
     for role, value in finding.sample.items():
         if value is not None:
-            console().print(Text(f"  {role:8} {visible(value)[:200]}"), soft_wrap=True)
+            say(f"  {role}", visible(value)[:200])

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from orion_recall.cli.graph.exchange import export_graph, import_graph, show_stats
-from orion_recall.cli.graph.path import show_path
-from orion_recall.cli.graph.query import run_query
-from orion_recall.cli.graph.sparql import run_sparql
-from orion_recall.cli.graph.viz import write_picture
+from orion_recall.cli.graph.files import export_graph, import_graph, show_stats, write_picture
+from orion_recall.cli.graph.queries import run_query, run_sparql, show_path
 
 app = typer.Typer(
     add_completion=False,

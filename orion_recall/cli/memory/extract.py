@@ -1,26 +1,22 @@
-"""`orion-recall memory extract` and `extracted`: queue memories for extraction, show what was extracted."""
+"""`orion-recall memory extract`: queues memories for extraction."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, find, open_bus, open_postgres
+from orion_recall.cli.connect.addresses import DataFolder, find, open_bus, with_pool
 from orion_recall.cli.connect.ids import PREFIX_HELP
-from orion_recall.cli.memory.ids import MemoryId, full_memory_id, no_such_memory
-from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, table
+from orion_recall.cli.memory.ids import full_memory_id, no_such_memory
+from orion_recall.cli.memory.options import Tenant
+from orion_recall.cli.output import JsonFlag, counted, print_error, show, table
 from orion_recall.cli.serving.status_workers import running_extractors
 from orion_recall.errors import BusUnavailable, SettingsError
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
-from orion_recall.memory.record.record import Record
+from orion_recall.postgres.pool import Pool
 from orion_recall.settings import Settings
-from orion_recall.values import Memory
-
-Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="The tenant (default: ORION_DEFAULT_TENANT).")]
 
 
 def extract_memories(
@@ -51,72 +47,32 @@ def extract_memories(
         raise SettingsError("give only one of --id, --all and --fallen-back")
     settings = find(data)
     chosen = extractor or settings.extractor
-    whose = tenant or settings.default_tenant
-    if ids or every or fallen_back:
+    is_asked = bool(ids) or every or fallen_back
+    if is_asked:
         asyncio.run(_check_that_somebody_does_it(settings, chosen))
-    queued, missing, waiting = asyncio.run(
-        _queue(settings, whose, ids, chosen, only_noted=fallen_back)
-        if ids or every or fallen_back
-        else _waiting(settings)
-    )
-    if as_json:
-        print_json(
-            {"tenant": whose, "extractor": chosen, "due": len(queued), "missing": missing, "waiting": waiting}
-        )
-        return 1 if missing else 0
-    console().print(table(("extractor", "memories that wait"), list(waiting.items())))
-    if missing:
-        print_error("NotFound", f"no live memory: {no_such_memory(whose, missing[0])}", as_json=False)
-        return 1
-    if queued:
-        note(f"{counted(len(queued), 'memory')} queued for {chosen}")
-    return 0
 
+    async def queue_again(pool: Pool, whose: str) -> tuple[list[str], list[str], dict[str, int]]:
+        """The ids that were queued, those that no live memory has, and how many wait for each extractor."""
+        queue, queued, missing = ExtractionQueue(pool), list[str](), list[str]()
+        if is_asked:
+            named = {one: await full_memory_id(pool, whose, one) for one in ids or ()}
+            queued = await queue.queue_again(
+                whose, list(named.values()) or None, extractor=chosen, only_noted=fallen_back
+            )
+            missing = [one for one, name in named.items() if name not in queued]
+        return queued, missing, await queue.due()
 
-def show_extracted(
-    memory_id: MemoryId,
-    tenant: Tenant = None,
-    data: DataFolder = None,
-    as_json: JsonFlag = False,
-) -> int:
-    """Show what was extracted from a memory: names, statements and times, and by which extractor.
-
-    Example: `orion-recall memory extracted m1`
-    """
-    settings = find(data)
     whose = tenant or settings.default_tenant
-
-    async def get() -> Memory | None:
-        async with open_postgres(settings) as pool:
-            name = await full_memory_id(pool, whose, memory_id)
-            return (await Record(pool).get(whose, [name])).get(name)
-
-    memory = asyncio.run(get())
-    if memory is None:
-        print_error("NotFound", no_such_memory(whose, memory_id), as_json=as_json)
-        return 1
-    times = [{"text": one.text, "since": _iso(one.since), "until": _iso(one.until)} for one in memory.times]
-    if as_json:
-        print_json(
-            {
-                "id": memory.id,
-                "entities": memory.entities,
-                "statements": [asdict(edge) for edge in memory.statements],
-                "times": times,
-                "extracted_by": memory.extracted_by,
-                "extraction_note": memory.extraction_note,
-            }
-        )
-        return 0
-    rows = [
-        ("extracted by", memory.extracted_by),
-        *([("because", memory.extraction_note)] if memory.extraction_note else []),
-        *(("name", name) for name in memory.entities),
-        *(("statement", f"{edge.subject} - {edge.relation} - {edge.object}") for edge in memory.statements),
-        *(("time", f"{one['text']}: from {one['since']} to before {one['until']}") for one in times),
-    ]
-    console().print(table(("what", "found"), rows))
-    return 0
+    queued, missing, waiting = with_pool(settings, whose, queue_again)
+    show(
+        {"tenant": whose, "extractor": chosen, "due": len(queued), "missing": missing, "waiting": waiting},
+        table(("extractor", "memories that wait"), list(waiting.items())),
+        as_json=as_json,
+        remarks=[f"{counted(len(queued), 'memory')} queued for {chosen}" if queued else None],
+    )
+    if missing and not as_json:
+        print_error("NotFound", f"no live memory: {no_such_memory(whose, missing[0])}", as_json=False)
+    return 1 if missing else 0
 
 
 async def _check_that_somebody_does_it(settings: Settings, extractor: str) -> None:
@@ -136,25 +92,3 @@ async def _check_that_somebody_does_it(settings: Settings, extractor: str) -> No
         f"no running worker extracts with {extractor} ({has}), and memories would wait for ever; nothing was "
         f"queued. Set ORION_EXTRACTOR={extractor}{further} for a worker, and start it again"
     )
-
-
-async def _queue(
-    settings: Settings, tenant: str, ids: list[str] | None, extractor: str, *, only_noted: bool
-) -> tuple[list[str], list[str], dict[str, int]]:
-    """The ids that were queued, those that no live memory has, and how many memories wait for each extractor."""
-    async with open_postgres(settings) as pool:
-        queue = ExtractionQueue(pool)
-        named = {one: await full_memory_id(pool, tenant, one) for one in ids or ()}
-        queued = await queue.queue_again(
-            tenant, list(named.values()) or None, extractor=extractor, only_noted=only_noted
-        )
-        return queued, [one for one, name in named.items() if name not in queued], await queue.due()
-
-
-async def _waiting(settings: Settings) -> tuple[list[str], list[str], dict[str, int]]:
-    async with open_postgres(settings) as pool:
-        return [], [], await ExtractionQueue(pool).due()
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

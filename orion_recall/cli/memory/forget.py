@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.progress import SpinnerColumn, TextColumn
 
 from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_bus, open_postgres
-from orion_recall.cli.connect.own_copies import KINDS, CopyName, OwnCopies
-from orion_recall.cli.connect.record import with_engines
-from orion_recall.cli.memory.options import Actor, Yes
-from orion_recall.cli.output import JsonFlag, console, counted, note, notes, print_json, prose, table, visible
+from orion_recall.cli.connect.own_copies import OwnCopies
+from orion_recall.cli.connect.record import bars, with_engines
+from orion_recall.cli.memory.options import Actor, Yes, confirmed
+from orion_recall.cli.output import JsonFlag, counted, note, show, table
 from orion_recall.errors import SettingsError
 from orion_recall.memory.forget.record import Kind, Place, Report, Target
 from orion_recall.memory.forget.run import CopyToCompact, Forgetting, Stores
-from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.postgres.pool import Pool, close_connection, open_connection
 from orion_recall.settings import Settings
 
 # Tables are rewritten: that may take long.
 _LONGEST_STATEMENT_MS = 3_600_000
 _SHOWN = 10
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Count what would go, by place, and change nothing.")]
-_Full = Annotated[bool, typer.Option("--full", help="Rewrite tables above 256 MB, too; each is locked meanwhile.")]
 
 
 def forget_memories(
@@ -43,8 +38,12 @@ def forget_memories(
     tenant: Annotated[
         str | None, typer.Option(help="The tenant whose memories they are; given alone: all that it has.")
     ] = None,
-    dry_run: _DryRun = False,
-    full: _Full = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what would go, by place, and change nothing.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Rewrite tables above 256 MB, too; each is locked meanwhile.")
+    ] = False,
     yes: Yes = False,
     actor: Actor = None,
     data: DataFolder = None,
@@ -52,11 +51,10 @@ def forget_memories(
 ) -> int:
     """Forget memories for good: everywhere, and in the files.
 
-    Give --id, --person, --session, --user, or --tenant alone. Text, names and whose it was go from record, history,
-    index and graph. The words of recalls that quoted it go from the decision log and the bus. Then files are
-    written anew, so that the bytes are gone as well. Ids stay taken. The table says what remains where, and until
-    when: backups, exports and what others have read are not reached. A run that was stopped is finished by the same
-    command; exit code 1 while something is left to do.
+    Give --id, --person, --session, --user, or --tenant alone. Text, names and whose it was go from record,
+    history, index, graph, decision log and bus, and files are written anew. Ids stay taken. The table says what
+    remains where, and until when: backups, exports and what others have read are not reached. A run that was
+    stopped is finished by the same command; exit code 1 while something is left to do.
 
     Example: `orion-recall memory forget --person "Ana Lindqvist" --dry-run`
     """
@@ -91,12 +89,15 @@ async def _forget(
     async with contextlib.AsyncExitStack() as stack:
         settings, own_bus = await with_engines(settings, stack)
         stores = await stack.enter_async_context(_stores(settings, own_bus=own_bus))
-        told = stack.enter_context(_steps(dry_run=dry_run))
-        forgetting = Forgetting(settings, stores, target, told=told)
+        shown = stack.enter_context(bars(SpinnerColumn(), TextColumn("{task.description}")))
+        step = shown.add_task("counting" if dry_run else "beginning", total=None)
+        forgetting = Forgetting(
+            settings, stores, target, told=lambda what: shown.update(step, description=f"forgetting: {what}")
+        )
         if not dry_run and not yes:
-            counted_first = await forgetting.dry_run()
+            first = await forgetting.dry_run()
             ids = await forgetting.record.some(_SHOWN)
-            if not _confirmed(counted_first, target, ids, as_json=as_json):
+            if not confirmed(_question(first, target), ids, first.memories, as_json=as_json):
                 note("nothing was forgotten")
                 return 1
         report = await (forgetting.dry_run() if dry_run else forgetting.run(actor, full=full))
@@ -118,77 +119,35 @@ async def _stores(settings: Settings, *, own_bus: bool) -> AsyncGenerator[Stores
 
 async def _copies(settings: Settings, pool: Pool) -> list[CopyToCompact]:
     """The copies that the settings name, and all others that are registered."""
-    own, requests = OwnCopies(settings, pool), CopyRequests(pool)
-    found: list[CopyToCompact] = []
-    seen: set[CopyName] = set()
-    for kind in KINDS:
-        if own.is_there(kind):
-            name = await own.name(kind)
-            seen.add(name)
-            found.append(CopyToCompact(name=_called(name), compact=partial(own.ask, kind, "compact", _not_shown)))
-    for one in await Record(pool).copies():
-        name = CopyName(copy=one.copy, kind=one.kind)
-        if name in seen:
-            continue
-        asked = partial(requests.answered, one.copy, one.kind, "compact")
-        compact = None if one.is_gone else asked
-        found.append(CopyToCompact(name=_called(name), compact=compact, silent_s=one.silent_s))
-    return found
+    return [
+        CopyToCompact(
+            name=f"{one.name.kind} of {one.name.copy}",
+            compact=None if one.ask is None else partial(one.ask, "compact", lambda done, total: None),
+            silent_s=one.silent_s,
+        )
+        for one in await OwnCopies(settings, pool).every()
+    ]
 
 
-def _not_shown(done: int, total: int) -> None:
-    """Progress of a copy; the step is shown alone."""
-
-
-def _called(name: CopyName) -> str:
-    return f"{name.kind} of {name.copy}"
-
-
-@contextlib.contextmanager
-def _steps(*, dry_run: bool) -> Generator[Callable[[str], None]]:
-    """Names each step as it begins, on a terminal."""
-    shown = notes()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as steps:
-        step = steps.add_task("counting" if dry_run else "beginning", total=None)
-
-        def told(what: str) -> None:
-            steps.update(step, description=f"forgetting: {what}")
-
-        yield told
-
-
-def _confirmed(report: Report, target: Target, ids: list[str], *, as_json: bool) -> bool:
-    """Whether it is to be done, as answered at a terminal."""
-    what = (
-        f"forget {counted(report.memories, 'memory')} of {target.kind} {', '.join(target.values) or target.tenant}"
-    )
-    question = f"{what}? It cannot be undone"
-    if as_json:
-        raise SettingsError(f"{question}. With --json nobody is asked: give --yes")
-    for one in ids:
-        prose(visible(one), to=notes())
-    if report.memories > len(ids):
-        note(f"… {report.memories} in all")
-    try:
-        return typer.confirm(question, err=True)
-    except typer.Abort:
-        if sys.stdin.isatty():
-            raise
-        raise SettingsError(f"{question}. Standard input is no terminal to ask at: give --yes") from None
+def _question(report: Report, target: Target) -> str:
+    whose = f"{target.kind} {', '.join(target.values) or target.tenant}"
+    return f"forget {counted(report.memories, 'memory')} of {whose}? It cannot be undone."
 
 
 def _print(report: Report, *, as_json: bool) -> None:
-    if as_json:
-        print_json(asdict(report))
-        return
     went = "would go" if report.dry_run else "went"
-    rows = [(one.place, _went(one), one.remains, one.until) for one in report.places]
-    console().print(table(("place", went, "remains", "until"), rows))
-    for one in report.unfinished:
-        note(f"left to do: {one}")
-    if report.unfinished:
-        note("run the same command again to finish it")
+    show(
+        asdict(report),
+        table(
+            ("place", went, "remains", "until"),
+            [(one.place, _went(one), one.remains, one.until) for one in report.places],
+        ),
+        as_json=as_json,
+        remarks=[
+            *(f"left to do: {one}" for one in report.unfinished),
+            "run the same command again to finish it" if report.unfinished else None,
+        ],
+    )
 
 
 def _went(one: Place) -> str:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started, open_postgres
-from orion_recall.cli.output import JsonFlag, counted, duration, note, notes, print_json, prose, visible
+from orion_recall.cli.connect.record import bars, share_columns
+from orion_recall.cli.output import JsonFlag, counted, duration, note, show
 from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.record import CopyPosition, Record
@@ -59,17 +60,14 @@ def import_memories(
 ) -> int:
     """Store the memories of a file, over the bus.
 
-    JSON lines (one object a line), a JSON array of objects, or CSV with a header line (commas, semicolons, tabs or
-    bars). Each object or row is one memory: id and text, and whatever is known of kind, speaker, session_id,
-    occurred_at, tags, entities, title, uri, …; other fields go into metadata. CSV and arrays may also have
-    memory_id or key for id; content, body or message for text; author for speaker; session or conversation_id for
-    session_id; user for user_id; date or timestamp for occurred_at; labels for tags. In a CSV cell, commas or
-    semicolons separate the values of a list.
+    JSON lines, a JSON array of objects, or CSV with a header line. Each object or row is one memory: id and text,
+    and whatever is known of kind, speaker, session_id, occurred_at, tags, entities, title, uri; other fields go
+    into metadata. CSV and arrays may also have other names: key, content, body, author, conversation_id, user,
+    date, timestamp, labels. In a CSV cell, commas or semicolons separate the values of a list.
 
-    A run that was stopped goes on where it was (with CSV, an array or standard input it begins anew); running it
-    again changes nothing. Exit code 1 when a line was rejected or its id holds other content; else 3 when all is
-    stored but the index or the graph makes no progress, so that it is not found there yet: nothing is lost, and
-    nothing needs to be imported again.
+    A run that was stopped goes on where it was; running it again changes nothing. Exit code 1 when a line was
+    rejected or its id holds other content; else 3 when all is stored but the index or the graph makes no
+    progress: nothing is lost, and nothing needs to be imported again.
 
     Example: `orion-recall import chat.csv --map id=msg_id,text=body,speaker=author.name --timezone UTC`
     """
@@ -86,13 +84,12 @@ def import_memories(
             if lines.path is file:
                 note("what was acknowledged is stored: run it again, and it goes on from there")
             raise
-    if as_json:
-        print_json(_as_json(outcome))
-    else:
-        _show(outcome, lines.unit)
-    for remark in _on_copies(outcome):
-        prose(visible(remark), to=notes())
     summary = outcome.imported.summary
+    show(
+        _as_json(outcome), summary.describe(lines.unit), as_json=as_json, remarks=_on_memories(outcome, lines.unit)
+    )
+    for remark in _on_copies(outcome):
+        note(remark)
     if summary.rejected or summary.conflict:
         return 1
     return _COPIES_BEHIND if outcome.copies == "behind" else 0
@@ -138,11 +135,13 @@ def _state_folder() -> Path:
 async def _import(
     settings: Settings, lines: ImportLines, progress: ImportProgress, *, wait: bool, called: str
 ) -> _Outcome:
-    with _bars() as bars:
-        reading = bars.add_task("storing", total=lines.path.stat().st_size, completed=progress.position.offset)
+    with bars(*share_columns()) as shown:
+        reading = shown.add_task("storing", total=lines.path.stat().st_size, completed=progress.position.offset)
 
         def stored(end: ImportPosition, summary: ImportSummary) -> None:
-            bars.update(reading, completed=end.offset, description=f"storing ({counted(summary.read, lines.unit)})")
+            shown.update(
+                reading, completed=end.offset, description=f"storing ({counted(summary.read, lines.unit)})"
+            )
 
         async with RecallClient.connect(
             bus_of(settings), prefix=settings.prefix, service="orion-recall-import"
@@ -157,14 +156,14 @@ async def _import(
             return _Outcome(imported=imported, copies="caught_up")
         if settings.dsn is None:
             return _Outcome(imported=imported, copies="unknown")
-        return await _caught_up(settings, imported, bars, imported.position)
+        return await _caught_up(settings, imported, shown, imported.position)
 
 
-async def _caught_up(settings: Settings, imported: Imported, bars: Progress, position: int) -> _Outcome:
-    catching_up = bars.add_task("index and graph", total=position)
+async def _caught_up(settings: Settings, imported: Imported, shown: Progress, position: int) -> _Outcome:
+    catching_up = shown.add_task("index and graph", total=position)
 
     def moved(copies: Sequence[CopyPosition]) -> None:
-        bars.update(catching_up, completed=min([position, *(copy.position for copy in copies)]))
+        shown.update(catching_up, completed=min([position, *(copy.position for copy in copies)]))
 
     try:
         async with open_postgres(settings) as pool:
@@ -175,23 +174,11 @@ async def _caught_up(settings: Settings, imported: Imported, bars: Progress, pos
     return _Outcome(imported=imported, copies="caught_up" if waited.caught_up else "behind", waited=waited)
 
 
-@contextlib.contextmanager
-def _bars() -> Generator[Progress]:
-    shown = notes()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bars:
-        yield bars
-
-
 def _as_json(outcome: _Outcome) -> dict[str, object]:
     summary, waited = outcome.imported.summary, outcome.waited
+    counts = ("file", "read", "stored", "unchanged", "conflict", "rejected")
     return {
-        "file": summary.file,
-        "read": summary.read,
-        "stored": summary.stored,
-        "unchanged": summary.unchanged,
-        "conflict": summary.conflict,
-        "rejected": summary.rejected,
+        **{name: getattr(summary, name) for name in counts},
         "problems": [{"file": one.file, "line": one.line, "reason": one.reason} for one in summary.problems],
         "went_on_after_line": outcome.imported.began.line,
         "position": outcome.imported.position,
@@ -237,18 +224,15 @@ def _on_copies(outcome: _Outcome) -> Iterator[str]:
         )
 
 
-def _show(outcome: _Outcome, unit: Unit) -> None:
+def _on_memories(outcome: _Outcome, unit: Unit) -> Iterator[str]:
+    """What is to be said of lines that were not stored, and of a run that went on."""
     summary, began = outcome.imported.summary, outcome.imported.began
-    prose(visible(summary.describe(unit)))
-    remarks = [
-        str(one) if unit == "line" else f"{one.file}, {unit} {one.line}: {one.reason}"
-        for one in summary.problems[:_SHOWN_PROBLEMS]
-    ]
-    more = summary.rejected + summary.conflict - len(remarks)
-    remarks += [f"… and {more} more (--json gives a hundred)"] if more > 0 else []
+    shown = summary.problems[:_SHOWN_PROBLEMS]
+    for one in shown:
+        yield str(one) if unit == "line" else f"{one.file}, {unit} {one.line}: {one.reason}"
+    if (more := summary.rejected + summary.conflict - len(shown)) > 0:
+        yield f"… and {more} more (--json gives a hundred)"
     if began.line:
-        remarks.append(f"the lines up to {began.line} were counted by the run before")
+        yield f"the lines up to {began.line} were counted by the run before"
     if outcome.copies == "unknown":
-        remarks.append("index and graph follow (set ORION_POSTGRES_DSN to wait for them)")
-    for remark in remarks:
-        prose(visible(remark), to=notes())
+        yield "index and graph follow (set ORION_POSTGRES_DSN to wait for them)"

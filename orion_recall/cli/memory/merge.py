@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, cast, get_args
+from typing import Annotated, cast
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
-from orion_recall.cli.output import (
-    JsonFlag,
-    console,
-    counted,
-    note,
-    print_error,
-    print_json,
-    table,
-)
+from orion_recall.cli.connect.addresses import DataFolder, find, with_pool
+from orion_recall.cli.memory.options import Actor, Tenant
+from orion_recall.cli.output import JsonFlag, NotFound, counted, show, table
 from orion_recall.errors import SettingsError
 from orion_recall.memory.names.merges import Merge, Merged, Merges, WantedMerge
 from orion_recall.memory.names.propose import MIN_COSINE, MIN_STRING, Proposal, Proposals, ProposedBy, propose
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.opening import open_embedder
+from orion_recall.postgres.pool import Pool
 from orion_recall.settings import Settings
 
 _KINDS: tuple[NameKind, ...] = ("entity", "relation")
@@ -39,18 +32,6 @@ _WHY_NOT = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    """The options that every way to merge shares."""
-
-    tenant: str
-    kinds: Sequence[NameKind]
-    min_string: float
-    min_cosine: float
-    by: ProposedBy
-    actor: str | None
-
-
 def merge_names(
     what: Annotated[
         list[str] | None, typer.Argument(metavar="[ID|NAME]...", help="Ids of proposals or merges, or names.")
@@ -60,78 +41,69 @@ def merge_names(
     into: Annotated[str | None, typer.Option(metavar="NAME", help="Merge these names into this one.")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Undo the merges of these ids.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the merges.")] = False,
-    kind: Annotated[str | None, typer.Option(metavar="entity|relation", help="Only names of this kind.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="The tenant whose memories they are.")] = None,
+    kind: Annotated[NameKind | None, typer.Option(help="Only names of this kind.")] = None,
+    tenant: Tenant = None,
     min_string: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least similarity in spelling.")] = MIN_STRING,
     min_cosine: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least similarity in meaning.")] = MIN_COSINE,
     by: Annotated[
-        str,
+        ProposedBy,
         typer.Option(
-            metavar="both|letters|meaning",
             help="What proposed names are alike in: spelling and meaning, spelling alone, or meaning alone.",
         ),
     ] = "both",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")] = 50,
-    actor: Annotated[str | None, typer.Option(help="Name of who merges, for the history.")] = None,
+    actor: Actor = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Propose names that most likely mean the same, merge them, undo merges.
 
-    Without --apply, --into or --undo nothing is changed. --by letters proposes what is spelt alike whatever it
-    means (Robert Miles, Robert Myles), --by meaning what is near by the vectors of the names however it is spelt:
-    these are merged by their ids only, never by --all. A merge leaves the memories' texts as they are: index and
-    graph show them under the name that was merged into, and find them by both names, until it is undone. With
-    --apply give the thresholds that the proposals were made with.
+    Without --apply, --into or --undo nothing is changed. What --by letters or --by meaning proposes is merged by
+    its ids only, never by --all. A merge leaves the texts as they are: index and graph show them under the name
+    that was merged into, and find them by both names, until it is undone. With --apply give the thresholds of the
+    proposals.
 
     Example: `orion-recall memory merge --into "Robert Miles" "Bob" "Bob Miles"`
     """
     given = what or []
-    _check(given, apply=apply, every=every, into=into, undo=undo, listed=listed, kind=kind)
-    if by not in get_args(ProposedBy):
-        raise SettingsError(f"--by: {by!r} is none of {', '.join(get_args(ProposedBy))}")
+    _check(given, apply=apply, every=every, into=into, undo=undo, listed=listed)
     if every and by != "both":
         raise SettingsError(
             "--all is for names alike in spelling and meaning: say which others to merge, by their ids"
         )
     settings = find(data)
-    kinds = _KINDS if kind is None else (cast("NameKind", kind),)
-    request = _Request(
-        tenant=tenant or settings.default_tenant,
-        kinds=kinds,
-        min_string=min_string,
-        min_cosine=min_cosine,
-        by=cast("ProposedBy", by),
-        actor=actor,
-    )
+    kinds: Sequence[NameKind] = _KINDS if kind is None else (kind,)
     if listed:
-        _show_merges(asyncio.run(_merges(settings, request)), limit, as_json=as_json)
+        found = with_pool(settings, tenant, lambda pool, whose: Merges(pool).of(whose, undone=True))
+        _show_merges([one for one in found if one.kind in kinds][::-1], limit, as_json=as_json)
         return 0
     if undo:
-        return _show_merged(asyncio.run(_undo(settings, request, _numbers(given))), as_json=as_json)
+        numbers = _numbers(given)
+        undone = with_pool(settings, tenant, lambda pool, whose: Merges(pool).undo(whose, numbers, actor=actor))
+        return _show_merged(undone, as_json=as_json)
     if into is not None:
         wanted = [WantedMerge(kind=kinds[0], alias=name.strip(), into=into.strip()) for name in given]
-        return _show_merged(asyncio.run(_merge(settings, request, wanted)), as_json=as_json)
-    found = asyncio.run(_propose(settings, request))
-    if not apply:
-        _show_proposals(found, limit, as_json=as_json)
-        return 0
-    proposed = {one.id: one for part in found for one in part.proposals}
-    if unknown := [name for name in given if name not in proposed]:
-        why = "is not proposed under these thresholds, or not any more: nothing was merged"
-        print_error("NotFound", f"{unknown[0]!r} {why}", as_json=as_json)
-        return 1
-    chosen = [one for one in proposed.values() if every or one.id in given]
-    return _show_merged(asyncio.run(_merge(settings, request, [_wanted(one) for one in chosen])), as_json=as_json)
+    else:
+        least = {"min_string": min_string, "min_cosine": min_cosine}
+        proposals = with_pool(
+            settings, tenant, lambda pool, whose: _propose(settings, pool, whose, kinds, by=by, least=least)
+        )
+        if not apply:
+            _show_proposals(proposals, limit, as_json=as_json)
+            return 0
+        proposed = {one.id: one for part in proposals for one in part.proposals}
+        if unknown := [name for name in given if name not in proposed]:
+            raise NotFound(
+                f"{unknown[0]!r} is not proposed under these thresholds, or not any more: nothing was merged"
+            )
+        wanted = [_wanted(one) for one in proposed.values() if every or one.id in given]
+    merged = with_pool(settings, tenant, lambda pool, whose: Merges(pool).merge(whose, wanted, actor=actor))
+    return _show_merged(merged, as_json=as_json)
 
 
-def _check(
-    given: Sequence[str], *, apply: bool, every: bool, into: str | None, undo: bool, listed: bool, kind: str | None
-) -> None:
+def _check(given: Sequence[str], *, apply: bool, every: bool, into: str | None, undo: bool, listed: bool) -> None:
     if sum((apply, into is not None, undo, listed)) > 1:
         raise SettingsError("give one of --apply, --into, --undo and --list")
-    if kind is not None and kind not in _KINDS:
-        raise SettingsError(f"--kind: {kind!r} is none of {', '.join(_KINDS)}")
     if every and not apply:
         raise SettingsError("--all is for --apply")
     if apply and every == bool(given):
@@ -155,37 +127,22 @@ def _wanted(one: Proposal) -> WantedMerge:
     )
 
 
-async def _propose(settings: Settings, request: _Request) -> list[Proposals]:
-    async with open_postgres(settings) as pool, open_embedder(settings) as embedder:
-        merges = Merges(pool)
+async def _propose(
+    settings: Settings,
+    pool: Pool,
+    tenant: str,
+    kinds: Sequence[NameKind],
+    *,
+    by: ProposedBy,
+    least: dict[str, float],
+) -> list[Proposals]:
+    async with open_embedder(settings) as embedder:
         return [
             await propose(
-                await merges.names(request.tenant, kind),
-                embedder,
-                tenant=request.tenant,
-                kind=kind,
-                min_string=request.min_string,
-                min_cosine=request.min_cosine,
-                by=request.by,
+                await Merges(pool).names(tenant, kind), embedder, tenant=tenant, kind=kind, by=by, **least
             )
-            for kind in request.kinds
+            for kind in kinds
         ]
-
-
-async def _merge(settings: Settings, request: _Request, wanted: Sequence[WantedMerge]) -> Merged:
-    async with open_postgres(settings) as pool:
-        return await Merges(pool).merge(request.tenant, wanted, actor=request.actor)
-
-
-async def _undo(settings: Settings, request: _Request, ids: Sequence[int]) -> Merged:
-    async with open_postgres(settings) as pool:
-        return await Merges(pool).undo(request.tenant, ids, actor=request.actor)
-
-
-async def _merges(settings: Settings, request: _Request) -> list[Merge]:
-    async with open_postgres(settings) as pool:
-        found = await Merges(pool).of(request.tenant, undone=True)
-    return [one for one in found if one.kind in request.kinds][::-1]
 
 
 def _show_proposals(found: Sequence[Proposals], limit: int, *, as_json: bool) -> None:
@@ -193,60 +150,48 @@ def _show_proposals(found: Sequence[Proposals], limit: int, *, as_json: bool) ->
     left_out: Counter[str] = Counter()
     for part in found:
         left_out.update(cast("Mapping[str, int]", part.left_out))
-    if as_json:
-        listed = [asdict(one) for one in proposals[:limit]]
-        print_json({"proposals": listed, "count": len(proposals), "left_out": dict(left_out)})
-        return
-    columns = ("id", "kind", "name", "memories", "into", "memories", "spelling", "meaning", "for example")
+    shown = proposals[:limit]
     rows = [
-        (
-            one.id,
-            one.kind,
-            one.alias,
-            one.alias_memories,
-            one.into,
-            one.into_memories,
-            round(one.string, 2),
-            round(one.cosine, 2),
-            ", ".join(one.examples),
-        )
-        for one in proposals[:limit]
-    ]
-    if rows:
-        console().print(table(columns, rows))
-    note(
-        f"{counted(len(proposals), 'merge')} proposed, {len(rows)} shown; nothing was changed (--apply ID..., or "
-        "--apply --all)"
+        (one.id, one.kind, one.alias, one.alias_memories, one.into, one.into_memories, round(one.string, 2),
+         round(one.cosine, 2), ", ".join(one.examples))
+        for one in shown
+    ]  # fmt: skip
+    columns = ("id", "kind", "name", "memories", "into", "memories", "spelling", "meaning", "for example")
+    show(
+        {"proposals": [asdict(one) for one in shown], "count": len(proposals), "left_out": dict(left_out)},
+        *([table(columns, rows)] if rows else []),
+        as_json=as_json,
+        remarks=[
+            f"{counted(len(proposals), 'merge')} proposed, {len(rows)} shown; nothing was changed "
+            "(--apply ID..., or --apply --all)",
+            *(
+                f"left out, though spelt alike: {counted(count, 'pair')} ({_WHY_NOT[why]})"
+                for why, count in sorted(left_out.items())
+            ),
+        ],
     )
-    for why, count in sorted(left_out.items()):
-        note(f"left out, though spelt alike: {counted(count, 'pair')} ({_WHY_NOT[why]})")
 
 
 def _show_merges(found: Sequence[Merge], limit: int, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"merges": [asdict(one) for one in found[:limit]], "count": len(found)})
-        return
-    columns = ("id", "kind", "name", "into", "shown as", "at (UTC)", "by", "undone (UTC)")
     rows = [
         (one.id, one.kind, one.alias, one.into, one.canonical, _moment(one.at), one.actor, _moment(one.undone_at))
         for one in found[:limit]
     ]
-    console().print(table(columns, rows))
+    show(
+        {"merges": [asdict(one) for one in found[:limit]], "count": len(found)},
+        table(("id", "kind", "name", "into", "shown as", "at (UTC)", "by", "undone (UTC)"), rows),
+        as_json=as_json,
+    )
 
 
 def _show_merged(merged: Merged, *, as_json: bool) -> int:
-    failed = [one for one in merged.verdicts if one.status in ("conflict", "missing")]
-    if as_json:
-        print_json(asdict(merged))
-    else:
-        rows = [(one.id, one.status, one.alias, one.into, one.reason) for one in merged.verdicts]
-        console().print(table(("id", "", "name", "into", "why"), rows))
-        if merged.position is not None:
-            note(
-                f"{counted(merged.memories, 'memory')} with these names; index and graph follow (position "
-                f"{merged.position})"
-            )
-    return 1 if failed else 0
+    follow = None
+    if merged.position is not None:
+        names = counted(merged.memories, "memory")
+        follow = f"{names} with these names; index and graph follow (position {merged.position})"
+    rows = [(one.id, one.status, one.alias, one.into, one.reason) for one in merged.verdicts]
+    show(asdict(merged), table(("id", "", "name", "into", "why"), rows), as_json=as_json, remarks=[follow])
+    return 1 if any(one.status in ("conflict", "missing") for one in merged.verdicts) else 0
 
 
 def _moment(seconds: float | None) -> datetime | None:

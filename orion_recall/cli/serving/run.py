@@ -1,4 +1,4 @@
-"""Runs a worker until a signal: the first one waits for messages in flight, the second one ends it at once."""
+"""Runs workers until a signal: the first one waits for messages in flight, the second one ends them at once."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.text import Text
 
-from orion_recall.cli.output import console, say
+from orion_recall.bus.connect import without_secrets
+from orion_recall.cli.connect.addresses import dsn_without_secrets
+from orion_recall.cli.output import console, for_people, print_json, say
 from orion_recall.foreground import tune_for_serving
+from orion_recall.serving.processes.further_copies import folders_of
+from orion_recall.serving.processes.plans import plans_of
+from orion_recall.serving.processes.supervisor import Ready, Supervisor, WorkerProcess
 from orion_recall.serving.service import Service
+from orion_recall.settings import Settings
 from orion_recall.tasks import cancel
 
 log = logging.getLogger("orion_recall.service")
@@ -31,6 +37,8 @@ Extractor = Annotated[
 ]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_POSITIONS = ("index_position", "graph_position")
+_OF_EACH = ("instance", "pid", "data_dir", *_POSITIONS, "broken", "health_url")
 
 
 @dataclass(slots=True)
@@ -103,11 +111,67 @@ async def serve(service: Service, signals: StopSignals, announce: Callable[[], N
         await cancel(waiting, serving)
 
 
-def say_ready(headline: str, ready: Mapping[str, Any]) -> None:
-    """What runs, for people: `headline`, then a line each for bus, Postgres, data, copies, profiles and health."""
-    health = f"{ready['health_url']}/ready" if ready["health_url"] else None
-    position = {kind: ready[f"{kind}_position"] for kind in ("index", "graph")}
-    copies = ", ".join(f"{kind} at {at}" for kind, at in position.items() if at is not None)
+async def serve_several(
+    settings: Settings,
+    count: int,
+    given: Mapping[str, str],
+    signals: StopSignals,
+    announce: Callable[[Mapping[str, Any]], None],
+) -> None:
+    """Runs the workers until the first signal; `announce` is called once all take queries.
+
+    `given` are variables for all of them. SettingsError or WorkersFailed when one cannot be started.
+    """
+    supervisor = Supervisor(plans_of(settings, count, given), WorkerProcess.start)
+    async with folders_of(settings, count):
+        signals.gently, signals.reload = supervisor.stop, supervisor.reload
+        await supervisor.run(lambda workers: announce(ready_of_all(workers)))
+
+
+def given_variables(**settings: str | None) -> dict[str, str]:
+    """Settings that a worker is to have beside the environment, as variables; without those that are None."""
+    return {f"ORION_{name.upper()}": value for name, value in settings.items() if value is not None}
+
+
+def ready_of(service: Service) -> dict[str, Any]:
+    """The first line of a worker."""
+    settings, opened = service.settings, service.opened
+    return {
+        "ready": True,
+        "instance": settings.instance,
+        "bus_url": without_secrets(settings.bus_url or ""),
+        "postgres_dsn": dsn_without_secrets(settings.dsn) if settings.dsn else None,
+        "data_dir": str(settings.data_dir.resolve()),
+        "pid": os.getpid(),
+        "index_position": opened.index.position if opened.index else None,
+        "graph_position": opened.graph.position if opened.graph else None,
+        "profiles": sorted(service.profiles),
+        "broken": opened.broken,
+        "health_url": service.observer.url,
+    }
+
+
+def ready_of_all(workers: Sequence[Ready]) -> dict[str, Any]:
+    """What the first worker said, with the parent's process id, the least positions, and `workers`: each one's own.
+
+    `broken` names the worker before the part.
+    """
+    first = {name: value for name, value in workers[0].items() if name != "instance"}
+    known = {kind: [one[kind] for one in workers if one[kind] is not None] for kind in _POSITIONS}
+    least = {kind: min(positions, default=None) for kind, positions in known.items()}
+    broken = {f"{one['instance']} {part}": why for one in workers for part, why in one["broken"].items()}
+    each = [{name: one[name] for name in _OF_EACH} for one in workers]
+    return first | least | {"pid": os.getpid(), "broken": broken, "workers": each}
+
+
+def say_ready(headline: str, ready: Mapping[str, Any], *further: str, as_json: bool) -> None:
+    """That it runs: as one JSON line, or for people a headline, a line for each thing, and further lines."""
+    if not for_people(as_json=as_json):
+        print_json(ready, one_line=True)
+        return
+    copies = ", ".join(
+        f"{kind.partition('_')[0]} at {ready[kind]}" for kind in _POSITIONS if ready[kind] is not None
+    )
     console().print(Text(headline), soft_wrap=True)
     for what, value in (
         ("bus", ready["bus_url"]),
@@ -115,7 +179,7 @@ def say_ready(headline: str, ready: Mapping[str, Any]) -> None:
         ("data", ready["data_dir"]),
         ("copies", copies),
         ("profiles", ", ".join(ready["profiles"])),
-        ("health", health),
+        ("health", ready["health_url"] and f"{ready['health_url']}/ready"),
         ("console", ready.get("console_url")),
     ):
         if value:
@@ -125,3 +189,5 @@ def say_ready(headline: str, ready: Mapping[str, Any]) -> None:
         say(f"  worker {number}", ", ".join(filter(None, at)))
     for part, why in ready["broken"].items():
         say("  broken", part, why)
+    for line in further:
+        console().print(Text(line), soft_wrap=True)

@@ -22,7 +22,7 @@ from orion_recall.cli.connect.addresses import (
     open_postgres,
 )
 from orion_recall.cli.output import JsonFlag, console, counted, duration, note, print_json, say, table
-from orion_recall.cli.serving.status_workers import problems_of, read_workers, show_worker
+from orion_recall.cli.serving.status_workers import problems_of, read_workers, show_worker, text_of
 from orion_recall.errors import BusUnavailable, OrionError, ProfileError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record
 from orion_recall.postgres.pool import borrow
@@ -35,6 +35,7 @@ Found = dict[str, Any]
 
 # A consumer that is older than this by its last sign has gone without saying so.
 _SILENT_MS = 60_000
+_NO_GROUP: Mapping[str, Any] = {"waiting": None, "pending": None, "consumers": [], "silent_consumers": []}
 
 
 @app.command()
@@ -47,11 +48,10 @@ def status(
 ) -> int:
     """See how bus, record, copies and sink are doing.
 
-    Every worker says which stores it can use: of a failing or a broken one, why. Exit code 1, with `problems` in
-    --json, when the bus, a configured Postgres or the profiles cannot be used, no worker takes queries, one cannot
-    use a store that its recalls require (ORION_READY_SOURCES, else what the default profile searches), or one has
-    refused an edit of its profiles and goes on with the last good ones. Copies that are gone are listed, and no
-    problem.
+    Of every worker it says which stores are not well, and why. Exit code 1, with `problems` in --json, when the
+    bus, a configured Postgres or the profiles cannot be used, no worker takes queries, one cannot use a store
+    that its recalls require (ORION_READY_SOURCES), or one has refused an edit of its profiles. Copies that are
+    gone are listed, and no problem.
 
     Example: `orion-recall status --json | jq .problems`
     """
@@ -71,15 +71,9 @@ def status(
 async def read_status(settings: Settings) -> Found:
     """Everything that `status --json` prints."""
     bus, postgres = await asyncio.gather(_bus(settings), _postgres(settings))
-    profiles = _profiles_in_use(bus["workers"]) or _own_profiles(settings)
+    profiles = _profiles(bus["workers"], settings)
     problems = [{"what": what, "why": why} for what, why in _problems(bus, postgres, profiles)]
-    return {
-        "ok": not problems,
-        "problems": problems,
-        "bus": bus,
-        "postgres": postgres,
-        "profiles": profiles,
-    }
+    return {"ok": not problems, "problems": problems, "bus": bus, "postgres": postgres, "profiles": profiles}
 
 
 def _problems(bus: Found, postgres: Found, profiles: Found) -> Iterator[tuple[str, str]]:
@@ -113,33 +107,23 @@ async def _forget(settings: Settings, copy: str) -> list[str]:
 
 
 async def _bus(settings: Settings) -> Found:
+    streams = {name: (stream, RECALL_GROUP) for name, stream in settings.intake_streams.items()}
+    streams["decisions"] = (settings.decision_stream, DECISIONS_GROUP)
     found: Found = {"url": without_secrets(bus_of(settings)), "reachable": False, "error": None}
-    found |= {
-        **dict.fromkeys((*settings.intake_streams, "decisions"), _NO_GROUP),
-        "dead": {},
-        "decisions_trimmed": None,
-        "workers": [],
-    }
+    found |= {**dict.fromkeys(streams, _NO_GROUP), "dead": {}, "decisions_trimmed": None, "workers": []}
     try:
         async with open_bus(settings) as redis:
             trimmed = cast("bytes | None", await redis.get(f"{settings.decision_stream}:trimmed"))
-            dead = {name: f"{stream}:dead" for name, stream in settings.intake_streams.items()}
-            dead["decisions"] = f"{settings.decision_stream}:dead"
             found |= {
                 "reachable": True,
-                "decisions": await _group(redis, settings.decision_stream, DECISIONS_GROUP),
-                "dead": {name: int(await redis.xlen(stream)) for name, stream in dead.items()},
+                **{name: await _group(redis, *at) for name, at in streams.items()},
+                "dead": {name: int(await redis.xlen(f"{stream}:dead")) for name, (stream, _) in streams.items()},
                 "decisions_trimmed": int(trimmed or 0),
             }
-            for name, stream in settings.intake_streams.items():
-                found[name] = await _group(redis, stream, RECALL_GROUP)
             found["workers"] = await read_workers(redis, settings, found["queries"]["consumers"])
     except BusUnavailable as error:
         found["error"] = str(error)
     return found
-
-
-_NO_GROUP: Mapping[str, Any] = {"waiting": None, "pending": None, "consumers": [], "silent_consumers": []}
 
 
 async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
@@ -151,14 +135,14 @@ async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
         if group_is_gone(error) or "no such key" in str(error).lower():
             return _NO_GROUP
         raise
-    told = next((one for one in groups if _text(one["name"]) == group), None)
+    told = next((one for one in groups if text_of(one["name"]) == group), None)
     if told is None:
         return _NO_GROUP
-    silent = [_text(one["name"]) for one in consumers if one["idle"] > _SILENT_MS]
+    silent = [text_of(one["name"]) for one in consumers if one["idle"] > _SILENT_MS]
     return {
         "waiting": told.get("lag"),
         "pending": told["pending"],
-        "consumers": [name for one in consumers if (name := _text(one["name"])) not in silent],
+        "consumers": [name for one in consumers if (name := text_of(one["name"])) not in silent],
         "silent_consumers": silent,
     }
 
@@ -202,44 +186,35 @@ async def _postgres(settings: Settings) -> Found:
     }
 
 
-def _profiles_in_use(workers: Sequence[Found]) -> Found | None:
-    """The profiles that the workers say they use; None when none of them says so."""
-    names = sorted({name for worker in workers for name in worker["profiles"]})
-    default = next((worker["default_profile"] for worker in workers if worker["default_profile"]), None)
-    return {"of": "workers", "folder": None, "default": default, "names": names, "error": None} if names else None
-
-
-def _own_profiles(settings: Settings) -> Found:
-    """The profiles that a worker with this terminal's settings would use."""
-    folder = settings.profiles_dir or shipped_folder("profiles")
-    found: Found = {
-        "of": "settings",
-        "folder": str(folder),
-        "default": settings.default_profile,
-        "names": [],
-        "error": None,
-    }
+def _profiles(workers: Sequence[Found], settings: Settings) -> Found:
+    """The profiles that the workers say they use, else those that one with this terminal's settings would use."""
+    if names := sorted({name for worker in workers for name in worker["profiles"]}):
+        default = next((worker["default_profile"] for worker in workers if worker["default_profile"]), None)
+        return {"of": "workers", "folder": None, "default": default, "names": names, "error": None}
+    folder, error = settings.profiles_dir or shipped_folder("profiles"), None
     try:
-        found["names"] = sorted(load_profiles(folder))
-    except ProfileError as error:
-        found["error"] = str(error)
-    return found
+        names = sorted(load_profiles(folder))
+    except ProfileError as caught:
+        error = str(caught)
+    own: Found = {"of": "settings", "folder": str(folder), "default": settings.default_profile}
+    return own | {"names": names, "error": error}
 
 
 def _show(found: Found) -> None:
     bus, postgres, profiles = found["bus"], found["postgres"], found["profiles"]
     say("bus", bus["url"], bus["error"])
     if bus["reachable"]:
+        streams = [(name, bus[name], bus["dead"][name]) for name in bus["dead"]]
         rows = [
             (
                 name,
-                bus[name]["waiting"],
-                bus[name]["pending"],
-                bus["dead"][name],
-                ", ".join(bus[name]["consumers"]) or "none",
-                ", ".join(bus[name]["silent_consumers"]),
+                one["waiting"],
+                one["pending"],
+                dead,
+                ", ".join(one["consumers"]) or "none",
+                ", ".join(one["silent_consumers"]),
             )
-            for name in bus["dead"]
+            for name, one, dead in streams
         ]
         console().print(
             table(("  stream", "waiting", "in flight", "dead", "taken by", "silent for a minute"), rows)
@@ -247,10 +222,8 @@ def _show(found: Found) -> None:
         for worker in bus["workers"]:
             show_worker(worker)
         if trimmed := bus["decisions_trimmed"]:
-            say(
-                "  dropped",
-                f"{counted(trimmed, 'decision')} before a sink had read them: ORION_DECISIONS_CAP is reached",
-            )
+            dropped = f"{counted(trimmed, 'decision')} before a sink had read them: ORION_DECISIONS_CAP is reached"
+            say("  dropped", dropped)
     say("Postgres", postgres["dsn"] or "-", postgres["error"])
     if postgres["reachable"]:
         tenants = ", ".join(f"{count:,} of {name}" for name, count in postgres["memories"].items())
@@ -267,7 +240,3 @@ def _show(found: Found) -> None:
         say("profiles", f"no worker says which it uses; by the settings here: {names}", profiles["error"])
     for problem in found["problems"]:
         say("problem", "", problem["what"])
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
-from orion_recall.cli.output import console, say, table
+from orion_recall.cli.output import say
 from orion_recall.serving.observe.canary_field import canaries_of
 from orion_recall.serving.observe.heartbeat_fields import copies_of, disks_of, searches_of, stores_of
 from orion_recall.settings import RECALL_GROUP, Settings
@@ -34,36 +34,31 @@ async def running_extractors(redis: Redis, settings: Settings) -> frozenset[str]
         consumers = await redis.xinfo_consumers(settings.intake_streams["queries"], RECALL_GROUP)
     except ResponseError:
         return None
-    keys = [settings.worker_key(_text(one["name"])) for one in consumers]
+    keys = [settings.worker_key(text_of(one["name"])) for one in consumers]
     told = [one["extractors"] for one in await read_heartbeats(redis, keys) if one and "extractors" in one]
     return frozenset(name for one in told for name in one.split(",")) if told else None
 
 
-def _text(value: bytes | str) -> str:
+def text_of(value: bytes | str) -> str:
+    """Text of the bus."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
     stores, copies, disks = stores_of(heartbeat), copies_of(heartbeat), disks_of(heartbeat)
     searches = searches_of(heartbeat)
+    as_told = ("node", "default_profile", "profiles_version", "profiles_loaded_at", "profiles_refused_at",
+               "profiles_error", "model", "model_note", "lost", "stores_left_out")  # fmt: skip
     return {
         "instance": name,
-        "node": heartbeat.get("node"),
-        "profiles": [one for one in heartbeat.get("profiles", "").split(",") if one],
-        "default_profile": heartbeat.get("default_profile"),
-        "channels": [one for one in heartbeat.get("channels", "").split(",") if one],
-        "profiles_version": heartbeat.get("profiles_version"),
-        "profiles_loaded_at": heartbeat.get("profiles_loaded_at"),
-        "profiles_refused_at": heartbeat.get("profiles_refused_at"),
-        "profiles_error": heartbeat.get("profiles_error"),
-        "model": heartbeat.get("model"),
-        "model_note": heartbeat.get("model_note"),
+        **{field: heartbeat.get(field) for field in as_told},
+        **{
+            field: [one for one in heartbeat.get(field, "").split(",") if one] for field in ("profiles", "channels")
+        },
         "bus_full": heartbeat.get(BUS_FULL) == "1",
-        "lost": heartbeat.get("lost"),
         "searches": None if searches is None else asdict(searches) | {"line": str(searches)},
         "canaries": [asdict(one) for one in canaries_of(heartbeat)],
         "stores": None if stores is None else [asdict(one) for one in stores],
-        "stores_left_out": heartbeat.get("stores_left_out"),
         "copies": None if copies is None else [asdict(one) for one in copies],
         "disks": None if disks is None else [asdict(one) for one in disks],
     }
@@ -90,36 +85,33 @@ def problems_of(worker: Found) -> Iterator[tuple[str, str]]:
 
 
 def show_worker(worker: Found) -> None:
-    """The worker in a few lines: its profiles, its stores, its copies."""
-    refused = worker["profiles_error"]
-    error = refused and f"an edit was refused at {worker['profiles_refused_at']}:\n{refused}"
-    default = worker["default_profile"]
-    names = [f"{name} (default)" if name == default else name for name in worker["profiles"]]
+    """The worker in a few lines: its profiles, and what of its stores and copies is not well."""
+    default, refused = worker["default_profile"], worker["profiles_error"]
+    names = ", ".join(f"{name} (default)" if name == default else name for name in worker["profiles"])
+    loaded = f"{names}; version {worker['profiles_version']}, read at {worker['profiles_loaded_at']}"
     say("  worker", f"{worker['instance']} of node {worker['node']}")
-    loaded = f"{worker['profiles_version']}, read at {worker['profiles_loaded_at']}"
-    say("    profiles", f"{', '.join(names)}; version {loaded}", error)
+    say("    profiles", loaded, refused and f"an edit was refused at {worker['profiles_refused_at']}:\n{refused}")
+    say("    listens on", ", ".join(worker["channels"]) or "no channels, only the query stream")
     if worker["model"]:
         say("    model", "; ".join(filter(None, (worker["model"], worker["model_note"]))))
     if worker["lost"]:
         say("    lost", f"with streams that somebody emptied, about: {worker['lost']}")
-    if worker["searches"] is not None:
-        say("    searches", worker["searches"]["line"])
+    if (searches := worker["searches"]) is not None:
+        figures = ", ".join(f"{name} {searches[f'{name}_ms']:.1f} ms" for name in ("p50", "p95", "p99"))
+        away = f", {searches['fallbacks']:,} without the index" if searches["fallbacks"] else ""
+        say("    searches", f"{searches['queries']:,}; {figures}{away}" if searches["queries"] else "none yet")
     for canary in worker["canaries"]:
         say("    canary", *_canary(canary))
-    say("    listens on", ", ".join(worker["channels"]) or "no channels, only the query stream")
-    if worker["stores"] is None:
-        say("    stores", "it does not say")
-        return
-    rows = [
-        (_name(store), store["health"], "yes" if store["required"] else "no", store["why"])
-        for store in worker["stores"]
-    ]
-    rows += [(f"copy: {copy['kind']}", *_state_of(copy)) for copy in worker["copies"] or ()]
-    console().print(table(("    store", "state", "required", "why"), [(f"    {row[0]}", *row[1:]) for row in rows]))
-    if short := [disk for disk in worker["disks"] or () if disk["why"]]:
-        say("    short disks", "; ".join(disk["why"] for disk in short))
-    if worker["stores_left_out"]:
-        say("", f"    and {worker['stores_left_out']} more that are well")
+    stores = [(_name(one), one["health"], one["why"]) for one in worker["stores"] or ()]
+    stores += [(f"copy: {one['kind']}", *_state_of(one)) for one in worker["copies"] or ()]
+    well = [name for name, state, why in stores if not why and state in ("ok", "up to date")]
+    say("    well", ", ".join(well) or ("it does not say" if worker["stores"] is None else "none"))
+    for name, state, why in stores:
+        if name not in well:
+            say(f"    {name}", state, why)
+    for disk in worker["disks"] or ():
+        if disk["why"]:
+            say("    short disk", disk["name"], disk["why"])
 
 
 def _canary(one: Found) -> tuple[str, str | None]:
@@ -136,9 +128,9 @@ def _name(store: Found) -> str:
     return f"{store['arm']} of {store['store']}" if store["store"] else store["arm"]
 
 
-def _state_of(copy: Found) -> tuple[str, str, str | None]:
+def _state_of(copy: Found) -> tuple[str, str | None]:
     if copy["error"]:
-        return "broken" if copy["copy"] is None else "waits", "", copy["error"]
+        return "broken" if copy["copy"] is None else "waits", copy["error"]
     if copy["behind"] is None:
-        return "-", "", "another worker writes it, or it has not been looked at yet"
-    return f"{copy['behind']} behind" if copy["behind"] else "up to date", "", copy["note"]
+        return "-", "another worker writes it, or it has not been looked at yet"
+    return f"{copy['behind']} behind" if copy["behind"] else "up to date", copy["note"]

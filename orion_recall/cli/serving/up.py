@@ -1,8 +1,9 @@
-"""`orion-recall up`: embedded engines and a worker, or several, in one process tree, on one data folder."""
+"""`orion-recall up` and `worker`: one worker or several, with embedded engines or on those that run elsewhere."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shlex
 from collections.abc import Mapping
@@ -13,26 +14,32 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import SecretStr
-from rich.text import Text
 
-from orion_recall.bus.connect import without_secrets
-from orion_recall.cli.connect.addresses import dsn_without_secrets
-from orion_recall.cli.console.beside import console_beside, load_console
+from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
+from orion_recall.cli.console import console_beside, load_console
 from orion_recall.cli.memory.options import given
-from orion_recall.cli.output import JsonFlag, for_people, print_json
-from orion_recall.cli.output import console as output
-from orion_recall.cli.serving.run import Extractor, say_ready, serve, stop_signals
-from orion_recall.cli.serving.several import given_variables, ready_of_all, serve_several
+from orion_recall.cli.output import JsonFlag
+from orion_recall.cli.serving.run import (
+    Extractor,
+    given_variables,
+    ready_of,
+    say_ready,
+    serve,
+    serve_several,
+    stop_signals,
+)
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate
 from orion_recall.serving.processes.further_copies import folders_of
 from orion_recall.serving.processes.plans import MOST, parents_log_file
+from orion_recall.serving.processes.supervisor import ONE_OF_SEVERAL
 from orion_recall.serving.service import Service, check_settings
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+worker_app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
@@ -56,15 +63,10 @@ def up(
     """Run everything here: bus, Postgres, index, graph and a worker, or several.
 
     Runs until Ctrl-C or SIGTERM. An engine whose address is in the environment (ORION_REDIS_URL,
-    ORION_POSTGRES_DSN, ORION_QDRANT_URL, ORION_SPARQL_URL) is used where it is; the others are started on the data
-    folder. On a terminal it writes lines for people. Elsewhere, or with --json, its first line, written once
-    queries are being taken, is one JSON object with bus_url and postgres_dsn, and its log is JSON lines on standard
-    error.
-
-    One worker uses one core for the most part. With --workers 2 two processes share the queries: each has the
-    model, an index and a graph in memory, and embeds every memory that is stored. The second one's files are made
-    from the first one's, in DIR/workers/2; with fewer workers they are deleted. A worker that dies is started
-    again; one that dies five times in a row ends the command with exit code 1.
+    ORION_POSTGRES_DSN, ORION_QDRANT_URL, ORION_SPARQL_URL) is used where it is; the others are started on the
+    data folder. Without a terminal, or with --json, its first line, written once queries are being taken, is one
+    JSON object, and its log is JSON lines on standard error. With --workers 2 two processes share the queries,
+    each with an index and a graph in memory; one that dies five times in a row ends the command with exit code 1.
 
     Example: `orion-recall up --data .orion`, then in another terminal:
     `orion-recall ask "What is wrong with the crane?" --data .orion`
@@ -88,14 +90,16 @@ async def _run(
             found = await _with_addresses(settings, engines, variables)
             async with console_beside(found, wanted=console) as console_url:
                 say = partial(_say, engines=engines, console_url=console_url, as_json=as_json)
+                own = {
+                    "postgres_dsn": _shown_dsn(found, engines),
+                    "data_dir": str(engines.data_dir),
+                    "engines": engines.pids,
+                }
                 if workers == 1:
                     async with folders_of(found, 1), Service.start(found, disks=engines.disks) as service:
-                        await serve(service, signals, lambda: say(_ready_of(service, engines)))
+                        await serve(service, signals, lambda: say({**ready_of(service), **own}))
                 else:
-                    own = {"postgres_dsn": _shown_dsn(found, engines), "engines": engines.pids}
-                    await serve_several(
-                        found, workers, variables, signals, lambda ready: say(ready_of_all(ready) | own)
-                    )
+                    await serve_several(found, workers, variables, signals, lambda ready: say({**ready, **own}))
 
 
 def _engines(settings: Settings, workers: int) -> AbstractAsyncContextManager[EmbeddedEngines]:
@@ -124,39 +128,72 @@ async def _with_addresses(settings: Settings, engines: EmbeddedEngines, variable
     return settings
 
 
-def _ready_of(service: Service, engines: EmbeddedEngines) -> dict[str, Any]:
-    settings, opened = service.settings, service.opened
-    return {
-        "ready": True,
-        "bus_url": without_secrets(settings.bus_url or ""),
-        "postgres_dsn": _shown_dsn(settings, engines),
-        "data_dir": str(engines.data_dir),
-        "pid": os.getpid(),
-        "index_position": opened.index.position if opened.index else None,
-        "graph_position": opened.graph.position if opened.graph else None,
-        "profiles": sorted(service.profiles),
-        "engines": engines.pids,
-        "broken": opened.broken,
-        "health_url": service.observer.url,
-    }
-
-
 def _say(ready: Mapping[str, Any], engines: EmbeddedEngines, console_url: str | None, *, as_json: bool) -> None:
-    ready = ready if console_url is None else {**ready, "console_url": console_url}
-    if not for_people(as_json=as_json):
-        print_json(ready, one_line=True)
-        return
-    say_ready(f"orion-recall is up (process {ready['pid']})", ready)
-    for line in (
+    say_ready(
+        f"orion-recall is up (process {ready['pid']})",
+        ready if console_url is None else {**ready, "console_url": console_url},
         "",
         "Ask from another terminal:",
         f'  orion-recall ask "What is wrong with the crane?" --data {shlex.quote(str(engines.data_dir))}',
         "Ctrl-C stops everything.",
-    ):
-        output().print(Text(line), soft_wrap=True)
+        as_json=as_json,
+    )
 
 
 def _shown_dsn(settings: Settings, engines: EmbeddedEngines) -> str:
     """The embedded one as it is, for it holds no secret and is to be used; another one without its secrets."""
     embedded = "postgres" in engines.pids
     return engines.postgres_dsn if embedded else dsn_without_secrets(settings.dsn or "")
+
+
+@worker_app.command()
+def worker(
+    processes: Annotated[
+        int,
+        typer.Option(min=1, max=MOST, help="Workers to run, each a process with its own index and graph."),
+    ] = 1,
+    extractor: Extractor = None,
+    as_json: JsonFlag = False,
+    is_one_of_several: Annotated[bool, typer.Option(ONE_OF_SEVERAL, hidden=True)] = False,
+) -> None:
+    """Run a worker, or several, on the engines that the environment names.
+
+    ORION_REDIS_URL is the bus (required), ORION_POSTGRES_DSN the record and decision log, ORION_DATA_DIR the
+    folder of this worker's own index and graph, unless they are servers. SIGTERM or Ctrl-C: it takes nothing
+    more, answers what it holds and ends; a second one ends it at once. Output and --processes are as of
+    `orion-recall up`.
+
+    Example: `ORION_REDIS_URL=redis://bus:6379 ORION_POSTGRES_DSN=postgresql://orion@db/orion
+    ORION_DATA_DIR=/var/lib/orion orion-recall worker`
+    """
+    settings = Settings.read(**given(extractor=extractor))
+    bus_of(settings)
+    if processes > 1:
+        log_to_stderr(settings.log_level, parents_log_file(settings.log_file))
+        asyncio.run(_run_several(settings, processes, given_variables(extractor=extractor), as_json=as_json))
+        return
+    log_to_stderr(settings.log_level, settings.log_file)
+    asyncio.run(_run_worker(settings, as_json=as_json, is_one_of_several=is_one_of_several))
+
+
+async def _run_worker(settings: Settings, *, as_json: bool, is_one_of_several: bool) -> None:
+    await check_settings(settings)
+    folders = contextlib.nullcontext() if is_one_of_several else folders_of(settings, 1)
+    with stop_signals() as signals:
+        async with folders, Service.start(settings) as service:
+            headline = f"worker {settings.instance} takes queries (process {os.getpid()})"
+            ended = "Ctrl-C: it answers what it has taken, and stops."
+            await serve(service, signals, lambda: say_ready(headline, ready_of(service), ended, as_json=as_json))
+
+
+async def _run_several(settings: Settings, count: int, given: Mapping[str, str], *, as_json: bool) -> None:
+    await check_settings(settings)
+    with stop_signals() as signals:
+        await serve_several(
+            settings, count, given, signals, lambda ready: _say_several(count, ready, as_json=as_json)
+        )
+
+
+def _say_several(count: int, ready: Mapping[str, Any], *, as_json: bool) -> None:
+    headline = f"{count} workers take queries (process {ready['pid']})"
+    say_ready(headline, ready, "Ctrl-C: they answer what they have taken, and stop.", as_json=as_json)

@@ -1,1 +1,1 @@
-"""What a deployment needs: `orion-recall settings`, `profiles`, `keys`, `migrate`, `contracts`. One module each."""
+"""What a deployment needs: `orion-recall settings`, `profiles`, `keys`, `migrate`, `contracts`."""

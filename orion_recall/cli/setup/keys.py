@@ -22,7 +22,7 @@ from orion_recall.bus.signing.keys import (
     written_caller,
     written_key,
 )
-from orion_recall.cli.output import JsonFlag, console, note, print_json, table
+from orion_recall.cli.output import JsonFlag, note, print_json, show, table
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
@@ -96,10 +96,7 @@ def list_keys(ring: Ring = None, as_json: JsonFlag = False) -> None:
     """
     path = _ring(ring)
     callers, now = read_ring(path), time.time()
-    if as_json:
-        print_json({"ring": str(path), "keys": [_as_json(one, now) for one in callers.values()]})
-        return
-    shown = [
+    rows = [
         (
             one.key.id,
             ", ".join(one.tenants),
@@ -108,7 +105,8 @@ def list_keys(ring: Ring = None, as_json: JsonFlag = False) -> None:
         )
         for one in callers.values()
     ]
-    console().print(table(("key", "tenants", "may", "until"), shown))
+    value = {"ring": str(path), "keys": [_as_json(one, now) for one in callers.values()]}
+    show(value, table(("key", "tenants", "may", "until"), rows), as_json=as_json)
 
 
 def _ring(given: Path | None) -> Path:

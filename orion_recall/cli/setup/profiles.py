@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
-from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
-from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, table, visible
+from orion_recall.cli.connect.addresses import DataFolder, find, with_pool
+from orion_recall.cli.output import JsonFlag, NotFound, counted, listed, print_json, show, table, visible
 from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.errors import ProfileError, ProfileProblem, SettingsError
 from orion_recall.profile import Profile, diff_profiles
@@ -39,35 +38,28 @@ def list_profiles(as_json: JsonFlag = False) -> None:
     """
     settings = Settings.read()
     profiles = load_profiles(_folder(settings))
-    if as_json:
-        listed = [
-            {
-                "profile": name,
-                "default": name == settings.default_profile,
-                "sources": profile.sources_on,
-                "max_total_items": profile.max_total_items,
-                "render_budget_tokens": profile.render_budget_tokens,
-                "strategies": list(profile.strategies.model_dump()),
-                "shadow": profile.shadow.profile,
-                "canary": profile.canary.profile,
-                "hash": profile.content_hash,
-                "description": profile.description,
-            }
-            for name, profile in profiles.items()
-        ]
-        print_json({"folder": str(_folder(settings)), "profiles": listed})
-        return
-    rows = [
-        (
-            f"{name} *" if name == settings.default_profile else name,
-            ", ".join(profile.sources_on),
-            profile.max_total_items,
-            profile.render_budget_tokens,
-            profile.description,
-        )
-        for name, profile in profiles.items()
+    told = [
+        {
+            "profile": name,
+            "default": name == settings.default_profile,
+            "sources": one.sources_on,
+            "max_total_items": one.max_total_items,
+            "render_budget_tokens": one.render_budget_tokens,
+            "strategies": list(one.strategies.model_dump()),
+            "shadow": one.shadow.profile,
+            "canary": one.canary.profile,
+            "hash": one.content_hash,
+            "description": one.description,
+        }
+        for name, one in profiles.items()
     ]
-    console().print(table(("profile (* default)", "sources", "items", "tokens", "for what"), rows))
+    rows = [
+        (f"{name}{' *' * (name == settings.default_profile)}", ", ".join(one.sources_on), one.max_total_items,
+         one.render_budget_tokens, one.description)
+        for name, one in profiles.items()
+    ]  # fmt: skip
+    columns = ("profile (* default)", "sources", "items", "tokens", "for what")
+    show({"folder": str(_folder(settings)), "profiles": told}, table(columns, rows), as_json=as_json)
 
 
 @app.command("show")
@@ -79,39 +71,25 @@ def show_profile(
     ] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """One profile with every value written out, as YAML that can be used as it is.
 
     Example: `orion-recall profiles show reflect.v1 > mine.v1.yaml`
     """
-    if (name is None) == (content_hash is None):
-        raise SettingsError("name a profile, or give --hash, and not both")
-    if content_hash is not None:
-        return _show_served(content_hash, find(data), as_json=as_json)
-    profile = named_profile(name or "")
-    if as_json:
-        print_json({**profile.model_dump(mode="json"), "hash": profile.content_hash})
+    if content_hash is not None and name is None:
+        text = with_pool(find(data), None, lambda pool, _: profile_text(pool, content_hash))
+        if text is None:
+            raise NotFound(f"no worker has served a profile with the hash {content_hash!r}")
+        told: dict[str, Any] = {"hash": content_hash, "text": text}
+    elif content_hash is None and name is not None:
+        profile = named_profile(name)
+        text, told = dump_profile(profile), {**profile.model_dump(mode="json"), "hash": profile.content_hash}
     else:
-        print(dump_profile(profile), end="")
-    return 0
-
-
-def _show_served(content_hash: str, settings: Settings, *, as_json: bool) -> int:
-    """The text behind a hash, as the worker that served it wrote it down."""
-
-    async def get() -> str | None:
-        async with open_postgres(settings) as pool:
-            return await profile_text(pool, content_hash)
-
-    text = asyncio.run(get())
-    if text is None:
-        print_error("NotFound", f"no worker has served a profile with the hash {content_hash!r}", as_json=as_json)
-        return 1
+        raise SettingsError("name a profile, or give --hash, and not both")
     if as_json:
-        print_json({"hash": content_hash, "text": text})
+        print_json(told)
     else:
         print(text, end="")
-    return 0
 
 
 @app.command("check")
@@ -125,26 +103,29 @@ def check_profiles(
     """
     good: list[Profile] = []
     problems: list[ProfileProblem] = []
-    if files:
-        for file in files:
-            try:
-                good.append(load_profile(file))
-            except ProfileError as error:
-                problems += error.problems
-    else:
+    loads = [partial(_one, file) for file in files] if files else [_in_use]
+    for load in loads:
         try:
-            good += load_profiles(_folder(Settings.read())).values()
+            good += load()
         except ProfileError as error:
             problems += error.problems
-    if as_json:
-        names = ("file", "line", "column", "key", "message", "hint")
-        listed = [{name: getattr(problem, name) for name in names} for problem in problems]
-        print_json({"ok": not problems, "profiles": [one.profile for one in good], "problems": listed})
-    else:
-        for problem in problems:
-            console().print(Text(visible(problem)), soft_wrap=True)
-        note(counted(len(problems), "problem") if problems else f"ok: {', '.join(map(_checked, good))}")
+    names = ("file", "line", "column", "key", "message", "hint")
+    told = [{name: getattr(problem, name) for name in names} for problem in problems]
+    show(
+        {"ok": not problems, "profiles": [one.profile for one in good], "problems": told},
+        *map(str, problems),
+        as_json=as_json,
+        remarks=[counted(len(problems), "problem") if problems else f"ok: {', '.join(map(_checked, good))}"],
+    )
     return 1 if problems else 0
+
+
+def _one(file: Path) -> list[Profile]:
+    return [load_profile(file)]
+
+
+def _in_use() -> list[Profile]:
+    return list(load_profiles(_folder(Settings.read())).values())
 
 
 @app.command("diff")
@@ -159,15 +140,13 @@ def compare_profiles(
     """
     differences = diff_profiles(named_profile(left), named_profile(right))
     found = [one for one in differences if one.key not in ("profile", "description")]
-    if as_json:
-        listed = [{"key": one.key, "left": one.left, "right": one.right} for one in found]
-        print_json({"left": left, "right": right, "differences": listed})
-    elif found:
-        console().print(
-            table(("key", left, right), [(one.key, _word(one.left), _word(one.right)) for one in found])
-        )
-    else:
-        note("no difference")
+    told = [{"key": one.key, "left": one.left, "right": one.right} for one in found]
+    rows = [
+        (one.key, *("null" if value is None else visible(value) for value in (one.left, one.right)))
+        for one in found
+    ]
+    value = {"left": left, "right": right, "differences": told}
+    listed(value, ("key", left, right), rows, as_json=as_json, nothing="no difference")
 
 
 def _checked(profile: Profile) -> str:
@@ -178,10 +157,6 @@ def _checked(profile: Profile) -> str:
     canary = profile.canary
     told += [f"canary {canary.profile} of {canary.steps[0]:.0%} first"] if canary.profile else []
     return f"{profile.profile} ({'; '.join(told)})" if told else profile.profile
-
-
-def _word(value: object) -> str:
-    return "null" if value is None else visible(value)
 
 
 def _folder(settings: Settings) -> Path:

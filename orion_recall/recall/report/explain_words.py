@@ -9,10 +9,8 @@ from typing import Protocol
 from orion_recall.recall.bundle.lines import day_of
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.search.all_sources import INDEX_SOURCES
-from orion_recall.scoring.answer_parts import READ_CHARS
 from orion_recall.scoring.candidates import LedBy, ScoredCandidate
 from orion_recall.scoring.parts import REASONS
-from orion_recall.text.answers import gives_ordinals_alone
 from orion_recall.text.normal import one_line
 from orion_recall.values import SuccessionReason
 
@@ -184,8 +182,6 @@ def _named(
             told.append(f"said by {one_line(who)}, whom the question names")
     if values.get("asker") == 1.0 and item.memory.speaker != asker:
         told.append("it addresses somebody, or has the name of the one who asks")
-    if values.get("introduces") == 1.0:
-        told.append("it reads as if it said who somebody is, and the question asks that")
     if (time := values.get("time", 0.0)) > 0:
         told.append(
             "said in the time or session asked about"
@@ -200,15 +196,6 @@ def _named(
         )
     if values.get("tells_time") == 1.0:
         told.append("it names a time, and the question asks when")
-    if values.get("tells_name") == 1.0:
-        told.append(
-            "what may be the name of a person, place or thing in it is neither in the question, which seems to ask "
-            "for one, nor a speaker's"
-        )
-    if values.get("tells_number") == 1.0:
-        is_ordinal = gives_ordinals_alone(item.memory.best_text[:READ_CHARS])
-        what, wanted = ("only an ordinal", "a number") if is_ordinal else ("a number", "one")
-        told.append(f"{what} is in it, and the question seems to ask for {wanted}")
     if (rerank := values.get("rerank")) is not None:
         told.append(f"the reranker gives it {rerank:.2f}")
     # Without neighbours the part is the memory's own cosine, or the lowest one that the dense search reached.

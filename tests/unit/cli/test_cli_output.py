@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.cli.output import Table, console, counted, plain, print_json, prose, table, visible, wrapped
+from orion_recall.cli.output import Table, console, counted, plain, prose, table, visible, wrapped
 
 MOMENT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
@@ -43,12 +43,6 @@ def test_any_value_becomes_json(value: object, told: object) -> None:
 )
 def test_what_is_made_plain_is_json_that_any_reader_takes(value: object) -> None:
     json.dumps(plain(value), allow_nan=False)
-
-
-def test_json_is_ascii_and_on_one_line_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    print_json({"text": "Skår\ud800"}, one_line=True)
-    printed = capsys.readouterr().out
-    assert printed == '{"text": "Sk\\u00e5r\\ud800"}\n'
 
 
 @pytest.mark.parametrize(
@@ -88,15 +82,9 @@ def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         if width is not None:
             monkeypatch.setenv("COLUMNS", str(width))
         console().print(renderable)
-        return capsys.readouterr().out.splitlines()
+        return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
 
     return show
-
-
-def test_a_table_without_a_terminal_fits_a_hundred_columns(printed: Callable[..., list[str]]) -> None:
-    lines = printed(table(("at", "id", "says"), [(MOMENT, ID, LONG)]))
-    assert max(map(len, lines)) <= 100
-    assert any("2026-03-01 09:30:00" in line and ID in line for line in lines)
 
 
 @pytest.mark.parametrize("width", [50, 60, 80, 100, 140])
@@ -120,27 +108,6 @@ def test_what_does_not_fit_side_by_side_is_a_list_of_fields(printed: Callable[..
         f"id        {ID}", f"other id  {ID}", "says      short", "",
         f"id        {ID}", f"other id  {ID}", "says      again",
     ]  # fmt: skip
-
-
-def test_a_word_that_is_wider_than_the_screen_is_not_cut(printed: Callable[..., list[str]]) -> None:
-    assert "x" * 130 in printed(table(("id", "says"), [("x" * 130, "a b")]), 80)[0]
-
-
-def test_titles_and_heads_wrap_between_words(printed: Callable[..., list[str]]) -> None:
-    title = "What the profile reflect.v1 is made of, measured on judged queries"
-    lines = printed(table(("95% interval", "queries"), [("a", 1)], title=title), 30)
-    assert max(map(len, lines)) <= 30
-    assert set(" ".join(lines).split()) == {*title.split(), "95%", "interval", "queries", "a", "1"}
-
-
-def test_heads_wrap_before_rows_become_fields(printed: Callable[..., list[str]]) -> None:
-    lines = printed(table(("name", "recall@10 - assist.light.v1"), [("a", "+0.0123\n-0.011..+0.034")]), 24)
-    assert lines == [
-        "name  recall@10 -",
-        "      assist.light.v1",
-        "a     +0.0123",
-        "      -0.011..+0.034",
-    ]
 
 
 def test_bullets_hang_and_wrap_between_words() -> None:
@@ -174,10 +141,6 @@ def test_prose_wraps_on_a_screen_and_stays_one_line_in_a_pipe(
 )
 def test_a_number_and_its_noun_agree(count: int, noun: str, told: str) -> None:
     assert counted(count, noun) == told
-
-
-def test_a_plural_may_be_another_word() -> None:
-    assert counted(2, "piece of evidence", "pieces of evidence") == "2 pieces of evidence"
 
 
 @given(st.text(), st.integers(1, 60))

@@ -1,12 +1,20 @@
+"""Who gets into the console: tokens of a file, sessions and forms, and the hosts that it answers for."""
+
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import httpx
 import pytest
+from starlette.responses import PlainTextResponse
 
-from orion_recall.console.access import TokenFile, new_token, read_tokens, token_hash
+from orion_recall.console import access
+from orion_recall.console.access import LIFETIME_S, Sessions, TokenFile, new_token, read_tokens, token_hash
+from orion_recall.console.app import is_own_path
+from orion_recall.console.guard import Guard, answered_hosts, host_name, is_loopback
 from orion_recall.errors import SettingsError
+from orion_recall.settings import Settings
 
 
 def entry(token: str, name: str = "ana", tenant: str = "default", may: str = '["recall"]') -> str:
@@ -37,14 +45,6 @@ def test_a_token_gives_its_tenant_and_its_rights_and_another_one_nothing(tmp_pat
     assert tokens.holder(new_token()) is None
     assert tokens.holder("") is None
     assert tokens.holder(token_hash(token)) is None
-
-
-def test_the_tenant_star_is_all_of_them(tmp_path: Path) -> None:
-    token = new_token()
-    access = TokenFile(written(tmp_path, entry(token, tenant="*"))).holder(token)
-    assert access is not None
-    assert access.only_tenant is None
-    assert access.sees("any")
 
 
 def test_a_token_that_is_taken_out_of_the_file_counts_no_more(tmp_path: Path) -> None:
@@ -114,7 +114,92 @@ def test_a_file_that_others_can_write_is_refused(tmp_path: Path) -> None:
         read_tokens(written(tmp_path, entry("t"), 0o666))
 
 
-def test_tokens_are_long_and_never_the_same() -> None:
-    tokens = {new_token() for _ in range(100)}
-    assert len(tokens) == 100
-    assert all(len(token) >= 43 for token in tokens)
+def test_a_cookie_says_who_comes_to_the_console_that_made_it() -> None:
+    made = Sessions()
+    cookie = made.cookie("Ana Søe; =")
+    assert made.key_of(cookie) == "Ana Søe; ="
+    assert set(cookie) <= set("0123456789abcdef.")
+    assert Sessions().key_of(cookie) is None
+
+
+@pytest.mark.parametrize("cookie", ["", ".", "..", "616e61.1", "616e61.1.ff", "ü.1.ü"])
+def test_a_cookie_that_the_console_did_not_make_says_nothing(cookie: str) -> None:
+    assert Sessions().key_of(cookie) is None
+
+
+def test_a_cookie_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Sessions()
+    monkeypatch.setattr(access.time, "time", lambda: 1000.0)
+    cookie = made.cookie("ana")
+    monkeypatch.setattr(access.time, "time", lambda: 1000.0 + LIFETIME_S)
+    assert made.key_of(cookie) == "ana"
+    monkeypatch.setattr(access.time, "time", lambda: 1002.0 + LIFETIME_S)
+    assert made.key_of(cookie) is None
+
+
+def test_the_token_of_a_form_is_of_one_visitor_and_one_console() -> None:
+    made = Sessions()
+    token = made.form_token("ana")
+    assert made.is_form_token("ana", token)
+    assert not made.is_form_token("bo", token)
+    assert not made.is_form_token("ana", "")
+    assert not made.is_form_token("ana", "\udcff")
+    assert not Sessions().is_form_token("ana", token)
+    assert made.key_of(f"616e61.1.{token}") is None
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("localhost", "localhost"),
+        ("LOCALHOST:8642", "localhost"),
+        ("127.0.0.1:8642", "127.0.0.1"),
+        ("[::1]:8642", "::1"),
+        ("evil.example", "evil.example"),
+        ("localhost.evil.example:8642", "localhost.evil.example"),
+        ("", None),
+        ("localhost:port", None),
+        ("localhost/path", None),
+        ("localhost@evil.example", None),
+        ("evil.example@localhost", None),
+        ("localhost#", None),
+        ("localhost?", None),
+        ("[::1", None),
+    ],
+)
+def test_the_name_of_a_host_header(header: str, name: str | None) -> None:
+    assert host_name(header) == name
+
+
+def test_a_loopback_address_answers_for_the_names_of_this_machine_alone() -> None:
+    assert answered_hosts(Settings(), has_tokens=False) == {"localhost", "127.0.0.1", "::1"}
+    assert "orion.example" in answered_hosts(Settings(console_names=("orion.example",)), has_tokens=False)
+
+
+@pytest.mark.parametrize("origin", ["http://[", "null", "http://evil.example", "http://localhost:1", "", "x"])
+async def test_a_form_of_another_origin_or_of_none_that_can_be_read_is_refused(origin: str) -> None:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(Guard(PlainTextResponse("taken"), {"localhost"})), base_url="http://localhost"
+    ) as browser:
+        assert (await browser.post("/", headers={"origin": origin})).status_code == 403
+        assert (await browser.post("/", headers={"origin": "http://localhost"})).status_code == 200
+        assert (await browser.post("/")).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "orion.example", "127.0.0.1.example"])
+def test_another_address_needs_tokens(host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(SettingsError, match="ORION_CONSOLE_TOKENS"):
+        answered_hosts(Settings(console_host=host), has_tokens=False)
+
+
+def test_an_address_that_is_every_address_needs_names() -> None:
+    with pytest.raises(SettingsError, match="ORION_CONSOLE_NAMES"):
+        answered_hosts(Settings(console_host="0.0.0.0"), has_tokens=True)
+    names = answered_hosts(Settings(console_host="0.0.0.0", console_names=("orion.example",)), has_tokens=True)
+    assert "orion.example" in names
+
+
+@pytest.mark.parametrize("target", ["//evil.example", "/\\evil.example", "https://evil.example", "", "x", "/a\nb"])
+def test_nobody_is_led_away_after_signing_in(target: str) -> None:
+    assert not is_own_path(target)

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from orion_recall.console.charts import counts_chart, latency_chart, stacked
+from orion_recall.console.charts import counts_chart
 from orion_recall.console.forms import form_of, listed, listed_in
-from orion_recall.console.rendering import HERE, counted, exact, milliseconds, percent, shown, value_words, when
+from orion_recall.console.rendering import HERE, exact, shown
 from orion_recall.decisions.overview import Interval
 
 BEGAN = datetime(2026, 11, 25, 10, tzinfo=UTC)
@@ -65,40 +65,6 @@ def test_a_list_that_nobody_touched_comes_back_as_it_was(tags: list[str]) -> Non
     assert listed_in('x, "y, z", ', tags) == ["x", "y, z"]
 
 
-def test_times_are_in_utc() -> None:
-    assert when(datetime(2026, 11, 25, 12, 0, 5, tzinfo=timezone(timedelta(hours=2)))) == "2026-11-25 10:00:05"
-    assert when(0.0, seconds=False) == "1970-01-01 00:00"
-    assert when(None) == ""
-
-
-def test_times_are_in_another_zone_where_one_is_given() -> None:
-    ahead = timezone(timedelta(hours=9))
-    assert when(0.0, seconds=False, clock=ahead) == "1970-01-01 09:00"
-    assert when(datetime(2026, 11, 25, 20, tzinfo=UTC), clock=ahead) == "2026-11-26 05:00:00"
-
-
-def test_figures_have_as_many_digits_as_one_reads() -> None:
-    assert [milliseconds(one) for one in (None, 0.04, 9.94, 10.4, 1234.5)] == [
-        "–",
-        "0.0 ms",
-        "9.9 ms",
-        "10 ms",
-        "1,234 ms",
-    ]
-    assert [percent(one) for one in (None, 0, 0.004, 0.5, 1)] == ["–", "0%", "0.4%", "50%", "100%"]
-
-
-def test_a_value_of_json_is_told_in_words() -> None:
-    assert value_words(["Kiel", "Mo"]) == "Kiel, Mo"
-    assert value_words({"name": "Kiel", "kinds": ["place", None]}) == "name: Kiel; kinds: place"
-    values: tuple[object, ...] = (None, (), False, True, 0, 1.5)
-    assert [value_words(one) for one in values] == ["", "", "", "yes", "0", "1.5"]
-
-
-def test_a_number_stands_with_its_noun() -> None:
-    assert [counted(one, "item") for one in (0, 1, 2, 1200)] == ["0 items", "1 item", "2 items", "1,200 items"]
-
-
 def test_no_template_turns_off_escaping_or_has_script_or_style_in_it() -> None:
     templates = list((HERE / "templates").glob("*.html"))
     assert len(templates) > 5
@@ -123,18 +89,6 @@ def test_bars_of_an_interval_stand_on_one_another_and_reach_the_top_at_most() ->
     assert [round(bar.y + bar.height) for bar in first] == [118, 60, 31]
     assert first[-1].y == 2
     assert chart.bars[3].x - first[0].x == pytest.approx(12)
-
-
-def test_a_line_of_one_point_can_be_seen_and_none_is_no_line() -> None:
-    chart = latency_chart([interval(0, 1, 1, 0, 10.0), interval(1, 1, 0, 0)], BEGAN, timedelta(minutes=1), 60)
-    assert [line.points.split()[0] == line.points.split()[1] for line in chart.lines] == [True, True]
-    assert latency_chart([], BEGAN, timedelta(minutes=1), 60).lines == ()
-
-
-def test_parts_of_a_whole_follow_one_another() -> None:
-    parts = stacked({"a": 1.0, "b": 3.0})
-    assert [(one.name, one.start, one.length) for one in parts] == [("a", 0, 25), ("b", 25, 75)]
-    assert stacked({"a": 0.0})[0].length == 0
 
 
 def test_a_form_keeps_every_value_of_a_field_and_bounds_numbers() -> None:

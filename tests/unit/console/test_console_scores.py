@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -11,8 +10,9 @@ from orion_recall.contracts import CandidateV1, RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import load_profiles
-from orion_recall.recall.ranking import order
+from orion_recall.recall.ranking import recap
 from orion_recall.recall.ranking.score import combine
+from orion_recall.recall.ranking.successions import PART, moved
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.shipped import shipped_folder
@@ -74,15 +74,28 @@ def explained(item: ScoredCandidate) -> dict[str, float]:
     return {part.name: part.share for part in score_shares(item)}
 
 
+@pytest.mark.parametrize("score", [0.93, 0.31])
+@pytest.mark.parametrize("beside", [0, 1])
 @pytest.mark.parametrize("with_assistant", [False, True])
-def test_shares_are_those_that_the_explanation_has(profile: Profile, *, with_assistant: bool) -> None:
+def test_what_a_succession_moved_has_the_shares_that_the_explanation_has(
+    profile: Profile, score: float, beside: int, *, with_assistant: bool
+) -> None:
     role = {"role": 1.0} if with_assistant else {}
-    item = scored("new", profile, with_assistant=with_assistant, **role)
-    assert shares([item], profile) == pytest.approx(explained(item), abs=1e-5)
+    others = [scored("other", profile, with_assistant=with_assistant, late=0.4, first_person=0.1, **role)] * beside
+    item = moved(scored("new", profile, with_assistant=with_assistant, **role), score)
+    assert PART in item.parts
+    told = shares([item, *others], profile)
+    if with_assistant and not others:  # by which of two sets of weights it was moved cannot be told
+        assert set(told.values()) == {None}
+    else:
+        assert told == pytest.approx(explained(item), abs=1e-5)
+        assert sum(share or 0.0 for share in told.values()) == pytest.approx(score, abs=1e-5)
 
 
-def test_the_weights_of_asking_again_are_taken_if_the_score_is_the_same(profile: Profile) -> None:
-    item = replace(scored("new", profile), score=0.9, parts={"fusion": 0.9}, weights={"fusion": 2.0})
+def test_without_an_item_beside_it_the_weights_of_asking_again_are_taken_if_the_score_is_the_same(
+    profile: Profile,
+) -> None:
+    item = moved(scored("new", profile, role=1.0), 0.9)
     decision = logged([item])
     again = CandidateV1(
         id="new",
@@ -93,23 +106,23 @@ def test_the_weights_of_asking_again_are_taken_if_the_score_is_the_same(profile:
         parts=dict(item.parts),
         weights=dict(item.weights),
     )
-    told = score_parts(decision.selected[0], decision, None, [again])
+    told = score_parts(decision.selected[0], decision, profile, [again])
     assert {part.name: part.share for part in told} == pytest.approx(explained(item), abs=1e-5)
     other = again.model_copy(update={"score": 0.7})
-    assert {part.share for part in score_parts(decision.selected[0], decision, None, [other])} == {None}
+    assert {part.share for part in score_parts(decision.selected[0], decision, profile, [other])} == {None}
 
 
 def test_a_recap_has_its_own_weights(profile: Profile) -> None:
     item = scored("day", profile)
-    parts = {order.SUBSTANCE: 0.9, order.TURN: 0.5}
+    parts = {recap.SUBSTANCE: 0.9, recap.TURN: 0.5}
     made = ScoredCandidate(
         candidate=item.candidate,
         memory=item.memory,
-        score=combine(parts, order.WEIGHTS),
+        score=combine(parts, recap.WEIGHTS),
         parts=parts,
-        weights=order.WEIGHTS,
+        weights=recap.WEIGHTS,
     )
-    assert shares([made], None) == pytest.approx({order.SUBSTANCE: 0.6, order.TURN: 1 / 6}, abs=1e-5)
+    assert shares([made], None) == pytest.approx({recap.SUBSTANCE: 0.6, recap.TURN: 1 / 6}, abs=1e-5)
 
 
 def test_a_score_that_the_weights_do_not_give_has_no_shares(profile: Profile) -> None:

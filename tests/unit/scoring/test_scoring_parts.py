@@ -12,7 +12,8 @@ from orion_recall.profile.sections import RankingWeights
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.part_values import READ_CHARS, WHOLE_LENGTH, Column, QueryFacts, said_by_assistants
 from orion_recall.scoring.parts import PARTS, part_columns
-from orion_recall.values import AnswerType, MemoryView, QuestionTime, SourceName
+from orion_recall.values import AnswerType, MemoryView, SourceName
+from orion_recall.time_values import QuestionTime
 from tests.samples.recall_fakes import NOW, key, profile, view
 
 Pair = tuple[Candidate, MemoryView]

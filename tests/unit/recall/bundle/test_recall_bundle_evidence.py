@@ -4,15 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from orion_recall.recall.bundle.snippet import (
-    NO_EVIDENCE,
-    Place,
-    WantedEvidence,
-    sentences,
-    wanted_evidence,
-    worth,
-)
-from orion_recall.values import NO_TIME, AnswerType, Question
+from orion_recall.recall.bundle.snippet import NO_EVIDENCE, Place, WantedEvidence, sentences, wanted_evidence, worth
+from orion_recall.time_values import NO_TIME
+from orion_recall.values import AnswerType, Question
 
 
 @pytest.mark.parametrize(

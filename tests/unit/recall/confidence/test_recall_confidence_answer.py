@@ -6,7 +6,8 @@ import pytest
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.selection import SelectedItem, Selection
-from orion_recall.recall.confidence.answer import AnswerConfidence, gate
+from orion_recall.recall.confidence.answer import AnswerConfidence
+from tests.unit.evaluation.test_evaluation_replay import gate
 from orion_recall.recall.confidence.answerable import Answerable
 from orion_recall.recall.confidence.factors import confidence
 from tests.samples.layered import asked, cascading, ids, of_kind

@@ -11,7 +11,8 @@ from orion_recall.recall.ranking.score import combine, score_candidates
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.part_values import QueryFacts, recency
 from orion_recall.text.normal import words
-from orion_recall.values import AnswerType, Interval, MemoryView, QuestionTime
+from orion_recall.values import AnswerType, Interval, MemoryView
+from orion_recall.time_values import QuestionTime
 from tests.samples.recall_fakes import NOW, key, profile, scored, view
 
 HOUR = 3600.0

@@ -1,24 +1,24 @@
-"""`orion-recall graph export`, `import` and `stats`: the graph as files, and its size."""
+"""`orion-recall graph viz`, `stats`, `export` and `import`: the graph as a page, in numbers, and as files."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from rdflib import URIRef
 from rdflib.namespace import SKOS
-from rich.progress import Progress, TextColumn
-from rich.text import Text
+from rich.progress import TextColumn
 
 from orion_recall.atomic_file import whole_file, whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find
-from orion_recall.cli.output import JsonFlag, console, counted, notes, print_json, prose, table, visible
-from orion_recall.errors import SettingsError, SourceError
+from orion_recall.cli.connect.record import bars
+from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
+from orion_recall.cli.output import JsonFlag, counted, show, table
+from orion_recall.errors import SettingsError, SourceError, TransientSourceError
 from orion_recall.graph.exchange.csv_files import (
     Advanced,
     Format,
@@ -32,9 +32,11 @@ from orion_recall.graph.exchange.csv_files import (
     write_csv,
     write_rdf,
 )
-from orion_recall.graph.stores.reader import open_graph_reader
+from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
+from orion_recall.graph.stores.reader import GraphReader, open_graph_reader
 from orion_recall.graph.vocabulary import ORION, tenant_graph
 from orion_recall.graph.walks.statements import Components
+from orion_recall.settings import Settings
 from orion_recall.text.normal import storable
 
 _HUBS = 10
@@ -45,14 +47,49 @@ T = TypeVar("T")
 Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="This tenant's graph alone.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
-    tenant: str
-    memories: int
-    entities: int
-    edges: int
-    components: list[int]
-    hubs: list[tuple[str, int]]
+def write_picture(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The file to write.")],
+    entities: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ENTITY]…", help="Entities to start from; without any: the strongest edges."),
+    ] = None,
+    max_nodes: Annotated[int, typer.Option("--max-nodes", min=1, max=1000, help="Entities at most.")] = 200,
+    hops: Annotated[int, typer.Option("--hops", min=1, max=4, help="Edges away from the entities at most.")] = 2,
+    tenant: TenantOption = None,
+    timeout: TimeOut = 30.0,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Draw entities and their relations as one HTML page, which loads nothing else.
+
+    The colour of a node is its kind; the width of an edge is the number of memories that state it; a click shows
+    them.
+
+    Example: `orion-recall graph viz Ana Bergen --out graph.html`
+    """
+
+    async def gather(graph: GraphReader, settings: Settings) -> tuple[Subgraph, str]:
+        whose = tenant or settings.default_tenant
+        try:
+            async with asyncio.timeout(timeout):
+                found = [await entity_named(name, graph, whose) for name in entities or ()]
+                unique = list(dict.fromkeys(found))
+                return await subgraph_around(graph, whose, unique, max_nodes=max_nodes, hops=hops), whose
+        except TimeoutError as error:
+            raise TransientSourceError(
+                f"the picture took longer than {timeout:g} s: allow fewer nodes, or more time"
+            ) from error
+
+    part, whose = with_graph(data, timeout, gather)
+    title = f"Around {', '.join(entities)}" if entities else f"The graph of {whose}"
+    with whole_text(out) as file:
+        file.write(page(part, title=title))
+    more = " (there are more: --max-nodes, --hops)" if part.cut else ""
+    show(
+        {"file": str(out), "entities": len(part.nodes), "edges": len(part.edges), "cut": part.cut},
+        as_json=as_json,
+        remarks=[f"{out}: {counted(len(part.nodes), 'entity')} and {counted(len(part.edges), 'edge')}{more}"],
+    )
 
 
 def show_stats(tenant: Tenant = None, data: DataFolder = None, as_json: JsonFlag = False) -> None:
@@ -62,24 +99,20 @@ def show_stats(tenant: Tenant = None, data: DataFolder = None, as_json: JsonFlag
     """
     settings = find(data)
 
-    async def shapes() -> list[_Shape]:
+    async def shapes() -> list[dict[str, Any]]:
         async with open_graph_reader(settings, timeout_s=_PAGE_S) as graph:
             return [await _shape(graph.select, name) for name in await _graphs(graph.select, tenant)]
 
     found = asyncio.run(shapes())
-    if as_json:
-        print_json({"tenants": [_as_json(one) for one in found]})
-        return
     columns = ("tenant", "memories", "entities", "edges", "components", "largest")
-    rows = [
-        (one.tenant, one.memories, one.entities, one.edges, len(one.components), max(one.components, default=0))
-        for one in found
-    ]
-    console().print(table(columns, rows))
-    for one in found:
-        named = ", ".join(f"{label} ({edges})" for label, edges in one.hubs)
-        if named:
-            prose(visible(f"most edges in {one.tenant}: {named}"))
+    rows = [[max(one[name], default=0) if name == "largest" else one[name] for name in columns] for one in found]
+    hubs = {one["tenant"]: ", ".join(f"{hub['entity']} ({hub['edges']})" for hub in one["hubs"]) for one in found}
+    show(
+        {"tenants": found},
+        table(columns, rows),
+        *(f"most edges in {name}: {named}" for name, named in hubs.items() if named),
+        as_json=as_json,
+    )
 
 
 def export_graph(
@@ -114,14 +147,11 @@ def export_graph(
             return names
 
     written, names = asyncio.run(_counted("writing", write))
-    if as_json:
-        print_json(
-            {"out": str(out), "format": form, "nodes": written, "tenants": [tenant_of(name) for name in names]}
-        )
-    else:
-        console().print(
-            Text(visible(f"{out}: {counted(written, 'node')} of {counted(len(names), 'tenant')}")), soft_wrap=True
-        )
+    show(
+        {"out": str(out), "format": form, "nodes": written, "tenants": [tenant_of(name) for name in names]},
+        f"{out}: {counted(written, 'node')} of {counted(len(names), 'tenant')}",
+        as_json=as_json,
+    )
 
 
 def import_graph(
@@ -146,11 +176,8 @@ def import_graph(
                 advanced(1)
 
     written, _ = asyncio.run(_counted("reading", write))
-    if as_json:
-        print_json({"out": str(out), "memories": written})
-    else:
-        line = f"{out}: {counted(written, 'memory')}; store them in another record with `orion-recall import {out}`"
-        prose(visible(line))
+    line = f"{out}: {counted(written, 'memory')}; store them in another record with `orion-recall import {out}`"
+    show({"out": str(out), "memories": written}, line, as_json=as_json)
 
 
 async def _graphs(select: Select, tenant: str | None) -> list[URIRef]:
@@ -164,46 +191,33 @@ async def _graphs(select: Select, tenant: str | None) -> list[URIRef]:
     return [tenant_graph(tenant)]
 
 
-async def _shape(select: Select, graph: URIRef) -> _Shape:
+async def _shape(select: Select, graph: URIRef) -> dict[str, Any]:
     found = Components()
-    async for page in ends(select, graph):
-        found.add(page)
-    hubs = found.hubs(_HUBS)
+    async for page_of_ends in ends(select, graph):
+        found.add(page_of_ends)
+    hubs, sizes = found.hubs(_HUBS), found.sizes()
     labels = await look_up_values(select, graph, [iri for iri, _ in hubs], SKOS.prefLabel)
-    return _Shape(
-        tenant=tenant_of(graph),
-        memories=await count(select, graph, URIRef(ORION.Memory)),
-        entities=await count(select, graph, SKOS.Concept),
-        edges=found.edges,
-        components=found.sizes(),
-        hubs=[(labels.get(iri, iri), edges) for iri, edges in hubs],
-    )
-
-
-def _as_json(shape: _Shape) -> dict[str, Any]:
     return {
-        "tenant": shape.tenant,
-        "memories": shape.memories,
-        "entities": shape.entities,
-        "edges": shape.edges,
-        "components": len(shape.components),
-        "largest": shape.components[:_HUBS],
-        "hubs": [{"entity": label, "edges": edges} for label, edges in shape.hubs],
+        "tenant": tenant_of(graph),
+        "memories": await count(select, graph, URIRef(ORION.Memory)),
+        "entities": await count(select, graph, SKOS.Concept),
+        "edges": found.edges,
+        "components": len(sizes),
+        "largest": sizes[:_HUBS],
+        "hubs": [{"entity": labels.get(iri, iri), "edges": edges} for iri, edges in hubs],
     }
 
 
 async def _counted(what: str, work: Callable[[Advanced], Awaitable[T]]) -> tuple[int, T]:
     """Runs the work with a counter on a terminal; the count and the result."""
-    shown = notes()
     done = 0
-    columns = (TextColumn("{task.description}"), TextColumn("{task.completed:,}"))
-    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bars:
-        counting = bars.add_task(what, total=None)
+    with bars(TextColumn("{task.description}"), TextColumn("{task.completed:,}")) as shown:
+        counting = shown.add_task(what, total=None)
 
         def advanced(more: int) -> None:
             nonlocal done
             done += more
-            bars.update(counting, completed=done)
+            shown.update(counting, completed=done)
 
         result = await work(advanced)
     return done, result

@@ -1,5 +1,8 @@
+"""What commands connect to: addresses, ids by their beginning, and engines of a folder that nobody serves."""
+
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -8,9 +11,12 @@ import pytest
 
 from orion_recall.cli.connect import addresses
 from orion_recall.cli.connect.addresses import bus_of, dsn_of, dsn_without_secrets, find, find_started, open_bus
+from orion_recall.cli.connect.ids import full_id
+from orion_recall.cli.connect.record import with_record
 from orion_recall.engines.embedded import Addresses, process_birth, write_addresses
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import BusUnavailable, SettingsError
+from orion_recall.errors import EngineError, SettingsError
+from orion_recall.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -68,33 +74,11 @@ def test_the_environment_wins_and_takes_no_postgres_of_another_bus(
     assert (find(folder).bus_url, find(folder).dsn) == ("unix:///up.sock", "postgresql://db/x")
 
 
-def test_an_up_on_the_bus_of_the_environment_gives_its_postgres(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ORION_REDIS_URL", "redis://bus")
-    folder = running(tmp_path / "data", redis_url=None)
-    assert (find(folder).bus_url, find(folder).dsn) == ("redis://bus", "postgresql:///up")
-
-
-def test_an_address_of_another_kind_is_a_settings_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ORION_REDIS_URL", "localhost:6379")
-    with pytest.raises(SettingsError, match=r"ORION_REDIS_URL: .*write redis://"):
-        bus_of(find(None))
-
-
 async def test_a_bus_address_that_cannot_be_read_is_a_settings_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORION_REDIS_URL", "redis://bus:port/0")
     with pytest.raises(SettingsError, match="ORION_REDIS_URL"):
         async with open_bus(find(None)):
             pass
-
-
-async def test_a_bus_that_is_away_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ORION_REDIS_URL", "redis://me:hunter2@127.0.0.1:1")
-    with pytest.raises(BusUnavailable, match=r"127\.0\.0\.1:1") as caught:
-        async with open_bus(find(None)):
-            pass
-    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -129,3 +113,47 @@ def test_an_up_that_never_gets_ready_or_is_not_there_is_not_waited_for_long(
         assert find_started(tmp_path / "busy").bus_url is None
     assert find_started(tmp_path / "none").bus_url is None
     assert not (tmp_path / "none").exists(), "who only looks makes nothing"
+
+
+class Ids:
+    """Ids that are looked up by their beginning."""
+
+    def __init__(self, *ids: str) -> None:
+        self._ids = ids
+
+    async def starting(self, prefix: str, limit: int) -> list[str]:
+        """Those that begin so, the equal one first."""
+        return sorted((one for one in self._ids if one.startswith(prefix)), key=lambda one: one != prefix)[:limit]
+
+
+async def test_a_prefix_that_one_id_has_is_that_id_and_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await full_id("memory", "m-12", Ids("m-1234567", "m-99").starting) == "m-1234567"
+    assert capsys.readouterr().err == "m-12 is m-1234567\n"
+
+
+async def test_a_whole_id_is_itself_though_others_begin_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await full_id("memory", "m-12", Ids("m-12", "m-123", "m-124").starting) == "m-12"
+    assert await full_id("memory", "a", Ids("a", "ab").starting) == "a"
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("given", ["m-1", "m", "", "x-1234"])
+async def test_a_prefix_that_is_too_short_or_that_no_id_has_is_none(given: str) -> None:
+    assert await full_id("memory", given, Ids("m-1234567").starting) is None
+
+
+async def test_a_prefix_of_several_ids_is_refused_with_up_to_five_of_them() -> None:
+    names = [f"m-12{number}" for number in range(9)]
+    with pytest.raises(SettingsError, match=r"'m-12' is the beginning of several memory ids") as few:
+        await full_id("memory", "m-12", Ids(*names[:2]).starting)
+    assert str(few.value).endswith(": m-120, m-121; give more characters")
+    with pytest.raises(SettingsError, match=r"m-120, m-121, m-122, m-123, m-124, and more; give more characters"):
+        await full_id("memory", "m-12", Ids(*names).starting)
+
+
+async def test_a_folder_whose_database_is_gone_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "postgres").symlink_to(tmp_path / "gone")
+    settings = Settings.read(data_dir=tmp_path, postgres_dsn=None)
+    async with contextlib.AsyncExitStack() as stack:
+        with pytest.raises(EngineError, match=r"postgres is a link to .*/gone, which is not there: bring .* back"):
+            await with_record(settings, stack)

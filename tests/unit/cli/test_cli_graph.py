@@ -1,15 +1,22 @@
-"""The commands over a data folder as a worker leaves it."""
+"""`orion-recall graph` over a data folder: as a worker leaves it, and while its owner has it open."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import pyoxigraph
 import pytest
 
 from orion_recall.cli.main import run
+from orion_recall.contracts import MemoryV1
+from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.memory.record.compose import compose
+from orion_recall.values import Change
 from tests.stand_ins.graph import PEOPLE, Said, graph_in_folder
 
 Answer = tuple[int, str, str]
@@ -64,11 +71,6 @@ def test_an_unknown_name_is_told_its_neighbours(graph: Command):
     assert err == "error: the graph of 'default' has no entity named 'Fjord Lab'; similar names: Fjord Labs\n"
     assert "named 'Eve'" in graph("path", "Eve", "Ana")[2]
     assert graph("path", "Eve", "Ana", "--tenant", "other")[0] == 0
-
-
-@pytest.mark.parametrize("arguments", [("Ana",), ("Ana", "--via", " , "), ("Ana", "--via", "a," * 9)])
-def test_a_path_needs_an_end_and_a_chain_one_can_follow(graph: Command, arguments: tuple[str, ...]):
-    assert graph("path", *arguments)[0] == 2
 
 
 def test_questions_are_answered_as_table_and_as_json(graph: Command):
@@ -128,11 +130,6 @@ def test_what_does_not_only_read_is_refused(graph: Command, query: str, message:
     assert message in err
 
 
-def test_options_that_contradict_each_other_are_refused(graph: Command):
-    assert graph("sparql", TEXTS, "--csv", "--json")[0] == 2
-    assert graph("sparql", TEXTS, "--tenant", "x", "--all-tenants")[0] == 2
-
-
 def test_a_picture_is_written_whole(graph: Command, tmp_path: Path):
     out = tmp_path / "graph.html"
     out.write_text("before")
@@ -154,6 +151,97 @@ def _umask() -> int:
     raise AssertionError("no umask")
 
 
-def test_without_a_graph_the_commands_say_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(["graph", "query", "MATCH (a) RETURN a", "--data", str(tmp_path)]) == 1
-    assert "there is no graph in" in capsys.readouterr().err
+def change(position: int, name: str, text: str, tenant: str, **fields: object) -> Change:
+    made = compose(MemoryV1.model_validate({"id": name, "text": text, **fields}), tenant)
+    return Change(position=position, memory=made)
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Path]:
+    """A data folder whose graph is open for writing."""
+    folder = Path(tempfile.mkdtemp(prefix="orion-test-"))
+    graph = RdfGraph(folder / "graph")
+    await graph.open()
+    await graph.apply([
+        change(1, "m1", "I work at Fjord Labs.", "acme", speaker="Ana"),
+        change(2, "m2", "Bo knows Ana.", "acme"),
+        change(3, "m3", "Eve lives in Bergen.", "other"),
+    ])  # fmt: skip
+    yield folder
+    await graph.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+# The program runs an event loop of its own: not inside that of a test.
+def test_stats_tell_of_every_tenant(opened: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["graph", "stats", "--data", str(opened), "--json"]) == 0
+    acme, other = json.loads(capsys.readouterr().out)["tenants"]
+    assert (acme["tenant"], acme["memories"], acme["edges"], acme["components"]) == ("acme", 2, 2, 1)
+    assert acme["hubs"][0] == {"entity": "Ana", "edges": 2}
+    assert (other["tenant"], other["edges"]) == ("other", 1)
+    assert run(["graph", "stats", "--data", str(opened), "--tenant", "acme"]) == 0
+    shown = capsys.readouterr().out
+    assert "most edges in acme: Ana (2)" in shown
+    assert "other" not in shown
+
+
+@pytest.mark.parametrize("form", ["nquads", "jsonld"])
+def test_what_is_exported_can_be_imported(opened: Path, form: str, capsys: pytest.CaptureFixture[str]):
+    out, lines = opened / {"nquads": "g.nq", "jsonld": "g.jsonld"}[form], opened / "lines.jsonl"
+    assert run(["graph", "export", "--data", str(opened), "--format", form, "--out", str(out)]) == 0
+    assert run(["graph", "import", str(out), "--out", str(lines)]) == 0
+    assert "3 memories; store them in another record with `orion-recall import" in capsys.readouterr().out
+    found = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
+    assert [(one["id"], one["tenant"]) for one in sorted(found, key=lambda one: one["id"])] == [
+        ("m1", "acme"), ("m2", "acme"), ("m3", "other"),
+    ]  # fmt: skip
+    assert not list(opened.glob("*.part"))
+
+
+def test_csv_goes_into_a_folder(opened: Path, capsys: pytest.CaptureFixture[str]):
+    arguments = [
+        "graph",
+        "export",
+        "--data",
+        str(opened),
+        "--format",
+        "csv",
+        "--out",
+        str(opened / "csv"),
+        "--json",
+    ]
+    assert run(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["tenants"] == ["acme", "other"]
+    assert sorted(file.name for file in (opened / "csv").iterdir()) == ["edges.csv", "nodes.csv"]
+    assert run(["graph", "import", str(opened / "csv"), "--out", str(opened / "l.jsonl"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["memories"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ("export --data {data} --out {data}/g.ttl", 2, "Turtle holds one graph, and there are 2: acme, other"),
+        ("export --data {data} --out {data}/graph", 2, "already exists"),
+        ("stats --data {data} --tenant nobody", 1, "no memories of a tenant 'nobody'"),
+        ("stats --data {data}/none", 1, "there is no graph in"),
+        ("import {data}/none.csv --out {data}/l.jsonl", 2, "No such file"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    opened: Path, arguments: str, code: int, told: str, capsys: pytest.CaptureFixture[str]
+):
+    assert run(["graph", *arguments.format(data=opened).split()]) == code
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+    assert not list(opened.glob("*.part")), "nothing half-written stays"
+    assert not (opened / "l.jsonl").exists()
+
+
+def test_a_graph_of_another_format_is_left_to_a_worker(opened: Path, capsys: pytest.CaptureFixture[str]):
+    (opened / "old" / "graph").mkdir(parents=True)
+    old = pyoxigraph.Store(str(opened / "old" / "graph" / "store"))
+    old.update("INSERT DATA { <urn:orion:projection> <urn:orion:vocabulary:position> 4 }")
+    del old
+    assert run(["graph", "stats", "--data", str(opened / "old")]) == 1
+    assert "is not built yet" in capsys.readouterr().err

@@ -1,11 +1,14 @@
-"""`orion-recall console`: pages in a browser over a running system."""
+"""`orion-recall console`: pages in a browser over a running system; also beside an `up`."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +18,6 @@ from orion_recall.cli.output import JsonFlag, for_people, note, print_json, say
 from orion_recall.cli.serving.run import stop_signals
 from orion_recall.cli.serving.status import read_status
 from orion_recall.console.access import CONSOLE_RIGHTS, new_token, token_hash
-from orion_recall.console.server import running_console
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
@@ -57,6 +59,7 @@ def console(
     if make_token is not None:
         _print_token(make_token, as_json=as_json)
         return
+    load_console()  # what is missing is said before anything else
     settings = find_started(data)
     bus_of(settings)
     dsn_of(settings)
@@ -67,7 +70,7 @@ def console(
 async def _run(settings: Settings, *, as_json: bool) -> None:
     stopped = asyncio.Event()
     with stop_signals() as signals:
-        async with running_console(settings, read_status) as url:
+        async with load_console().running_console(settings, read_status) as url:
             signals.gently = stopped.set
             if for_people(as_json=as_json):
                 say("console", url)
@@ -89,3 +92,18 @@ def _print_token(name: str, *, as_json: bool) -> None:
     note(f"the token, for its holder alone: {token}")
     print(f'[[tokens]]\nname = {json.dumps(name, ensure_ascii=False)}\nsha256 = "{token_hash(token)}"')
     print(f'tenant = "default"\nmay = [{rights}]')
+
+
+def load_console() -> Any:
+    """The module that runs the console; ModuleNotFoundError where its packages are not installed."""
+    return importlib.import_module("orion_recall.console.server")
+
+
+@asynccontextmanager
+async def console_beside(settings: Settings, *, wanted: bool) -> AsyncGenerator[str | None]:
+    """The console for the block, where it is wanted; gives its address."""
+    if not wanted:
+        yield None
+        return
+    async with load_console().running_console(settings, read_status) as url:
+        yield url

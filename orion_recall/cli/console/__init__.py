@@ -1,1 +1,0 @@
-"""The command `console`, and the console inside `up`."""

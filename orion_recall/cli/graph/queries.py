@@ -1,0 +1,293 @@
+"""`orion-recall graph path`, `query` and `sparql`: paths with their evidence, a subset of Cypher, SPARQL."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from orion_recall.cli.connect.addresses import DataFolder
+from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
+from orion_recall.cli.moments import MOMENT_HELP, moment
+from orion_recall.cli.output import (
+    JsonFlag,
+    NotFound,
+    console,
+    counted,
+    limited,
+    listed,
+    note,
+    print_json,
+    prose,
+    table,
+    visible,
+)
+from orion_recall.errors import ModelError, OrionError
+from orion_recall.graph.cypher.execution import (
+    Cell,
+    FirstAvailable,
+    GraphEntities,
+    GraphMemories,
+    IndexedEntities,
+    IndexedMemories,
+    QueryResult,
+    SimilarEntities,
+    run_cypher,
+)
+from orion_recall.graph.stores.reader import GraphReader, SparqlAnswer, reading_form
+from orion_recall.graph.tenant_graph import TenantGraph
+from orion_recall.graph.vocabulary import shown, tenant_graph
+from orion_recall.graph.walks.path import Path, PathBounds, Paths, find_path
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.index.qdrant.server import QdrantServer
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.opening import open_embedder
+from orion_recall.serving.backends import sparse_encoder_of
+from orion_recall.settings import Settings
+from orion_recall.sources.graph import NamesByMeaning
+from orion_recall.values import TimeRange
+
+_ENDED = {
+    "exhausted": "there is no path of up to {hops} hops",
+    "expansions": "no path was found among the first {expansions} entities",
+    "deadline": "no path was found in time (--timeout)",
+}
+_WITH_VIA = 3
+
+
+def show_path(
+    source: Annotated[str, typer.Argument(metavar="A", help="Name of the entity where it begins.")],
+    target: Annotated[
+        str | None, typer.Argument(metavar="[B]", help="Name of the entity where it ends; not needed with --via.")
+    ] = None,
+    via: Annotated[
+        str | None, typer.Option("--via", help="Relations to follow, in order: sister,employer.")
+    ] = None,
+    during: Annotated[
+        str | None,
+        typer.Option("--during", metavar="TIME", help=f"A time that the text should tell: {MOMENT_HELP}"),
+    ] = None,
+    max_hops: Annotated[int, typer.Option("--max-hops", min=1, max=8, help="Edges at most.")] = 4,
+    tenant: TenantOption = None,
+    timeout: TimeOut = 5.0,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Find the path from one entity to another, or along a chain of relations, with the memories that state it.
+
+    Paths of few hops come first, then those that many and recent memories state and that avoid entities with very
+    many edges. With --during those come first whose memories tell of that time. With --via up to three ends are
+    shown, the best first.
+
+    Example: `orion-recall graph path Ana --via sister,employer`
+    """
+    words = tuple(word.strip() for word in via.split(",") if word.strip()) if via is not None else ()
+    if target is None and not words:
+        raise typer.BadParameter("give where it ends, or --via")
+    if len(words) > 8:
+        raise typer.BadParameter("--via takes up to 8 relations")
+    bounds = PathBounds(max_hops=max_hops, deadline_s=timeout, paths=1 if target is not None else _WITH_VIA)
+
+    async def search(graph: GraphReader, settings: Settings) -> Paths:
+        whose = tenant or settings.default_tenant
+        seed = await entity_named(source, graph, whose)
+        end = await entity_named(target, graph, whose) if target is not None else None
+        found = await find_path(
+            graph, whose, seed, end, via=words, now=time.time(), bounds=bounds, during=_period(during)
+        )
+        if not found.paths:
+            ends = {seed: source} if end is None or target is None else {seed: source, end: target}
+            edges = await TenantGraph(graph, whose).edges(list(ends), limit=1)
+            alone.extend(name for iri, name in ends.items() if not edges[iri])
+        return found
+
+    alone: list[str] = []
+    found = with_graph(data, timeout + 1.0, search)
+    if as_json:
+        print_json(asdict(found))
+        return 0 if found.paths else 1
+    if not found.paths:
+        told = _ENDED[found.ended].format(hops=len(words) or max_hops, expansions=bounds.max_expansions)
+        raise NotFound(f"{told}: no statement connects {' or '.join(alone)} with anything" if alone else told)
+    for path in found.paths:
+        _show_path(path)
+    if found.cut:
+        note(f"{counted(found.cut, 'entity')} had more than {bounds.edges} edges: only so many were followed")
+    return 0
+
+
+def _period(during: str | None) -> Sequence[TimeRange]:
+    start, end = moment("--during", during), moment("--during", during, end=True)
+    if start is None or end is None:
+        return ()
+    return ((start.timestamp(), max(end.timestamp(), start.timestamp() + 1.0)),)
+
+
+def _show_path(path: Path) -> None:
+    out = console()
+    out.print(Text(visible(" → ".join(path.entities)), style="bold"), Text(f"  cost {path.cost:.2f}", style="dim"))
+    for step in path.steps:
+        parts = ", ".join(f"{name} {part:.2f}" for name, part in step.cost.items() if part)
+        seen = f", last {_day(step.seen)}" if step.seen is not None else ""
+        out.print(
+            Text(f"  {visible(step.text)}"), Text(f"({step.weight:g}x{seen}; {parts})", style="dim"), soft_wrap=True
+        )
+        for memory in step.memories:
+            when = f" {_day(memory.ts)}" if memory.ts is not None else ""
+            when += f"; tells {shown(memory.told)}" if memory.told else ""
+            out.print(
+                Text(visible(f"    [{memory.id}{when}] {' '.join(memory.text.split())[:160]}"), style="dim"),
+                soft_wrap=True,
+            )
+
+
+def _day(moment: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return "at no date"
+
+
+def run_query(
+    query: Annotated[str, typer.Argument(metavar="CYPHER", help="MATCH … [WHERE …] RETURN …")],
+    tenant: TenantOption = None,
+    timeout: TimeOut = 10.0,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run a Cypher query over the graph: MATCH, WHERE, RETURN, ORDER BY, SKIP, LIMIT (default: 100).
+
+    Nodes are entities (Person, Place, Organisation, Speaker or Entity) and memories (Memory: id, kind, text,
+    speaker, ts; meta_NAME is a field of its metadata). Relations are the graph's own, such as WORKS_AT, and
+    MENTIONS, SPOKEN_BY, NEXT, REFERS_TO. Hops go up to five: *1..5. SIMILAR finds names and memories like a text,
+    `r.told DURING '2026-05'` what is told of a time.
+
+    Example: `orion-recall graph query "MATCH (a:Person {name: 'Ana'})-[r]-(b) RETURN b, r.text LIMIT 10"`
+    """
+
+    async def run(graph: GraphReader, settings: Settings) -> QueryResult:
+        async with contextlib.AsyncExitStack() as stack:
+            finders: list[SimilarEntities] = [GraphEntities(graph)]
+            if settings.qdrant_url is not None and "similar" in query.casefold():
+                finders = [*await _index(settings, stack), *finders]
+            similar = FirstAvailable(finders, told=_by_letters)
+            return await run_cypher(
+                query,
+                graph,
+                tenant or settings.default_tenant,
+                similar,
+                memories=_Memories(settings, graph, stack),
+                timeout_s=timeout,
+            )
+
+    answer = with_graph(data, timeout, run)
+    rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+    listed(
+        {"columns": answer.columns, "rows": rows},
+        answer.columns,
+        [[_shown(cell) for cell in row] for row in answer.rows],
+        as_json=as_json,
+        nothing="nothing matches",
+    )
+
+
+def _shown(cell: Cell) -> Any:
+    """A node or an edge as one line."""
+    if not isinstance(cell, Mapping):
+        return cell
+    if cell["is"] == "memory":
+        return f"[{cell['id']}] {' '.join(str(cell['text'] or '').split())[:120]}"
+    return cell["text"] if cell["is"] == "relation" else cell["name"]
+
+
+class _Memories:
+    """Similar memories by their vectors; the embedder is opened when a query asks for them."""
+
+    def __init__(self, settings: Settings, graph: GraphReader, stack: contextlib.AsyncExitStack) -> None:
+        self._settings, self._graph, self._stack = settings, graph, stack
+
+    async def similar_memories(self, text: str, tenant: str, limit: int) -> Sequence[str]:
+        """As the index on its server, else as the graph's texts say. ModelError without an embedder."""
+        embedder = await self._stack.enter_async_context(open_embedder(self._settings))
+        if self._settings.qdrant_url is None:
+            return await GraphMemories(self._graph, embedder).similar_memories(text, tenant, limit)
+        index = await _opened(self._settings, embedder, self._stack)
+        return await IndexedMemories(index, embedder).similar_memories(text, tenant, limit)
+
+
+async def _opened(settings: Settings, embedder: Embedder, stack: contextlib.AsyncExitStack) -> QdrantIndex:
+    assert settings.qdrant_url is not None
+    server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
+    index = QdrantIndex(server, settings.qdrant_collection, embedder, await sparse_encoder_of(settings))
+    stack.push_async_callback(index.close)
+    return index
+
+
+async def _index(settings: Settings, stack: contextlib.AsyncExitStack) -> list[SimilarEntities]:
+    """The index on its server, if it can be used. An embedded one belongs to its worker alone."""
+    try:
+        embedder = await stack.enter_async_context(open_embedder(settings))
+    except ModelError as error:
+        _by_letters(error)
+        return []
+    index = await _opened(settings, embedder, stack)
+    return [IndexedEntities(index, NamesByMeaning(index, embedder))]
+
+
+def _by_letters(error: OrionError) -> None:
+    note(f"names are compared by words and letters: {error}")
+
+
+def run_sparql(
+    query: Annotated[str, typer.Argument(metavar="SPARQL", help="SELECT, ASK, CONSTRUCT or DESCRIBE.")],
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")] = 1000,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
+    all_tenants: Annotated[
+        bool, typer.Option("--all-tenants", help="Over the whole store: a named graph for each tenant.")
+    ] = False,
+    tenant: TenantOption = None,
+    timeout: TimeOut = 10.0,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run a read-only SPARQL query over one tenant's graph; SERVICE and updates are refused.
+
+    The tenant's graph is the default graph, and the only named one. CONSTRUCT and DESCRIBE give N-Triples.
+
+    Example: `orion-recall graph sparql "SELECT ?text WHERE { ?edge <urn:orion:vocabulary:text> ?text }" --limit 5`
+    """
+    if as_csv and as_json:
+        raise typer.BadParameter("give either --csv or --json")
+    if all_tenants and tenant is not None:
+        raise typer.BadParameter("give either --tenant or --all-tenants")
+    form = reading_form(query, confined=not all_tenants)
+
+    async def run(graph: GraphReader, settings: Settings) -> SparqlAnswer:
+        only = None if all_tenants else tenant_graph(tenant or settings.default_tenant)
+        return await graph.answer(query, form, graph=only, limit=limit)
+
+    found = with_graph(data, timeout, run)
+    if as_json:
+        value = {"columns": found.columns, "rows": found.rows, "truncated": found.truncated}
+        print_json({"boolean": found.truth} if form == "ASK" else value)
+    elif form == "ASK":
+        print(visible(found.truth))
+    elif as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(found.columns)
+        writer.writerows(found.rows)
+    elif form in ("CONSTRUCT", "DESCRIBE"):
+        for row in found.rows:
+            prose(visible(" ".join(part or "" for part in row) + " ."))
+    else:
+        console().print(table(found.columns, found.rows))
+    if found.truncated and (remark := limited(limit + 1, limit, "row")):
+        note(remark)

@@ -1,0 +1,230 @@
+"""`orion-recall memory check`, `rebuild` and `reembed`: index and graph, built from the record."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+import typer
+
+from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_postgres
+from orion_recall.cli.connect.own_copies import KINDS, KnownCopy, OwnCopies
+from orion_recall.cli.connect.record import progress, with_record
+from orion_recall.cli.output import JsonFlag, counted, duration, show
+from orion_recall.errors import EngineError, ModelError, SettingsError, SourceError
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.memory.record.keyword_lengths import measure_lengths
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.drift import Progress, counts
+from orion_recall.memory.replicas.maintenance import Task
+from orion_recall.memory.replicas.reembed import Reembedded, rebuild_graph, reembed, reembed_on_server
+from orion_recall.models.opening import open_embedder
+from orion_recall.serving.backends import index_of, sparse_encoder_of
+from orion_recall.settings import Settings
+
+Done = dict[str, Any]
+
+
+def check_copies(
+    repair: Annotated[bool, typer.Option("--repair", help="Write what differs again, from the record.")] = False,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Compare every copy of index and graph with the record.
+
+    Counted are memories that a copy lacks, has in another version, or should not have, up to the copy's own
+    position in the outbox: what it has not read yet is lag, not drift. Running workers check their copies
+    themselves and go on answering; a copy without a worker is opened here. Exit code 1 when a copy differs and was
+    not repaired, or could not be checked; copies of workers that are gone are named and not waited for.
+
+    Example: `orion-recall memory check --repair`
+    """
+    settings = find(data)
+    found = asyncio.run(_check(settings, "repair" if repair else "check"))
+    ok = all(one["ok"] for one in found if not one.get("gone"))
+    show(
+        {"ok": ok, "copies": found},
+        *map(_checked_line, found),
+        as_json=as_json,
+        remarks=[] if found else ["there is no copy of index or graph yet: a worker makes them"],
+    )
+    return 0 if ok else 1
+
+
+async def _check(settings: Settings, task: Task) -> list[Done]:
+    async with contextlib.AsyncExitStack() as stack:
+        settings = await with_record(settings, stack)
+        pool = await stack.enter_async_context(open_postgres(settings))
+        told = stack.enter_context(progress("repairing" if task == "repair" else "checking"))
+        return [await _checked(one, task, told) for one in await OwnCopies(settings, pool).every()]
+
+
+async def _checked(known: KnownCopy, task: Task, told: Progress) -> Done:
+    one: Done = {"copy": known.name.copy, "kind": known.name.kind}
+    if known.ask is None:
+        return one | {"ok": False, "gone": True, "silent_s": round(known.silent_s, 1)}
+    try:
+        result = await known.ask(task, told)
+    except (SourceError, EngineError, ModelError) as error:
+        return one | {"ok": False, "error": str(error)}
+    left = result.get("left", counts(result))
+    return one | {"ok": left == 0} | dict(result)
+
+
+def _checked_line(one: Done) -> str:
+    what = f"{one['kind']} of {one['copy']}:"
+    if one.get("gone"):
+        return f"{what} not checked, no heartbeat for {duration(one['silent_s'])}"
+    if "error" in one:
+        return f"{what} could not be checked: {one['error']}"
+    differing = ", ".join(f"{one[sort]} {sort}" for sort in ("missing", "stale", "extra") if one[sort])
+    if not differing:
+        return f"{what} in order, {counted(one['held'], 'memory')} at position {one['position']}"
+    shown = "; ".join(f"{sort} {', '.join(ids)}" for sort, ids in one["examples"].items())
+    if "left" not in one:
+        return f"{what} {differing} ({shown}); give --repair to write them again"
+    return f"{what} {differing} ({shown}); " + (f"{one['left']} still wrong" if one["left"] else "repaired")
+
+
+def rebuild_copies(
+    kind: Annotated[Literal["index", "graph"] | None, typer.Argument(help="Only this one (default: both).")] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure the tenants' mean lengths of documents anew.")
+    ] = False,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Rebuild index and graph from the record, next to the ones in use, and swap them in.
+
+    The copies are those of this data folder. A running worker goes on answering and takes the new ones over
+    without a restart; a run that was stopped goes on where it was. On a server (ORION_QDRANT_URL,
+    ORION_SPARQL_URL) every memory is written again in place, and what does not belong there is deleted. With the
+    index, the times that texts tell are found again, and all memories are compared again for successions.
+
+    With `length=corpus` in ORION_KEYWORD_WEIGHTS the first rebuild, and one with `--measure`, measures the mean
+    length of each tenant's documents; all copies of the index are then rebuilt, one after the other.
+
+    Example: `orion-recall memory rebuild index`
+    """
+    settings = find(data)
+    if measure and (settings.keyword_weights.length is not None or kind == "graph"):
+        raise SettingsError("--measure is for an index with length=corpus in ORION_KEYWORD_WEIGHTS")
+    done = asyncio.run(_rebuild(settings, [kind] if kind is not None else list(KINDS), measure=measure))
+    show(done, *map(_rebuilt_line, done), as_json=as_json)
+    return 1 if any(one.get("left") for one in done) else 0
+
+
+async def _rebuild(settings: Settings, kinds: list[str], *, measure: bool) -> list[Done]:
+    async with contextlib.AsyncExitStack() as stack:
+        settings = await with_record(settings, stack)
+        pool = await stack.enter_async_context(open_postgres(settings))
+        own, record = OwnCopies(settings, pool), Record(pool)
+        if "index" in kinds:
+            if settings.keyword_weights.length is None:
+                with progress("mean lengths") as told:
+                    await measure_lengths(record, pool, again=measure, advanced=told)
+        done: list[Done] = []
+        for kind in kinds:
+            with progress(f"the {kind}") as told:
+                if own.is_server(kind):
+                    result = await own.ask(kind, "rewrite", told)
+                    done.append({"kind": kind, "state": "rewritten", **result})
+                else:
+                    done.append(await _rebuilt(settings, own, record, kind, told))
+        return done
+
+
+async def _rebuilt(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
+    """Builds a second copy and swaps it in: here, or by the worker that holds the folder."""
+    folder, least = own.folder(kind), settings.min_free_bytes
+    if kind == "index":
+        async with open_embedder(settings) as embedder:
+            built = await reembed(
+                record,
+                folder,
+                embedder,
+                await sparse_encoder_of(settings),
+                again=True,
+                min_free_bytes=least,
+                advanced=told,
+            )
+        state, position = str(built.state), built.position
+    else:
+        state, position = await rebuild_graph(record, folder, min_free_bytes=least, advanced=told)
+    one: Done = {"kind": kind, "state": state, "position": position}
+    if state != "waiting":
+        return one
+    try:
+        taken = await own.ask(kind, "take", lambda done, total: None)
+    except SourceError as error:
+        return one | {"why": str(error)}
+    if not taken["taken"]:
+        return one | {"why": "its worker uses another model"}
+    return one | {"state": "taken", "position": taken["position"]}
+
+
+def _rebuilt_line(one: Done) -> str:
+    what = f"{one['kind']}: "
+    if one["state"] == "rewritten":
+        left = f"; {counted(one['left'], 'memory')} still wrong: run it again" if one["left"] else ""
+        return f"{what}{counted(one['held'], 'memory')} written again in place{left}"
+    made = f"{what}rebuilt up to position {one['position']}, "
+    return (
+        made
+        + {
+            "swapped": "swapped in for every worker that starts from now on",
+            "taken": "in use by the running worker",
+            "waiting": f"complete next to the old one: the worker takes it at its next start ({one.get('why')})",
+        }[one["state"]]
+    )
+
+
+def reembed_memories(data: DataFolder = None, as_json: JsonFlag = False) -> None:
+    """Embed every memory with the configured model, into a second index next to the live one.
+
+    Needed when the model, its precision (ORION_EMBEDDING_PRECISION) or ORION_TOKEN_VECTORS has changed. A running
+    worker goes on answering; the new index is swapped in when it is complete: at once if no worker runs on the
+    data folder, else when it is started again with these settings. With ORION_QDRANT_URL name a new collection in
+    ORION_QDRANT_COLLECTION. A run that was stopped goes on where it was.
+
+    Example: `ORION_EMBEDDER=tei ORION_TEI_URL=http://127.0.0.1:8080 orion-recall memory reembed`
+    """
+    settings = find(data)
+    done = asyncio.run(_reembed(settings))
+    what = {
+        "already": "the index is this model's already, with the token vectors that the settings ask for",
+        "swapped": "swapped in for every worker that starts from now on",
+        "built": f"start the workers with these settings (ORION_QDRANT_COLLECTION={settings.qdrant_collection})",
+        "waiting": "a worker holds the folder: start it again with this model's settings, and it is swapped in",
+    }[done.state]
+    line = f"{done.model} ({done.dimension} floats), memories up to position {done.position}: {what}"
+    show(asdict(done), line, as_json=as_json)
+
+
+async def _reembed(settings: Settings) -> Reembedded:
+    async with contextlib.AsyncExitStack() as stack:
+        settings = await with_record(settings, stack)
+        advanced = stack.enter_context(progress("embedding"))
+        pool = await stack.enter_async_context(open_postgres(settings))
+        record = Record(pool)
+        if settings.keyword_weights.length is None:
+            await measure_lengths(record, pool, advanced=advanced)
+        embedder, sparse = (
+            await stack.enter_async_context(open_embedder(settings)),
+            await sparse_encoder_of(settings),
+        )
+        if settings.qdrant_url is None:
+            return await reembed(
+                record,
+                settings.data_dir / "index",
+                embedder,
+                sparse,
+                min_free_bytes=settings.min_free_bytes,
+                advanced=advanced,
+            )
+        index = index_of(settings, embedder, sparse)
+        assert isinstance(index, QdrantIndex)
+        stack.push_async_callback(index.close)
+        return await reembed_on_server(record, index, dsn_of(settings), advanced=advanced)

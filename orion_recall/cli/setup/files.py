@@ -1,0 +1,128 @@
+"""`orion-recall settings`, `migrate` and `contracts`: what is set, the schema, the contract files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orion_recall.cli.connect.addresses import dsn_of, dsn_without_secrets
+from orion_recall.cli.output import JsonFlag, counted, show, table
+from orion_recall.errors import SettingsError
+from orion_recall.postgres.pool import migrate as apply_schema
+from orion_recall.postgres.schema import WORKER_ROLE, grant_worker_rights
+from orion_recall.schemas.files import write_contracts
+from orion_recall.schemas.settings_reference import as_markdown, setting_rows, unknown_variables
+from orion_recall.settings import Settings
+
+contracts_app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="""Write out the contracts: schemas, AsyncAPI document, examples.
+
+    Example: `orion-recall contracts write contracts`
+    """,
+)
+migrate_app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+settings_app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+
+
+@settings_app.command()
+def settings(
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference, for a file.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """List every setting, which of them are set, and names that nothing reads.
+
+    Values are not shown: an address may hold a password. Exit code 2 when what is set cannot be used.
+
+    Example: `orion-recall settings --json | jq -r '.settings[] | select(.is_set) | .variable'`
+    """
+    rows = setting_rows()
+    if markdown:
+        print(as_markdown(rows), end="")
+        return 0
+    given = {name.upper() for name in os.environ}
+    unknown = unknown_variables(os.environ)
+    error = _error()
+    told = [
+        {
+            "variable": row.variable,
+            "default": row.default or None,
+            "meaning": row.meaning,
+            "is_secret": row.is_secret,
+            "is_set": not given.isdisjoint(row.variables),
+        }
+        for row in rows
+    ]
+    shown = [
+        (one["variable"], "set" if one["is_set"] else "", one["default"] or "-", one["meaning"]) for one in told
+    ]
+    show(
+        {"settings": told, "unknown": unknown, "error": error},
+        table(("variable", "", "default", "meaning"), shown),
+        as_json=as_json,
+        remarks=[
+            *(f"nothing reads {name}" for name in unknown),
+            error and f"these settings cannot be used: {error}",
+        ],
+    )
+    return 0 if error is None else 2
+
+
+def _error() -> str | None:
+    try:
+        Settings.read()
+    except SettingsError as error:
+        return str(error)
+    return None
+
+
+@migrate_app.command()
+def migrate(as_json: JsonFlag = False) -> None:
+    """Apply the schema to Postgres, so that workers need no right to.
+
+    ORION_POSTGRES_DSN is then a login that owns the tables, or may create them. Where there is a role
+    orion_worker, it gets what a worker needs, table by table, and no more; deploy/postgres/roles.sql makes it.
+    A worker whose login may create tables does without this command.
+
+    Example: `ORION_POSTGRES_DSN=postgresql://orion_owner@db/orion orion-recall migrate`
+    """
+    dsn = dsn_of(Settings.read())
+    applied, granted = asyncio.run(_migrate(dsn))
+    without = f"there is no role {WORKER_ROLE}: workers need the rights of this login"
+    show(
+        {"postgres_dsn": dsn_without_secrets(dsn), "applied": applied, "worker_rights": granted},
+        *(f"applied {name}" for name in applied),
+        as_json=as_json,
+        remarks=[
+            None if applied else "the schema is up to date",
+            f"{WORKER_ROLE} has its rights" if granted else without,
+        ],
+    )
+
+
+async def _migrate(dsn: str) -> tuple[list[str], bool]:
+    return await apply_schema(dsn), await grant_worker_rights(dsn)
+
+
+@contracts_app.callback()
+def contracts_group() -> None:
+    pass
+
+
+@contracts_app.command("write")
+def write_files(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files.")] = Path("contracts"),
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the files into a folder, over those of an earlier version.
+
+    Example: `orion-recall contracts write /tmp/contracts`
+    """
+    written = write_contracts(folder)
+    names = [str(path) for path in written]
+    show({"folder": folder, "files": names}, *names, as_json=as_json, remarks=[counted(len(names), "file")])
