@@ -121,10 +121,9 @@ async def _rebuild(settings: Settings, kinds: list[str], *, measure: bool) -> li
         settings = await with_record(settings, stack)
         pool = await stack.enter_async_context(open_postgres(settings))
         own, record = OwnCopies(settings, pool), Record(pool)
-        if "index" in kinds:
-            if settings.keyword_weights.length is None:
-                with progress("mean lengths") as told:
-                    await measure_lengths(record, pool, again=measure, advanced=told)
+        if "index" in kinds and settings.keyword_weights.length is None:
+            with progress("mean lengths") as told:
+                await measure_lengths(record, pool, again=measure, advanced=told)
         done: list[Done] = []
         for kind in kinds:
             with progress(f"the {kind}") as told:
