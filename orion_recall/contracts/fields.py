@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Annotated, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from orion_recall.contracts.reading import known_fields, nearest
 from orion_recall.text.normal import storable
 from orion_recall.text.zones import time_zone
 
@@ -182,3 +184,23 @@ class Message(BaseModel):
     """The base of all messages: frozen, strict in types; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, populate_by_name=True)
+
+
+class ClosedMessage(Message):
+    """A message whose fields must all be known: an unknown one would widen what was meant to be narrow."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    former: ClassVar[Mapping[str, str]] = {}
+    """Fields that it once had, and what took their place."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_known(cls, data: object) -> object:
+        known = known_fields(cls)
+        for name in cast("Mapping[object, object]", data) if isinstance(data, Mapping) else ():
+            if name in cls.former:
+                raise ValueError(f"`{name}` {cls.former[str(name)]}")
+            if name not in known:
+                raise ValueError(f"there is no field {str(name)[:60]!r}; {nearest(name, known)}")
+        return cast("object", data)

@@ -54,10 +54,6 @@ def ask(
     by_layer: Annotated[
         bool, typer.Option("--by-layer", help="Show which layer of a cascade each item comes from.")
     ] = False,
-    context: Annotated[
-        str | None,
-        typer.Option(help="What was said before: whom a question without a name means by she, it or there."),
-    ] = None,
     no_answer: Annotated[
         bool | None,
         typer.Option(
@@ -99,7 +95,6 @@ def ask(
         "confidence_threshold": threshold,
         "max_cascade_depth": depth,
         "no_answer": no_answer,
-        "context": context,
         "include": {"trace": explain, "layers": by_layer} if explain or by_layer else None,
     }
     fields: dict[str, Any] = {"profile": profile, "session_id": session, "node_id": node}

@@ -113,8 +113,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     if told is not None and told.is_strict and told.topic:  # "What did Ana say" is no part of what she said
         searched, keywords = told.topic, f"{told.topic} {told.name}"
     called = entities(text, tuple(named), language=language)
-    context = query.options.context if query.options else None
-    from_context = names_in_context(context, said, called, speakers, language=language)
+    from_context = names_in_context(None, said, called, speakers, language=language)
     terms = frozenset(content_words(" ".join((keywords, intent, *from_context))))
     keyword_text = " ".join(part for part in (keywords, intent, *from_context) if part)
     dense_text = " ".join((without_names(searched, named_words) if named else searched, *from_context))
