@@ -121,9 +121,6 @@ class RecallDecisionV1(Message):
     shadow_of: str | None = Field(
         default=None, description="the decision that answered, where this one was taken in its shadow"
     )
-    unsure: bool | None = Field(
-        default=None, description="whether nothing that was found clearly answers: the nearest items were given"
-    )
     answer_probability: float | None = Field(
         default=None,
         description="the probability that anything found answers the question; null where that cannot be told",

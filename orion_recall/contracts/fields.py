@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticUndefined
 
 from orion_recall.contracts.reading import known_fields, nearest
 from orion_recall.text.normal import storable
@@ -109,7 +110,7 @@ def _identifier(value: object) -> object:
     return value
 
 
-def at_most(count: int) -> BeforeValidator:
+def at_most(count: int, *, described_as: Any = PydanticUndefined) -> BeforeValidator:
     """Refuses a list of more elements before any of them is looked at, let alone described as wrong."""
 
     def check(value: object) -> object:
@@ -117,7 +118,7 @@ def at_most(count: int) -> BeforeValidator:
             raise ValueError(f"should have at most {count} items, not {length}")
         return cast("object", value)
 
-    return BeforeValidator(check)
+    return BeforeValidator(check, json_schema_input_type=described_as)
 
 
 _ZonedTime = Annotated[
@@ -159,25 +160,8 @@ MemoryKind = Annotated[
     ),
 ]
 Kinds = Annotated[tuple[MemoryKind, ...], Field(strict=False, max_length=256), at_most(256)]
-OneOrMoreKinds = Annotated[
-    Kinds,
-    BeforeValidator(
-        lambda value: (value,) if isinstance(value, str) else value, json_schema_input_type=Kinds | MemoryKind
-    ),
-]
 ScopeName = Literal["session", "user", "global"]
-
-_BUDGETS = ("low", "mid", "high")
-
-
-def _in_lower_case(value: object) -> object:
-    return value.lower() if isinstance(value, str) and value.lower() in _BUDGETS else value
-
-
-BudgetName = Annotated[
-    Literal["low", "mid", "high"],
-    BeforeValidator(_in_lower_case, json_schema_input_type=Literal["low", "mid", "high", "LOW", "MID", "HIGH"]),
-]
+BudgetName = Literal["low", "mid", "high"]
 
 
 class Message(BaseModel):

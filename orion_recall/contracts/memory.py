@@ -5,9 +5,9 @@ Of a patch and of `where` every field must be known: an unknown one would change
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, create_model, model_validator
 
 from orion_recall.contracts.envelope import ErrorInfo
 from orion_recall.contracts.fields import (
@@ -31,12 +31,6 @@ FEEDBACK_RECEIPT_KIND = "recall.receipt.v1"
 
 MAX_MEMORIES_PER_STORE = 1000
 MAX_TEXT_CHARS = 100_000
-
-_Batch = Annotated[
-    tuple[dict[str, JsonValue], ...],
-    Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE),
-    at_most(MAX_MEMORIES_PER_STORE),
-]
 
 
 def _no_bool(value: object) -> object:
@@ -74,6 +68,15 @@ class MemoryV1(Message):
         default=None, description="how sure the sender is"
     )
     supersedes: Strings = Field(default=(), description="ids of memories that this one takes the place of")
+
+
+# The elements of a batch stay open, so that one bad element is rejected alone; the JSON Schema describes each.
+_Size = Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE)
+_Batch = Annotated[
+    tuple[dict[str, JsonValue], ...],
+    _Size,
+    at_most(MAX_MEMORIES_PER_STORE, described_as=Annotated[tuple[MemoryV1, ...], _Size]),
+]
 
 
 class MemoryStoreV1(Message):
@@ -166,17 +169,50 @@ class MemoryWhereV1(ClosedMessage):
         return self
 
 
+def _changeable() -> dict[str, Any]:
+    """The changeable fields of a memory, each with null for clearing it; the text cannot be cleared."""
+    hints = get_type_hints(MemoryV1, include_extras=True)
+    return {
+        name: (hints[name] if name == "text" else hints[name] | None, Field(default=None)) for name in CHANGEABLE
+    }
+
+
+class _Changes(ClosedMessage):
+    """Fields to change; null clears one."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+
+class _Patch(ClosedMessage):
+    """A memory's id and the fields to change; null clears one."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 2})
+
+    id: Identifier
+    expected_version: int | None = Field(default=None, description="change it only if it is still at this version")
+
+
+MemoryChangesV1 = create_model("MemoryChangesV1", __base__=_Changes, __doc__=_Changes.__doc__, **_changeable())
+MemoryPatchV1 = create_model("MemoryPatchV1", __base__=_Patch, __doc__=_Patch.__doc__, **_changeable())
+_Patches = Annotated[
+    tuple[dict[str, JsonValue], ...],
+    _Size,
+    at_most(MAX_MEMORIES_PER_STORE, described_as=Annotated[tuple[MemoryPatchV1, ...], _Size]),
+]
+_OpenChanges = Annotated[
+    dict[str, JsonValue], BeforeValidator(lambda value: value, json_schema_input_type=MemoryChangesV1)
+]
+
+
 class MemoryUpdateV1(Message):
     """Memories to change: each by its id, or by `set` all that match `where`. Each is judged alone.
 
     A field that is null is cleared; one that is left out stays as it is.
     """
 
-    memories: _Batch | None = None
+    memories: _Patches | None = None
     where: MemoryWhereV1 | None = None
-    set: dict[str, JsonValue] | None = Field(
-        default=None, description="fields to change of all that `where` matches"
-    )
+    set: _OpenChanges | None = Field(default=None, description="fields to change of all that `where` matches")
     tenant: Identifier | None = None
     actor: _Actor | None = None
     idempotency_key: _Key | None = None

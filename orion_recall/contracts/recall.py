@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, cast
 
-from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from orion_recall.contracts.confidence import ConfidenceV1, NoAnswerV1
 from orion_recall.contracts.envelope import ErrorInfo
@@ -13,10 +13,10 @@ from orion_recall.contracts.fields import (
     BudgetName,
     ClosedMessage,
     Identifier,
+    Kinds,
     Message,
     Moment,
     MomentAsTold,
-    OneOrMoreKinds,
     OptionalIdentifier,
     ScopeName,
     Strings,
@@ -59,7 +59,10 @@ class Include(ClosedMessage):
 class RecallOptionsV1(ClosedMessage):
     """Options of one query. Anything absent is the profile's; unknown ones are refused."""
 
-    former: ClassVar = {"context": "is no longer read: put the names into the fragment"}
+    former: ClassVar = {
+        "context": "is no longer read: put the names into the fragment",
+        "fact_type": "is no longer read: it is called kinds",
+    }
 
     tenant: Identifier | None = None
     scope: ScopeName | None = None
@@ -74,11 +77,7 @@ class RecallOptionsV1(ClosedMessage):
     budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)
-    kinds: OneOrMoreKinds = Field(
-        default=(),
-        validation_alias=AliasChoices("kinds", "fact_type"),
-        description="one kind or several; of up to eight, each has lists of its own. `fact_type` is another name",
-    )
+    kinds: Kinds = Field(default=(), description="of up to eight, each has result lists of its own")
     tags: Strings = ()
     since: Moment | None = None
     until: Moment | None = None

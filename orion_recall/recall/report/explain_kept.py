@@ -29,7 +29,6 @@ def stats_of(decision: RecallDecisionV1) -> BundleStats:
         dropped=decision.dropped,
         sources=decision.sources,
         confidence=decision.confidence,
-        unsure=decision.unsure,
         probability=decision.answer_probability,
         no_answer=decision.no_answer,
     )
