@@ -89,7 +89,7 @@ _DECISION: Json = {
     "selected_ids": ["mem-17"],
     "backend_counts": _COUNTS,
     "latency_ms": 38,
-    "dropped": {"duplicate": 1},
+    "dropped": {"near_duplicate": 1},
     "created_at": _ANSWERED,
     "outcome": "ok",
     "tenant": "default",
@@ -120,7 +120,7 @@ def examples() -> dict[str, Json]:
     """The messages by file name."""
     item = _ITEM | {"kind": "experience", "speaker": "Bo", "score_parts": _PARTS["parts"], "ranks": _PARTS["ranks"]}
     stats: Json = {"latency_ms": 38.214, "outcome": "ok", "decision_id": _DECISION_ID, "tokens": 58}
-    stats |= {"dropped": {"duplicate": 1}, "sources": _SOURCES, "unsure": False, "probability": 0.94}
+    stats |= {"dropped": {"near_duplicate": 1}, "sources": _SOURCES, "unsure": False, "probability": 0.94}
     extended = _BUNDLE | {"items": [item], "stats": _V1_STATS | stats}
     empty: Json = {"rendered": "", "items": [], "stats": _V1_STATS}
     invalid: Json = {"bundle": empty | {"stats": _V1_STATS | {"latency_ms": 0.412, "outcome": "invalid"}}}
