@@ -55,18 +55,15 @@ def as_markdown(rows: Iterable[SettingRow]) -> str:
     lines = [
         "# Settings",
         "",
-        "Every setting of workers and commands, made by `make environment` from `orion_recall/settings.py`.",
+        "Every setting of workers and commands with its default, made by `make environment` from the code.",
         "What is marked **secret** (an address may hold a password) is never logged. Each of these may be in a",
         "file, as Docker and Kubernetes mount secrets: `ORION_NAME_FILE` is its path. To set both is an error.",
         "",
-        "| variable | default | meaning |",
-        "|---|---|---|",
     ]
     for row in rows:  # a default in words stands at the end of the meaning
         meaning, _, in_words = row.meaning.partition("; default: ")
         default = f"`{row.default}`" if row.default else in_words or "none"
-        secret = " **secret**" if row.is_secret else ""
-        lines.append(f"| `{row.variable}` | {default} | {meaning.replace('|', chr(92) + '|')}{secret} |")
+        lines.append(f"- `{row.variable}` ({default}): {meaning}{' **secret**' if row.is_secret else ''}")
     return "\n".join(lines) + "\n"
 
 

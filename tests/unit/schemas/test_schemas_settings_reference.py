@@ -28,7 +28,7 @@ def test_what_may_hold_a_password_is_marked() -> None:
         row.variable for row in ROWS.values() if row.is_secret
     }
     assert not ROWS["ORION_DATA_DIR"].is_secret
-    assert "| none | record, timeline and decision log **secret** |" in as_markdown(ROWS.values())
+    assert "(none): record, timeline and decision log **secret**" in as_markdown(ROWS.values())
 
 
 def test_a_name_that_nothing_reads_is_found_whatever_its_case() -> None:
