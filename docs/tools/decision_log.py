@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -50,9 +51,16 @@ def _section(relation: str, columns: list[Row]) -> Iterator[str]:
         names = ", ".join(f"`{row['name']}`" for row in columns)
         yield f"Columns: {names}."
     else:
-        yield from (f"- `{row['name']}` ({row['type']}): {row['meaning'] or ''}".rstrip(": ") for row in columns)
+        yield from (
+            f"- `{row['name']}` ({row['type']}): {_first(row['meaning'] or '')}".rstrip(": ") for row in columns
+        )
     if sql := QUESTIONS.get(relation):
         mark = "not run: for orion_reader" if relation in OF_READERS else "run"
         yield from ("", f"<!-- {mark} -->", "```sql", sql, "```")
         if (spent := MEASURED_MS.get(relation)) is not None:
             yield from ("", f"On ten million decisions: {spent:,} ms.")
+
+
+def _first(meaning: str) -> str:
+    """The first part of a column's comment, to a semicolon, colon or the end of its sentence."""
+    return re.split(r"[;:.]\s", meaning, maxsplit=1)[0].rstrip(".")
