@@ -52,12 +52,12 @@ def commands_page() -> str:
     """Every command with its first line and an example, as Markdown."""
     lines = [_COMMANDS]
     for name in COMMANDS:
-        lines += [f"## orion-recall {name}", "", "| command | example |", "|---|---|"]
+        lines += [f"## orion-recall {name}", ""]
         for path, command in _walk(name, load(name)):
             told = inspect.cleandoc(command.help or "").replace("\b", "")
             example = re.search(r"Example[^`]*`([^`]+)`", told)
-            shown = f"`{' '.join(example[1].split())}`" if example else ""
-            lines.append(_cells(f"`{path}`: {_sentence(told)}", shown))
+            shown = f" Example: `{' '.join(example[1].split())}`" if example else ""
+            lines.append(f"- `{path}`: {_sentence(told)}{shown}")
         lines.append("")
     return "\n".join(lines)
 
