@@ -38,12 +38,12 @@ from orion_recall.contracts import (
     RecallQueryV1,
     RecallReceiptV1,
     RecallReplyV1,
+    causality_links,
     read_message,
     refuse_unknown,
     refuse_unknown_names,
+    reply_without_asking,
 )
-from orion_recall.contracts.causality import causality_links
-from orion_recall.contracts.small_talk_reply import reply_without_asking
 from orion_recall.errors import InvalidMessage
 
 Reply = TypeVar("Reply", bound=BaseModel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -25,10 +26,7 @@ read it; so does any client of Postgres as the role `orion_analyst`. That role r
 `GRANT orion_reader TO carla`, where carla has a login of her own.
 
 Each view comes with a question that it answers from an index: a view that is asked without a condition reads the
-whole log. The times are medians on ten million decisions of 90 days (111,000 a day, 21 GB with their indexes), with
-20,000 memories and 100,000 messages of feedback, in the embedded Postgres, on two cores that were busy with other
-work. The first time, with nothing in memory, `recall_never_selected` took 2.2 s. Retention deleted the oldest day
-in 11 s. Since then the views check the size of each number, which made `recall_selected` about a third slower.
+whole log. The times are medians on ten million decisions of 90 days, in the embedded Postgres, on two busy cores.
 """
 
 
@@ -46,15 +44,23 @@ async def decision_log_page(dsn: str) -> str:
 
 
 def _section(relation: str, columns: list[Row]) -> Iterator[str]:
+    """The columns: those with a meaning one a line, the others together."""
     kind, about = columns[0]["kind"], columns[0]["about"]
-    yield from ("", f"## {relation}", "")
-    yield from (f"A {'view' if kind == 'v' else 'table'}. {about or ''}".rstrip(), "")
-    yield from ("| column | type | meaning |", "|---|---|---|")
-    for row in columns:
-        meaning = (row["meaning"] or "").replace("|", "\\|")
-        yield f"| `{row['name']}` | {row['type']} | {meaning} |"
+    yield from ("", f"## {relation}", "", f"A {'view' if kind == 'v' else 'table'}. {about or ''}".rstrip(), "")
+    if kind == "v":
+        names = ", ".join(f"`{row['name']}`" for row in columns)
+        yield f"Columns: {names}."
+    else:
+        yield from (
+            f"- `{row['name']}` ({row['type']}): {_first(row['meaning'] or '')}".rstrip(": ") for row in columns
+        )
     if sql := QUESTIONS.get(relation):
         mark = "not run: for orion_reader" if relation in OF_READERS else "run"
         yield from ("", f"<!-- {mark} -->", "```sql", sql, "```")
         if (spent := MEASURED_MS.get(relation)) is not None:
             yield from ("", f"On ten million decisions: {spent:,} ms.")
+
+
+def _first(meaning: str) -> str:
+    """The first part of a column's comment, to a semicolon, colon or the end of its sentence."""
+    return re.split(r"[;:.]\s", meaning, maxsplit=1)[0].rstrip(".")

@@ -20,8 +20,8 @@ _INTRODUCTION = """\
 
 ## Metrics
 
-| metric | in Prometheus | kind | labels | meaning |
-|---|---|---|---|---|
+Each with its name in Prometheus, its kind and its labels.
+
 """
 # Labels are given where a metric is counted, not where it is made. A test compares this list with a running worker.
 _LABELS = {
@@ -86,10 +86,10 @@ class _Listing:
 
 def metrics_page() -> str:
     """All metrics, spans and attributes as Markdown."""
-    rows = [
-        f"| `{name}` | `{_in_prometheus(name, kind)}` | {kind} | {_LABELS.get(name, '')} | {meaning} |"
-        for name, kind, meaning in sorted(_metrics())
-    ]
+    rows = list[str]()
+    for name, kind, meaning in sorted(_metrics()):
+        labels = f"; {_LABELS[name]}" if name in _LABELS else ""
+        rows.append(f"- `{name}` (`{_in_prometheus(name, kind)}`, {kind}{labels}): {meaning}")
     lines = [_INTRODUCTION + "\n".join(rows), "", "## Spans", "", "| span | meaning |", "|---|---|"]
     lines += [
         f"| `{telemetry.SPAN_RECALL}` | one query, from reading it to its commit |",

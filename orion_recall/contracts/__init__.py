@@ -5,21 +5,7 @@ type in a known field is an error that names the field. Output always uses the l
 without `options` has the V1 fields only: its readers may be strict.
 """
 
-from orion_recall.contracts.causality import is_link
-from orion_recall.contracts.changes import (
-    CHANGEABLE,
-    DELETE_KIND,
-    FEEDBACK_KIND,
-    FEEDBACK_RECEIPT_KIND,
-    UNCHANGEABLE,
-    UPDATE_KIND,
-    MemoryDeleteV1,
-    MemoryUpdateV1,
-    MemoryWhereV1,
-    RecallFeedbackV1,
-    RecallReceiptV1,
-)
-from orion_recall.contracts.confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, Share
+from orion_recall.contracts.confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1
 from orion_recall.contracts.decision import (
     DECISION_KIND,
     CanaryV1,
@@ -28,7 +14,7 @@ from orion_recall.contracts.decision import (
     SelectedV1,
     v1_decision,
 )
-from orion_recall.contracts.envelope import Envelope, ErrorInfo
+from orion_recall.contracts.envelope import Envelope, ErrorInfo, causality_links, is_link
 from orion_recall.contracts.fields import (
     MEMORY_KINDS,
     Identifier,
@@ -37,14 +23,24 @@ from orion_recall.contracts.fields import (
     whole_ms,
     zoned_moment,
 )
-from orion_recall.contracts.hints import ExcludedTurn
 from orion_recall.contracts.memory import (
+    CHANGEABLE,
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    FEEDBACK_RECEIPT_KIND,
     RECEIPT_KIND,
     STORE_KIND,
+    UNCHANGEABLE,
+    UPDATE_KIND,
+    MemoryDeleteV1,
     MemoryReceiptV1,
     MemoryStoreV1,
+    MemoryUpdateV1,
     MemoryV1,
     MemoryVerdictV1,
+    MemoryWhereV1,
+    RecallFeedbackV1,
+    RecallReceiptV1,
 )
 from orion_recall.contracts.reading import (
     count_unknown,
@@ -60,6 +56,7 @@ from orion_recall.contracts.recall import (
     BundleStats,
     ChunkInfoV1,
     EntityStateV1,
+    ExcludedTurn,
     Include,
     MemoryBundleV1,
     MemoryItemV1,
@@ -68,64 +65,18 @@ from orion_recall.contracts.recall import (
     RecallReplyV1,
     SourceStats,
     ignored_fields,
+    reply_without_asking,
 )
 
 __all__ = [
-    "CHANGEABLE",
-    "DECISION_KIND",
-    "DELETE_KIND",
-    "FEEDBACK_KIND",
-    "FEEDBACK_RECEIPT_KIND",
-    "MEMORY_KINDS",
-    "QUERY_ALIASES",
-    "QUERY_KIND",
-    "RECEIPT_KIND",
-    "REPLY_KIND",
-    "STORE_KIND",
-    "UNCHANGEABLE",
-    "UPDATE_KIND",
-    "BundleStats",
-    "CanaryV1",
-    "CandidateV1",
-    "CascadeStepV1",
-    "CascadeV1",
-    "ChunkInfoV1",
-    "ConfidenceV1",
-    "EntityStateV1",
-    "Envelope",
-    "ErrorInfo",
-    "ExcludedTurn",
-    "Identifier",
-    "Include",
-    "MemoryBundleV1",
-    "MemoryDeleteV1",
-    "MemoryItemV1",
-    "MemoryReceiptV1",
-    "MemoryStoreV1",
-    "MemoryUpdateV1",
-    "MemoryV1",
-    "MemoryVerdictV1",
-    "MemoryWhereV1",
-    "NoAnswerV1",
-    "RecallDecisionV1",
-    "RecallFeedbackV1",
-    "RecallOptionsV1",
-    "RecallQueryV1",
-    "RecallReceiptV1",
-    "RecallReplyV1",
-    "ScopeName",
-    "SelectedV1",
-    "Share",
-    "SourceStats",
-    "count_unknown",
-    "describe",
-    "envelope_moment",
-    "ignored_fields",
-    "is_link",
-    "read_message",
-    "refuse_unknown",
-    "refuse_unknown_names",
-    "v1_decision",
-    "whole_ms",
+    "CHANGEABLE", "DECISION_KIND", "DELETE_KIND", "FEEDBACK_KIND", "FEEDBACK_RECEIPT_KIND", "MEMORY_KINDS",
+    "QUERY_ALIASES", "QUERY_KIND", "RECEIPT_KIND", "REPLY_KIND", "STORE_KIND", "UNCHANGEABLE", "UPDATE_KIND",
+    "BundleStats", "CanaryV1", "CandidateV1", "CascadeStepV1", "CascadeV1", "ChunkInfoV1", "ConfidenceV1",
+    "EntityStateV1", "Envelope", "ErrorInfo", "ExcludedTurn", "Identifier", "Include", "MemoryBundleV1",
+    "MemoryDeleteV1", "MemoryItemV1", "MemoryReceiptV1", "MemoryStoreV1", "MemoryUpdateV1", "MemoryV1",
+    "MemoryVerdictV1", "MemoryWhereV1", "NoAnswerV1", "RecallDecisionV1", "RecallFeedbackV1", "RecallOptionsV1",
+    "RecallQueryV1", "RecallReceiptV1", "RecallReplyV1", "ScopeName", "SelectedV1", "SourceStats",
+    "causality_links", "count_unknown", "describe", "envelope_moment", "ignored_fields", "is_link",
+    "read_message", "refuse_unknown", "refuse_unknown_names", "reply_without_asking", "v1_decision", "whole_ms",
     "zoned_moment",
-]
+]  # fmt: skip

@@ -1,13 +1,27 @@
-"""The envelope of every message, and the error of a reply."""
+"""The envelope of every message with its causality chain, and the error of a reply."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from uuid import UUID
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
 
 from orion_recall.contracts.fields import EnvelopeMoment, Message, without_empty
-from orion_recall.errors import ErrorKind
+from orion_recall.contracts.reading import read_message
+from orion_recall.errors import ErrorKind, InvalidMessage
 
 
 def _source_object(value: object) -> object:
@@ -73,3 +87,51 @@ class ErrorInfo(Message):
     retry_after_ms: int | None = Field(
         default=None, description="of `refused` for want of time: when to ask again, in milliseconds from now"
     )
+
+
+def _utc(value: datetime) -> datetime:
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+_Name = Annotated[str, Field(min_length=1)]
+
+
+class CausalitySource(BaseModel):
+    """The sender of a link's message; strict readers forbid further fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: _Name
+    node: str | None = None
+    version: str | None = None
+    instance: str | None = None
+
+
+class CausalityLink(BaseModel):
+    """One message of the causality chain that led to this one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    correlation_id: UUID
+    kind: _Name
+    source: CausalitySource
+    created_at: Annotated[datetime, AfterValidator(_utc)]
+
+
+def is_link(value: object) -> bool:
+    """Whether strict readers accept the value as a link."""
+    try:
+        CausalityLink.model_validate(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def causality_links(chain: Sequence[object]) -> list[dict[str, Any]]:
+    """The chain as JSON, oldest first; InvalidMessage for a link that strict readers would refuse."""
+    if not isinstance(chain, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidMessage(f"causality_chain: expected a list of links (got {chain!r:.60})")
+    return [
+        read_message(CausalityLink, link, f"causality_chain.{place}").model_dump(mode="json", exclude_none=True)
+        for place, link in enumerate(chain)
+    ]

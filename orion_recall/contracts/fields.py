@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticUndefined
 
+from orion_recall.contracts.reading import known_fields, nearest
 from orion_recall.text.normal import storable
 from orion_recall.text.zones import time_zone
 
@@ -107,7 +110,7 @@ def _identifier(value: object) -> object:
     return value
 
 
-def at_most(count: int) -> BeforeValidator:
+def at_most(count: int, *, described_as: Any = PydanticUndefined) -> BeforeValidator:
     """Refuses a list of more elements before any of them is looked at, let alone described as wrong."""
 
     def check(value: object) -> object:
@@ -115,7 +118,7 @@ def at_most(count: int) -> BeforeValidator:
             raise ValueError(f"should have at most {count} items, not {length}")
         return cast("object", value)
 
-    return BeforeValidator(check)
+    return BeforeValidator(check, json_schema_input_type=described_as)
 
 
 _ZonedTime = Annotated[
@@ -157,28 +160,31 @@ MemoryKind = Annotated[
     ),
 ]
 Kinds = Annotated[tuple[MemoryKind, ...], Field(strict=False, max_length=256), at_most(256)]
-OneOrMoreKinds = Annotated[
-    Kinds,
-    BeforeValidator(
-        lambda value: (value,) if isinstance(value, str) else value, json_schema_input_type=Kinds | MemoryKind
-    ),
-]
 ScopeName = Literal["session", "user", "global"]
-
-_BUDGETS = ("low", "mid", "high")
-
-
-def _in_lower_case(value: object) -> object:
-    return value.lower() if isinstance(value, str) and value.lower() in _BUDGETS else value
-
-
-BudgetName = Annotated[
-    Literal["low", "mid", "high"],
-    BeforeValidator(_in_lower_case, json_schema_input_type=Literal["low", "mid", "high", "LOW", "MID", "HIGH"]),
-]
+BudgetName = Literal["low", "mid", "high"]
 
 
 class Message(BaseModel):
     """The base of all messages: frozen, strict in types; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, populate_by_name=True)
+
+
+class ClosedMessage(Message):
+    """A message whose fields must all be known: an unknown one would widen what was meant to be narrow."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    former: ClassVar[Mapping[str, str]] = {}
+    """Fields that it once had, and what took their place."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_known(cls, data: object) -> object:
+        known = known_fields(cls)
+        for name in cast("Mapping[object, object]", data) if isinstance(data, Mapping) else ():
+            if name in cls.former:
+                raise ValueError(f"`{name}` {cls.former[str(name)]}")
+            if name not in known:
+                raise ValueError(f"there is no field {str(name)[:60]!r}; {nearest(name, known)}")
+        return cast("object", data)

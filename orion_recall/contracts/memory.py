@@ -1,16 +1,33 @@
-"""Messages that store memories, and their receipts."""
+"""Messages that store, update and delete memories, their receipts, and feedback on recalls.
+
+Of a patch and of `where` every field must be known: an unknown one would change or match more than was meant.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import BeforeValidator, Field, JsonValue
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, create_model, model_validator
 
 from orion_recall.contracts.envelope import ErrorInfo
-from orion_recall.contracts.fields import Identifier, MemoryKind, MemoryMoment, Message, Strings, at_most
+from orion_recall.contracts.fields import (
+    ClosedMessage,
+    Identifier,
+    Kinds,
+    MemoryKind,
+    MemoryMoment,
+    Message,
+    Moment,
+    Strings,
+    at_most,
+)
 
 STORE_KIND = "memory.store.v1"
 RECEIPT_KIND = "memory.receipt.v1"
+UPDATE_KIND = "memory.update.v1"
+DELETE_KIND = "memory.delete.v1"
+FEEDBACK_KIND = "recall.feedback.v1"
+FEEDBACK_RECEIPT_KIND = "recall.receipt.v1"
 
 MAX_MEMORIES_PER_STORE = 1000
 MAX_TEXT_CHARS = 100_000
@@ -53,14 +70,19 @@ class MemoryV1(Message):
     supersedes: Strings = Field(default=(), description="ids of memories that this one takes the place of")
 
 
+# The elements of a batch stay open, so that one bad element is rejected alone; the JSON Schema describes each.
+_Size = Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE)
+_Batch = Annotated[
+    tuple[dict[str, JsonValue], ...],
+    _Size,
+    at_most(MAX_MEMORIES_PER_STORE, described_as=Annotated[tuple[MemoryV1, ...], _Size]),
+]
+
+
 class MemoryStoreV1(Message):
     """A batch of memories. Each is judged alone: one bad memory does not hold up the others."""
 
-    memories: Annotated[
-        tuple[dict[str, JsonValue], ...],
-        Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE),
-        at_most(MAX_MEMORIES_PER_STORE),
-    ]
+    memories: _Batch
     reply_to: str | None = None
 
 
@@ -95,4 +117,165 @@ class MemoryReceiptV1(Message):
         description="of a change: false when no registered copy can show what was there before; true: not yet",
     )
     results: list[MemoryVerdictV1]
+    error: ErrorInfo | None = None
+
+
+# The identity of a memory, and what only a store may state.
+UNCHANGEABLE = frozenset(("id", "tenant", "supersedes"))
+CHANGEABLE = tuple(name for name in MemoryV1.model_fields if name not in UNCHANGEABLE)
+
+_Actor = Annotated[str, Field(min_length=1, max_length=256, description="who asks for it, for the history")]
+_Key = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=512,
+        description="the same request under the same key is answered with the first receipt and changes nothing",
+    ),
+]
+_Count = Annotated[int, Field(ge=0, description="of `where`: how many it must match; left out: a dry run")]
+_Ids = Annotated[
+    tuple[Identifier, ...],
+    Field(strict=False, max_length=MAX_MEMORIES_PER_STORE),
+    at_most(MAX_MEMORIES_PER_STORE),
+]
+
+
+class MemoryWhereV1(ClosedMessage):
+    """Conditions on memories: all given ones must hold; of a list, one of its values is enough.
+
+    Deleted and replaced memories are never among them.
+    """
+
+    text: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        default=None, description="words that title, speaker and text must hold, all of them"
+    )
+    session_id: Identifier | None = None
+    user_id: Identifier | None = None
+    agent_id: Identifier | None = None
+    run_id: Identifier | None = None
+    speaker: Identifier | None = None
+    kinds: Kinds = ()
+    tags: Strings = ()
+    entities: Strings = Field(default=(), description="as written")
+    source: Identifier | None = None
+    since: Moment | None = Field(default=None, description="not before; an undated memory is not matched")
+    until: Moment | None = Field(default=None, description="before; an undated memory is not matched")
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not any(getattr(self, name) not in (None, ()) for name in type(self).model_fields):
+            raise ValueError(f"give at least one condition: {', '.join(type(self).model_fields)}")
+        return self
+
+
+def _changeable() -> dict[str, Any]:
+    """The changeable fields of a memory, each with null for clearing it; the text cannot be cleared."""
+    hints = get_type_hints(MemoryV1, include_extras=True)
+    return {
+        name: (hints[name] if name == "text" else hints[name] | None, Field(default=None)) for name in CHANGEABLE
+    }
+
+
+class _Changes(ClosedMessage):
+    """Fields to change; null clears one."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+
+class _Patch(ClosedMessage):
+    """A memory's id and the fields to change; null clears one."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 2})
+
+    id: Identifier
+    expected_version: int | None = Field(default=None, description="change it only if it is still at this version")
+
+
+MemoryChangesV1 = create_model("MemoryChangesV1", __base__=_Changes, __doc__=_Changes.__doc__, **_changeable())
+MemoryPatchV1 = create_model("MemoryPatchV1", __base__=_Patch, __doc__=_Patch.__doc__, **_changeable())
+_Patches = Annotated[
+    tuple[dict[str, JsonValue], ...],
+    _Size,
+    at_most(MAX_MEMORIES_PER_STORE, described_as=Annotated[tuple[MemoryPatchV1, ...], _Size]),
+]
+_OpenChanges = Annotated[
+    dict[str, JsonValue], BeforeValidator(lambda value: value, json_schema_input_type=MemoryChangesV1)
+]
+
+
+class MemoryUpdateV1(Message):
+    """Memories to change: each by its id, or by `set` all that match `where`. Each is judged alone.
+
+    A field that is null is cleared; one that is left out stays as it is.
+    """
+
+    memories: _Patches | None = None
+    where: MemoryWhereV1 | None = None
+    set: _OpenChanges | None = Field(default=None, description="fields to change of all that `where` matches")
+    tenant: Identifier | None = None
+    actor: _Actor | None = None
+    idempotency_key: _Key | None = None
+    expected_count: _Count | None = None
+    reply_to: str | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.memories is None) == (self.where is None) or (self.where is None) != (self.set is None):
+            raise ValueError("give either memories, or where and set")
+        if self.expected_count is not None and self.where is None:
+            raise ValueError("expected_count belongs to where")
+        return self
+
+
+class MemoryDeleteV1(Message):
+    """Memories to delete: by id, or all that match `where`. A deleted memory never comes back.
+
+    The record keeps its text and history, unless `erase` is true.
+    """
+
+    ids: Annotated[_Ids, Field(min_length=1)] | None = None
+    where: MemoryWhereV1 | None = None
+    tenant: Identifier | None = None
+    actor: _Actor | None = None
+    reason: Annotated[str, Field(max_length=2048)] | None = None
+    erase: bool = False
+    idempotency_key: _Key | None = None
+    expected_count: _Count | None = None
+    reply_to: str | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.ids is None) == (self.where is None):
+            raise ValueError("give either ids or where")
+        if self.expected_count is not None and self.where is None:
+            raise ValueError("expected_count belongs to where")
+        return self
+
+
+class RecallFeedbackV1(Message):
+    """Feedback on a recall: which of its memories were used, and which were wrong."""
+
+    decision_id: Identifier | None = Field(default=None, description="of the recall: `stats.decision_id`")
+    correlation_id: Identifier | None = Field(default=None, description="of the recall's own message")
+    tenant: Identifier | None = None
+    used: _Ids = ()
+    wrong: _Ids = ()
+    note: Annotated[str, Field(max_length=4096)] | None = None
+    actor: _Actor | None = None
+    reply_to: str | None = None
+
+    @model_validator(mode="after")
+    def _about_something(self) -> Self:
+        if self.decision_id is None and self.correlation_id is None:
+            raise ValueError("give decision_id or correlation_id of the recall")
+        if not (self.used or self.wrong or self.note):
+            raise ValueError("give at least one of used, wrong, note")
+        return self
+
+
+class RecallReceiptV1(Message):
+    """The answer to `recall.feedback.v1`."""
+
+    recorded: bool
     error: ErrorInfo | None = None

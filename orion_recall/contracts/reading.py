@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
+from reprlib import Repr
 from typing import Any, TypeVar, cast, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, ValidationError
@@ -35,52 +36,37 @@ def describe(error: ValidationError, where: str = "", *, with_values: bool = Tru
     parts: list[str] = []
     for problem in error.errors(include_url=False)[:_MOST_PROBLEMS]:
         path = ".".join(_cut(str(step)) for step in (where, *problem["loc"]) if step != "")[:_MOST_PATH]
-        given = "" if problem["type"] == "missing" or not with_values else f" (got {_short(problem['input'])})"
+        shown = with_values and problem["type"] != "missing"
+        given = f" (got {_cut(_SHORT_VALUES.repr(problem['input']))})" if shown else ""
         told = f"{problem['msg'].removeprefix('Value error, ')[:_MOST_SAID]}{given}"
         parts.append(f"{path}: {told}" if path else told)
     return "; ".join(parts)
 
 
-def _short(value: object) -> str:
-    """The value as Python writes it, at most sixty characters; no more of a large one is written."""
-    text = ""
-    for piece in _pieces(value):
-        text += piece
-        if len(text) > _SHORT:
-            break
-    return _cut(text)
+class _Short(Repr):
+    """Values as Python writes them, shortened; no more of a large one is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = _SHORT
+        self.maxlevel = 3
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > _MOST_BITS:
+            return f"a number of {x.bit_length()} bits"
+        return super().repr_int(x, level)
+
+
+_SHORT_VALUES = _Short()
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 3]}..."
 
 
-def _pieces(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield repr(value[: _SHORT + 1])
-    elif isinstance(value, dict):
-        yield "{"
-        for place, (name, part) in enumerate(cast("dict[object, object]", value).items()):
-            yield ", " if place else ""
-            yield from _pieces(name)
-            yield ": "
-            yield from _pieces(part)
-        yield "}"
-    elif isinstance(value, list):
-        yield "["
-        for place, part in enumerate(cast("list[object]", value)):
-            yield ", " if place else ""
-            yield from _pieces(part)
-        yield "]"
-    elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        yield f"a number of {value.bit_length()} bits"
-    else:
-        yield repr(value)
-
-
 def count_unknown(model: type[BaseModel], data: Mapping[str, object]) -> int:
     """The number of fields of `data`, nested models included, that the contract does not know."""
-    known = _known_fields(model)
+    known = known_fields(model)
     unknown = 0
     for key, value in data.items():
         if key not in known:
@@ -92,7 +78,7 @@ def count_unknown(model: type[BaseModel], data: Mapping[str, object]) -> int:
 
 def refuse_unknown(model: type[BaseModel], data: Mapping[str, object], where: str) -> None:
     """InvalidMessage for a field of `data`, at any depth, that the contract does not know. For messages we send."""
-    known = _known_fields(model)
+    known = known_fields(model)
     refuse_unknown_names(data, known, where)
     for name, value in data.items():
         nested = known[name]
@@ -106,13 +92,17 @@ def refuse_unknown_names(names: Iterable[object], known: Collection[str], where:
     """InvalidMessage for the first unknown name, with the nearest known one."""
     for name in names:
         if name not in known:
-            near = get_close_matches(str(name), known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise InvalidMessage(f"{where}.{str(name)[:60]}: there is no such field; {hint}")
+            raise InvalidMessage(f"{where}.{str(name)[:_SHORT]}: there is no such field; {nearest(name, known)}")
+
+
+def nearest(name: object, known: Collection[str]) -> str:
+    """Advice about an unknown name: `did you mean tenant?`, or all known names where none is near."""
+    near = get_close_matches(str(name), known, 1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
 
 
 @cache
-def _known_fields(model: type[BaseModel]) -> Mapping[str, type[BaseModel] | None]:
+def known_fields(model: type[BaseModel]) -> Mapping[str, type[BaseModel] | None]:
     """Every input name of a field, with the model nested in it."""
     return {
         alias: _nested_model(info)

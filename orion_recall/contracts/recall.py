@@ -1,29 +1,32 @@
-"""Queries and their replies."""
+"""Queries and their replies, with the hints that newer executors send; unreadable hints are ignored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, cast
 
-from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from orion_recall.contracts.confidence import ConfidenceV1, NoAnswerV1
 from orion_recall.contracts.envelope import ErrorInfo
 from orion_recall.contracts.fields import (
     BudgetName,
+    ClosedMessage,
     Identifier,
+    Kinds,
     Message,
     Moment,
     MomentAsTold,
-    OneOrMoreKinds,
     OptionalIdentifier,
     ScopeName,
     Strings,
     ZoneName,
     without_empty,
+    zoned_moment,
 )
-from orion_recall.contracts.hints import IGNORED_HINTS, ExcludedTurn, as_text, as_turn, ignored_hints
 from orion_recall.contracts.reading import count_unknown
+from orion_recall.text.normal import words
+from orion_recall.text.small_talk import small_talk
 from orion_recall.values import Outcome, SourceName, SourceStatus
 
 QUERY_KIND = "recall.query.v1"
@@ -31,8 +34,14 @@ QUERY_ALIASES = ("recall.query.request",)
 """Further kinds that a query may name."""
 REPLY_KIND = "recall.reply.v1"
 
+# They have no effect here. Where they hold something they are counted as ignored fields.
+IGNORED_HINTS = (
+    "profile_explicit", "recall_phase", "retrieval_intent", "task_hints", "seed_crystallization_id",
+    "active_packet_digest_budget", "concept_region_digest_budget",
+)  # fmt: skip
 
-class Include(Message):
+
+class Include(ClosedMessage):
     """Further parts of a reply, on request."""
 
     trace: bool = Field(
@@ -47,8 +56,13 @@ class Include(Message):
     )
 
 
-class RecallOptionsV1(Message):
-    """Options of one query. Anything absent is the profile's."""
+class RecallOptionsV1(ClosedMessage):
+    """Options of one query. Anything absent is the profile's; unknown ones are refused."""
+
+    former: ClassVar = {
+        "context": "is no longer read: put the names into the fragment",
+        "fact_type": "is no longer read: it is called kinds",
+    }
 
     tenant: Identifier | None = None
     scope: ScopeName | None = None
@@ -63,11 +77,7 @@ class RecallOptionsV1(Message):
     budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)
-    kinds: OneOrMoreKinds = Field(
-        default=(),
-        validation_alias=AliasChoices("kinds", "fact_type"),
-        description="one kind or several; of up to eight, each has lists of its own. `fact_type` is another name",
-    )
+    kinds: Kinds = Field(default=(), description="of up to eight, each has result lists of its own")
     tags: Strings = ()
     since: Moment | None = None
     until: Moment | None = None
@@ -94,18 +104,41 @@ class RecallOptionsV1(Message):
     merge_strategy: Literal["weighted", "confidence_weighted", "round_robin", "layer_order"] | None = Field(
         default=None, description="of a cascade: how the items of several layers become one order"
     )
-    context: str | None = Field(
-        default=None,
-        max_length=16_384,
-        description="what was said before the question: where that says it, she or there and has no name, names "
-        "that the context ends with are searched for",
-    )
     no_answer: bool | None = Field(
-        default=None,
-        description="whether an answer that is not sure enough is withheld: false: never; true: by the profile's "
-        "minima, by a probability of 0.12 where it has none",
+        default=None, description="whether an answer that is not sure enough is withheld; absent: the profile's"
     )
     include: Include | None = None
+
+
+class ExcludedTurn(Message):
+    """The turn to answer, whose memories are left out.
+
+    By `active_turn_ids`; and what says `active_turn_text` within three minutes of `active_turn_ts` (epoch seconds),
+    or of now.
+    """
+
+    active_turn_ids: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    active_turn_text: str = ""
+    active_turn_ts: float | None = None
+
+
+def as_turn(value: object) -> object:
+    """The readable parts of the hint; None where it is no object."""
+    if isinstance(value, ExcludedTurn) or not isinstance(value, dict):
+        return value if isinstance(value, ExcludedTurn) else None
+    given = cast("dict[str, object]", value)
+    ids, text, ts = (given.get(name) for name in ExcludedTurn.model_fields)
+    told = cast("list[object]", ids) if isinstance(ids, list | tuple) else []
+    return {
+        "active_turn_ids": [one for one in told if isinstance(one, str) and one],
+        "active_turn_text": text if isinstance(text, str) else "",
+        "active_turn_ts": _epoch_s(ts),
+    }
+
+
+def as_text(value: object) -> object:
+    """The value if it is text, else None."""
+    return value if isinstance(value, str) else None
 
 
 class RecallQueryV1(Message):
@@ -140,6 +173,29 @@ def ignored_fields(payload: Mapping[str, object]) -> int:
     """How many fields of a query's payload are not used: unknown ones, and hints that mean nothing here."""
     named = {name: value for name, value in payload.items() if name not in IGNORED_HINTS}
     return count_unknown(RecallQueryV1, named) + ignored_hints(payload)
+
+
+def ignored_hints(payload: Mapping[str, object]) -> int:
+    """The number of hints, or parts of them, that are not used or cannot be read."""
+    count = sum(bool(payload.get(name)) for name in IGNORED_HINTS)
+    lane, turn = payload.get("lane"), payload.get("exclude")
+    count += bool(lane) and not isinstance(lane, str)
+    if not isinstance(turn, dict):
+        return count + bool(turn)
+    given = cast("dict[str, object]", turn)
+    ids, text, ts = (given.get(name) for name in ExcludedTurn.model_fields)
+    if isinstance(ids, list):
+        count += any(not isinstance(one, str) for one in cast("list[object]", ids))
+    else:
+        count += bool(ids)
+    return count + (bool(text) and not isinstance(text, str)) + (bool(ts) and _epoch_s(ts) is None)
+
+
+def _epoch_s(value: object) -> float | None:
+    try:
+        return zoned_moment(value).timestamp()
+    except ValueError:
+        return None
 
 
 class MemoryItemV1(Message):
@@ -206,7 +262,10 @@ class BundleStats(Message):
         "that was withheld",
     )
     no_answer: NoAnswerV1 | None = None
-    answer_probability: float | None = Field(
+    unsure: bool | None = Field(
+        default=None, description="whether nothing that was found clearly answers: the nearest items are given"
+    )
+    probability: float | None = Field(
         default=None,
         description="the probability that anything found answers the question; null where that cannot be told",
     )
@@ -257,3 +316,17 @@ class RecallReplyV1(Message):
 
     bundle: MemoryBundleV1
     error: ErrorInfo | None = None
+
+
+def reply_without_asking(query: RecallQueryV1) -> RecallReplyV1 | None:
+    """The reply to a query that asks nothing of memory: an empty bundle with the reason; None for all others.
+
+    A query with words in its intent asks something, whatever its fragment is.
+    """
+    if (query.intent and words(query.intent)) or (kind := small_talk(query.fragment)) is None:
+        return None
+    no_answer = NoAnswerV1(reason=f"it is {kind} and asks nothing; it was not sent", near_misses=0)
+    stats = BundleStats(
+        backend_counts={}, latency_ms=0, profile=query.profile or "", outcome="empty", no_answer=no_answer
+    )
+    return RecallReplyV1(bundle=MemoryBundleV1(rendered="", items=[], stats=stats))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -15,23 +16,32 @@ from orion_recall.profile.model import profile_fields
 
 
 def profile_markdown() -> str:
-    """The table as a document."""
+    """One line for each key; keys that all parts of the score or all layers have stand there once."""
     lines = [
         "# Keys of a profile",
         "",
-        "Made by `make contracts` from `orion_recall/profile/`; `profiles/example.yaml` shows each in its place.",
+        "Each key with its default and what it takes. `profiles/example.yaml` shows each in its place, and",
+        "`contracts/profile.schema.json`, which editors read, has all of its description. `ranking.PART` is the",
+        "weight of a part of the score, from 0 to 100 ([Score parts](score-parts.md)). Each layer of a cascade has",
+        "the keys of `cascade.layers.LAYER`.",
         "",
-        "| key | default | takes | what it does |",
-        "|---|---|---|---|",
     ]
     fields = profile_fields()
     sections = {path[:-1] for path in fields}
-    for path, field in fields.items():
-        if path in sections:
-            continue
-        cells = (f"`{'.'.join(path)}`", _default(field), _takes(field), field.description or "")
-        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    told = {_key(path): field for path, field in fields.items() if path not in sections and path[0] != "ranking"}
+    for key, field in told.items():
+        lines.append(f"- `{key}` ({_default(field)}; {_takes(field)}): {_first_sentence(field.description or '')}")
     return "\n".join(lines) + "\n"
+
+
+def _key(path: Sequence[str]) -> str:
+    is_layer = tuple(path[:2]) == ("cascade", "layers") and len(path) > 3
+    return ".".join((*path[:2], "LAYER", *path[3:]) if is_layer else path)
+
+
+def _first_sentence(text: str) -> str:
+    sentence = re.split(r"(?<=[.!?])\s", " ".join(text.split()), maxsplit=1)[0]
+    return sentence.replace(" (no unit)", "")
 
 
 def _default(field: FieldInfo) -> str:

@@ -1,338 +1,181 @@
-"""Example messages of every kind, as they stand in the field `envelope` of a stream entry.
-
-One story: an executor asks what keeps the harbour crane from running, and gets what Bo and Ana said of it.
-"""
+"""Example messages, as they stand in the field `envelope` of a stream entry."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
-from orion_recall.contracts import DECISION_KIND, QUERY_ALIASES, QUERY_KIND, REPLY_KIND, RecallDecisionV1
-from orion_recall.schemas.example_envelopes import (
-    ANSWERED,
-    CORRELATION_ID,
-    DECISION_ID,
-    FRAGMENT,
-    REPLY_TO,
-    Json,
-    answer,
-    request,
+from orion_recall.contracts import (
+    DECISION_KIND,
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    FEEDBACK_RECEIPT_KIND,
+    QUERY_ALIASES,
+    QUERY_KIND,
+    RECEIPT_KIND,
+    REPLY_KIND,
+    STORE_KIND,
+    UPDATE_KIND,
 )
-from orion_recall.schemas.example_memories import memory_examples
 
-_CRANE = "Bo: The harbour crane needs a new gearbox by Friday."
-_ORDER = "Ana: I ordered the gearbox for the crane at Fjord Labs."
+Json = dict[str, Any]
+
+_EXECUTOR: Json = {"name": "cortex-exec", "node": "athena", "version": "1.4.0", "instance": "cortex-exec-1"}
+_SERVICE: Json = {"name": "orion-recall", "node": "athena", "instance": "athena-4711"}
+_ASKED, _ANSWERED = "2026-03-02T08:15:30.250000+00:00", "2026-03-02T08:15:30.291000+00:00"
+_CORRELATION_ID = "0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10"
+_DECISION_ID = "b0c7a3b4-4f0e-4d54-8a39-6a2f5a3c9d11"
+_FRAGMENT = "What keeps the harbour crane from running?"
+_REPLY_TO = "recall.reply.v1:5f0f6c1e0a2b4c7d8e9f00112233aabb"
+
+_QUERY: Json = {
+    "fragment": _FRAGMENT,
+    "verb": "reflect",
+    "intent": "plan the day's repairs",
+    "session_id": "shift-2026-03-02",
+    "node_id": "athena",
+    "profile": "reflect.v1",
+    "reply_to": _REPLY_TO,
+}
+_OPTIONS: Json = {
+    "tenant": "default",
+    "scope": "global",
+    "k": 8,
+    "budget": "mid",
+    "max_tokens": 200,
+    "kinds": ["experience", "world"],
+    "tags": ["harbour"],
+    "since": "2026-02-01T00:00:00Z",
+    "as_of": "2026-03-02T09:15:30+01:00",
+    "exclude": ["mem-03"],
+    "include": {"trace": False},
+}
+# What newer executors send besides; an empty text says that there is none.
+_HINTS: Json = {
+    "session_id": "",
+    "lane": "chat",
+    "exclude": {"active_turn_ids": ["mem-40"], "active_turn_text": _FRAGMENT, "active_turn_ts": 1772439330.0},
+}
+_ITEM: Json = {
+    "id": "mem-17",
+    "source": "lexical",
+    "source_ref": "index",
+    "uri": None,
+    "score": 0.963431,
+    "ts": 1772355600.0,
+    "title": None,
+    "snippet": "Bo: The harbour crane needs a new gearbox by Friday.",
+    "tags": ["harbour"],
+}
+_COUNTS = {"vector": 1, "lexical": 1, "rdf": 0, "sql_timeline": 0}
+_V1_STATS: Json = {"backend_counts": _COUNTS, "latency_ms": 38, "profile": "reflect.v1"}
+_BUNDLE: Json = {
+    "rendered": f"- [2026-03-01 lexical mem-17] {_ITEM['snippet']}",
+    "items": [_ITEM],
+    "stats": _V1_STATS,
+}
+_PARTS: Json = {"parts": {"fusion": 1.0, "recency": 0.890899}, "ranks": {"vector": 2, "lexical": 1}}
+_SOURCES: Json = {
+    "vector": {"status": "ok", "count": 1, "ms": 9.214, "error": None},
+    "lexical": {"status": "ok", "count": 1, "ms": 1.022, "error": None},
+}
+_DECISION: Json = {
+    "id": _DECISION_ID,
+    "corr_id": _CORRELATION_ID,
+    "session_id": _QUERY["session_id"],
+    "node_id": "athena",
+    "verb": "reflect",
+    "profile": "reflect.v1",
+    "query": _FRAGMENT,
+    "selected_ids": ["mem-17"],
+    "backend_counts": _COUNTS,
+    "latency_ms": 38,
+    "dropped": {"near_duplicate": 1},
+    "created_at": _ANSWERED,
+    "outcome": "ok",
+    "tenant": "default",
+    "scope": "global",
+    "sources": _SOURCES,
+    "selected": [{"id": "mem-17", "source": "lexical", "score": _ITEM["score"], **_PARTS}],
+    "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6, "total": 38.214},
+    "entry_id": "1772439330251-0",
+    "worker": "athena-4711",
+}
+_MEMORY: Json = {
+    "id": "mem-17",
+    "text": "The harbour crane needs a new gearbox by Friday.",
+    "speaker": "Bo",
+    "session_id": "shift-2026-03-01",
+    "occurred_at": "2026-03-01T09:00:00Z",
+    "tags": ["harbour"],
+    "metadata": {"channel": "radio"},
+}
+_CONFLICT = "the id holds other content: update it (memory.update.v1), or take another id"
+_RESULTS = [{"id": "mem-17", "status": "stored"}, {"id": "mem-03", "status": "conflict", "reason": _CONFLICT}]
+_RECEIPT: Json = {"stored": 1, "unchanged": 0, "conflict": 1, "rejected": 0, "position": 5, "results": _RESULTS}
+_PATCH: Json = {"id": "mem-17", "expected_version": 1, "text": "The crane needs a new gearbox by Monday."}
+_WHERE: Json = {"session_id": "shift-2026-02-01", "until": "2026-02-02T00:00:00Z"}
 
 
 def examples() -> dict[str, Json]:
     """The messages by file name."""
+    item = _ITEM | {"kind": "experience", "speaker": "Bo", "score_parts": _PARTS["parts"], "ranks": _PARTS["ranks"]}
+    stats: Json = {"latency_ms": 38.214, "outcome": "ok", "decision_id": _DECISION_ID, "tokens": 58}
+    stats |= {"dropped": {"near_duplicate": 1}, "sources": _SOURCES, "unsure": False, "probability": 0.94}
+    extended = _BUNDLE | {"items": [item], "stats": _V1_STATS | stats}
+    empty: Json = {"rendered": "", "items": [], "stats": _V1_STATS}
+    invalid: Json = {"bundle": empty | {"stats": _V1_STATS | {"latency_ms": 0.412, "outcome": "invalid"}}}
+    invalid["error"] = {"type": "invalid", "message": "payload.fragment: Input should be a valid string (got 7)"}
+    feedback = {"decision_id": _DECISION_ID, "used": ["mem-17"], "wrong": ["mem-21"], "note": "ordered twice"}
     return {
-        "query": request(QUERY_KIND, _query()),
-        "query_with_options": request(QUERY_KIND, _query() | {"options": _options()}),
-        "query_with_short_names": _short_names(),
-        "query_of_newer_executors": request(QUERY_ALIASES[0], _query() | _hints()),
-        "reply": answer(REPLY_KIND, {"bundle": _bundle(_items())}),
-        "reply_with_options": answer(REPLY_KIND, {"bundle": _extended_bundle()}),
-        "reply_empty": answer(REPLY_KIND, {"bundle": _bundle([])}),
-        "reply_error": answer(REPLY_KIND, _error_reply()),
-        "decision": answer(DECISION_KIND, _decision()),
-        **memory_examples(),
+        "query": _request(QUERY_KIND, _QUERY),
+        "query_with_options": _request(QUERY_KIND, _QUERY | {"options": _OPTIONS}),
+        "query_with_short_names": {
+            "corr_id": _CORRELATION_ID,
+            "event": QUERY_KIND,
+            "service": "cortex-exec",
+            "ts": 1772439330.25,
+            "payload": {"fragment": _FRAGMENT},
+        },
+        "query_of_newer_executors": _request(QUERY_ALIASES[0], _QUERY | _HINTS),
+        "reply": _answer(REPLY_KIND, {"bundle": _BUNDLE}),
+        "reply_with_options": _answer(REPLY_KIND, {"bundle": extended}),
+        "reply_empty": _answer(REPLY_KIND, {"bundle": empty}),
+        "reply_error": _answer(REPLY_KIND, invalid),
+        "decision": _answer(DECISION_KIND, _DECISION),
+        "store": _request(STORE_KIND, {"memories": [_MEMORY]}),
+        "receipt": _answer(RECEIPT_KIND, _RECEIPT, to=STORE_KIND),
+        "update": _request(UPDATE_KIND, {"memories": [_PATCH], "idempotency_key": "shift-7/1", "actor": "bo"}),
+        "delete": _request(DELETE_KIND, {"where": _WHERE, "expected_count": 2, "reason": "an old shift"}),
+        "feedback": _request(FEEDBACK_KIND, feedback),
+        "feedback_receipt": _answer(FEEDBACK_RECEIPT_KIND, {"recorded": True}, to=FEEDBACK_KIND),
     }
 
 
-def _short_names() -> Json:
+def _request(kind: str, payload: Json) -> Json:
+    """A message of the executor."""
+    told = _envelope(kind, payload, "7d0c2f2e-5a43-4a55-9a60-0f6f3a0b7a01", _EXECUTOR, _ASKED)
+    return told | {"ttl_ms": 2000, "reply_to": _REPLY_TO}
+
+
+def _answer(kind: str, payload: Json, *, to: str = QUERY_KIND) -> Json:
+    """A message of the service that follows from one of the kind `to`."""
+    told = _envelope(kind, payload, "e2a5b7d0-9c1f-4a3e-8b56-1d2c3b4a5f02", _SERVICE, _ANSWERED)
+    link = {"correlation_id": _CORRELATION_ID, "kind": to, "source": _EXECUTOR, "created_at": _ASKED}
+    return told | {"causality_chain": [link]}
+
+
+def _envelope(kind: str, payload: Json, message_id: str, source: Json, at: str) -> Json:
     return {
-        "corr_id": CORRELATION_ID,
-        "event": QUERY_KIND,
-        "service": "cortex-exec",
-        "ts": 1772439330.25,
-        "payload": {"fragment": FRAGMENT},
-    }
-
-
-def _query() -> Json:
-    return {
-        "fragment": FRAGMENT,
-        "verb": "reflect",
-        "intent": "plan the day's repairs",
-        "session_id": "shift-2026-03-02",
-        "node_id": "athena",
-        "profile": "reflect.v1",
-        "reply_to": REPLY_TO,
-    }
-
-
-def _hints() -> Json:
-    """What newer executors send besides; an empty text says that there is none."""
-    turn: Json = {"active_turn_ids": ["mem-40"], "active_turn_text": FRAGMENT, "active_turn_ts": 1772439330.0}
-    return {"session_id": "", "node_id": "", "lane": "chat", "exclude": turn}
-
-
-def _options() -> Json:
-    return {
-        "tenant": "default",
-        "scope": "global",
-        "k": 8,
-        "budget": "mid",
-        "max_tokens": 200,
-        "min_score": 0.1,
-        "kinds": ["experience", "world"],
-        "tags": ["harbour"],
-        "since": "2026-02-01T00:00:00Z",
-        "until": "2026-03-02T09:15:00+01:00",
-        "as_of": "2026-03-02T08:15:30Z",
-        "timezone": "Europe/Oslo",
-        "exclude": ["mem-03"],
-        "cascade": True,
-        "confidence_threshold": 0.65,
-        "max_cascade_depth": 1,
-        "include": {"trace": True, "entities": True, "chunks": False},
-    }
-
-
-def _items() -> list[Json]:
-    return [
-        _item("mem-17", "lexical", _CRANE, score=0.963431, ts=1772355600.0),
-        _item("mem-21", "vector", _ORDER, score=0.901172, ts=1772391600.0),
-    ]
-
-
-def _item(memory_id: str, source: str, snippet: str, *, score: float, ts: float) -> Json:
-    return {
-        "id": memory_id,
+        "schema": "orion.envelope",
+        "schema_version": "2.0.0",
+        "id": message_id,
+        "correlation_id": _CORRELATION_ID,
+        "kind": kind,
         "source": source,
-        "source_ref": "index",
-        "uri": None,
-        "score": score,
-        "ts": ts,
-        "title": None,
-        "snippet": snippet,
-        "tags": ["harbour"],
-    }
-
-
-def _bundle(items: list[Json]) -> Json:
-    lines = [f"- [2026-03-01 {item['source']} {item['id']}] {item['snippet']}" for item in items]
-    found = len(items)
-    counts = {"vector": found, "lexical": found, "rdf": 0, "sql_timeline": 0}
-    stats = {"backend_counts": counts, "latency_ms": 38, "profile": "reflect.v1"}
-    return {"rendered": "\n".join(lines), "items": items, "stats": stats}
-
-
-def _extended_bundle() -> Json:
-    crane, order = _items()
-    crane |= _further(
-        "Bo", {"fusion": 1.0, "similarity": 0.871707, "recency": 0.890899}, ranks=(2, 1), sure=0.868732
-    )
-    order |= _further(
-        "Ana", {"fusion": 0.983871, "similarity": 0.612345, "recency": 0.979}, ranks=(1, 3), sure=0.791171
-    )
-    bundle = _bundle([crane, order])
-    bundle["stats"] |= {
-        "latency_ms": 38.214,
-        "outcome": "ok",
-        "decision_id": DECISION_ID,
-        "tokens": 58,
-        "dropped": {"near_duplicate": 1},
-        "sources": _source_stats(),
-        "trace": _trace([crane, order]),
-        "confidence": crane["confidence"]["overall"],
-    }
-    return bundle
-
-
-def _trace(items: list[Json]) -> Json:
-    """Why the first came first; of the candidates the first alone, whose shares add up to its score."""
-    crane, order = items
-    weights, shares = {"fusion": 0.7, "similarity": 0.2, "recency": 0.1}, (0.7, 0.174341, 0.08909)
-    parts = [
-        {"part": part, "value": crane["score_parts"][part], "weight": weight, "share": share}
-        for (part, weight), share in zip(weights.items(), shares, strict=True)
-    ]
-    return {
-        "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6},
-        "ranked": 2,
-        "understood": {
-            "time": {"intervals": [], "asks_when": False, "session": None, "of": None, "widened": False},
-            "asks_for": [],
-        },
-        "searched": {"by_meaning": FRAGMENT, "by_words": FRAGMENT, "named_speaker": None},
-        "why": [
-            "mem-17 is first with 0.963: found first by words, 2nd by meaning; 23 hours old. "
-            f"It leads the next by {crane['score'] - order['score']:.3f}, most of all by its meaning."
-        ],
-        "candidates": [
-            {
-                "place": 1,
-                "kept": True,
-                "id": crane["id"],
-                "kind": crane["kind"],
-                "speaker": crane["speaker"],
-                "ts": crane["ts"],
-                "text": _CRANE.removeprefix("Bo: "),
-                "fused": 0.5,
-                "sources": {"vector": {"rank": 2, "score": 0.871707}, "lexical": {"rank": 1, "score": 11.2}},
-                "statements": [],
-                "score": crane["score"],
-                "parts": parts,
-                "dropped": None,
-                "confidence": crane["confidence"],
-            }
-        ],
-        "not_listed": 1,
-    }
-
-
-def _further(speaker: str, parts: Mapping[str, float], *, ranks: tuple[int, int], sure: float) -> Json:
-    return {
-        "kind": "experience",
-        "speaker": speaker,
-        "session_id": "shift-2026-03-01",
-        "score_parts": dict(parts),
-        "ranks": {"vector": ranks[0], "lexical": ranks[1]},
-        "entities": [speaker, "Fjord Labs"],
-        "confidence": {
-            "overall": sure,
-            "level": "high",
-            "semantic_relevance": parts["similarity"],
-            "source_quality": 0.9,
-            "recency": parts["recency"],
-            "consistency": 0.7,
-            "completeness": 1.0,
-        },
-        "layer": "episodic",
-    }
-
-
-def _source_stats() -> Json:
-    return {
-        "vector": {"status": "ok", "count": 2, "ms": 9.214, "error": None},
-        "lexical": {"status": "ok", "count": 2, "ms": 1.022, "error": None},
-        "rdf": {"status": "empty", "count": 0, "ms": 2.518, "error": None},
-        "sql_timeline": {"status": "empty", "count": 0, "ms": 3.127, "error": None},
-    }
-
-
-def _error_reply() -> Json:
-    stats: Json = {"backend_counts": {}, "latency_ms": 0.412, "profile": "reflect.v1"}
-    error = {"type": "invalid", "message": "payload.fragment: Input should be a valid string (got 7)"}
-    return {"bundle": {"rendered": "", "items": [], "stats": stats}, "error": error}
-
-
-def _decision() -> Json:
-    items = _extended_bundle()["items"]
-    decided = RecallDecisionV1.model_validate(
-        {
-            "id": DECISION_ID,
-            "corr_id": CORRELATION_ID,
-            **{name: value for name, value in _query().items() if name not in ("fragment", "reply_to", "intent")},
-            "intent": _query()["intent"],
-            "query": FRAGMENT,
-            "query_chars": len(FRAGMENT),
-            "selected_ids": [item["id"] for item in items],
-            "selected": [
-                {
-                    "id": item["id"],
-                    "source": item["source"],
-                    "score": item["score"],
-                    "parts": item["score_parts"],
-                    "ranks": item["ranks"],
-                    "confidence": item["confidence"],
-                    "layer": item["layer"],
-                }
-                for item in items
-            ],
-            "backend_counts": {"vector": 2, "lexical": 2, "rdf": 0, "sql_timeline": 0},
-            "sources": _source_stats(),
-            "dropped": {"near_duplicate": 1},
-            "understood": {
-                "time": {"intervals": [], "asks_when": False, "session": None, "of": None, "widened": False},
-                "asks_for": [],
-                "class": "factual",
-                "class_words": [],
-                "language": "english",
-                "people": ["Ana"],
-                "entities": [{"name": "Ana", "kind": "capitalised"}],
-            },
-            "confidence": items[0]["confidence"]["overall"],
-            "cascade": _cascade(items[0]["confidence"]["overall"]),
-            "latency_ms": 38.214,
-            "stage_ms": {"understand": 0.4, "search": 30.1, "fuse": 0.2, "rank": 0.6, "total": 38.214},
-            "created_at": ANSWERED,
-            "outcome": "ok",
-            "tenant": "default",
-            "scope": "global",
-            "profile_requested": "reflect.v1",
-            "profile_hash": "8f3b1c0a9d2e4f57",
-            "tokens": 58,
-            "entry_id": "1772439330251-0",
-            "reply_to": REPLY_TO,
-            "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
-            "worker": "athena-4711",
-            "strategy": None,
-            "shadow_of": None,
-            "canary": None,
-            "asked": {
-                "options": {"kinds": ["world"]},
-                "scope": {"name": "global", "kinds": ["world"]},
-                "clock": ANSWERED,
-                "zone": "UTC",
-                "limits": {"search_ms": 1950},
-            },
-            "read_at": {"index": 48211, "graph": 48211},
-            "build": {
-                "version": "0.1.0",
-                "model": "all-MiniLM-L6-v2",
-                "weights": "0f3a5b9c1d2e",
-                "extractor": "light",
-            },
-            "not_replayable": None,
-            "candidates": [_candidate(items[0], place=1, kept=True), _repeating(items[0])],
-        }
-    )
-    return decided.model_dump(mode="json")
-
-
-def _candidate(item: Json, **more: object) -> Json:
-    return {
-        "id": item["id"],
-        "source": item["source"],
-        "ranks": item["ranks"],
-        "fused": 0.93442,
-        "score": item["score"],
-        "parts": item["score_parts"],
-        "weights": dict.fromkeys(item["score_parts"], 0.2),
-        "layer": item["layer"],
-        **more,
-    }
-
-
-def _repeating(item: Json) -> Json:
-    """A candidate that said the same as an item."""
-    return _candidate(item, id="mem-0192", score=0.741, dropped="near_duplicate", dropped_for=item["id"])
-
-
-def _cascade(sure: float) -> Json:
-    """Facts were not sure enough, what happened was."""
-    nothing: Json = {"hits": 0, "confidence": None, "ms": 3.127, "late": []}
-    return {
-        "primary_layer": "semantic",
-        "primary_confidence": None,
-        "cascaded_to": ["episodic", "graph", "procedural"],
-        "cascade_confidences": [sure, None, None],
-        "final_confidence": sure,
-        "threshold": 0.65,
-        "depth": 1,
-        "max_depth": 1,
-        "ended": "confident",
-        "trigger": "semantic found nothing",
-        "reason": f"episodic is sure enough: {sure:.3f}",
-        "merge_strategy": None,
-        "combined": {"episodic": 2},
-        "path": [
-            {"layer": "semantic", "depth": 0, **nothing},
-            {"layer": "episodic", "depth": 1, "hits": 2, "confidence": sure, "ms": 9.214, "late": []},
-            {"layer": "graph", "depth": 1, **nothing},
-            {"layer": "procedural", "depth": 1, **nothing},
-        ],
+        "created_at": at,
+        "ttl_ms": None,
+        "reply_to": None,
+        "trace": {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+        "causality_chain": [],
+        "payload": payload,
     }

@@ -55,35 +55,31 @@ def as_markdown(rows: Iterable[SettingRow]) -> str:
     lines = [
         "# Settings",
         "",
-        "Every setting of workers and commands, made by `make environment` from `orion_recall/settings.py`.",
+        "Every setting of workers and commands with its default, made by `make environment` from the code.",
         "What is marked **secret** (an address may hold a password) is never logged. Each of these may be in a",
         "file, as Docker and Kubernetes mount secrets: `ORION_NAME_FILE` is its path. To set both is an error.",
         "",
-        "| variable | default | meaning |",
-        "|---|---|---|",
     ]
-    for row in rows:
-        default, meaning = cells(row)
-        meaning = f"{meaning} **secret**" if row.is_secret else meaning
-        lines.append(f"| `{row.variable}` | {default} | {meaning.replace('|', chr(92) + '|')} |")
+    for row in rows:  # a default in words stands at the end of the meaning
+        meaning, _, in_words = row.meaning.partition("; default: ")
+        default = f"`{row.default}`" if row.default else in_words or "none"
+        lines.append(f"- `{row.variable}` ({default}): {meaning}{' **secret**' if row.is_secret else ''}")
     return "\n".join(lines) + "\n"
-
-
-def cells(row: SettingRow) -> tuple[str, str]:
-    """Default and meaning for a table; a default in words moves from the meaning to the default."""
-    meaning, _, in_words = row.meaning.partition("; default: ")
-    return f"`{row.default}`" if row.default else in_words or "none", meaning
 
 
 def _written(field: FieldInfo) -> str:
     """The default as written in the environment. One that depends on the machine is in the description."""
-    if field.default_factory is not None or field.default is None:
-        return ""
-    default: Any = field.default
-    if isinstance(default, bool):
-        return str(default).lower()
-    if isinstance(default, tuple):
-        return ",".join(str(part) for part in cast("tuple[object, ...]", default))
-    if isinstance(default, Mapping):
-        return ",".join(f"{key}={value}" for key, value in cast("Mapping[str, str]", default).items())
-    return default.as_posix() if isinstance(default, Path) else str(default)
+    default: Any = None if field.default_factory is not None else field.default
+    match default:
+        case None:
+            return ""
+        case bool():
+            return str(default).lower()
+        case tuple():
+            return ",".join(str(part) for part in cast("tuple[object, ...]", default))
+        case Mapping():
+            return ",".join(f"{key}={value}" for key, value in cast("Mapping[str, str]", default).items())
+        case Path():
+            return default.as_posix()
+        case _:
+            return str(default)

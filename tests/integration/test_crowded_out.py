@@ -162,7 +162,7 @@ async def test_each_kind_that_a_query_names_has_its_own_lists(opened: Opened) ->
     assert [hit.score for hit in reports["vector"].hits] == sorted(
         (hit.score for hit in reports["vector"].hits), reverse=True
     )
-    only = await ask(opened, text, used, "kinds", fact_type="opinion")
+    only = await ask(opened, text, used, "kinds", kinds=["opinion"])
     assert {item.memory.kind for item in only.ranked} == {"opinion"}
 
 

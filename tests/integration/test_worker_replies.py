@@ -53,7 +53,7 @@ async def test_a_query_with_options_gets_the_further_fields_and_each_part_only_w
         "dropped",
         "sources",
         "confidence",
-    } | {"answer_probability"}
+    } | {"probability"}
     further = ITEM | {"kind", "speaker", "session_id", "score_parts", "ranks", "confidence"}
     assert all(set(item) == further for item in plain["items"])
 
@@ -67,7 +67,7 @@ async def test_an_error_comes_beside_an_empty_bundle_where_the_query_has_options
     payload = await executor.answer(SEVEN | NO_OPTIONS, ttl_ms=0)
     assert set(payload) == {"bundle", "error"}
     assert set(payload["error"]) == {"type", "message"}
-    assert set(payload["bundle"]["stats"]) == STATS
+    assert set(payload["bundle"]["stats"]) == STATS | {"outcome"}
     assert payload["bundle"]["rendered"] == ""
 
 

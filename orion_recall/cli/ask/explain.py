@@ -63,8 +63,8 @@ def _why(out: Console, stats: BundleStats, trace: Json) -> None:
     _lines(out, trace.get("why", ()))
     if stats.confidence is not None and stats.no_answer is None:  # of what is not handed over it says nothing
         _lines(out, [_confidence(stats.confidence, trace)])
-    if stats.answer_probability is not None:
-        _lines(out, [f"The probability that anything found answers it: {stats.answer_probability:.3f}."])
+    if stats.probability is not None:
+        _lines(out, [f"The probability that anything found answers it: {stats.probability:.3f}."])
 
 
 def near_misses(stats: BundleStats) -> str | None:

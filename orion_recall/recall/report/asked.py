@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
+from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.question import zone_name
 from orion_recall.values import Scope
@@ -20,12 +20,10 @@ _NO_TEXT = frozenset(
 def asked(query: RecallQueryV1, recalled: Recalled | None, kept_text: KeptText) -> tuple[dict[str, Any], bool]:
     """What was asked as JSON, and whether all of it is there: words may be redacted, or not kept at all.
 
-    Without a recall only what the message says. Of a context the end is kept, as no more of it is read.
+    Without a recall only what the message says.
     """
     options = query.options
     given = {} if options is None else options.model_dump(mode="json", exclude_defaults=True, exclude={"tenant"})
-    if "context" in given:
-        given["context"] = given["context"][-QUERY_CHARS:]
     told: dict[str, Any] = {"options": given}
     if query.exclude is not None:
         told["turn"] = query.exclude.model_dump(mode="json", exclude_defaults=True)
@@ -65,7 +63,7 @@ def _scope(scope: Scope) -> dict[str, Any]:
 def _without_words(told: dict[str, Any]) -> dict[str, Any]:
     """The same without tags, and without what was said or written."""
     found = {name: value for name, value in told.items() if name != "lane"}
-    for name, words in (("options", ("context", "tags")), ("turn", ("active_turn_text",)), ("scope", ("tags",))):
+    for name, words in (("options", ("tags",)), ("turn", ("active_turn_text",)), ("scope", ("tags",))):
         if name in found:
             found[name] = {key: value for key, value in found[name].items() if key not in words}
     return found

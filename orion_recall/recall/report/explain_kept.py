@@ -29,7 +29,7 @@ def stats_of(decision: RecallDecisionV1) -> BundleStats:
         dropped=decision.dropped,
         sources=decision.sources,
         confidence=decision.confidence,
-        answer_probability=decision.answer_probability,
+        probability=decision.answer_probability,
         no_answer=decision.no_answer,
     )
 

@@ -54,7 +54,7 @@ def reply(
             "confidence": recalled.confidence.overall,
         }
         if (probability := recalled.confidence.answerable.probability) is not None:
-            stats["answer_probability"] = probability
+            stats["probability"] = probability
         if recalled.withheld is not None:
             stats["no_answer"] = no_answer_json(recalled.withheld)
         if include.trace:
@@ -90,6 +90,7 @@ def error_reply(
     }
     told: dict[str, Any] = {"bundle": {"rendered": "", "items": [], "stats": stats}}
     if extended:
+        stats["outcome"] = kind
         hint = {} if retry_after_ms is None else {"retry_after_ms": retry_after_ms}
         told["error"] = {"type": kind, "message": message, **hint}
     return to_json(told)

@@ -12,7 +12,8 @@ from orion_recall.profile import Profile
 from orion_recall.profile.reading import load_profiles
 from orion_recall.recall.ranking import recap
 from orion_recall.recall.ranking.score import combine
-from orion_recall.recall.ranking.successions import PART, moved
+from orion_recall.recall.ranking.successions import PART
+from orion_recall.when.calendar import moved
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.shipped import shipped_folder

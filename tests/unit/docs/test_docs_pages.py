@@ -1,4 +1,4 @@
-"""What people write on the pages is true: links lead somewhere, code is code, tables say what the code says."""
+"""The pages are true: links lead somewhere, code is code, commands and options exist, examples are valid."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from docs.tools.page import ROOT, TESTED_LANGUAGES, Block, Page, all_pages, read_page, written_pages
+from docs.tools.command_lines import mistake, mistakes
+from docs.tools.page import (
+    ROOT,
+    TESTED_LANGUAGES,
+    Block,
+    Page,
+    all_pages,
+    read_page,
+    written_pages,
+)
 from orion_recall.external.mappings import Mappings
 from orion_recall.profile import Profile
-from orion_recall.profile.cascade import LAYER_NAMES, Layers
 
 KINDS = {
     "sh": ("run", "file", "not run"),
@@ -43,11 +51,6 @@ def blocks(*kinds: str) -> list[Any]:
         for block in page.blocks
         if block.kind in kinds
     ]
-
-
-def everything() -> str:
-    """The text of all pages that people write."""
-    return "\n\n".join(page.text for page in WRITTEN)
 
 
 def test_every_block_says_how_it_is_tested() -> None:
@@ -128,12 +131,27 @@ def test_messages_are_valid(block: Block) -> None:
     _check(block.argument, message)
 
 
-def test_the_table_of_layers_is_what_profiles_begin_with() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| ([0-9.]+) \| ([a-z, ]+) \|$", everything(), re.MULTILINE)
-    told = {name: (float(weight), tuple(then.split(", "))) for name, weight, then in rows}
-    assert told == {name: (Layers().named(name).weight, Layers().named(name).then) for name in LAYER_NAMES}
-
-
 def _check(schema: str, value: Any) -> None:
     known = json.loads((ROOT / f"contracts/{schema}.schema.json").read_text("utf-8"))
     cast("Any", Draft202012Validator(known)).validate(value)
+
+
+def test_the_commands_and_options_of_every_page_exist() -> None:
+    assert [(page.name, wrong) for page in all_pages() for wrong in mistakes(page)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("ask question --k 3 --explain", None),
+        ("decisions sql --since", "no option --since"),
+        ("recollect", "no command recollect"),
+        ("memory recollect", "no subcommand recollect"),
+        ("memory update|updateq --help", None),
+        ("ask question --deep", "no option --deep"),
+        ("COMMAND --help", None),
+        ("memory … --json", None),
+    ],
+)
+def test_a_command_line_is_held_against_the_program(line: str, wrong: str | None) -> None:
+    assert mistake(line.split()) == wrong

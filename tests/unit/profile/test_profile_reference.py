@@ -8,14 +8,17 @@ from orion_recall.profile.reference import profile_markdown
 ROWS = {
     key: (default, takes, words)
     for key, default, takes, words in re.findall(
-        r"^\| `([a-z_.]+)` \| (.+?) \| (.+?) \| (.+) \|$", profile_markdown(), re.MULTILINE
+        r"^- `([A-Za-z_.]+)` \((.+?); (.+?)\): (.+)$", profile_markdown(), re.MULTILINE
     )
 }
 
 
 def test_every_key_has_a_row_and_every_section_the_rows_of_its_keys():
     sections = {path[:-1] for path in profile_fields()}
-    assert list(ROWS) == [".".join(path) for path in profile_fields() if path not in sections]
+    single = [path for path in profile_fields() if path not in sections and path[0] != "ranking"]
+    keys = [".".join(path) for path in single if path[:2] != ("cascade", "layers")]
+    assert [key for key in ROWS if "LAYER" not in key] == keys
+    assert "cascade.layers.LAYER.weight" in ROWS
     assert all(words.endswith(".") for _, _, words in ROWS.values())
 
 
@@ -24,7 +27,7 @@ def test_defaults_are_written_as_in_a_file():
     assert defaults["profile"] == "**required**"
     assert (defaults["lexical_top_k"], defaults["description"]) == ("null", "''")
     assert (defaults["enable_sql_timeline"], defaults["fusion.method"]) == ("false", "rrf")
-    assert (defaults["ranking.fusion"], defaults["strategies"]) == ("0.7", "{}")
+    assert defaults["strategies"] == "{}"
 
 
 def test_bounds_and_choices_are_told():

@@ -14,7 +14,7 @@ from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sou
 
 OPTIONS: dict[str, Any] = {
     "tenant": "acme", "scope": "user", "user": "ana@example.org", "k": 3, "kinds": ["world"], "tags": ["blue-word"],
-    "context": "we spoke of the gearbox", "timezone": "Europe/Berlin", "include": {"metadata": True},
+    "timezone": "Europe/Berlin", "include": {"metadata": True},
 }  # fmt: skip
 TURN = {"active_turn_ids": ["t-1"], "active_turn_text": "what of the winch?"}
 FULL = KeptText()
@@ -67,13 +67,13 @@ async def test_where_text_is_not_kept_no_word_is_and_it_says_that_it_cannot_be_a
     assert told.asked["options"]["k"] == 3
     assert told.asked["turn"] == {"active_turn_ids": ["t-1"]}
     whole = told.model_dump_json()
-    assert [word for word in ("blue-word", "gearbox", "winch", "chat") if word in whole] == []
+    assert [word for word in ("blue-word", "winch", "chat") if word in whole] == []
     assert told.not_replayable == f"query text is not kept (ORION_QUERY_TEXT={mode})"
 
 
 async def test_redacted_words_are_not_kept_and_whose_memories_they_were_is(tokens: TokenCounter):
     redacting = KeptText(redaction=Redaction.at("log", ("log:email",)))
-    options = {"scope": "user", "user": "ana@example.org", "context": "write to bo@example.org"}
+    options = {"scope": "user", "user": "ana@example.org", "tags": ["bo@example.org"]}
     told = await decided(tokens, redacting, options=options)
     assert "bo@example.org" not in told.model_dump_json()
     assert told.asked["options"]["user"] == told.user_id == "ana@example.org"
@@ -83,12 +83,9 @@ async def test_redacted_words_are_not_kept_and_whose_memories_they_were_is(token
     assert asked_of.not_replayable == "words of the query are redacted (ORION_REDACT)"
 
 
-async def test_a_query_that_is_cut_cannot_be_asked_again_and_a_long_context_can(tokens: TokenCounter):
+async def test_a_query_that_is_cut_cannot_be_asked_again(tokens: TokenCounter):
     told = await decided(tokens, text="crane " * 1000)
     assert told.not_replayable == "of the query the first 4,000 characters are kept"
-    told = await decided(tokens, options={"context": "x" * 9000 + "the end"})
-    context = told.asked["options"]["context"]
-    assert (len(context), context[-7:], told.not_replayable) == (4000, "the end", None)
 
 
 def test_a_query_that_was_not_recalled_keeps_its_options_and_one_that_is_unreadable_nothing():

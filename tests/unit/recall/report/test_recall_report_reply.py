@@ -196,7 +196,7 @@ def test_an_error_is_an_empty_bundle_with_the_reason():
         "bundle": {
             "rendered": "",
             "items": [],
-            "stats": {"backend_counts": {}, "latency_ms": 0.4, "profile": "test.v1"},
+            "stats": {"backend_counts": {}, "latency_ms": 0.4, "profile": "test.v1", "outcome": "expired"},
         },
         "error": {"type": "expired", "message": "too late"},
     }

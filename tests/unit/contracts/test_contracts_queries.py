@@ -1,15 +1,45 @@
+"""Queries: options that must be known, hints of executors, small talk; decisions in their V1 form."""
+
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from orion_recall.contracts import ExcludedTurn, RecallQueryV1, ignored_fields, read_message
-from tests.stand_ins.mesh import FOUNDING, LATER
+from orion_recall.contracts import (
+    ExcludedTurn,
+    RecallDecisionV1,
+    RecallQueryV1,
+    ignored_fields,
+    read_message,
+    reply_without_asking,
+    v1_decision,
+)
+from orion_recall.errors import InvalidMessage
+from orion_recall.shipped import shipped_folder
+from tests.stand_ins.mesh import FOUNDING, LATER, MeshDecision
 
 
 def read(**fields: Any) -> RecallQueryV1:
     return read_message(RecallQueryV1, {"fragment": "a", **fields}, "payload")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"tennant": "acme"}, r"payload\.options: there is no field 'tennant'; did you mean tenant\?"),
+        ({"kind": ["world"]}, "did you mean kinds"),
+        ({"sparkle": 1}, "there are tenant, scope"),
+        ({"include": {"trce": True}}, r"payload\.options\.include: there is no field 'trce'; did you mean trace\?"),
+        ({"context": "We spoke of Ana."}, "`context` is no longer read: put the names into the fragment"),
+        ({"fact_type": "world"}, "`fact_type` is no longer read: it is called kinds"),
+        ({"budget": "huge"}, r"options\.budget: .*'low', 'mid' or 'high'"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_one(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidMessage, match=said):
+        read(options=options)
 
 
 @pytest.mark.parametrize("state", [FOUNDING, LATER], ids=["founding", "later"])
@@ -24,14 +54,6 @@ def test_empty_and_null_are_absent_and_count_nothing() -> None:
     for nothing in ("", None):
         assert read(**dict.fromkeys(names, nothing)) == read()
         assert ignored_fields({"fragment": "a", **dict.fromkeys(names, nothing)}) == 0
-
-
-@pytest.mark.parametrize("fragment", [None, 7, ["a"], {}])
-def test_a_fragment_that_is_none_is_invalid(fragment: Any) -> None:
-    with pytest.raises(Exception, match=r"payload\.fragment"):
-        read(fragment=fragment)
-    with pytest.raises(Exception, match=r"payload\.fragment"):
-        read_message(RecallQueryV1, {}, "payload")
 
 
 TURN: dict[str, Any] = {"active_turn_ids": ["a"], "active_turn_text": "b", "active_turn_ts": 1772439330.5}
@@ -76,3 +98,40 @@ def test_hints_that_mean_nothing_here_are_counted_where_they_say_something() -> 
     assert ignored_fields({"fragment": "a", **LATER.fields, "lane": ""}) == 1, "recall_phase"
     said = {"profile_explicit": True, "retrieval_intent": 7, "task_hints": ["a"], "seed_crystallization_id": "c"}
     assert ignored_fields({"fragment": "a", **said, "active_packet_digest_budget": 3, "mood": "", "x": None}) == 7
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        (RecallQueryV1(fragment="Good morning!"), "a greeting"),
+        (RecallQueryV1(fragment="Thanks a lot, Ana"), "thanks"),
+        (RecallQueryV1(fragment="Thanks, and when is the meeting?"), None),
+        (RecallQueryV1(fragment="Hello", intent="what she asked last time"), None),
+        (RecallQueryV1(fragment="What is the load limit of the crane?"), None),
+    ],
+)
+def test_what_asks_nothing_of_memory_gets_an_empty_bundle_with_the_reason(
+    query: RecallQueryV1, kind: str | None
+) -> None:
+    reply = reply_without_asking(query)
+    assert (reply is None) == (kind is None)
+    if reply is not None:
+        assert (reply.bundle.rendered, reply.bundle.items, reply.bundle.stats.outcome) == ("", [], "empty")
+        assert reply.bundle.stats.no_answer is not None
+        assert f"it is {kind} and asks nothing" in reply.bundle.stats.no_answer.reason
+
+
+@pytest.mark.parametrize(("measured", "whole"), [(38.214, 38), (0.5, 1), (1.5, 2), (0.499, 0), (-0.7, 0), (12, 12)])
+def test_the_v1_form_of_a_decision_is_what_a_strict_reader_takes(measured: float, whole: int) -> None:
+    example = json.loads((shipped_folder("contracts") / "examples/decision.json").read_text("utf-8"))["payload"]
+    made = RecallDecisionV1.model_validate(example | {"latency_ms": measured, "session_id": None, "dropped": {}})
+    told = json.loads(json.dumps(v1_decision(made)))
+    read = MeshDecision.model_validate(told)
+    assert set(told) == set(MeshDecision.model_fields)
+    assert (read.id, read.corr_id, read.query, read.selected_ids) == (
+        made.id,
+        made.corr_id,
+        made.query,
+        made.selected_ids,
+    )
+    assert told["latency_ms"] == whole
