@@ -24,7 +24,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     "options",
     RecallOptionsV1,
     *("tenant", "scope", "user", "k", "max_tokens", "budget", "min_score", "since", "until", "as_of", "timezone"),
-    *("context", "exclude", "cascade", "merge_strategy"),
+    *("exclude", "cascade", "merge_strategy"),
     agent_id="--agent",
     run_id="--run",
     kinds="--kind",
