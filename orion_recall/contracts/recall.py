@@ -210,6 +210,9 @@ class BundleStats(Message):
         default=None,
         description="the probability that anything found answers the question; null where that cannot be told",
     )
+    unsure: bool | None = Field(
+        default=None, description="whether nothing clearly answers, and only the nearest are handed over"
+    )
 
 
 class ChunkInfoV1(Message):

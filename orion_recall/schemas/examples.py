@@ -158,8 +158,15 @@ def _trace(items: list[Json]) -> Json:
         },
         "searched": {"by_meaning": FRAGMENT, "by_words": FRAGMENT, "named_speaker": None},
         "why": [
-            "mem-17 is first with 0.963: found first by words, 2nd by meaning; 23 hours old. "
-            f"It leads the next by {crane['score'] - order['score']:.3f}, most of all by its meaning."
+            {
+                "code": "item",
+                "place": 1,
+                "id": crane["id"],
+                "score": crane["score"],
+                "found": {"lexical": 1, "vector": 2},
+                "parts": [{"part": part["part"], "share": part["share"]} for part in parts],
+                "ahead": {"by": round(crane["score"] - order["score"], 6), "part": "similarity"},
+            }
         ],
         "candidates": [
             {
@@ -325,8 +332,7 @@ def _cascade(sure: float) -> Json:
         "depth": 1,
         "max_depth": 1,
         "ended": "confident",
-        "trigger": "semantic found nothing",
-        "reason": f"episodic is sure enough: {sure:.3f}",
+        "trigger": "nothing_found",
         "merge_strategy": None,
         "combined": {"episodic": 2},
         "path": [

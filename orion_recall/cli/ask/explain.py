@@ -11,7 +11,15 @@ from rich.text import Text
 from orion_recall.cli.output import console, counted, pairs, table, visible, wrapped
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.recall.report.explain import apportioned
-from orion_recall.recall.report.interval_words import interval_words
+from orion_recall.recall.report.sentences import (
+    NOT_ASKED,
+    dropped_words,
+    ended_words,
+    interval_words,
+    no_answer_words,
+    trigger_words,
+    why_sentences,
+)
 from orion_recall.text.normal import one_line, words
 
 Json = Mapping[str, Any]
@@ -22,28 +30,6 @@ _DIGITS = 3
 _WIDE = 120
 _TEXT_CHARS = 80
 _INDENT = "  "
-_REASONS: dict[str, str] = {
-    "near_duplicate": "nearly the same as {}",
-    "superseded": "succeeded by {}",
-    "below_min_score": "its score is too low",
-    "source_top_k": "its source has returned its maximum",
-    "max_per_source": "enough of its source",
-    "repetition": "most of its words are in an item before it",
-    "max_total_items": "the bundle was full",
-    "token_budget": "no tokens were left",
-    "excluded": "the query leaves it out",
-    "own_turn": "taken as the question itself, just said",
-    "other_time": "not of the time asked about",
-    "not_said_by": "not taken as said by the one who is named, or not then, or not about it",
-    "other_people": "none of the people whom the question names is found in it",
-    "instructs_reader": "it reads as an instruction to its reader",
-    "over_fetch": "beyond the maximum of its layer",
-    "no_answer": "withheld: not sure enough",
-    "rank_pool": "not among the best of the fusion",
-    "filtered": "not for this query to see",
-    "deleted": "deleted or changed just now",
-    "missing": "no longer there",
-}
 _ASKED = {"name": "a name (of a person, a place or a thing)"}
 _FACTORS = {
     "semantic_relevance": "relevance",
@@ -89,14 +75,18 @@ def _why(out: Console, stats: BundleStats, trace: Json) -> None:
     _head(out, "Why these came first")
     if stats.no_answer is not None:
         looked_at = near_misses(stats)
-        _lines(out, [f"Nothing is returned: {stats.no_answer.reason}.{f' {looked_at}.' if looked_at else ''}"])
+        _lines(
+            out,
+            [f"Nothing is returned: {no_answer_words(stats.no_answer)}.{f' {looked_at}.' if looked_at else ''}"],
+        )
     elif not trace.get("why"):
         _lines(out, ["Nothing was found that may be shown."])
-    _lines(out, trace.get("why", ()))
+    _lines(out, why_sentences(trace.get("why", ())))
     if stats.confidence is not None and stats.no_answer is None:  # of what is not handed over it says nothing
         _lines(out, [_sure(stats.confidence, trace)])
     if stats.answer_probability is not None:
-        _lines(out, [f"The probability that anything found answers it: {stats.answer_probability:.3f}."])
+        unsure = ", so the answer is unsure" if stats.unsure else ""
+        _lines(out, [f"The probability that anything found answers it: {stats.answer_probability:.3f}{unsure}."])
 
 
 def near_misses(stats: BundleStats) -> str | None:
@@ -231,13 +221,13 @@ def _cascade(out: Console, cascade: Json | None) -> None:
         for step in cascade["path"]
     ]
     out.print(table(("depth", "layer", "hits", "sure", "ms", ""), rows))
-    trigger, reason = cascade["trigger"], cascade["reason"]
-    _lines(out, [f"{trigger[0].upper()}{trigger[1:]}.", f"It ended because {reason}."])
+    trigger = trigger_words(cascade)
+    _lines(out, [f"{trigger[0].upper()}{trigger[1:]}.", f"It ended because {ended_words(cascade)}."])
 
 
 def _step(step: Json) -> str:
     if step["not_asked"]:
-        return f"not asked: {step['not_asked']}"
+        return f"not asked: {NOT_ASKED[step['not_asked']]}"
     return f"too late: {', '.join(step['late'])}" if step["late"] else ""
 
 
@@ -309,15 +299,11 @@ def _left_out(out: Console, stats: BundleStats, trace: Json) -> None:
     _head(out, f"What was left out: the best {len(rows)} of {whole}" if len(rows) < whole else "What was left out")
     if rows:
         out.print(table(("memory", "score", "found by", "because"), rows))
-    _lines(out, [f"{count} {_because(reason)} ({reason})" for reason, count in counts.items()])
+    _lines(out, [f"{count} {dropped_words(reason)} ({reason})" for reason, count in counts.items()])
 
 
 def _reason(dropped: Json) -> str:
-    return _because(str(dropped["reason"]), one_line(str(dropped["for"] or "another")))
-
-
-def _because(reason: str, other: str = "another") -> str:
-    return _REASONS.get(reason, reason.replace("_", " ")).format(other)
+    return dropped_words(str(dropped["reason"]), one_line(str(dropped["for"] or "another")))
 
 
 def _sources(out: Console, stats: BundleStats, trace: Json) -> None:

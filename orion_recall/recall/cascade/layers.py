@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from orion_recall.contracts import RecallOptionsV1
+from orion_recall.contracts.confidence import NotAsked
 from orion_recall.errors import ProfileError
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import LAYER_NAMES, Cascade, Layer, LayerName, MergeWeights
@@ -77,12 +78,12 @@ def check_profiles(cascade: Cascade, others: Mapping[str, Profile]) -> None:
             raise ProfileError(f"the layer {name} is to be searched by the profile {wanted}: give it in `profiles`")
 
 
-def scope_of_layer(layer: Layer, limits: Limits) -> Scope | str:
-    """The scope of a layer, never wider than the query's; or, as text, why it can see nothing."""
+def scope_of_layer(layer: Layer, limits: Limits) -> Scope | NotAsked:
+    """The scope of a layer, never wider than the query's; or why it can see nothing."""
     kinds = _both(limits.scope.kinds, layer.kinds)
     tags = _both(limits.scope.tags, layer.tags)
     if kinds is None or tags is None:
-        return f"the query asks for other {'kinds' if kinds is None else 'tags'}"
+        return "other_kinds" if kinds is None else "other_tags"
     scope = replace(limits.scope, kinds=kinds, tags=tags)
     if layer.scope is None:
         return scope
@@ -90,9 +91,9 @@ def scope_of_layer(layer: Layer, limits: Limits) -> Scope | str:
         scope = replace(scope, session_id=None, user_id=None)  # the profile's, and this layer has its own
     if layer.scope == "session":
         session = limits.session_id
-        return "the query has no session" if session is None else replace(scope, session_id=session)
+        return "no_session" if session is None else replace(scope, session_id=session)
     if layer.scope == "user":
-        return "the query has no user" if limits.user_id is None else replace(scope, user_id=limits.user_id)
+        return "no_user" if limits.user_id is None else replace(scope, user_id=limits.user_id)
     return scope
 
 

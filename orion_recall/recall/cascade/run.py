@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from orion_recall.contracts.confidence import NotAsked
 from orion_recall.errors import SourceError
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Cascade, Layer, LayerName
@@ -63,7 +64,7 @@ class Step:
     relevance: float | None = None
     ms: float = 0.0
     late: tuple[SourceName, ...] = ()
-    not_asked: str | None = None
+    not_asked: NotAsked | None = None
 
     def is_sure(self, limits: Limits) -> bool:
         """Whether the layer's answer is sure enough: nothing is that has little to do with the question."""
@@ -141,7 +142,7 @@ async def run_cascade(
             ended = "no_layer"
         elif until - time.perf_counter() < _LEAST_S:
             ended = "deadline"
-            path += [Step(layer=name, depth=depth + 1, not_asked="no time was left") for name in names]
+            path += [Step(layer=name, depth=depth + 1, not_asked="no_time") for name in names]
         else:
             depth += 1
             continue
