@@ -140,9 +140,6 @@ class RecallDecisionV1(Message):
         default=None,
         description="the probability that anything found answers the question; null where that cannot be told",
     )
-    unsure: bool = Field(
-        default=False, description="whether nothing clearly answers, and only the nearest are handed over"
-    )
     canary: CanaryV1 | None = Field(
         default=None, description="which profile answered and why, where the profile that was asked has a canary"
     )
@@ -164,6 +161,9 @@ class RecallDecisionV1(Message):
         default=None,
         description="the candidates, best first, where they were kept (the profile's `decisions`, or "
         "`options.include.trace`); no texts",
+    )
+    unsure: bool = Field(
+        default=False, description="whether nothing clearly answers, and only the nearest are handed over"
     )
 
 

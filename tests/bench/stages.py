@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import cast
 
+from orion_recall.recall.ranking.near_duplicates import near_duplicates
+
 from orion_recall.bus.envelope import decode, encode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, RecallQueryV1, count_unknown, read_message
@@ -15,7 +17,6 @@ from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.candidates.fuse import fuse
 from orion_recall.recall.confidence.answer import AnswerConfidence
 from orion_recall.recall.confidence.factors import confidences
-from orion_recall.recall.ranking.near_duplicates import near_duplicates
 from orion_recall.recall.ranking.score import score_candidates
 from orion_recall.recall.report import decision as decisions
 from orion_recall.recall.report.reply import reply, reply_json

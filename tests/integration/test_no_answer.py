@@ -37,7 +37,7 @@ async def test_a_greeting_is_not_searched_for(executor: Executor, service_databa
     stats = bundle["stats"]
     assert (bundle["rendered"], bundle["items"], stats["outcome"]) == ("", [], "empty")
     assert (stats["backend_counts"], stats["sources"]) == ({}, {})
-    assert stats["no_answer"] == {"reason": "it is a greeting and asks nothing", "near_misses": 0}
+    assert stats["no_answer"] == {"reason": "greeting", "near_misses": 0}
     assert "answer_probability" not in stats
     assert (row["outcome"], row["reason"], row["answer_probability"]) == (
         "empty",

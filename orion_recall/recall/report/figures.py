@@ -55,12 +55,8 @@ def confidence_json(confidence: Confidence) -> ConfidenceV1:
 
 def no_answer_json(withheld: Withheld) -> NoAnswerV1:
     """Why the answer was withheld."""
-    return NoAnswerV1(
-        reason=withheld.reason,
-        value=withheld.value,
-        minimum=withheld.minimum,
-        near_misses=withheld.near_misses,
-    )
+    below = {} if withheld.value is None else {"value": withheld.value, "minimum": withheld.minimum}
+    return NoAnswerV1(reason=withheld.reason, near_misses=withheld.near_misses, **below)
 
 
 def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:

@@ -43,6 +43,12 @@ def candidate(name: str, **changes: Any) -> dict[str, Any]:
     return made | changes
 
 
+def why(name: str, **changes: Any) -> dict[str, Any]:
+    """The entry of a first item."""
+    entry: dict[str, Any] = {"code": "item", "id": name, "place": 1, "score": 1.0, "found": {"lexical": 1}}
+    return entry | {"parts": [{"part": "fusion", "share": 0.333333}], "ahead": None} | changes
+
+
 def reply(*candidates: dict[str, Any], trace: dict[str, Any] | None = None, **stats: Any) -> RecallReplyV1:
     told: dict[str, Any] = {
         "stage_ms": {"search": 3.21, "rank": 0.4},
@@ -53,7 +59,7 @@ def reply(*candidates: dict[str, Any], trace: dict[str, Any] | None = None, **st
             "by_words": "what about the crane?",
             "named_speaker": None,
         },
-        "why": ["m1 is first with 1.000: found first by words."],
+        "why": [why("m1")],
         "candidates": list(candidates),
         "not_listed": 0,
     }
@@ -98,7 +104,9 @@ LEFT = candidate(
 
 @pytest.mark.parametrize("width", [80, 120, 160])
 def test_no_line_is_wider_than_the_screen(show: Show, width: int):
-    made = reply(LONG, LEFT, trace={"why": ["because " * 60]}, dropped={"near_duplicate": 1, "token_budget": 7})
+    made = reply(
+        LONG, LEFT, trace={"why": [why("because " * 60)]}, dropped={"near_duplicate": 1, "token_budget": 7}
+    )
     lines = show(made, width).splitlines()
     assert len(lines) > 20
     assert max(len(line.rstrip()) for line in lines) <= width
@@ -185,11 +193,12 @@ def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
 def test_the_way_through_the_layers_is_shown(show: Show):
     step: dict[str, Any] = {"depth": 0, "hits": 2, "confidence": 0.4, "ms": 1.25, "late": [], "not_asked": None}
     way: dict[str, Any] = {
-        "trigger": "the confidence 0.400 of semantic is under the threshold 0.5",
-        "reason": "no time was left for graph; the surest layer had 0.400",
+        "trigger": "confidence_below_threshold",
+        "ended": "deadline",
+        "threshold": 0.5,
         "path": [
             step | {"layer": "semantic", "late": ["vector"]},
-            step | {"layer": "graph", "depth": 1, "confidence": None, "not_asked": "no time was left"},
+            step | {"layer": "graph", "depth": 1, "confidence": None, "not_asked": "no_time"},
         ],
     }
     out = show(reply(candidate("m1", layer="semantic"), trace={"cascade": way}))
@@ -203,10 +212,15 @@ def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
     nothing = reply(trace={"why": [], "candidates": []}, confidence=None)
     assert "Nothing was found that may be shown." in show(nothing)
     withheld = reply(
-        LEFT, trace={"why": []}, no_answer={"reason": "the confidence of 0.300 is under …", "near_misses": 4}
+        LEFT,
+        trace={"why": []},
+        no_answer={"reason": "below_min_confidence", "value": 0.3, "minimum": 0.5, "near_misses": 4},
     )
     out = show(withheld, 120)
-    assert "Nothing is returned: the confidence of 0.300 is under …. 4 memories were looked at." in out
+    assert (
+        "Nothing is returned: the confidence of 0.300 is under the minimum of 0.5. 4 memories were looked at."
+        in out
+    )
     assert "What was ranked best" in out
 
 
@@ -235,7 +249,7 @@ def test_where_nothing_was_searched_no_search_is_told(show: Show):
         greeting = reply(
             trace={"why": [], "understood": {"time": {"intervals": intervals}, "language": "english"}},
             sources={},
-            no_answer={"reason": "it is a greeting and asks nothing", "near_misses": 0},
+            no_answer={"reason": "greeting", "near_misses": 0},
         )
         out = show(greeting)
         assert "it is a greeting" in out
@@ -275,7 +289,7 @@ def test_memory_text_cannot_steer_the_terminal_or_pose_as_markup(show: Show):
     made = reply(
         candidate(hostile, speaker=hostile, text=hostile, statements=[hostile]),
         LEFT | {"id": hostile, "dropped": {"reason": "near_duplicate", "for": hostile}},
-        trace={"why": [f"{hostile} is first"], "understood": {"entities": [hostile]}},
+        trace={"why": [why(hostile, statements=[hostile])], "understood": {"entities": [hostile]}},
         dropped={"near_duplicate": 1},
     )
     for width in (80, 160):

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from orion_recall.recall.confidence.signals import LATE_SIGNALS, SIGNALS
 
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.answers.calibrate import WeightedRun, as_model, calibrate
 from orion_recall.evaluation.answers.lines import AnswerLine
 from orion_recall.evaluation.answers.reliability import reliability
-from orion_recall.recall.confidence.signals import LATE_SIGNALS, SIGNALS
 
 
 def drawn(name: str, seed: int, *, count: int = 300) -> WeightedRun:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from orion_recall.recall.ranking.near_duplicates import near_duplicates
 
 from orion_recall.evaluation.tuning.features import PARTS, Candidates, ranked, run_under, scores, table_of
-from orion_recall.recall.ranking.near_duplicates import near_duplicates
 from orion_recall.recall.ranking.score import combine, in_order
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.normal import memory_key, text_hash

@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from orion_recall.recall.report.confidence import cascade_json
 
 from orion_recall.contracts import CascadeV1
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.report.confidence import cascade_json
 from tests.samples.layered import asked, cascading, of_kind
 
 FACT, FARTHER = of_kind("world", "fact", "farther")

@@ -6,11 +6,11 @@ from datetime import UTC, tzinfo
 from typing import Any
 
 import pytest
+from orion_recall.recall.report.explain_words import ordinal, why_first
 
 from orion_recall.recall.bundle.selection import SelectedItem, Selection
 from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import score_shares
-from orion_recall.recall.report.explain_words import ordinal, why_first
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.zones import time_zone
 from orion_recall.values import SourceName, SuccessionLink
