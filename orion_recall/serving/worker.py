@@ -258,7 +258,7 @@ class Worker:
             recalled = request.answer.recalled
             answer = Answer(
                 outcome=request.answer.outcome,
-                unsure=recalled is not None and recalled.unsure,
+                unsure=recalled is not None and recalled.is_unsure,
                 ms=request.delivery.elapsed_ms,
             )
             self._canaries.record(canary, answer)
