@@ -231,7 +231,8 @@ def _layer_result(
     profile: Profile,
     uses: Mapping[str, MemoryUse],
 ) -> LayerResult:
-    items = result.ranked[: limits.most]
+    # Those that say the same are items of their own until all layers are merged.
+    items = tuple(one for item in result.ranked for one in (replace(item, same=()), *item.same))[: limits.most]
     sure = confidences(items, result.scored, question, profile, repeated=result.repeated, uses=uses)
     return LayerResult(result=result, items=items, confidences=sure, layer=layer)
 

@@ -206,10 +206,11 @@ def candidates_of(recalled: Recalled, most: int) -> list[CandidateV1]:
     result = recalled.result
     if result is None:
         return []
-    others = left_out(result, {item.candidate.key for item in recalled.ranked})
-    ranked = recalled.ranked[: most - min(len(others), most // _ROOM_OF_OTHERS)]
+    in_order = tuple(one for item in recalled.ranked for one in (item, *item.same))
+    others = left_out(result, {item.candidate.key for item in in_order})
+    ranked = in_order[: most - min(len(others), most // _ROOM_OF_OTHERS)]
     told = _ranked(recalled, ranked)
-    names = {item.candidate.key: item.memory.id for item in (*result.scored, *recalled.ranked)}
+    names = {item.candidate.key: item.memory.id for item in (*result.scored, *in_order)}
     for candidate, memory, item, reason, for_key in others[: most - len(ranked)]:
         made = _of(candidate, memory.id, None if _is_of_other_scale(recalled, item) else item)
         told.append(made.model_copy(update={"dropped": reason, "dropped_for": names.get(for_key or 0)}))

@@ -97,8 +97,9 @@ def explained(recalled: Recalled) -> dict[str, Any]:
         figures["cascade"] = cascade.model_dump(mode="json")
     if recalled.result is None:
         return _trace(figures, None)
-    others = left_out(recalled.result, {item.candidate.key for item in recalled.ranked})
-    figures["not_listed"] = max(len(recalled.ranked) + len(others) - MOST_CANDIDATES, 0)
+    in_order = [one for item in recalled.ranked for one in (item, *item.same)]
+    others = left_out(recalled.result, {item.candidate.key for item in in_order})
+    figures["not_listed"] = max(len(in_order) + len(others) - MOST_CANDIDATES, 0)
     return _trace(figures, candidates_of(recalled, MOST_CANDIDATES), _of_memories(recalled))
 
 
