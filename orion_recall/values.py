@@ -51,6 +51,8 @@ ReaderInstructions = Literal["keep", "flag", "down", "hold"]
 QuestionShape = Literal["recap", "list"]
 QUESTION_SHAPES: tuple[QuestionShape, ...] = get_args(QuestionShape)
 Superseded = Literal["mark", "omit", "keep"]
+LedBy = Literal["succession", "follow_up", "period"]
+"""What led to a candidate that no search found: a memory that it succeeds, the first hits, a recap."""
 SuccessionReason = Literal["supersedes", "by_person", "by_extractor"]
 RenderStyle = Literal["v1", "short", "scores", "source"]
 GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]

@@ -13,7 +13,8 @@ from orion_recall.console.decision import decision_of
 from orion_recall.console.visit import Visit, decision_path, memory_path
 from orion_recall.contracts import MemoryItemV1, RecallDecisionV1, RecallReplyV1
 from orion_recall.errors import ClientError, InvalidMessage
-from orion_recall.recall.report.asked_again import damage_of
+from orion_recall.recall.report.asked import damage_of
+from orion_recall.recall.report.sentences import why_sentences
 
 _MOST_K = 100
 # Of the options of a logged query the page has its own.
@@ -96,7 +97,7 @@ async def _asked(visit: Visit, profile: str, logged: RecallDecisionV1 | None) ->
         reply=None if told else reply,
         error=f"{told.type}: {told.message}" if told else "",
         items=[AskedItem(place=n, item=one, move="") for n, one in enumerate(reply.bundle.items, start=1)],
-        why=tuple(trace.get("why", ())),
+        why=tuple(why_sentences(trace.get("why", ()))),
     )
 
 

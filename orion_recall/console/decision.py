@@ -20,7 +20,13 @@ from orion_recall.decisions.feedback import FeedbackMessage, JudgedRecall, feedb
 from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.decisions.texts import SelectedText, selected_texts
 from orion_recall.evaluation.feedback import FILE_NAME, Converted, LeftOut, add_judged
-from orion_recall.recall.report.interval_words import interval_words
+from orion_recall.recall.report.sentences import (
+    ended_words,
+    interval_words,
+    trigger_words,
+    why_not_sentence,
+    why_sentences,
+)
 from orion_recall.recall.report.why_not import WhyNot
 from orion_recall.serving.explain import DecisionExplained, explain_decision, why_not
 from orion_recall.text.zones import zone_or_utc
@@ -88,6 +94,7 @@ async def _page(
     feedback = await feedback_on(visit.console.pool, tenant, decision.id, decision.corr_id)
     candidates = (explained.decision if explained else decision).candidates
     clock, zone = zone_or_utc(_zone_of(decision))
+    cascade = None if decision.cascade is None else decision.cascade.model_dump()
     return visit.page(
         "decision.html",
         decision=decision,
@@ -98,7 +105,10 @@ async def _page(
         left_out=[one for one in candidates or () if not one.kept],
         missing=missing,
         lost=lost,
+        lost_words=why_not_sentence(lost) if lost else "",
         explained=explained,
+        why=list(why_sentences(explained.trace.get("why", ()))) if explained else [],
+        cascade_words=f"{trigger_words(cascade)}; {ended_words(cascade)}" if cascade else "",
         stages=stacked(_in_order(decision.stage_ms)),
         slowest=max((one.ms for one in decision.sources.values()), default=0.0) or 1.0,
         understood=_understood(decision),

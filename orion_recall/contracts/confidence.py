@@ -13,6 +13,28 @@ MergeStrategy = Literal[
     "confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted", "round_robin", "layer_order"
 ]
 """How the items of several layers became one order: by a sum in which one part weighs most, or layer by layer."""
+NotAsked = Literal["other_kinds", "other_tags", "no_session", "no_user", "no_time"]
+"""Why a layer was not searched: the query wants other kinds or tags, has no session or user, no time was left."""
+Trigger = Literal[
+    "not_asked",
+    "nothing_found",
+    "relevance_unknown",
+    "relevance_below_minimum",
+    "confidence_below_threshold",
+    "sure",
+]
+NoAnswerReason = Literal[
+    "no_words",
+    "greeting",
+    "thanks",
+    "farewell",
+    "acknowledgement",
+    "small_talk",
+    "below_min_probability",
+    "below_min_confidence",
+    "below_min_score",
+]
+"""Nothing to search for (no word, or one of the kinds of small talk), or a number below the profile's minimum."""
 
 
 class ConfidenceV1(Message):
@@ -42,7 +64,7 @@ class CascadeStepV1(Message):
     )
     ms: float
     late: list[str] = Field(description="sources that did not answer in the time that was left")
-    not_asked: str | None = Field(default=None, description="why it was not searched")
+    not_asked: NotAsked | None = Field(default=None, description="why it was not searched")
 
 
 class CascadeV1(Message):
@@ -57,9 +79,8 @@ class CascadeV1(Message):
     min_relevance: Share = Field(default=0.0, description="the relevance under which no layer is sure enough")
     depth: int = Field(description="how many times next layers were asked")
     max_depth: int
-    ended: Literal["confident", "depth", "no_layer", "deadline"]
-    trigger: str = Field(description="what the first layer's confidence was against the threshold, in words")
-    reason: str = Field(description="why it ended, in words")
+    ended: Literal["confident", "depth", "no_layer", "deadline"] = Field(description="why it ended")
+    trigger: Trigger = Field(description="what the first layer's answer was against threshold and minimum")
     merge_strategy: MergeStrategy | None = Field(
         default=None,
         description="round_robin, layer_order, or the part that weighs most in the score of merged items "
@@ -72,5 +93,7 @@ class CascadeV1(Message):
 class NoAnswerV1(Message):
     """The reason for an empty bundle although memories were found, or nothing was searched (a greeting)."""
 
-    reason: str
+    reason: NoAnswerReason
+    value: float | None = Field(default=None, description="the number that is below its minimum")
+    minimum: float | None = None
     near_misses: int = Field(description="items that would have been handed over")

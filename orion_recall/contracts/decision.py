@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 from orion_recall.contracts.confidence import CascadeV1, ConfidenceV1, NoAnswerV1
 from orion_recall.contracts.fields import EnvelopeMoment, Message, WholeMs
 from orion_recall.contracts.recall import SourceStats
-from orion_recall.values import Outcome, SourceName, SuccessionReason
+from orion_recall.values import LedBy, Outcome, SourceName, SuccessionReason
 
 DECISION_KIND = "recall.decision.v1"
 V1_FIELDS = (
@@ -54,6 +54,7 @@ class CandidateV1(Message):
     place: int | None = Field(default=None, description="its place in the final order, from 1; null: not in it")
     score: float | None = Field(default=None, description="its final score; null: it was dropped before it had one")
     parts: dict[str, float] = Field(default_factory=dict[str, float], description="the parts of the score, 0 to 1")
+    led_by: LedBy | None = Field(default=None, description="what led to it, where no source found it")
     weights: dict[str, float] = Field(
         default_factory=dict[str, float], description="their weights; the score is the mean of the parts by these"
     )
@@ -160,6 +161,9 @@ class RecallDecisionV1(Message):
         default=None,
         description="the candidates, best first, where they were kept (the profile's `decisions`, or "
         "`options.include.trace`); no texts",
+    )
+    unsure: bool = Field(
+        default=False, description="whether nothing clearly answers, and only the nearest are handed over"
     )
 
 

@@ -325,7 +325,7 @@ def reply_without_asking(query: RecallQueryV1) -> RecallReplyV1 | None:
     """
     if (query.intent and words(query.intent)) or (kind := small_talk(query.fragment)) is None:
         return None
-    no_answer = NoAnswerV1(reason=f"it is {kind} and asks nothing; it was not sent", near_misses=0)
+    no_answer = NoAnswerV1(reason=kind, near_misses=0)
     stats = BundleStats(
         backend_counts={}, latency_ms=0, profile=query.profile or "", outcome="empty", no_answer=no_answer
     )

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from orion_recall.values import MemoryView, SourceName, SuccessionLink
-
-LedBy = Literal["", "succession", "follow_up", "period"]
-"""What led to a candidate that no search found: a memory that it succeeds, the first hits, a recap."""
+from orion_recall.values import LedBy, MemoryView, SourceName, SuccessionLink
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,7 +27,7 @@ class Candidate:
     best_source: SourceName = "vector"
     source_ref: str | None = None
     is_kept: bool = False
-    led_by: LedBy = ""
+    led_by: LedBy | None = None
 
 
 class PartsInColumns(Mapping[str, float]):

@@ -20,8 +20,7 @@ from orion_recall.errors import (
 )
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.candidates import candidates_to_keep
-from orion_recall.recall.report.decision import RequestFacts
+from orion_recall.recall.report.decision import RequestFacts, candidates_to_keep
 from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.report.reply import error_reply, reply, reply_json, why_failed
 from orion_recall.recall.search.lane import narrowed

@@ -17,8 +17,9 @@ from orion_recall.engines.lock import held_by
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.postgres.pool import Pool
 from orion_recall.profile.watch import profiles_with_default
-from orion_recall.recall.report.asked_again import limits_of_decision, why_not_again
-from orion_recall.recall.report.explain_kept import trace_of
+from orion_recall.recall.report.asked import limits_of_decision, why_not_again
+from orion_recall.recall.report.explain import explained_decision
+from orion_recall.recall.report.sentences import no_answer_words
 from orion_recall.recall.report.why_not import WhyNot, lost_as_candidate, lost_in_search, never_found
 from orion_recall.recall.report.why_not_record import lost_by_record, lost_since, time_of
 from orion_recall.serving.backends import open_sources, own_copy
@@ -66,14 +67,14 @@ async def explain_decision(
     """
     asker = asker or ON_DATA_NOW
     if decision.candidates is not None:
-        return DecisionExplained(decision=decision, basis="kept", notes=(_KEPT,), trace=trace_of(decision))
+        return DecisionExplained(
+            decision=decision, basis="kept", notes=(_KEPT,), trace=explained_decision(decision)
+        )
     if (why := why_not_again(decision)) is not None:
         told = f"the decision kept no candidates, and it cannot be asked again: {why}"
-        return DecisionExplained(decision=decision, basis="none", notes=(told,), trace=trace_of(decision))
+        return DecisionExplained(decision=decision, basis="none", notes=(told,), trace=explained_decision(decision))
     again = await asker.ask(pool, settings, decision, None)
-    trace = trace_of(again.decision)
-    if again.why:
-        trace["why"] = list(again.why)
+    trace = explained_decision(again.decision)
     if again.searched is not None:
         trace["searched"] = dict(again.searched)
     told = _AGAIN.format(data=asker.data)
@@ -144,8 +145,8 @@ async def _asked_again_for(
         if memory is None:
             return None
         is_asked = decision.asked is None or "clock" in decision.asked
-        words = f"{'It cannot be told any more' if is_asked else 'Nothing was searched'}: {why}."
-        return WhyNot(stage="unknown" if is_asked else "not_searched", words=words)
+        stage, code = ("unknown", "not_kept") if is_asked else ("not_searched", "nothing_searched")
+        return WhyNot(stage=stage, code=code, facts={"why": why})
     again = await asker.ask(pool, settings, decision, memory_id)
     profile = await served_profile(pool, decision.profile_hash)
     by = profile or profiles_with_default(settings)[settings.default_profile].profile
@@ -154,8 +155,9 @@ async def _asked_again_for(
     notes += [_OTHER_PROFILE] if again.has_other_profile else []
     if again.fate is None:
         withheld = again.decision.no_answer
-        words = f"Nothing was searched: {withheld.reason if withheld else 'nothing was asked'}."
-        return WhyNot(stage="not_searched", words=words, notes=tuple(notes)) if memory is not None else None
+        facts = {"why": no_answer_words(withheld) if withheld else "nothing was asked"}
+        lost = WhyNot(stage="not_searched", code="nothing_searched", facts=facts, notes=tuple(notes))
+        return lost if memory is not None else None
     limits = limits_of_decision(decision, by)
     lost = lost_in_search(decision, again.decision, memory_id, limits, again.fate, data=asker.data)
     if lost is None and memory is None:

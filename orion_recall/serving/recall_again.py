@@ -25,7 +25,7 @@ from orion_recall.recall.bundle.lines import Lines
 from orion_recall.recall.candidates.fuse import fuse
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.asked_again import clock_of, query_of, why_not_again
+from orion_recall.recall.report.asked import clock_of, query_of, why_not_again
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.report.why_not import Fate
@@ -52,14 +52,13 @@ _SHORTEST_WINDOW = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Again:
-    """A query asked again: its decision with all candidates, which is in no log, the trace's words, and a fate.
+    """A query asked again: its decision with all candidates, which is in no log, and a memory's fate.
 
     `has_other_profile`: the text of the decision's profile is not known, so that the one in use of its name, or the
     default one, was used. `fate` is that of the memory that was asked about.
     """
 
     decision: RecallDecisionV1
-    why: tuple[str, ...] = ()
     searched: Mapping[str, Any] | None = None
     has_other_profile: bool = False
     fate: Fate | None = None
@@ -69,7 +68,6 @@ class Again:
         fate = self.fate
         return {
             "decision": self.decision.model_dump(mode="json"),
-            "why": list(self.why),
             "searched": dict(self.searched) if self.searched is not None else None,
             "has_other_profile": self.has_other_profile,
             "fate": None
@@ -89,7 +87,6 @@ class Again:
         """From the JSON of `as_json`."""
         return cls(
             decision=RecallDecisionV1.model_validate(told["decision"]),
-            why=tuple(told["why"]),
             searched=told["searched"],
             has_other_profile=told["has_other_profile"],
             fate=None if told["fate"] is None else Fate(**told["fate"]),
@@ -184,11 +181,9 @@ async def asked_again(
         profiles={name: loaded.profile for name, loaded in profiles.items()},
     )
     fate = None if memory_id is None else await _fate_of(memory_id, recalled, query, by, sources)
-    trace = _without_texts(recalled)
     return Again(
         decision=_decided(logged, recalled),
-        why=tuple(trace.get("why", ())),
-        searched=trace.get("searched"),
+        searched=_searched(recalled),
         has_other_profile=profile is None,
         fate=fate,
     )
@@ -203,14 +198,10 @@ async def served_profile(pool: Pool, content_hash: str | None) -> Profile | None
         return None
 
 
-def _without_texts(recalled: Recalled) -> Mapping[str, Any]:
-    """The trace, without what repeats words of memories: statements of the graph.
-
-    The recall is at its end, and nobody else has it: its items are changed in place.
-    """
-    for item in recalled.ranked:
-        item.candidate.statements = ()
-    return recalled.redaction.json(explained(recalled), without=frozenset(("id", "for")))
+def _searched(recalled: Recalled) -> Mapping[str, Any] | None:
+    """What was searched for, as a trace has it."""
+    told = explained(recalled).get("searched")
+    return None if told is None else recalled.redaction.json(told)
 
 
 def _decided(logged: RecallDecisionV1, recalled: Recalled) -> RecallDecisionV1:

@@ -19,8 +19,7 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import MessageError
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.candidates import candidates_to_keep
-from orion_recall.recall.report.decision import RequestFacts, decision
+from orion_recall.recall.report.decision import RequestFacts, candidates_to_keep, decision
 from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings

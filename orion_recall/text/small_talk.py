@@ -13,13 +13,13 @@ from typing import Final, Literal
 
 from orion_recall.text.normal import words
 
-SmallTalk = Literal["a greeting", "thanks", "a farewell", "an acknowledgement", "small talk"]
+SmallTalk = Literal["greeting", "thanks", "farewell", "acknowledgement", "small_talk"]
 
 _MOST_CHARS = 200
 # Phrases by kind, between bars or lines. What is in brackets may be left out; of words with slashes any stands.
 # They are compared in full: "it is", not "it's".
 _PHRASES: Final[Mapping[SmallTalk, str]] = {
-    "a greeting": """
+    "greeting": """
         hi | hello | hey | hiya | howdy | yo | greetings
         (a) (very) good morning/afternoon/evening/day/night | morning | afternoon | evening | welcome (back)
         happy new year | happy birthday/easter/holidays/weekend | merry christmas
@@ -38,7 +38,7 @@ _PHRASES: Final[Mapping[SmallTalk, str]] = {
         (this is) so/very kind (of you) | that was/is (so/very/really) kind (of you) | danke
         danke schön/sehr | vielen dank | merci | merci beaucoup | gracias | muchas gracias | grazie
         grazie mille | obrigado | obrigada | dank je | tack | tak""",
-    "a farewell": """
+    "farewell": """
         bye | goodbye | good bye | bye bye | bye for now | see you | see ya
         see you soon/later/tomorrow/then/around | see you next week/time | talk (to you) soon/later
         speak (to you) soon/later | so long | take care | farewell
@@ -47,7 +47,7 @@ _PHRASES: Final[Mapping[SmallTalk, str]] = {
         sweet dreams | until/till tomorrow/later/then/next time | catch you later | i am off
         that is all (for now/today) | that is it (for now/today) | that will be all | tschüss
         auf wiedersehen | au revoir | adiós | arrivederci""",
-    "an acknowledgement": """
+    "acknowledgement": """
         ok | okay | okey | k | alright | all right | right | sure | sure thing | fine | yes | yeah | yep
         yup | no | nope | nah | got it | understood | noted | i see | i understand | makes sense
         that makes sense | sounds good | deal | of course | exactly | indeed | agreed | true | fair enough
@@ -61,7 +61,7 @@ _PHRASES: Final[Mapping[SmallTalk, str]] = {
         that/this helped/helps (me) (a lot/much) | exactly what i needed/wanted/meant
         just what i needed/wanted | you helped me (a lot)
         you are (so/very/the) great/amazing/awesome/best/wonderful/helpful""",
-    "small talk": """
+    "small_talk": """
         how are you (doing) (today/now/tonight) | how are things | how is it going | how do you do
         (is) everything/all alright/okay/ok/good/well/fine (with you/there/today)
         (is) everything all right (with you/there/today)
@@ -78,7 +78,7 @@ _SHORT: Final = re.compile(r"['’](s|m|re)\b", re.IGNORECASE)
 _FULL: Final = {"s": "is", "m": "am", "re": "are"}
 _PARTS: Final = re.compile(r"[.,;:!?…¡¿()\"“”\n–—]+|\s-+\s")
 # After them a name may follow that is not known: "Hello Ana". After "great" it would be a title.
-_SAID_TO: Final[Collection[SmallTalk]] = ("a greeting", "thanks", "a farewell")
+_SAID_TO: Final[Collection[SmallTalk]] = ("greeting", "thanks", "farewell")
 # Something made up is wanted: "Tell me a joke". What is about somebody of ours needs memories.
 _MAKE_UP: Final = re.compile(
     r"""^(?:please\ |(?:can|could|would|will)\ you\ (?:please\ )?)?
@@ -121,7 +121,7 @@ def small_talk(text: str, names: Collection[str] = ()) -> SmallTalk | None:
     if len(text) > _MOST_CHARS:
         return None
     if _makes_up(text, names):
-        return "small talk"
+        return "small_talk"
     kinds: list[SmallTalk] = []
     unknown = False
     for part in _PARTS.split(_SHORT.sub(lambda short: f" {_FULL.get(short[1].lower(), short[1])}", text)):

@@ -18,6 +18,7 @@ from orion_recall.decisions.log import DecisionLog
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import dump_profile
+from orion_recall.recall.report.sentences import why_not_sentence
 from orion_recall.recall.report.why_not import WhyNot
 from orion_recall.serving.explain import why_not
 from orion_recall.serving.service import Service
@@ -75,6 +76,7 @@ class Asked:
         """Why it is not in the answer."""
         told = await why_not(self.pool, self.service.settings, decision, memory_id)
         assert told is not None
+        assert why_not_sentence(told).endswith(".")
         return told
 
 

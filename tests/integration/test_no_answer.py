@@ -37,8 +37,8 @@ async def test_a_greeting_is_not_searched_for(executor: Executor, service_databa
     stats = bundle["stats"]
     assert (bundle["rendered"], bundle["items"], stats["outcome"]) == ("", [], "empty")
     assert (stats["backend_counts"], stats["sources"]) == ({}, {})
-    assert stats["no_answer"] == {"reason": "it is a greeting and asks nothing", "near_misses": 0}
-    assert "probability" not in stats
+    assert stats["no_answer"] == {"reason": "greeting", "near_misses": 0}
+    assert "answer_probability" not in stats
     assert (row["outcome"], row["reason"], row["answer_probability"]) == (
         "empty",
         stats["no_answer"]["reason"],
@@ -56,8 +56,8 @@ async def test_what_nothing_answers_is_empty_with_its_reason(
     assert (bundle["rendered"], bundle["items"], stats["outcome"]) == ("", [], "empty")
     assert stats["no_answer"]["reason"].startswith("the probability of an answer of 0.")
     assert stats["no_answer"]["near_misses"] == stats["dropped"]["no_answer"] > 0
-    assert 0 <= stats["probability"] < 0.12
-    assert row["answer_probability"] == stats["probability"]
+    assert 0 <= stats["answer_probability"] < 0.12
+    assert row["answer_probability"] == stats["answer_probability"]
     assert (row["outcome"], row["selected"], row["reason"]) == ("empty", 0, stats["no_answer"]["reason"])
     assert stats["trace"]["answer_signals"]["found_anywhere"] < 1
 
@@ -68,9 +68,9 @@ async def test_what_is_answered_has_its_probability_beside_the_confidence(
     bundle, row = await recalled(executor, service_database, "Who sold the old sailing boat?")
     stats = bundle["stats"]
     assert "dentist" in bundle["rendered"]
-    assert 0.5 < stats["probability"] <= 1
+    assert 0.5 < stats["answer_probability"] <= 1
     assert stats["confidence"] == bundle["items"][0]["confidence"]["overall"], "that of its first item"
-    assert (row["outcome"], row["answer_probability"]) == ("ok", stats["probability"])
+    assert (row["outcome"], row["answer_probability"]) == ("ok", stats["answer_probability"])
 
 
 async def test_a_caller_without_options_gets_an_empty_bundle_and_no_new_field(executor: Executor) -> None:
@@ -86,4 +86,4 @@ async def test_a_query_may_have_whatever_was_found(executor: Executor, service_d
     handed_over = (await executor.answer({**asked, "options": {"no_answer": False}}))["bundle"]
     assert len(handed_over["items"]) >= 1
     assert "no_answer" not in handed_over["stats"]
-    assert handed_over["stats"]["probability"] < 0.12
+    assert handed_over["stats"]["answer_probability"] < 0.12

@@ -13,6 +13,7 @@ from orion_recall.cli.fields import with_fields, with_times
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, prose, table, visible
 from orion_recall.client import RecallClient
 from orion_recall.contracts import BundleStats, RecallOptionsV1, RecallQueryV1, RecallReplyV1
+from orion_recall.recall.report.sentences import no_answer_words
 from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -124,8 +125,8 @@ def nothing_of(stats: BundleStats) -> str:
         return f"{found}; no answer from {silent}" if silent else found
     if (found := near_misses(stats)) is not None:
         hint = " (--any-answer shows what was found)" if (stats.dropped or {}).get("no_answer") else ""
-        return f"nothing seems to answer this: {found}, but {withheld.reason}{hint}"
-    return f"nothing was searched: {withheld.reason}"
+        return f"nothing seems to answer this: {found}, but {no_answer_words(withheld)}{hint}"
+    return f"nothing was searched: {no_answer_words(withheld)}"
 
 
 def source_rows(stats: BundleStats) -> list[tuple[str, str, int, float, str | None]]:

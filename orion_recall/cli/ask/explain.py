@@ -11,7 +11,15 @@ from rich.text import Text
 from orion_recall.cli.output import console, counted, pairs, table, visible, wrapped
 from orion_recall.contracts import BundleStats, RecallReplyV1
 from orion_recall.recall.report.explain import apportioned
-from orion_recall.recall.report.interval_words import interval_words
+from orion_recall.recall.report.sentences import (
+    NOT_ASKED,
+    dropped_words,
+    ended_words,
+    interval_words,
+    no_answer_words,
+    trigger_words,
+    why_sentences,
+)
 from orion_recall.text.normal import one_line
 
 Json = Mapping[str, Any]
@@ -21,7 +29,16 @@ _SHOWN, _LEFT_OUT, _DIGITS = 15, 12, 3
 _WIDE = 120
 _TEXT_CHARS = 80
 _INDENT = "  "
-_SHORT = {"vector": "meaning", "lexical": "words", "rdf": "graph", "sql_timeline": "timeline"}
+_ASKED = {"name": "a name (of a person, a place or a thing)"}
+_FACTORS = {
+    "semantic_relevance": "relevance",
+    "source_quality": "source quality",
+    "recency": "recency",
+    "consistency": "consistency",
+    "completeness": "completeness",
+}
+_LED_BY: dict[str, str] = {"succession": "older one", "follow_up": "the first hits", "period": "its time"}
+_SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph", "sql_timeline": "timeline"}
 
 
 def show_explained(reply: RecallReplyV1) -> None:
@@ -57,14 +74,18 @@ def _why(out: Console, stats: BundleStats, trace: Json) -> None:
     _head(out, "Why these came first")
     if stats.no_answer is not None:
         looked_at = near_misses(stats)
-        _lines(out, [f"Nothing is returned: {stats.no_answer.reason}.{f' {looked_at}.' if looked_at else ''}"])
+        _lines(
+            out,
+            [f"Nothing is returned: {no_answer_words(stats.no_answer)}.{f' {looked_at}.' if looked_at else ''}"],
+        )
     elif not trace.get("why"):
         _lines(out, ["Nothing was found that may be shown."])
-    _lines(out, trace.get("why", ()))
+    _lines(out, why_sentences(trace.get("why", ())))
     if stats.confidence is not None and stats.no_answer is None:  # of what is not handed over it says nothing
         _lines(out, [_confidence(stats.confidence, trace)])
     if stats.probability is not None:
-        _lines(out, [f"The probability that anything found answers it: {stats.probability:.3f}."])
+        unsure = ", so the answer is unsure" if stats.unsure else ""
+        _lines(out, [f"The probability that anything found answers it: {stats.probability:.3f}{unsure}."])
 
 
 def near_misses(stats: BundleStats) -> str | None:
@@ -130,13 +151,13 @@ def _cascade(out: Console, cascade: Json | None) -> None:
         for step in cascade["path"]
     ]
     out.print(table(("depth", "layer", "hits", "sure", "ms", ""), rows))
-    trigger, reason = cascade["trigger"], cascade["reason"]
-    _lines(out, [f"{trigger[0].upper()}{trigger[1:]}.", f"It ended because {reason}."])
+    trigger = trigger_words(cascade)
+    _lines(out, [f"{trigger[0].upper()}{trigger[1:]}.", f"It ended because {ended_words(cascade)}."])
 
 
 def _step(step: Json) -> str:
     if step["not_asked"]:
-        return f"not asked: {step['not_asked']}"
+        return f"not asked: {NOT_ASKED[step['not_asked']]}"
     return f"too late: {', '.join(step['late'])}" if step["late"] else ""
 
 
@@ -203,12 +224,11 @@ def _left_out(out: Console, stats: BundleStats, trace: Json) -> None:
     if best:
         rows = [(one["id"], _points(one["score"]), _found_by(one, out), _reason(one["dropped"])) for one in best]
         out.print(table(("memory", "score", "found by", "because"), rows))
-    _lines(out, [f"{count} {reason.replace('_', ' ')}" for reason, count in counts.items()])
+    _lines(out, [f"{count} {dropped_words(reason)} ({reason})" for reason, count in counts.items()])
 
 
 def _reason(dropped: Json) -> str:
-    reason = str(dropped["reason"]).replace("_", " ")
-    return f"{reason}: {one_line(str(dropped['for']))}" if dropped["for"] else reason
+    return dropped_words(str(dropped["reason"]), one_line(str(dropped["for"] or "another")))
 
 
 def _sources(out: Console, stats: BundleStats, trace: Json) -> None:

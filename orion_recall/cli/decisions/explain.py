@@ -23,7 +23,8 @@ from orion_recall.decisions.texts import SelectedTexts, selected_texts
 from orion_recall.evaluation.replay.run import as_of_decision
 from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.postgres.pool import Pool
-from orion_recall.recall.report.explain_kept import stats_of
+from orion_recall.recall.report.explain import stats_of
+from orion_recall.recall.report.sentences import why_not_sentence
 from orion_recall.recall.report.why_not import WhyNot
 from orion_recall.serving.explain import DecisionExplained, decision_named, explain_decision, why_not
 from orion_recall.settings import Settings
@@ -129,8 +130,8 @@ def _show(told: DecisionExplained, texts: SelectedTexts, *, as_json: bool) -> No
 
 def _show_lost(decision: RecallDecisionV1, memory: str, lost: WhyNot, *, as_json: bool) -> None:
     if as_json:
-        print_json({"decision": decision.id, "memory": memory, **asdict(lost)})
+        print_json({"decision": decision.id, "memory": memory, **asdict(lost), "words": why_not_sentence(lost)})
         return
     for remark in lost.notes:
         note(remark)
-    prose(visible(f"{lost.stage}: {lost.words}"))
+    prose(visible(f"{lost.stage}: {why_not_sentence(lost)}"))

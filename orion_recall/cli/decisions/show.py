@@ -16,6 +16,7 @@ from orion_recall.cli.output import JsonFlag, console, pairs, print_error, print
 from orion_recall.contracts import CascadeV1, RecallDecisionV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.texts import SelectedTexts, selected_texts
+from orion_recall.recall.report.sentences import NOT_ASKED, ended_words, trigger_words
 from orion_recall.settings import Settings
 
 # What has a part of its own.
@@ -161,9 +162,18 @@ def _cut(text: str | None) -> str | None:
 
 def _show_cascade(cascade: CascadeV1) -> None:
     steps = [
-        (step.depth, step.layer, step.hits, step.confidence, step.ms, ", ".join(step.late), step.not_asked)
+        (
+            step.depth,
+            step.layer,
+            step.hits,
+            step.confidence,
+            step.ms,
+            ", ".join(step.late),
+            NOT_ASKED.get(step.not_asked or ""),
+        )
         for step in cascade.path
     ]
     columns = ("depth", "layer", "hits", "sure", "ms", "too late", "not asked because")
     console().print(table(columns, steps, title="\nThe cascade through the layers"))
-    prose(visible(f"{cascade.trigger}; {cascade.reason}"))
+    told = cascade.model_dump()
+    prose(visible(f"{trigger_words(told)}; {ended_words(told)}"))

@@ -128,9 +128,9 @@ COMMENT ON COLUMN recall_decisions.confidence IS
 COMMENT ON COLUMN recall_decisions.cascade IS
     'The way through the layers of memory, null without a cascade: {primary_layer, primary_confidence, cascaded_to, '
     'cascade_confidences, final_confidence, threshold, depth, max_depth, ended: confident | depth | no_layer | deadline, '
-    'trigger, reason, merge_strategy, combined: {layer: items}, path: [{layer, depth, hits, confidence, ms, late, not_asked}]}.';
+    'trigger: a code, merge_strategy, combined: {layer: items}, path: [{layer, depth, hits, confidence, ms, late, not_asked}]}.';
 COMMENT ON COLUMN recall_decisions.no_answer IS
-    'Why nothing was handed over although something was found, or why nothing was searched (a greeting): {reason, near_misses}; null else.';
+    'Why nothing was handed over although something was found, or why nothing was searched (a greeting): {reason: a code, value, minimum, near_misses}; null else.';
 COMMENT ON COLUMN recall_decisions.strategy IS
     'The class of question whose strategy of the profile was used; null where the profile has none for it.';
 COMMENT ON COLUMN recall_decisions.shadow_of IS

@@ -16,7 +16,7 @@ from orion_recall.decisions.feedback import Judged, judgements
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.errors import InvalidMessage
 from orion_recall.postgres.pool import Pool, borrow
-from orion_recall.recall.report.asked_again import clock_of, query_of, why_not_again
+from orion_recall.recall.report.asked import clock_of, query_of, why_not_again
 from orion_recall.values import Outcome
 
 # The service answered these completely; time decided about the others, and nobody can repeat that.

@@ -189,7 +189,7 @@ class Lines:
         elif (found := self._short(whole.parts.joined(), allowed)) is None:
             return None
         is_cut = found[0] != whole.parts.joined()
-        text, used = self._dated(*found, scored, left - whole.head_tokens)
+        text, used = self._dated(*found, whole, left - whole.head_tokens)
         return SelectedItem(
             scored=whole.scored,
             snippet=text,
@@ -284,11 +284,16 @@ class Lines:
                 return kept, used
         return "", line_tokens("", self.tokens)
 
-    def _dated(self, window: str, used: int, scored: ScoredCandidate, allowed: int) -> tuple[str, int]:
-        """The window with the dates of its relative times, where these fit the budget."""
+    def _dated(self, window: str, used: int, whole: _Whole, allowed: int) -> tuple[str, int]:
+        """The window with the dates of its relative times, where these fit the budget.
+
+        Title and speaker before the text are no "Nina wrote:" in it.
+        """
         if self.shown.dates is None:
             return window, used
-        dated = self.shown.dates.resolved(window, scored.memory.ts)
+        opening = whole.parts.opening
+        lead = opening if window.startswith(opening) else ""
+        dated = lead + self.shown.dates.resolved(window[len(lead) :], whole.scored.memory.ts)
         if dated == window or (with_dates := line_tokens(dated, self.tokens)) > allowed:
             return window, used
         return dated, with_dates

@@ -92,7 +92,8 @@ def merged(
         if limits.merge.name in ("round_robin", "layer_order"):
             made = _placed(made, _places(members, limits.merge.name == "round_robin"))
         ordered = successors_first(in_order(made.values()), profile.superseded, now=now)
-        whole = replace(whole, ranked=tuple(said_once(ordered, whole.dropped)))
+        whole = replace(whole, ranked=tuple(ordered))
+    whole = replace(whole, ranked=tuple(said_once(whole.ranked, whole.dropped)))
     return MergedLayers(
         result=whole,
         confidences={key: members[name].confidences[key] for key, (_, name, _) in best.items()},
@@ -197,7 +198,7 @@ def _dropped(passes: Sequence[PassResult], kept: Mapping[int, ScoredCandidate]) 
         for key, why in one_pass.dropped.each.items():
             if key not in kept and key not in made.each:
                 made.note(why.reason, key, for_key=why.for_key)
-        for item in one_pass.ranked:
+        for item in (one for first in one_pass.ranked for one in (first, *first.same)):
             if (key := item.candidate.key) not in kept and key not in made.each:
                 made.note("over_fetch", key)
     left = {key for one_pass in passes for key in one_pass.keys} - kept.keys() - made.each.keys()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from orion_recall.contracts import RecallOptionsV1
+from orion_recall.contracts.confidence import NotAsked
 from orion_recall.errors import ProfileError, SourceError
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import LAYER_NAMES, Cascade, Layer, LayerName, MergeWeights
@@ -86,12 +87,12 @@ def check_profiles(cascade: Cascade, others: Mapping[str, Profile]) -> None:
             raise ProfileError(f"the layer {name} is to be searched by the profile {wanted}: give it in `profiles`")
 
 
-def scope_of_layer(layer: Layer, limits: Limits) -> Scope | str:
-    """The scope of a layer, never wider than the query's; or, as text, why it can see nothing."""
+def scope_of_layer(layer: Layer, limits: Limits) -> Scope | NotAsked:
+    """The scope of a layer, never wider than the query's; or why it can see nothing."""
     kinds = _both(limits.scope.kinds, layer.kinds)
     tags = _both(limits.scope.tags, layer.tags)
     if kinds is None or tags is None:
-        return f"the query asks for other {'kinds' if kinds is None else 'tags'}"
+        return "other_kinds" if kinds is None else "other_tags"
     scope = replace(limits.scope, kinds=kinds, tags=tags)
     if layer.scope is None:
         return scope
@@ -99,9 +100,9 @@ def scope_of_layer(layer: Layer, limits: Limits) -> Scope | str:
         scope = replace(scope, session_id=None, user_id=None)  # the profile's, and this layer has its own
     if layer.scope == "session":
         session = limits.session_id
-        return "the query has no session" if session is None else replace(scope, session_id=session)
+        return "no_session" if session is None else replace(scope, session_id=session)
     if layer.scope == "user":
-        return "the query has no user" if limits.user_id is None else replace(scope, user_id=limits.user_id)
+        return "no_user" if limits.user_id is None else replace(scope, user_id=limits.user_id)
     return scope
 
 
@@ -165,7 +166,7 @@ class Step:
     relevance: float | None = None
     ms: float = 0.0
     late: tuple[SourceName, ...] = ()
-    not_asked: str | None = None
+    not_asked: NotAsked | None = None
 
     def is_sure(self, limits: Limits) -> bool:
         """Whether the layer's answer is sure enough: nothing is that has little to do with the question."""
@@ -243,7 +244,7 @@ async def run_cascade(
             ended = "no_layer"
         elif until - time.perf_counter() < _LEAST_S:
             ended = "deadline"
-            path += [Step(layer=name, depth=depth + 1, not_asked="no time was left") for name in names]
+            path += [Step(layer=name, depth=depth + 1, not_asked="no_time") for name in names]
         else:
             depth += 1
             continue
@@ -332,7 +333,8 @@ def _layer_result(
     profile: Profile,
     uses: Mapping[str, MemoryUse],
 ) -> LayerResult:
-    items = result.ranked[: limits.most]
+    # Those that say the same are items of their own until all layers are merged.
+    items = tuple(one for item in result.ranked for one in (replace(item, same=()), *item.same))[: limits.most]
     sure = confidences(items, result.scored, question, profile, repeated=result.repeated, uses=uses)
     return LayerResult(result=result, items=items, confidences=sure, layer=layer)
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orion_recall.contracts import RecallQueryV1
+from orion_recall.contracts.confidence import NoAnswerReason
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import NoAnswer
 from orion_recall.recall.bundle.selection import DropReason, Selection
@@ -45,9 +46,12 @@ NO_CONFIDENCE = AnswerConfidence(items={}, overall=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withheld:
-    """The reason, in words, for an empty bundle: `near_misses` items were found, or nothing was searched."""
+    """The reason for an empty bundle: `near_misses` items were found and `value` is below `minimum`, or nothing
+    was searched."""
 
-    reason: str
+    reason: NoAnswerReason
+    value: float | None = None
+    minimum: float | None = None
     near_misses: int = 0
 
 
@@ -71,10 +75,10 @@ def asks_nothing(query: RecallQueryV1, understood: Understanding, profile: Profi
         return None
     said = words(understood.question.text)
     if not said or (len(said) == 1 and (said[0] in STOP_WORDS or (said[0].isascii() and len(said[0]) == 1))):
-        return Withheld(reason="there is no word to search for")
+        return Withheld(reason="no_words")
     names = {word for name in understood.people for word in words(name)}
     if profile.no_answer.greetings and (kind := small_talk(query.fragment, names)) is not None:
-        return Withheld(reason=f"it is {kind} and asks nothing")
+        return Withheld(reason=kind)
     return None
 
 
@@ -123,15 +127,14 @@ def _below(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) 
     """Why the answer is withheld: it is below a minimum."""
     if not least.is_on or confidence.overall is None:
         return None
-    numbers = (
-        ("probability of an answer", confidence.answerable.probability, least.min_probability),
-        ("confidence", confidence.overall, least.min_confidence),
-        ("best score", max(item.scored.score for item in selection.items), least.min_score),
+    numbers: tuple[tuple[NoAnswerReason, float | None, float], ...] = (
+        ("below_min_probability", confidence.answerable.probability, least.min_probability),
+        ("below_min_confidence", confidence.overall, least.min_confidence),
+        ("below_min_score", max(item.scored.score for item in selection.items), least.min_score),
     )
-    for what, value, minimum in numbers:
+    for reason, value, minimum in numbers:
         if value is not None and value < minimum:
-            reason = f"the {what} of {value:.3f} is under the minimum of {minimum:g}"
-            return Withheld(reason=reason, near_misses=len(selection.items))
+            return Withheld(reason=reason, value=value, minimum=minimum, near_misses=len(selection.items))
     return None
 
 

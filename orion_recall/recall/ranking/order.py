@@ -57,7 +57,7 @@ def substance(memory: MemoryView) -> float:
 
 
 # A memory tells of the time if it tells of little else: not if it says "this year".
-_TELLS: Final = 0.25
+TELLS: Final = 0.25
 # So many answers are wanted at least; what tells of no such time fills them up. A few more are kept, especially
 # where more than the time was asked for, as long as the answer is not long.
 _FEWEST, _LONG = 6, 10
@@ -104,7 +104,7 @@ def calendar_order(
 
 def telling_of(items: Sequence[ScoredCandidate], understood: Understanding) -> list[ScoredCandidate]:
     """Those that tell of the time that a calendar's question asks for; none for another question."""
-    return [item for item in items if item.parts.get("told", 0.0) >= _TELLS] if understood.of_calendar else []
+    return [item for item in items if item.parts.get("told", 0.0) >= TELLS] if understood.of_calendar else []
 
 
 def _place(item: ScoredCandidate, intervals: Sequence[Interval], now: float) -> tuple[int, float]:

@@ -1,16 +1,29 @@
-"""What was asked of a recall beside its text, as the decision log keeps it, so that it can be asked again."""
+"""What was asked of a recall: kept beside its text in the decision log, and asked again from there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
-from orion_recall.contracts import RecallQueryV1
+from orion_recall.contracts import RecallDecisionV1, RecallOptionsV1, RecallQueryV1, read_message
+from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.profile.cascade import NoAnswer
+from orion_recall.recall.confidence.answer import minima_of
 from orion_recall.recall.report.query_text import KeptText
+from orion_recall.recall.search.requests import caps_of
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.question import zone_name
-from orion_recall.values import Scope
+from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES, QueryClass, QuestionShape, Scope, SourceName
 
+_TOP_K: Mapping[SourceName, str] = {
+    "vector": "vector_top_k",
+    "lexical": "lexical_top_k",
+    "rdf": "rdf_top_k",
+    "sql_timeline": "sql_top_k",
+}
+_PARTS = ("options", "scope", "turn", "limits")
 # Times are no numbers of telephones, and whose memories are searched is told in other columns as it is.
 _NO_TEXT = frozenset(
     {"clock", "zone", "since", "until", "as_of", "timezone", "user", "session_id", "user_id", "agent_id", "run_id"}
@@ -67,3 +80,121 @@ def _without_words(told: dict[str, Any]) -> dict[str, Any]:
         if name in found:
             found[name] = {key: value for key, value in found[name].items() if key not in words}
     return found
+
+
+def why_not_again(decision: RecallDecisionV1) -> str | None:
+    """Why the query of a decision cannot be asked again; None where it can be."""
+    if decision.not_replayable is not None:
+        return decision.not_replayable
+    if decision.asked is None:
+        return "the version that took it did not keep what was asked"
+    if "clock" not in decision.asked:
+        return f"nothing was searched for (outcome {decision.outcome})"
+    return damage_of(decision)
+
+
+def damage_of(decision: RecallDecisionV1) -> str | None:
+    """What of the question cannot be read any more; None where all of it can be."""
+    asked = decision.asked or {}
+    for name in _PARTS:
+        if asked.get(name) is not None and not isinstance(asked[name], Mapping):
+            return f"what it says was asked is damaged: {name!r} is no object"
+    if asked.get("clock") is not None and _moment(asked["clock"]) is None:
+        return "what it says was asked is damaged: 'clock' is no time"
+    return None
+
+
+def options_of(decision: RecallDecisionV1) -> RecallOptionsV1:
+    """The options as they were given; those that were not kept are absent. InvalidMessage of another version."""
+    return read_message(RecallOptionsV1, _part(decision, "options"), "asked.options")
+
+
+def query_of(decision: RecallDecisionV1) -> RecallQueryV1:
+    """The query of a decision that can be asked again. InvalidMessage where another version wrote it."""
+    asked = decision.asked or {}
+    payload: dict[str, Any] = {
+        "fragment": decision.query,
+        "verb": decision.verb,
+        "intent": decision.intent,
+        "session_id": decision.session_id,
+        "node_id": decision.node_id,
+        "profile": decision.profile_requested,
+        "options": _part(decision, "options"),
+        "exclude": asked.get("turn"),
+        "lane": asked.get("lane"),
+    }
+    return read_message(RecallQueryV1, payload, "asked")
+
+
+def clock_of(decision: RecallDecisionV1) -> float:
+    """What was now for the query (epoch seconds); where that is not known, when the decision was taken."""
+    told = _moment((decision.asked or {}).get("clock"))
+    return decision.created_at.timestamp() if told is None else told
+
+
+def scope_of_decision(decision: RecallDecisionV1) -> Mapping[str, Any]:
+    """The scope that was searched, as the decision has it."""
+    return _part(decision, "scope")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCap:
+    """How many items one source may bring to the selection: by the profile's `key` with its `value`, or by `k`."""
+
+    most: int
+    key: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits that a query was answered under, by its profile and options.
+
+    `source_limit` is how many hits each source searches for, `rank_pool` how many candidates are ranked in full,
+    `source_caps` how many of these a source may bring.
+    """
+
+    min_score: float
+    minima: NoAnswer
+    max_items: int
+    budget_tokens: int
+    rank_pool: int
+    source_limit: int
+    source_caps: Mapping[SourceName, SourceCap]
+
+
+def limits_of_decision(decision: RecallDecisionV1, profile: Profile) -> Limits:
+    """The limits of a decision that was taken by this profile, which may have strategies for its class."""
+    options, understood = options_of(decision), decision.understood or {}
+    classes: dict[str, QueryClass] = {name: name for name in QUERY_CLASSES}
+    shapes: dict[str, QuestionShape] = {name: name for name in QUESTION_SHAPES}
+    query_class, shape = classes.get(str(understood.get("class"))), shapes.get(str(understood.get("shape")))
+    by = profile if query_class is None else profile.for_class(query_class, shape)
+    most = options.k or by.max_total_items
+    return Limits(
+        min_score=by.min_score if options.min_score is None else options.min_score,
+        minima=minima_of(by, options.no_answer),
+        max_items=most,
+        budget_tokens=options.max_tokens or by.render_budget_tokens,
+        rank_pool=max(by.rank_pool, most),
+        source_limit=CANDIDATES[options.budget or by.budget],
+        source_caps=_source_caps(by, options),
+    )
+
+
+def _source_caps(profile: Profile, options: RecallOptionsV1) -> Mapping[SourceName, SourceCap]:
+    own, asked = caps_of(profile, RecallOptionsV1()).source_top_k, caps_of(profile, options).source_top_k
+    keys = {**_TOP_K, "lexical": "vector_top_k"} if profile.lexical_top_k is None else _TOP_K
+    return {name: SourceCap(most=asked[name], key=keys[name], value=own[name]) for name in _TOP_K}
+
+
+def _moment(told: object) -> float | None:
+    try:
+        return datetime.fromisoformat(told).timestamp() if isinstance(told, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _part(decision: RecallDecisionV1, name: str) -> Mapping[str, Any]:
+    found = (decision.asked or {}).get(name)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}

@@ -1,4 +1,8 @@
-"""The decision: one query's row in the decision log, for every outcome."""
+"""The decision: one query's row in the decision log, for every outcome, with the candidates that it keeps.
+
+Candidates have ids, numbers and codes, and no text. Memories that may not be seen are counted in `dropped` and not
+named.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from orion_recall.contracts import CanaryV1, ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
+from orion_recall.contracts import CanaryV1, CandidateV1, ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
+from orion_recall.contracts.decision import SuccessionV1
+from orion_recall.profile import Profile
+from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.report.asked import asked, scope_name
-from orion_recall.recall.report.candidates import candidates_of
-from orion_recall.recall.report.confidence import cascade_json, confidence_json, no_answer_json
-from orion_recall.recall.report.explain import succession
+from orion_recall.recall.report.figures import (
+    backend_counts,
+    cascade_json,
+    confidence_json,
+    no_answer_json,
+    source_stats,
+)
 from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
-from orion_recall.recall.report.reply import backend_counts, source_stats
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
-from orion_recall.scoring.candidates import rounded_parts
-from orion_recall.values import Outcome
+from orion_recall.scoring.candidates import Candidate, ScoredCandidate, rounded_parts
+from orion_recall.text.normal import number_of
+from orion_recall.values import MemoryView, Outcome, SuccessionLink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +61,13 @@ class RequestFacts:
 
 
 _FULL_TEXT = KeptText()
+_WHOLE = float(1 << 63)
+_DIGITS = 6
+# Those dropped before the final order get this part of the room, where there are so many.
+_ROOM_OF_OTHERS = 3
+# Memories dropped for these reasons are not named: not even that they exist may be known.
+_UNSEEN: frozenset[DropReason] = frozenset({"filtered", "deleted", "missing"})
+LeftOut = tuple[Candidate, MemoryView, ScoredCandidate | None, DropReason, int | None]
 
 
 def decision(
@@ -156,6 +175,7 @@ def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]
         "cascade": cascade_json(cascade, recalled.confidence, recalled.selection) if cascade else None,
         "no_answer": no_answer_json(recalled.withheld) if recalled.withheld else None,
         "answer_probability": recalled.confidence.answerable.probability,
+        "unsure": recalled.is_unsure,
         "strategy": recalled.strategy,
     }
 
@@ -172,3 +192,88 @@ def _fragment(facts: RequestFacts) -> str:
 def _raw_text(facts: RequestFacts, name: str) -> str | None:
     value = facts.raw.get(name)
     return value if isinstance(value, str) else None
+
+
+def candidates_to_keep(profile: Profile, corr_id: str, *, is_traced: bool) -> int:
+    """How many candidates a decision keeps; 0 for most. The correlation id decides, so that all workers agree."""
+    kept = profile.decisions
+    is_drawn = kept.share > 0 and number_of("candidates", corr_id) < kept.share * _WHOLE
+    return kept.candidates if is_traced or is_drawn else 0
+
+
+def candidates_of(recalled: Recalled, most: int) -> list[CandidateV1]:
+    """The best candidates: those of the final order, then those that were dropped before it."""
+    result = recalled.result
+    if result is None:
+        return []
+    in_order = tuple(one for item in recalled.ranked for one in (item, *item.same))
+    others = left_out(result, {item.candidate.key for item in in_order})
+    ranked = in_order[: most - min(len(others), most // _ROOM_OF_OTHERS)]
+    told = _ranked(recalled, ranked)
+    names = {item.candidate.key: item.memory.id for item in (*result.scored, *in_order)}
+    for candidate, memory, item, reason, for_key in others[: most - len(ranked)]:
+        made = _of(candidate, memory.id, None if _is_of_other_scale(recalled, item) else item)
+        told.append(made.model_copy(update={"dropped": reason, "dropped_for": names.get(for_key or 0)}))
+    return told
+
+
+def _ranked(recalled: Recalled, ranked: tuple[ScoredCandidate, ...]) -> list[CandidateV1]:
+    kept = {item.scored.candidate.key for item in recalled.selection.items}
+    told: list[CandidateV1] = []
+    for place, item in enumerate(ranked, start=1):
+        key = item.candidate.key
+        of_order = {
+            "place": place,
+            "kept": key in kept,
+            "dropped": recalled.selection.left_out.get(key),
+            "layer": recalled.cascade.layers[key] if recalled.cascade else None,
+        }
+        told.append(_of(item.candidate, item.memory.id, item).model_copy(update=of_order))
+    return told
+
+
+def _is_of_other_scale(recalled: Recalled, item: ScoredCandidate | None) -> bool:
+    """Whether it is the score of one layer, where those of several were merged."""
+    return item is not None and recalled.cascade is not None and recalled.cascade.is_merged
+
+
+def _of(candidate: Candidate, name: str, item: ScoredCandidate | None) -> CandidateV1:
+    return CandidateV1(
+        id=name,
+        source=candidate.best_source,
+        ranks={str(source): rank for source, rank in candidate.ranks.items()},
+        led_by=candidate.led_by,
+        fused=round(candidate.fused, _DIGITS),
+        score=None if item is None else item.score,
+        parts=_weighed(item),
+        succeeds=None if item is None else succession(item.succeeds),
+        ended_by=None if item is None else succession(item.ended),
+        weights={} if item is None else {part: item.weights[part] for part in _weighed(item)},
+    )
+
+
+def _weighed(item: ScoredCandidate | None) -> dict[str, float]:
+    """The parts that count: those with a weight."""
+    if item is None:
+        return {}
+    return {name: round(value, _DIGITS) for name, value in item.parts.items() if item.weights.get(name, 0.0) > 0}
+
+
+def left_out(result: PassResult, ranked: set[int]) -> list[LeftOut]:
+    """Candidates dropped before the final order that may be named, best first: by score, then by fused score."""
+    scored = {item.candidate.key: item for item in result.scored}
+    told: list[LeftOut] = []
+    for candidate in result.pool:
+        why, item = result.dropped.each.get(candidate.key), scored.get(candidate.key)
+        memory = item.memory if item else result.memories.get(candidate.key)
+        if candidate.key in ranked or why is None or why.reason in _UNSEEN or memory is None:
+            continue
+        told.append((candidate, memory, item, why.reason, why.for_key))
+    return sorted(told, key=lambda one: (one[2] is None, -(one[2].score if one[2] else one[0].fused)))
+
+
+def succession(link: SuccessionLink | None) -> SuccessionV1 | None:
+    """A succession that moved, marked or dropped an item, as decision and trace have it."""
+    if link is None:
+        return None
+    return SuccessionV1(id=link.id, reason=link.reason, evidence=list(link.evidence))

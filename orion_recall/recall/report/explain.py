@@ -1,43 +1,38 @@
-"""The explanation of an answer: every candidate with its sources, its score parts, and why it was kept or dropped.
+"""The trace of a recall as JSON: codes, ids and numbers, of which `sentences` makes words for people.
 
-Made only on request (`options.include.trace`), from what the recall found out anyway. Memories that may not be seen
-(out of scope, deleted) are counted in `dropped` and not named here.
+It is made on request (`options.include.trace`) from the recall itself, or later from the decision that kept its
+candidates: by one function, from the candidates as the decision log has them. Memories that may not be seen (out of
+scope, deleted) are counted in `dropped` and are not candidates.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
 from typing import Any
 
-from orion_recall.contracts.decision import SuccessionV1
-from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.contracts import BundleStats, CandidateV1, RecallDecisionV1
 from orion_recall.recall.candidates.fuse import rrf_score
-from orion_recall.recall.confidence.factors import Confidence
-from orion_recall.recall.pass_result import PassResult
-from orion_recall.recall.ranking.order import telling_of
-from orion_recall.recall.report.confidence import cascade_json, confidence_json
-from orion_recall.recall.report.explain_words import why_first, why_recap
-from orion_recall.recall.report.shared_names import first_names_shared
-from orion_recall.recall.search.further_lists import asks_of_others
+from orion_recall.recall.ranking.order import TELLS
+from orion_recall.recall.report.decision import candidates_of, left_out
+from orion_recall.recall.report.figures import cascade_json, confidence_json
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.text.zones import time_zone
-from orion_recall.values import MemoryView, Scope, SuccessionLink
+from orion_recall.scoring.candidates import Candidate
+from orion_recall.values import MemoryView
 
-MOST_RANKED, MOST_OTHERS = 40, 20
+Json = Mapping[str, Any]
+
+MOST_CANDIDATES = 60
+MOST_EXPLAINED = 3
+"""So many items have an entry in `why`."""
+_MOST_PARTS = 3
 _TEXT_CHARS = 200
 _STATEMENTS = 5
-# Memories dropped for these reasons are not named: not even that they exist may be told.
-_UNSEEN: frozenset[DropReason] = frozenset({"filtered", "deleted", "missing"})
 _DIGITS = 6
-_CALENDAR = (
-    "The question is taken as one about a calendar: what tells of its time comes first, days in the order of time, "
-    "then what comes every week and what takes longer; the others are best first."
-)
+# Scores are equal to 1e-6.
+_SAME = 5e-7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +45,17 @@ class Part:
     share: float
 
 
-def score_shares(item: ScoredCandidate) -> list[Part]:
-    """The parts of an item's score, the largest share first; the shares add up to the score, to its last digit."""
-    weights = {name: item.weights.get(name, 0.0) for name in item.parts}
-    whole = sum(weights.values())
-    exact = [value * weights[name] / whole if whole > 0 else 0.0 for name, value in item.parts.items()]
-    shares = apportioned(exact, item.score, _DIGITS)
+def score_shares(candidate: CandidateV1) -> list[Part]:
+    """The parts of a candidate's score, the largest share first; the shares add up to the score exactly."""
+    whole = sum(candidate.weights.values())
+    if candidate.score is None or whole <= 0:
+        return []
+    exact = [value * candidate.weights.get(name, 0.0) / whole for name, value in candidate.parts.items()]
     made = [
-        Part(name=name, value=round(value, _DIGITS), weight=weights[name], share=share)
-        for (name, value), share in zip(item.parts.items(), shares, strict=True)
+        Part(name=name, value=value, weight=candidate.weights.get(name, 0.0), share=share)
+        for (name, value), share in zip(
+            candidate.parts.items(), apportioned(exact, candidate.score, _DIGITS), strict=True
+        )
     ]
     return sorted(made, key=lambda part: (-part.share, -part.weight, part.name))
 
@@ -80,178 +77,194 @@ def apportioned(values: Sequence[float], total: float, digits: int) -> list[floa
 
 
 def explained(recalled: Recalled) -> dict[str, Any]:
-    """The trace of a recall, as JSON."""
-    told: dict[str, Any] = {"stage_ms": dict(recalled.stage_ms), "ranked": len(recalled.ranked)}
-    if recalled.understood is not None:
-        told["understood"] = understood(recalled.understood)
-        told["zone"] = recalled.understood.zone
-        question = recalled.understood.question
-        told["searched"] = {
-            "by_meaning": question.dense_text,
-            "by_words": question.keyword_text,
-            "named_speaker": recalled.understood.named_speaker,
+    """The trace of a recall, with the beginnings of its candidates' texts."""
+    figures: dict[str, Any] = {"stage_ms": dict(recalled.stage_ms), "ranked": len(recalled.ranked)}
+    if (known := recalled.understood) is not None:
+        figures["understood"] = understood(known)
+        figures["zone"] = known.zone
+        figures["searched"] = {
+            "by_meaning": known.question.dense_text,
+            "by_words": known.question.keyword_text,
+            "named_speaker": known.named_speaker,
         }
-    if recalled.confidence.answerable.signals:
-        told["answer_signals"] = dict(recalled.confidence.answerable.signals)
-    if recalled.strategy is not None:
-        told["strategy"] = recalled.strategy
-    if recalled.render is not None:
-        told["render"] = recalled.render.model_dump(mode="json")
+    figures |= {
+        "answer_signals": dict(recalled.confidence.answerable.signals) or None,
+        "strategy": recalled.strategy,
+        "render": None if recalled.render is None else recalled.render.model_dump(mode="json"),
+    }
     if recalled.cascade is not None:
-        told["cascade"] = cascade_json(recalled.cascade, recalled.confidence, recalled.selection).model_dump(
-            mode="json"
-        )
-    if recalled.result is not None:
-        told |= _candidates(recalled, recalled.result)
-    if (notes := first_names_shared(recalled)) and "why" in told:
-        told["why"] = [*told["why"], *notes]
-    return told
+        cascade = cascade_json(recalled.cascade, recalled.confidence, recalled.selection)
+        figures["cascade"] = cascade.model_dump(mode="json")
+    if recalled.result is None:
+        return _trace(figures, None)
+    in_order = [one for item in recalled.ranked for one in (item, *item.same)]
+    others = left_out(recalled.result, {item.candidate.key for item in in_order})
+    figures["not_listed"] = max(len(in_order) + len(others) - MOST_CANDIDATES, 0)
+    return _trace(figures, candidates_of(recalled, MOST_CANDIDATES), _of_memories(recalled))
 
 
-def _candidates(recalled: Recalled, result: PassResult) -> dict[str, Any]:
-    ranked = recalled.ranked[:MOST_RANKED]
-    confidences = recalled.cascade.confidences if recalled.cascade else recalled.confidence.items
-    kept = {item.scored.candidate.key for item in recalled.selection.items}
-    names = {item.candidate.key: item.memory.id for item in (*result.scored, *recalled.ranked)}
-    told = [
-        _ranked(item, recalled, place, confidences.get(item.candidate.key), is_kept=item.candidate.key in kept)
-        for place, item in enumerate(ranked, start=1)
-    ]
-    others = [
-        {
-            **_of(candidate, memory),
-            **_named_scores(candidate, item, recalled),
-            **_before(item, is_merged=recalled.cascade is not None and recalled.cascade.is_merged),
-            "dropped": {"reason": reason, "for": names.get(for_key or 0)},
-        }
-        for candidate, memory, item, reason, for_key in left_out(
-            result, {item.candidate.key for item in recalled.ranked}
-        )
-    ]
+def explained_decision(decision: RecallDecisionV1) -> dict[str, Any]:
+    """The trace of a decision that kept its candidates; texts of memories are in neither."""
+    figures: dict[str, Any] = {
+        "stage_ms": dict(decision.stage_ms),
+        "understood": None if decision.understood is None else dict(decision.understood),
+        "zone": (decision.asked or {}).get("zone"),
+        "strategy": decision.strategy,
+        "cascade": None if decision.cascade is None else decision.cascade.model_dump(mode="json"),
+    }
+    sure = {one.id: one.confidence.model_dump(mode="json") for one in decision.selected if one.confidence}
+    return _trace(
+        figures, decision.candidates or (), {name: {"confidence": confidence} for name, confidence in sure.items()}
+    )
+
+
+def stats_of(decision: RecallDecisionV1) -> BundleStats:
+    """The figures of the answer, as its reply had them."""
+    return BundleStats(
+        backend_counts=decision.backend_counts,
+        latency_ms=decision.latency_ms,
+        profile=decision.profile,
+        outcome=decision.outcome,
+        decision_id=decision.id,
+        tokens=decision.tokens,
+        dropped=decision.dropped,
+        sources=decision.sources,
+        confidence=decision.confidence,
+        probability=decision.answer_probability,
+        unsure=decision.unsure,
+        no_answer=decision.no_answer,
+    )
+
+
+def _trace(
+    figures: Json, candidates: Sequence[CandidateV1] | None, of_memories: Mapping[str, Json] | None = None
+) -> dict[str, Any]:
+    """The trace; `of_memories` has by id what is known of a candidate's memory beside ids and numbers."""
+    trace = {name: value for name, value in figures.items() if value is not None}
+    if candidates is not None:
+        told = [{**_candidate(one), **(of_memories or {}).get(one.id, {})} for one in candidates]
+        for one in told:  # ranks, and the sources' own scores where they are known
+            scores = one.pop("source_scores", {})
+            one["sources"] = {name: {"rank": rank, **scores.get(name, {})} for name, rank in one["ranks"].items()}
+            del one["ranks"]
+        trace["why"] = _why(trace.get("understood") or {}, [one for one in told if one["kept"]])
+        trace["candidates"] = told
+    return trace
+
+
+def _candidate(one: CandidateV1) -> dict[str, Any]:
+    links = {name: link for name in ("succeeds", "ended_by") if (link := getattr(one, name)) is not None}
     return {
-        "why": _why(recalled),
-        "candidates": told + others[:MOST_OTHERS],
-        "not_listed": len(recalled.ranked) - len(ranked) + len(others[MOST_OTHERS:]),
+        "id": one.id,
+        "place": one.place,
+        "kept": one.kept,
+        "fused": one.fused,
+        "ranks": dict(one.ranks),
+        "led_by": one.led_by,
+        "score": one.score,
+        "parts": [
+            {"part": part.name, "value": part.value, "weight": part.weight, "share": part.share}
+            for part in score_shares(one)
+        ],
+        "dropped": {"reason": one.dropped, "for": one.dropped_for} if one.dropped else None,
+        "layer": one.layer,
+        "confidence": None,
+        **{name: link.model_dump(mode="json") for name, link in links.items()},
     }
 
 
-def _why(recalled: Recalled) -> list[str]:
-    known = recalled.understood
-    if known is not None and known.shape == "recap":
-        time = known.question.time
-        return why_recap(
-            recalled.selection,
-            of_session=not time.intervals,
-            is_widened=time.widened,
-        )
-    now = known.question.now if known is not None else 0.0
-    may_name = _may_name(recalled)
-    layers: Mapping[int, str] = recalled.cascade.layers if recalled.cascade else {}
-    me = None if known is None or known.asker in known.people else known.asker
-    in_order = known is not None and telling_of([item.scored for item in recalled.selection.items], known)
-    firsts = why_first(
-        recalled.selection,
-        score_shares,
-        layers,
-        now=now,
-        may_name=may_name,
-        asker=me,
-        names_time=known is not None and bool(known.question.time.intervals),
-        searched_of=known.said_by.speakers if known is not None and asks_of_others(known.said_by) else (),
-        zone=time_zone(known.zone) if known is not None else UTC,
-    )
-    return [_CALENDAR, *firsts] if in_order else firsts
-
-
-def _may_name(recalled: Recalled) -> Callable[[int], bool]:
-    """Whether a memory is in the query's scope, by its key; of a narrow scope only what was read is known."""
-    if recalled.scope == Scope(tenant=recalled.scope.tenant):
-        return lambda _: True
-    return {item.candidate.key for item in recalled.ranked}.__contains__
-
-
-def left_out(
-    result: PassResult, ranked: set[int]
-) -> list[tuple[Candidate, MemoryView, ScoredCandidate | None, DropReason, int | None]]:
-    """Candidates dropped before the final order that may be named, best first: by score, then by fused score."""
-    scored = {item.candidate.key: item for item in result.scored}
-    told: list[tuple[Candidate, MemoryView, ScoredCandidate | None, DropReason, int | None]] = []
-    for candidate in result.pool:
-        why, item = result.dropped.each.get(candidate.key), scored.get(candidate.key)
-        memory = item.memory if item else result.memories.get(candidate.key)
-        if candidate.key in ranked or why is None or why.reason in _UNSEEN or memory is None:
-            continue
-        told.append((candidate, memory, item, why.reason, why.for_key))
-    return sorted(told, key=lambda one: (one[2] is None, -(one[2].score if one[2] else one[0].fused)))
-
-
-def _ranked(
-    item: ScoredCandidate, recalled: Recalled, place: int, confidence: Confidence | None, *, is_kept: bool
-) -> dict[str, Any]:
-    key = item.candidate.key
-    reason = recalled.selection.left_out.get(key)
-    told = {"place": place, "kept": is_kept, **_of(item.candidate, item.memory)}
-    told |= {**_named_scores(item.candidate, item, recalled), **_score(item)}
-    told["dropped"] = {"reason": reason, "for": None} if reason else None
-    for name, link in (("succeeds", succession(item.succeeds)), ("ended_by", succession(item.ended))):
-        if link is not None:
-            told[name] = link.model_dump(mode="json")
-    told["confidence"] = confidence_json(confidence).model_dump(mode="json") if confidence else None
-    if recalled.cascade is not None:
-        told["layer"] = recalled.cascade.layers[key]
-        if (before := recalled.cascade.before.get(key)) is not None:
-            told["before_merge"] = _score(before)
-    return told
-
-
-def succession(link: SuccessionLink | None) -> SuccessionV1 | None:
-    """A succession that moved, marked or dropped an item, as decision and trace have it."""
-    if link is None:
-        return None
-    return SuccessionV1(id=link.id, reason=link.reason, evidence=list(link.evidence))
-
-
-def _before(item: ScoredCandidate | None, *, is_merged: bool) -> dict[str, Any]:
-    """The score of a dropped item; a layer's score is on another scale than a merged one."""
-    if item is None or not is_merged:
-        return _score(item)
-    return {**_score(None), "before_merge": _score(item)}
-
-
-def _score(item: ScoredCandidate | None) -> dict[str, Any]:
-    if item is None:
-        return {"score": None, "parts": []}
-    parts = [
-        {"part": part.name, "value": part.value, "weight": part.weight, "share": part.share}
-        for part in score_shares(item)
+def _why(understood: Json, kept: Sequence[Json]) -> list[Json]:
+    """An entry with the order, where it is another one than that of the scores, and one for each first item."""
+    time: Json = understood.get("time") or {}
+    if understood.get("shape") == "recap":
+        return [_recap(time, kept)] if kept else []
+    is_calendar = understood.get("calendar") and any(_value(one, "told") >= TELLS for one in kept)
+    firsts = [
+        _first(place, one, kept[place] if place < len(kept) else None)
+        for place, one in enumerate(kept[:MOST_EXPLAINED], start=1)
     ]
-    return {"score": item.score, "parts": parts}
+    return [*([{"code": "calendar"}] if is_calendar else []), *firsts]
 
 
-def _named_scores(candidate: Candidate, item: ScoredCandidate | None, recalled: Recalled) -> dict[str, Any]:
-    """The raw score of reciprocal rank fusion, and the cross-encoder's where it judged the memory."""
-    fusing = recalled.result.fusing if recalled.result else None
-    told: dict[str, Any] = {"rrf_score": round(rrf_score(candidate, fusing), _DIGITS)} if fusing else {}
+def _recap(time: Json, kept: Sequence[Json]) -> Json:
+    """The counts of a recap and its order's code, as far as they are known without the memories."""
+    times = [one.get("ts") or 0.0 for one in kept if not one.get("chatter")]
+    is_known = "ts" in kept[0]
+    return {
+        "code": "recap",
+        "of": "time" if time.get("intervals") else "session",
+        "widened": bool(time.get("widened")),
+        "memories": len(kept),
+        "sessions": len({one.get("session_id") for one in kept} - {None}) if is_known else None,
+        "chatter": len(kept) - len(times) if is_known else None,
+        "order": None if not is_known else "time" if times == sorted(times) else "best_of_sessions",
+    }
+
+
+def _first(place: int, one: Json, following: Json | None) -> Json:
+    names = ("id", "score", "led_by", "layer", "succeeds", "ended_by", "statements")
+    return {
+        "code": "item",
+        "place": place,
+        "found": {name: how["rank"] for name, how in one["sources"].items()},
+        "parts": [
+            {"part": part["part"], "share": part["share"]}
+            for part in one["parts"][:_MOST_PARTS]
+            if part["share"] > 0
+        ],
+        "ahead": None if following is None else _ahead(one, following),
+        **{name: one[name] for name in names if one.get(name)},
+    }
+
+
+def _ahead(one: Json, following: Json) -> Json | None:
+    """By how much an item leads the next, and the part with the largest share of that; None where it does not."""
+    lead = (one["score"] or 0.0) - (following["score"] or 0.0)
+    if lead < -_SAME:
+        return None  # a calendar is in the order of its times
+    if lead < _SAME:
+        return {"by": 0.0, "part": None}
+    theirs = {part["part"]: part["share"] for part in following["parts"]}
+    gains = {part["part"]: part["share"] - theirs.get(part["part"], 0.0) for part in one["parts"]}
+    return {"by": round(lead, _DIGITS), "part": max(gains, key=lambda name: (gains[name], name), default=None)}
+
+
+def _value(one: Json, name: str) -> float:
+    return next((part["value"] for part in one["parts"] if part["part"] == name), 0.0)
+
+
+def _of_memories(recalled: Recalled) -> Mapping[str, Json]:
+    """What the recall knows of its candidates' memories beside the decision's ids and numbers, by id."""
+    assert recalled.result is not None
+    confidences = recalled.cascade.confidences if recalled.cascade else recalled.confidence.items
     judged = recalled.reranking.judged if recalled.reranking else frozenset[int]()
-    if item is not None and candidate.key in judged and "rerank" in item.parts:
-        told["cross_encoder_score"] = round(item.parts["rerank"], _DIGITS)
+    result, items = recalled.result, (*recalled.result.scored, *recalled.ranked)
+    told: dict[str, dict[str, Any]] = {}
+    pairs = [(one, result.memories.get(one.key)) for one in result.pool]
+    for candidate, memory in [*pairs, *((item.candidate, item.memory) for item in items)]:
+        if memory is not None:
+            told[memory.id] = more = _of_memory(candidate, memory)
+            if result.fusing is not None:
+                more["rrf_score"] = round(rrf_score(candidate, result.fusing), _DIGITS)
+    for item in items:
+        key, more = item.candidate.key, told[item.memory.id]
+        if key in judged and "rerank" in item.parts:
+            more["cross_encoder_score"] = round(item.parts["rerank"], _DIGITS)
+        if (sure := confidences.get(key)) is not None:
+            more["confidence"] = confidence_json(sure).model_dump(mode="json")
     return told
 
 
-def _of(candidate: Candidate, memory: MemoryView) -> dict[str, Any]:
-    """The memory, and the sources that found it with their ranks and scores."""
+def _of_memory(candidate: Candidate, memory: MemoryView) -> dict[str, Any]:
     return {
-        "id": memory.id,
         "kind": memory.kind,
         "speaker": memory.speaker,
+        "session_id": memory.session_id,
         "ts": memory.ts,
+        "chatter": memory.chatter,
         "text": memory.best_text[:_TEXT_CHARS],
-        "fused": round(candidate.fused, _DIGITS),
-        "sources": {
-            str(source): {"rank": rank, "score": round(candidate.scores[source], _DIGITS)}
-            for source, rank in candidate.ranks.items()
-            if source in candidate.scores
-        },
-        "led_by": candidate.led_by or None,
         "statements": list(candidate.statements[:_STATEMENTS]),
+        "source_scores": {
+            str(source): {"score": round(score, _DIGITS)} for source, score in candidate.scores.items()
+        },
     }

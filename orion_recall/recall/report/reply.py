@@ -1,4 +1,7 @@
-"""The reply: a recall as the message that its caller gets."""
+"""The reply: a recall as the message that its caller gets, with what it asked to be attached.
+
+Attachments are made of the items that the answer shows, and of no other memory: scope and filters hold for them.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,27 @@ from pydantic_core import to_json
 
 from orion_recall.contracts import (
     BundleStats,
+    ChunkInfoV1,
+    EntityStateV1,
     ErrorInfo,
     Include,
     MemoryBundleV1,
     MemoryItemV1,
     RecallQueryV1,
     RecallReplyV1,
-    SourceStats,
     whole_ms,
 )
 from orion_recall.errors import ErrorKind
 from orion_recall.recall.bundle.lines import source_ref
 from orion_recall.recall.bundle.selection import SelectedItem
-from orion_recall.recall.report.attachments import chunks_of, entities_of
-from orion_recall.recall.report.confidence import confidence_json, no_answer_json
 from orion_recall.recall.report.explain import explained
+from orion_recall.recall.report.figures import backend_counts, confidence_json, no_answer_json, source_stats
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import rounded_parts
-from orion_recall.values import SourceReport
+from orion_recall.values import MemoryView, SourceReport
 
 # They are given as they are, to be found again.
-_IDS = frozenset(("id", "for", "source_ref"))
+_IDS = frozenset(("id", "for", "evidence", "source_ref"))
 
 
 def reply(
@@ -52,6 +55,7 @@ def reply(
             "dropped": dict(recalled.selection.dropped),
             "sources": source_stats(recalled),
             "confidence": recalled.confidence.overall,
+            "unsure": recalled.is_unsure,
         }
         if (probability := recalled.confidence.answerable.probability) is not None:
             stats["probability"] = probability
@@ -99,34 +103,6 @@ def error_reply(
 def reply_json(answer: RecallReplyV1) -> bytes:
     """The reply as JSON, holding the fields that were set and no others."""
     return answer.model_dump_json(exclude_unset=True).encode()
-
-
-def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
-    """Hits of every source that was asked."""
-    return {report.source: len(report.hits) for report in reports if report.status != "off"}
-
-
-def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
-    """Status, hits and milliseconds of every source, of reranking (`rerank`) and late interaction (`late`)."""
-    stats = {str(report.source): _stats(report) for report in recalled.reports}
-    for name, asked in (("rerank", recalled.reranking), ("late", recalled.late_interaction)):
-        if asked is not None:
-            stats[name] = SourceStats(
-                status=asked.status, count=asked.count, ms=round(asked.ms, 3), error=asked.error
-            )
-    return stats
-
-
-def _stats(report: SourceReport) -> SourceStats:
-    fields: dict[str, Any] = {
-        "status": report.status,
-        "count": len(report.hits),
-        "ms": round(report.ms, 3),
-        "error": report.error,
-    }
-    if report.fallback is not None:
-        fields["stood_in"] = report.fallback
-    return SourceStats(**fields)
 
 
 def why_failed(reports: tuple[SourceReport, ...]) -> str:
@@ -183,3 +159,46 @@ def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mappin
     if include.chunks:
         fields["chunk"] = recalled.redaction.text(memory.best_text)
     return fields
+
+
+def chunks_of(recalled: Recalled) -> dict[str, ChunkInfoV1]:
+    """The best passage of each item, by the passage's id: the memory's id, `#` and the passage's number from 0."""
+    found: dict[str, ChunkInfoV1] = {}
+    for item in recalled.selection.items:
+        memory = item.scored.memory
+        start, end = memory.best_span
+        name = f"{memory.id}#{_index(memory)}"
+        found[name] = ChunkInfoV1(
+            id=name,
+            memory_id=memory.id,
+            index=_index(memory),
+            start=start,
+            end=end,
+            text=recalled.redaction.text(memory.best_text),
+        )
+    return found
+
+
+def entities_of(recalled: Recalled) -> dict[str, EntityStateV1]:
+    """What the items tell of each entity that they name, by its name, those named first first.
+
+    A name that was merged into another is that other one. `observations` are the items' snippets.
+    """
+    naming: dict[str, dict[str, str]] = {}
+    for item in recalled.selection.items:
+        for label in dict.fromkeys(item.scored.memory.entities):
+            naming.setdefault(recalled.redaction.text(label), {})[item.scored.memory.id] = item.snippet
+    return {
+        label: EntityStateV1(
+            name=label,
+            memory_count=len(snippets),
+            memory_ids=list(snippets),
+            observations=list(dict.fromkeys(snippets.values())),
+        )
+        for label, snippets in naming.items()
+    }
+
+
+def _index(memory: MemoryView) -> int:
+    """The number of the best passage; 0 where the text is one passage."""
+    return memory.passage if memory.best_span != (0, len(memory.text)) else 0

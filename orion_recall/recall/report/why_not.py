@@ -1,9 +1,9 @@
-"""Why a memory is not in an answer: the first stage of the recall that lost it, and by how much.
+"""Why a memory is not in an answer: the first stage of the recall that lost it, its code, and by how much.
 
 A memory is lost by the record (deleted, not stored or not indexed yet), by what was asked (scope, filter, time),
 by the search (a source that was silent, a list that was too short, no list at all), or by the ranking (a
 near-duplicate, its score, a cap, the budget of tokens). What the decision kept decides; the rest is found out by
-asking again.
+asking again. `sentences.why_not_sentence` has the words.
 """
 
 from __future__ import annotations
@@ -13,63 +13,32 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from orion_recall.contracts import CandidateV1, RecallDecisionV1, SourceStats
-from orion_recall.recall.report.asked_again import Limits
-from orion_recall.recall.report.explain_words import ordinal
-from orion_recall.text.normal import one_line
+from orion_recall.recall.report.asked import Limits
+from orion_recall.values import JsonValue
 
 Stage = Literal[
-    "kept",
-    "kept_now",
-    "not_searched",
-    "not_stored",
-    "deleted",
-    "not_indexed",
-    "scope",
-    "filter",
-    "time",
-    "source",
-    "never_found",
-    "rank_pool",
-    "near_duplicate",
-    "superseded",
-    "score",
-    "cap",
-    "budget",
-    "unknown",
-]
-"""`kept`: it is in the answer. `kept_now`: it was not, and would be now. `unknown`: it cannot be told any more."""
+    "kept", "kept_now", "not_searched", "not_stored", "deleted", "not_indexed", "scope", "filter", "time", "source",
+    "never_found", "rank_pool", "near_duplicate", "superseded", "score", "cap", "budget", "unknown",
+]  # fmt: skip
+"""`kept`: it is in the answer. `kept_now`: it was not, and would be now. `unknown`: it cannot be known any more."""
 Unit = Literal["places", "score", "tokens", "seconds", "changes"]
-_FILTERS: Mapping[str, str] = {
-    "excluded": "The query leaves it out by its id (options.exclude, or the turn that is answered).",
-    "own_turn": "It is taken as the question itself, just said.",
-    "not_said_by": "The question is taken as asking for what somebody said, and it is not among that: said by "
-    "somebody else, at another time, or not found to be about what is asked.",
-    "other_people": "None of the people whom the question names was found in it.",
-    "instructs_reader": "It reads as an instruction to its reader, and the profile holds such memories back "
-    "(reader_instructions).",
-    "filtered": "The query may not see it: it is outside its scope or filters.",
-}
-_CAPS: Mapping[str, str] = {
-    "source_top_k": "Its source had brought all that it may",
-    "max_per_source": "There were enough items of its source (max_per_source)",
-    "repetition": "An item before it has most of its words (max_repetition)",
-    "max_total_items": "The bundle was full (k, max_total_items)",
-    "over_fetch": "Its layer of the cascade had brought all that it may",
-}
+FILTERS = frozenset({"excluded", "own_turn", "not_said_by", "other_people", "instructs_reader", "filtered"})
+CAPS = frozenset({"source_top_k", "max_per_source", "repetition", "max_total_items", "over_fetch"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyNot:
-    """The first stage that lost a memory, by how much (None where that is no number), and both in words.
+    """The first stage that lost a memory, by how much (None where that is no number), and the detail.
 
     `by_how_much` is in `unit`: places of a list, points of the score, tokens, seconds, or changes of the record.
-    `notes` say what it was found out from.
+    `code` is the stage's detail, `facts` its numbers and ids. `notes` say what it was found out from.
     """
 
     stage: Stage
+    code: str
     by_how_much: float | None = None
     unit: Unit | None = None
-    words: str
+    facts: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     notes: tuple[str, ...] = ()
 
 
@@ -95,26 +64,27 @@ def lost_as_candidate(
 ) -> WhyNot | None:
     """What the decision's own candidates say of the memory; None where they do not name it."""
     candidates = decision.candidates or []
-    one = next((each for each in candidates if each.id == memory_id), None)
     if memory_id in decision.selected_ids:
-        place = decision.selected_ids.index(memory_id) + 1
-        return WhyNot(stage="kept", words=f"It was handed over: it is {ordinal(place)} in the answer.")
+        return WhyNot(stage="kept", code="kept", facts={"place": decision.selected_ids.index(memory_id) + 1})
+    one = next((each for each in candidates if each.id == memory_id), None)
     if one is None:
         return None
-    reason = one.dropped or ""
+    reason = one.dropped or "no_reason"
     if reason in ("near_duplicate", "superseded"):
         return _for_another(one, candidates)
-    if reason == "below_min_score" or reason == "no_answer":
+    if reason in ("below_min_score", "no_answer"):
         return _too_low(decision, one, limits)
-    if reason in _CAPS:
+    if reason == "unsure":
+        most = sum(each.kept for each in candidates)
+        by = None if one.place is None else float(max(one.place - most, 1))
+        return WhyNot(stage="cap", code=reason, by_how_much=by, unit="places" if by else None, facts={"kept": most})
+    if reason in CAPS:
         return _beyond_source(one, limits, candidates) or _capped(one, reason, candidates)
     if reason == "token_budget":
         return _no_tokens(decision, one, limits, fate)
     if reason == "other_time":
-        return WhyNot(stage="time", words="It is not of the time that the question names.")
-    if reason in _FILTERS:
-        return WhyNot(stage="filter", words=_FILTERS[reason])
-    return WhyNot(stage="unknown", words=f"It was left out: {reason or 'no reason was kept'}.")
+        return WhyNot(stage="time", code=reason)
+    return WhyNot(stage="filter" if reason in FILTERS else "unknown", code=reason)
 
 
 def lost_in_search(
@@ -122,30 +92,25 @@ def lost_in_search(
 ) -> WhyNot | None:
     """What asking again says of a memory that the decision does not name; None where no list has it at all.
 
-    `data` says in words on which data it was asked again.
+    `data` names the data on which it was asked again.
     """
-    silent = {name: one for name, one in decision.sources.items() if one.status in ("failed", "late")}
-    found_by = set(fate.ranks or fate.deep_ranks)
+    silent, still = _silent(decision.sources), _silent(again.sources)
+    found_by = sorted(fate.ranks or fate.deep_ranks)
     named = lost_as_candidate(again, memory_id, limits, fate)
-    if found_by and found_by <= set(silent):
-        return WhyNot(
-            stage="source", words=f"Only {_and(sorted(found_by))} would have found it, and {_silent(silent)}."
-        )
-    still = {name: one for name, one in again.sources.items() if one.status in ("failed", "late")}
-    if not found_by and named is None and (silent or still):
-        words = f"No other source finds it: {_silent(silent or still)}."
-        return WhyNot(stage="source", words=words) if still else None
+    if found_by and set(found_by) <= set(silent):
+        return WhyNot(stage="source", code="silent", facts={"found_by": [*found_by], "silent": {**silent}})
+    if not found_by and named is None and still:
+        return WhyNot(stage="source", code="silent_again", facts={"silent": {**(silent or still)}})
+    if not found_by and named is None and silent:
+        return None
     if named is not None and named.stage != "kept":
         return named
     if named is not None:
-        place = ordinal(again.selected_ids.index(memory_id) + 1)
-        words = f"It was not in the logged answer; asked again on {data}, it would be {place}"
-        return WhyNot(stage="kept_now", words=f"{words}: data, build or times have changed since.")
+        return WhyNot(stage="kept_now", code="kept_now", facts={**named.facts, "data": data})
     if fate.reason == "deleted":
-        words = "It was changed or deleted just then: index and graph had not applied that yet."
-        return WhyNot(stage="not_indexed", words=words)
+        return WhyNot(stage="not_indexed", code="changed_just_then")
     if fate.reason is not None:
-        return WhyNot(stage="filter", words=_FILTERS.get(fate.reason, f"It was left out: {fate.reason}."))
+        return WhyNot(stage="filter", code=fate.reason)
     if fate.ranks:
         return _beyond_pool(limits, fate)
     if fate.deep_ranks and min(fate.deep_ranks.values()) <= limits.source_limit:
@@ -153,59 +118,44 @@ def lost_in_search(
     return _beyond_lists(limits, fate) if fate.deep_ranks else None
 
 
-def _silent(sources: Mapping[str, SourceStats]) -> str:
-    told = [f"{name} was {one.status} ({one.error or 'no reason given'})" for name, one in sources.items()]
-    return "; ".join(told)
-
-
 def never_found(fate: Fate) -> WhyNot:
     """No list has it, however long."""
-    words = (
-        f"No source finds it, in lists of up to {fate.deepest:,}: neither by the question's words, nor from what "
-        "the question names, nor near enough in meaning (min_similarity)."
-    )
-    return WhyNot(stage="never_found", words=words)
+    return WhyNot(stage="never_found", code="never_found", facts={"deepest": fate.deepest})
+
+
+def _silent(sources: Mapping[str, SourceStats]) -> dict[str, JsonValue]:
+    return {
+        name: {"status": one.status, "error": one.error}
+        for name, one in sources.items()
+        if one.status in ("failed", "late")
+    }
 
 
 def _for_another(one: CandidateV1, candidates: Sequence[CandidateV1]) -> WhyNot:
     other = next((each for each in candidates if each.id == one.dropped_for), None)
-    name = one_line(one.dropped_for) if one.dropped_for else "another memory"
-    is_repeated = one.dropped == "near_duplicate"
-    words = f"It is nearly the same as {name}, which was kept in its place"
-    if not is_repeated:
-        words = f"It has a successor, {name}, and the profile leaves such memories out (superseded)"
-    by = None if other is None or other.score is None or one.score is None else other.score - one.score
-    told = "" if by is None else f" (its score is {abs(by):.3f} {'lower' if by >= 0 else 'higher'})"
-    return WhyNot(
-        stage="near_duplicate" if is_repeated else "superseded",
-        by_how_much=by if by is None else round(by, 6),
-        unit=None if by is None else "score",
-        words=f"{words}{told}.",
-    )
+    by = None if other is None or other.score is None or one.score is None else round(other.score - one.score, 6)
+    stage: Stage = "near_duplicate" if one.dropped == "near_duplicate" else "superseded"
+    unit: Unit | None = None if by is None else "score"
+    return WhyNot(stage=stage, code=stage, by_how_much=by, unit=unit, facts={"for": one.dropped_for})
 
 
 def _too_low(decision: RecallDecisionV1, one: CandidateV1, limits: Limits | None) -> WhyNot:
     if one.dropped == "no_answer":
-        by = None if limits is None else _short_of_minimum(decision, limits)
-        reason = decision.no_answer.reason if decision.no_answer else "it was not sure enough"
-        words = f"It was found and withheld with the whole answer: {reason}"
-        return WhyNot(stage="score", by_how_much=by, unit=None if by is None else "score", words=f"{words}.")
+        why = decision.no_answer
+        facts: dict[str, JsonValue] = {} if why is None else why.model_dump(mode="json", exclude={"near_misses"})
+        by = None if why is None or why.value is None or why.minimum is None else round(why.minimum - why.value, 6)
+        return WhyNot(
+            stage="score", code="no_answer", by_how_much=by, unit=None if by is None else "score", facts=facts
+        )
     if limits is None or one.score is None:
-        return WhyNot(stage="score", words="Its score is under min_score.")
-    by = round(limits.min_score - one.score, 6)
-    words = f"Its score {one.score:.3f} is {by:.3f} under min_score {limits.min_score:g}."
-    return WhyNot(stage="score", by_how_much=by, unit="score", words=words)
-
-
-def _short_of_minimum(decision: RecallDecisionV1, limits: Limits) -> float | None:
-    """By how much the first number that is under its minimum misses it."""
-    best = max((one.score or 0.0 for one in decision.candidates or ()), default=None)
-    numbers = (
-        (decision.answer_probability, limits.minima.min_probability),
-        (decision.confidence, limits.minima.min_confidence),
-        (best, limits.minima.min_score),
+        return WhyNot(stage="score", code="below_min_score")
+    return WhyNot(
+        stage="score",
+        code="below_min_score",
+        by_how_much=round(limits.min_score - one.score, 6),
+        unit="score",
+        facts={"score": one.score, "minimum": limits.min_score},
     )
-    return next((round(least - value, 6) for value, least in numbers if value is not None and value < least), None)
 
 
 def _beyond_source(one: CandidateV1, limits: Limits | None, candidates: Sequence[CandidateV1]) -> WhyNot | None:
@@ -217,62 +167,55 @@ def _beyond_source(one: CandidateV1, limits: Limits | None, candidates: Sequence
     cap = limits.source_caps[one.source]
     if place <= cap.most:
         return None
-    words = (
-        f"{_CAPS['source_top_k']}: it is {ordinal(place)} of {one.source} in the order. {cap.words}; it would have "
-        f"to be {place}, with room for so many in the answer."
-    )
-    return WhyNot(stage="cap", by_how_much=float(place - cap.most), unit="places", words=words)
+    facts: dict[str, JsonValue] = {
+        "source": one.source, "place": place, "most": cap.most, "key": cap.key, "value": cap.value
+    }  # fmt: skip
+    by = float(place - cap.most)
+    return WhyNot(stage="cap", code="beyond_source_top_k", by_how_much=by, unit="places", facts=facts)
 
 
 def _capped(one: CandidateV1, reason: str, candidates: Sequence[CandidateV1]) -> WhyNot:
+    facts: dict[str, JsonValue] = {"source": one.source, "place": one.place}
     kept = [each for each in candidates if each.kept and each.place is not None]
-    if reason == "source_top_k":
-        return WhyNot(stage="cap", words=f"{_CAPS[reason]} ({one.source}), and then there was no room.")
+    by: int | None = None
     if reason == "max_per_source":
         of_source = [each for each in candidates if each.source == one.source and each.place is not None]
         before = sum((each.place or 0) < (one.place or 0) for each in of_source)
         by = max(before - sum(each.kept for each in of_source) + 1, 1)
-        told = f"{before} of {one.source} are ranked before it"
-    elif one.place is not None and kept:
+        facts["before"] = before
+    elif reason in ("max_total_items", "over_fetch") and one.place is not None and kept:
         by = max(one.place - max(each.place or 0 for each in kept), 1)
-        told = f"it is {ordinal(one.place)} in the order, and {len(kept)} were handed over"
-    else:
-        return WhyNot(stage="cap", words=f"{_CAPS[reason]}.")
-    if reason == "repetition":
-        return WhyNot(stage="cap", words=f"{_CAPS[reason]}, and then there was no room: {told}.")
-    return WhyNot(stage="cap", by_how_much=float(by), unit="places", words=f"{_CAPS[reason]}: {told}.")
+        facts["kept"] = len(kept)
+    return WhyNot(
+        stage="cap",
+        code=reason,
+        by_how_much=None if by is None else float(by),
+        unit=None if by is None else "places",
+        facts=facts,
+    )
 
 
 def _no_tokens(decision: RecallDecisionV1, one: CandidateV1, limits: Limits | None, fate: Fate | None) -> WhyNot:
-    place = "" if one.place is None else f"It is {ordinal(one.place)} in the order. "
     if limits is None:
-        return WhyNot(
-            stage="budget", words=f"{place}No tokens were left for it (max_tokens, render_budget_tokens)."
-        )
+        return WhyNot(stage="budget", code="token_budget", facts={"place": one.place})
     left = max(limits.budget_tokens - decision.tokens, 0)
-    told = f"{place}Of {limits.budget_tokens} tokens (max_tokens, render_budget_tokens) {left} were left"
+    facts: dict[str, JsonValue] = {"place": one.place, "budget": limits.budget_tokens, "left": left}
     if fate is None or fate.tokens is None:
-        return WhyNot(stage="budget", words=f"{told}, and its line needs more.")
+        return WhyNot(stage="budget", code="line_too_long", facts=facts)
     by = fate.tokens - left
     if by <= 0:
-        words = f"{told}; items before it did not fit, and after so many no more are tried (over_budget)."
-        return WhyNot(stage="budget", words=words)
-    words = f"{told}, and its shortest line needs {fate.tokens}."
-    return WhyNot(stage="budget", by_how_much=float(by), unit="tokens", words=words)
+        return WhyNot(stage="budget", code="not_tried", facts=facts)
+    facts["tokens"] = fate.tokens
+    return WhyNot(stage="budget", code="line_too_long", by_how_much=float(by), unit="tokens", facts=facts)
 
 
 def _beyond_pool(limits: Limits, fate: Fate) -> WhyNot:
-    told = _and([f"{ordinal(rank)} of {name}" for name, rank in _best_first(fate.ranks)])
+    facts: dict[str, JsonValue] = {"ranks": {**fate.ranks}, "rank_pool": limits.rank_pool}
     if fate.pool_place is None:
-        return WhyNot(
-            stage="rank_pool", words=f"It is {told}, and not among the {limits.rank_pool} that are ranked."
-        )
-    by = max(fate.pool_place - limits.rank_pool, 1)
-    words = (
-        f"It is {told}, and {ordinal(fate.pool_place)} after the fusion; the first {limits.rank_pool} are ranked "
-        "in full (rank_pool)."
-    )
-    return WhyNot(stage="rank_pool", by_how_much=float(by), unit="places", words=words)
+        return WhyNot(stage="rank_pool", code="rank_pool", facts=facts)
+    by = float(max(fate.pool_place - limits.rank_pool, 1))
+    facts["place"] = fate.pool_place
+    return WhyNot(stage="rank_pool", code="rank_pool", by_how_much=by, unit="places", facts=facts)
 
 
 def _narrowed(again: RecallDecisionV1) -> WhyNot:
@@ -280,29 +223,18 @@ def _narrowed(again: RecallDecisionV1) -> WhyNot:
     understood = again.understood or {}
     time = understood.get("time")
     if isinstance(time, dict) and time.get("intervals"):
-        return WhyNot(
-            stage="time", words="It is not of the time that the question names, and that alone was searched."
-        )
+        return WhyNot(stage="time", code="time_searched")
     if understood.get("said_by"):
-        return WhyNot(stage="filter", words=_FILTERS["not_said_by"])
-    return WhyNot(
-        stage="rank_pool",
-        words="It is near the end of its lists, where a search may break off at another place each time.",
-    )
+        return WhyNot(stage="filter", code="not_said_by")
+    return WhyNot(stage="rank_pool", code="end_of_lists")
 
 
 def _beyond_lists(limits: Limits, fate: Fate) -> WhyNot:
-    (best, rank), *_ = _best_first(fate.deep_ranks)
-    words = (
-        f"It is not among the first {limits.source_limit} of any source (budget): it is {ordinal(rank)} of {best}."
+    rank, best = min((rank, name) for name, rank in fate.deep_ranks.items())
+    return WhyNot(
+        stage="rank_pool",
+        code="beyond_lists",
+        by_how_much=float(max(rank - limits.source_limit, 1)),
+        unit="places",
+        facts={"source": best, "place": rank, "limit": limits.source_limit},
     )
-    by = max(rank - limits.source_limit, 1)
-    return WhyNot(stage="rank_pool", by_how_much=float(by), unit="places", words=words)
-
-
-def _best_first(ranks: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(ranks.items(), key=lambda one: (one[1], one[0]))
-
-
-def _and(parts: Sequence[str]) -> str:
-    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"

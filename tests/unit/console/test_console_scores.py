@@ -72,7 +72,16 @@ def shares(items: Sequence[ScoredCandidate], profile: Profile | None) -> dict[st
 
 
 def explained(item: ScoredCandidate) -> dict[str, float]:
-    return {part.name: part.share for part in score_shares(item)}
+    candidate = CandidateV1(
+        id=item.memory.id,
+        source="vector",
+        ranks={},
+        fused=0.0,
+        score=item.score,
+        parts=dict(item.parts),
+        weights=dict(item.weights),
+    )
+    return {part.name: part.share for part in score_shares(candidate)}
 
 
 @pytest.mark.parametrize("score", [0.93, 0.31])

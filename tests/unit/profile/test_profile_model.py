@@ -150,20 +150,6 @@ def test_a_profile_whose_sources_all_weigh_nothing_is_refused():
 
 
 @pytest.mark.parametrize(
-    "values",
-    [
-        {"ranking_with_assistant": {"fusion": 0, "similarity": 0, "recency": 0}},
-        {
-            "ranking": {"fusion": 0, "similarity": 0, "words": 1, "recency": 0},
-            "ranking_with_assistant": {"words": 0},
-        },
-    ],
-)
-def test_weights_that_are_all_nothing_are_refused(values: dict[str, Any]):
-    assert [error for _, error in errors_of(**values)] == ["outvoted"]
-
-
-@pytest.mark.parametrize(
     "ranking",
     [
         {"recency": 0.3},
@@ -206,31 +192,6 @@ def test_until_a_reranker_has_judged_recency_has_its_share_of_the_others() -> No
 )
 def test_relevance_may_have_exactly_four_fifths_of_the_weights(ranking: dict[str, float]):
     assert profile(ranking=ranking).ranking.recency == ranking["recency"]
-
-
-def test_talk_with_an_assistant_has_the_weights_that_differ_and_the_others():
-    made = profile(ranking={"role": 0.5, "told": 2.0}, ranking_with_assistant={"told": 0.25, "meaning": 1.0})
-    own, differing = made.weights(reranked=False), made.weights(reranked=False, with_assistant=True)
-    assert differing == own | {"told": 0.25, "meaning": 1.0}
-    assert profile().weights(reranked=False, with_assistant=True) == profile().weights(reranked=False)
-
-
-@pytest.mark.parametrize(
-    ("differing", "error"),
-    [
-        ({"late": 1.0}, "never_made"),
-        ({"links": 1.0}, "never_made"),
-        ({"fusion": 0, "similarity": 0, "speaker": 1}, "relevance"),
-        ({"recency": 5.0}, "outvoted"),
-    ],
-)
-def test_weights_with_an_assistant_are_checked_as_the_others_are(differing: dict[str, float], error: str):
-    assert errors_of(ranking_with_assistant=differing) == [("", error)]
-
-
-def test_what_is_made_for_all_may_weigh_otherwise_with_an_assistant():
-    made = profile(ranking={"late": 0.5, "links": 0.1}, ranking_with_assistant={"late": 1.0, "links": 1.0})
-    assert made.ranking_of(with_assistant=True).late == 1.0
 
 
 def test_a_ranking_without_a_relevance_part_is_refused():

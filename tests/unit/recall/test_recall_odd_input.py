@@ -89,7 +89,7 @@ async def answer(text: str, found: Any, memories: Any, **settings: Any) -> list[
 
 
 @pytest.mark.parametrize(
-    "off", [{"lexical_top_k": 0, "ranking": {"conversation": 0.2}}, {"vector_top_k": 0, "lexical_top_k": 5}]
+    "off", [{"lexical_top_k": 0, "ranking": {"neighbour": 0.2}}, {"vector_top_k": 0, "lexical_top_k": 5}]
 )
 async def test_a_cascade_works_with_a_source_of_the_index_off(off: dict[str, Any]):
     ranking = {"ranking": {"second_step": 0.2}} | off

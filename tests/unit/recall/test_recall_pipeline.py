@@ -391,7 +391,7 @@ async def test_items_under_the_minimum_score_are_dropped_and_a_query_may_change_
 
 
 async def test_near_duplicates_are_reduced_to_their_best(tokens: TokenCounter):
-    copy = view("m2", "the harbour crane needs a GEARBOX!")
+    copy = CRANE._replace(id="m2", text=f"{CRANE.text} ")
     recalled = await ask(sources(tokens, arms(), CRANE, copy, SHED))
     assert ids(recalled) == ["m1", "m3"]
     assert recalled.selection.dropped == {"near_duplicate": 1}
@@ -447,8 +447,10 @@ async def test_the_lines_have_the_profiles_style_and_dates_in_the_askers_zone(to
     met = view("met", "we met yesterday", ts=NOW, speaker="Bo")
     made = sources(tokens, arms("vector", hits=[hit("met", 0.9)]), met)
     asked: dict[str, Any] = {"options": {"timezone": "Pacific/Kiritimati"}}
-    assert (await ask(made, profile())).rendered == "- [2026-03-01 vector met] Bo: we met yesterday [28 February]"
-    short = await ask(made, profile(render={"style": "short"}), **asked)
+    assert (
+        await ask(made, profile(render={"relative_dates": True}))
+    ).rendered == "- [2026-03-01 vector met] Bo: we met yesterday [28 February]"
+    short = await ask(made, profile(render={"style": "short", "relative_dates": True}), **asked)
     assert short.rendered == "- 2026-03-02 Bo: we met yesterday [1 March]"
     plain = await ask(made, profile(render={"relative_dates": False}))
     assert plain.rendered == "- [2026-03-01 vector met] Bo: we met yesterday"
@@ -521,9 +523,9 @@ async def test_what_is_found_is_shown_or_counted_and_the_bundle_keeps_its_promis
     assert all(count > 0 for count in selection.dropped.values())
     assert tokens.count(recalled.rendered) <= selection.tokens <= options.get("max_tokens", 120)
     assert len(selection.items) <= options.get("k", 6)
-    assert len(recalled.rendered.splitlines()) == len(selection.items)
+    assert len(recalled.rendered.splitlines()) == sum(bool(item.line) for item in selection.items)
     assert all(re.match(HEAD, f"{line} ") for line in recalled.rendered.splitlines())
-    scores = [item.scored.score for item in selection.items]
+    scores = [item.scored.score for item in selection.items if item.line]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
     shown = {item.scored.memory.id for item in selection.items}

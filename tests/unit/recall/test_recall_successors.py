@@ -197,5 +197,5 @@ async def test_without_a_statement_nothing_is_moved_marked_or_dropped(
 def test_the_former_section_is_refused_with_what_took_its_place():
     with pytest.raises(ProfileError) as refused:
         parse_profile("profile: mine.v1\nsuccession:\n  outdated: drop\n  min_confidence: 0.5\n")
-    assert "only stated ones count" in str(refused.value)
+    assert "only stated successors count" in str(refused.value)
     assert "write `superseded: mark`, `omit` (for `outdated: drop`) or `keep`" in str(refused.value)

@@ -99,11 +99,11 @@ def test_what_begins_like_a_greeting_may_ask_something(text: str):
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("Good evening!", "a greeting"),
+        ("Good evening!", "greeting"),
         ("Thanks, good night", "thanks"),
-        ("Goodbye!", "a farewell"),
-        ("okay, thanks", "an acknowledgement"),
-        ("how are you?", "small talk"),
+        ("Goodbye!", "farewell"),
+        ("okay, thanks", "acknowledgement"),
+        ("how are you?", "small_talk"),
         ("", None),
         ("?!", None),
         ("Tamsin", None),
@@ -121,10 +121,10 @@ def test_a_long_text_is_not_looked_through():
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("ok thanks, night night", "an acknowledgement"),
-        ("Write me a poem about the moon", "small talk"),
-        ("can you do me a poem, one about the sea", "small talk"),
-        ("can you tell me another short joke?", "small talk"),
+        ("ok thanks, night night", "acknowledgement"),
+        ("Write me a poem about the moon", "small_talk"),
+        ("can you do me a poem, one about the sea", "small_talk"),
+        ("can you tell me another short joke?", "small_talk"),
         ("Tell me a joke about my brother", None),
         ("Write a poem about Oskar", None),
         ("Write me a letter to the landlord", None),

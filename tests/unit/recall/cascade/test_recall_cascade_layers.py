@@ -20,12 +20,12 @@ ALL = Scope(tenant="default")
     [
         ({"kinds": ["a", "b"]}, {}, {"kinds": ("a", "b")}),
         ({"kinds": ["a", "b"]}, {"options": {"kinds": ["b", "c"]}}, {"kinds": ("b",)}),
-        ({"kinds": ["a"]}, {"options": {"kinds": ["c"]}}, "the query asks for other kinds"),
+        ({"kinds": ["a"]}, {"options": {"kinds": ["c"]}}, "other_kinds"),
         ({"tags": ["a", "b"]}, {"options": {"tags": ["b"]}}, {"tags": ("b",)}),
-        ({"tags": ["a"]}, {"options": {"tags": ["b"]}}, "the query asks for other tags"),
+        ({"tags": ["a"]}, {"options": {"tags": ["b"]}}, "other_tags"),
         ({"scope": "session"}, {"session_id": "s"}, {"session_id": "s"}),
-        ({"scope": "session"}, {}, "the query has no session"),
-        ({"scope": "user"}, {}, "the query has no user"),
+        ({"scope": "session"}, {}, "no_session"),
+        ({"scope": "user"}, {}, "no_user"),
         ({"scope": "user"}, {"options": {"user": "u"}}, {"user_id": "u"}),
         (
             {"scope": "user"},

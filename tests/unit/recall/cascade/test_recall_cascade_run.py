@@ -240,7 +240,7 @@ async def test_the_question_is_embedded_once_for_all_layers(tokens: TokenCounter
     recalled = await recall(query(), cascading(threshold=BETWEEN), made, now=NOW)
     assert len(path(recalled)) == 4
     assert index.searches == 3, "the graph layer has no vectors"
-    assert embedder.texts == ["the crane"]
+    assert embedder.texts == ["what about the crane?"]
     await recall(query(), cascading(threshold=BETWEEN), made, now=NOW)
     assert len(embedder.texts) == 2, "it is the recall that keeps it"
 
@@ -290,7 +290,7 @@ async def test_layers_for_which_no_time_is_left_are_named(tokens: TokenCounter):
     recalled, _ = await asked(tokens, LOW, by, slow=["procedure"])
     assert descent_of(recalled).ended == "deadline"
     assert [(step.layer, step.not_asked) for step in steps(recalled)[-2:]] == [
-        ("episodic", "no time was left"), ("graph", "no time was left"),
+        ("episodic", "no_time"), ("graph", "no_time"),
     ]  # fmt: skip
     assert descent_of(recalled).depth == 1
     assert ids(recalled) == ["fact", "farther"]
@@ -315,7 +315,7 @@ async def test_a_layer_is_never_wider_than_the_query(tokens: TokenCounter):
     recalled, (arm,) = await asked(tokens, LOW, cascading(threshold=1.0), options={"kinds": ["experience"]})
     assert ids(recalled) == ["episode", "second"]
     assert [step.not_asked for step in steps(recalled) if step.layer in ("semantic", "procedural")] == [
-        "the query asks for other kinds", "the query asks for other kinds",
+        "other_kinds", "other_kinds",
     ]  # fmt: skip
     assert {request.scope.kinds for request in arm.requests} == {("experience",)}
 
@@ -391,7 +391,8 @@ async def test_whatever_is_found_is_shown_once_or_counted_once(
     by = cascading(threshold=threshold, max_depth=depth, first=first, over_fetch=1)
     recalled, _ = await asked(tokens, found, by, arms=("vector", "rdf"), options={"k": k})
     descent, shown = descent_of(recalled), ids(recalled)
-    assert len(shown) == len(set(shown)) <= k
+    assert len(shown) == len(set(shown))
+    assert sum(bool(item.line) for item in recalled.selection.items) <= k
     everything = {hit.key for report in recalled.reports for hit in report.hits}
     assert len(everything) == len(shown) + sum(recalled.selection.dropped.values())
     assert all(count > 0 for count in recalled.selection.dropped.values())
@@ -400,7 +401,7 @@ async def test_whatever_is_found_is_shown_once_or_counted_once(
     assert (descent.ended == "confident") == (max([*sure, 0.0]) >= threshold)
     layers = [step.layer for step in descent.path]
     assert len(layers) == len(set(layers))
-    scores = [item.scored.score for item in recalled.selection.items]
+    scores = [item.scored.score for item in recalled.selection.items if item.line]
     assert scores == sorted(scores, reverse=True)
     assert recalled.confidence.items.keys() == {item.scored.candidate.key for item in recalled.selection.items}
 

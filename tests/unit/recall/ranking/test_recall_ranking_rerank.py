@@ -101,14 +101,6 @@ async def test_without_an_answer_of_the_reranker_recency_does_not_outvote_what_i
     assert names(recalled.ranked) == ["new", "old"]
 
 
-async def test_in_talk_with_an_assistant_the_weights_beside_the_rerankers_differ():
-    person, assistant = ranked(0.8, 0.6)
-    assistant = replace(assistant, memory=assistant.memory._replace(assistant=True))
-    used = profile(rerank={"enabled": True, "weight": 1.0}, ranking_with_assistant={"fusion": 3.0})
-    items, _ = await rerank([person, assistant], "what?", used, Judge(a=0.1, b=0.9), Breaker(), timeout_s=5)
-    assert [item.score for item in items] == [0.675, 0.625]  # (3 * 0.6 + 0.9) / 4, (3 * 0.8 + 0.1) / 4
-
-
 async def test_a_weight_of_nothing_changes_no_order():
     items, _ = await judged(ranked(0.8, 0.6), Judge(a=0.0, b=1.0), weight=0.0)
     assert [(item.memory.id, item.score) for item in items] == [("a", 0.8), ("b", 0.6)]

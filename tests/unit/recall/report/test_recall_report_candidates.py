@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from orion_recall.recall.report.decision import candidates_of, candidates_to_keep
 
 from orion_recall.contracts import CandidateV1
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.candidates import candidates_of, candidates_to_keep
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.types import Recalled
 from tests.samples.layered import asked, cascading, of_kind

@@ -7,19 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from orion_recall.recall.report.asked_again import Limits
+from orion_recall.recall.report.asked import SourceCap, clock_of, limits_of_decision, query_of, why_not_again
+from orion_recall.recall.report.explain_kept import shares_of, trace_of, why_kept
 
 from orion_recall.contracts import CandidateV1, RecallDecisionV1
 from orion_recall.decisions.memory_facts import MemoryFacts
 from orion_recall.profile.cascade import NoAnswer
-from orion_recall.recall.report.asked_again import (
-    Limits,
-    SourceCap,
-    clock_of,
-    limits_of_decision,
-    query_of,
-    why_not_again,
-)
-from orion_recall.recall.report.explain_kept import shares_of, trace_of, why_kept
 from orion_recall.recall.report.why_not import Fate, lost_as_candidate, lost_in_search, never_found
 from orion_recall.recall.report.why_not_record import lost_by_record, lost_since
 from tests.samples.recall_fakes import profile

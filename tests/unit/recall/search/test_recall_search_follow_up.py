@@ -124,15 +124,6 @@ async def test_a_text_that_names_many_gives_each_of_them_less(tokens: TokenCount
     assert shares["list"] == 0.0
 
 
-async def test_entities_of_a_memory_name_titles_too_and_its_own_title_names_nobody(tokens: TokenCounter):
-    other = view("other", "Another page.", title="Harbour Crane")
-    told = view("crane", "Its maker sold it. Harbour crane.", title="Harbour crane", entities=("UMBRA works",))
-    made = sources(tokens, [FakeSource("vector", FIRST[:1])], told, UMBRA, other)
-    used = profile(ranking=LINKS, enable_query_expansion=False)
-    recalled = await recall(query("what?"), used, replace(made, titles=Titles(UMBRA, other)), now=NOW)
-    assert part(recalled, "links") == {"crane": 0.0, "umbra": 1.0}
-
-
 async def test_links_stay_in_scope_and_what_was_deleted_is_led_to_by_nobody(tokens: TokenCounter):
     titles = Titles(IDA, UMBRA)
     scoped = await ask(

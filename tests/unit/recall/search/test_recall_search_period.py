@@ -92,7 +92,7 @@ async def test_the_day_beside_is_looked_at_only_where_the_day_has_nothing(tokens
     assert recalled.understood is not None
     assert recalled.understood.question.time.widened
     (why,) = explained(recalled)["why"]
-    assert "from a day before to a day after it, as nothing was found of it itself" in why
+    assert (why["code"], why["of"], why["widened"], why["memories"]) == ("recap", "time", True, 1)
     nothing = await ask(tokens, "What happened yesterday?", memory._replace(ts=YESTERDAY - 3 * DAY))
     assert (ids(nothing), nothing.outcome) == ([], "empty")
 

@@ -35,12 +35,6 @@ def test_the_verb_is_never_searched_for():
     assert "introspect" not in f"{question.keyword_text} {question.dense_text} {question.terms}"
 
 
-def test_use_to_is_not_searched_for():
-    question = asked("How did the choir use to get to Wells?").question
-    assert question.dense_text == "How did the choir get to Wells?"
-    assert "use" not in question.keyword_text
-
-
 def test_expansion_adds_to_the_keywords_and_leaves_the_embedded_text_alone():
     with_expansion = understand(query("What did Bo buy?"), profile(), now=NOW, speakers=frozenset()).question
     assert with_expansion.keyword_text == "What did Bo buy? bought"
@@ -48,21 +42,11 @@ def test_expansion_adds_to_the_keywords_and_leaves_the_embedded_text_alone():
     assert with_expansion.dense_text == "What did Bo buy?"
 
 
-def test_a_question_for_what_the_assistant_said_is_understood_as_one():
-    assert asked("What did you suggest about the roof?").asks_assistant
-    assert not asked("What did I say about the roof?").asks_assistant
-
-
 def test_a_named_speaker_is_found_and_taken_out_of_the_embedded_text():
     understood = asked("What did Ana's crew repair, Ana?", "Ana", "Bo")
     assert understood.named_speaker == "Ana"
     assert understood.question.dense_text == "What did crew repair,"
     assert "Ana" in understood.question.keyword_text
-
-
-def test_a_name_is_left_in_when_nothing_else_is_there():
-    assert asked("Who met Ana?", "Ana").question.dense_text == "Who met"
-    assert asked("What about Ana?", "Ana").question.dense_text == "Ana"
 
 
 @pytest.mark.parametrize(

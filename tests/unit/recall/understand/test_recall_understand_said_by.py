@@ -54,33 +54,6 @@ def test_who_said_it_about_what_and_when(text: str, speakers: list[str], topic: 
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("What did Wouter Daal say about the fence?", ("wouter daal",)),
-        ("What did the plumber tell me?", ("plumber",)),
-        ("What did my landlord write about the roof?", ("landlord",)),
-        ("What did the woman from the bank say?", ("woman",)),
-    ],
-)  # fmt: skip
-def test_who_is_no_speaker_is_known_by_a_name_or_a_role(text: str, names: tuple[str, ...]):
-    said = read(text)
-    assert said is not None
-    assert (said.is_strict, said.speakers, said.names) == (True, (), names)
-
-
-def test_who_is_called_by_a_role_may_be_any_speaker_unless_one_is_called_so():
-    asked = "What does Mum say about selling the house?"
-    said, of_mum = read(asked), read(asked, speakers=SPEAKERS | {"Mum"})
-    assert said is not None
-    assert of_mum is not None
-    assert (said.by_role, said.speakers, said.names) == (True, (), ("mum",))
-    assert (of_mum.by_role, of_mum.speakers) == (False, ("Mum",))
-    stranger = read("What does Quentin say about selling the house?")
-    assert stranger is not None
-    assert not stranger.by_role
-
-
-@pytest.mark.parametrize(
     ("text", "speaker"),
     [
         ("Which glaze did Hana recommend?", "Hana"),

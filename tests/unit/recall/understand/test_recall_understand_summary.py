@@ -28,11 +28,9 @@ def test_class_people_and_names_are_told_with_the_words_that_decided_them():
     )
     assert understood(asked) == {
         "time": {"intervals": [], "asks_when": False, "session": None, "of": None, "widened": False},
-        "asks_for": [],
         "class": "planning",
         "class_words": ["how should"],
         "shape": None,
-        "language": "english",
         "people": ["Bo"],
         "entities": [
             {"name": "The Grinder", "kind": "quoted"},
@@ -47,8 +45,6 @@ def test_without_words_no_name_and_no_word_of_the_question_is_told():
     asked = understand(query("How should Bo tell Ana?"), profile(), now=NOW, speakers=frozenset({"Bo"}))
     assert understood(asked, with_words=False) == {
         "time": {"intervals": [], "asks_when": False, "session": None, "of": None, "widened": False},
-        "asks_for": [],
         "class": "planning",
         "shape": None,
-        "language": "english",
     }

@@ -1,15 +1,19 @@
-"""Confidence, cascade and no-answer as models of the contracts, for reply, decision and trace."""
+"""Figures of a recall as models of the contracts, for reply, decision and trace: sources, confidence, cascade."""
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
+from typing import Any
 
-from orion_recall.contracts import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1
+from orion_recall.contracts import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, SourceStats
+from orion_recall.contracts.confidence import Trigger
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.cascade.run import CascadeRun, Step
 from orion_recall.recall.confidence.answer import AnswerConfidence, Withheld
 from orion_recall.recall.confidence.factors import Confidence
+from orion_recall.recall.types import Recalled
+from orion_recall.values import SourceReport
 
 
 def cascade_json(run: CascadeRun, confidence: AnswerConfidence, selection: Selection) -> CascadeV1:
@@ -29,7 +33,6 @@ def cascade_json(run: CascadeRun, confidence: AnswerConfidence, selection: Selec
         max_depth=run.limits.max_depth,
         ended=run.ended,
         trigger=_trigger(primary, run),
-        reason=_reason(run),
         merge_strategy=run.limits.merge.name if run.is_merged else None,
         combined=dict(layers),
         path=[_step(step) for step in run.path],
@@ -52,7 +55,36 @@ def confidence_json(confidence: Confidence) -> ConfidenceV1:
 
 def no_answer_json(withheld: Withheld) -> NoAnswerV1:
     """Why the answer was withheld."""
-    return NoAnswerV1(reason=withheld.reason, near_misses=withheld.near_misses)
+    below = {} if withheld.value is None else {"value": withheld.value, "minimum": withheld.minimum}
+    return NoAnswerV1(reason=withheld.reason, near_misses=withheld.near_misses, **below)
+
+
+def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
+    """Hits of every source that was asked."""
+    return {report.source: len(report.hits) for report in reports if report.status != "off"}
+
+
+def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
+    """Status, hits and milliseconds of every source, of reranking (`rerank`) and late interaction (`late`)."""
+    stats = {str(report.source): _stats(report) for report in recalled.reports}
+    for name, asked in (("rerank", recalled.reranking), ("late", recalled.late_interaction)):
+        if asked is not None:
+            stats[name] = SourceStats(
+                status=asked.status, count=asked.count, ms=round(asked.ms, 3), error=asked.error
+            )
+    return stats
+
+
+def _stats(report: SourceReport) -> SourceStats:
+    fields: dict[str, Any] = {
+        "status": report.status,
+        "count": len(report.hits),
+        "ms": round(report.ms, 3),
+        "error": report.error,
+    }
+    if report.fallback is not None:
+        fields["stood_in"] = report.fallback
+    return SourceStats(**fields)
 
 
 def _step(step: Step) -> CascadeStepV1:
@@ -68,30 +100,13 @@ def _step(step: Step) -> CascadeStepV1:
     )
 
 
-def _trigger(primary: Step, run: CascadeRun) -> str:
-    threshold = run.limits.threshold
+def _trigger(primary: Step, run: CascadeRun) -> Trigger:
     if primary.not_asked is not None:
-        return f"{primary.layer} was not asked: {primary.not_asked}"
+        return "not_asked"
     if primary.confidence is None:
-        return f"{primary.layer} found nothing"
-    if primary.confidence >= threshold and not primary.is_sure(run.limits):
-        if primary.relevance is None:
-            return f"only words tell of the relevance of the first item of {primary.layer}"
-        least = run.limits.cascade.min_relevance
-        return f"the relevance {primary.relevance:.3f} of the first item of {primary.layer} is under {least:g}"
-    against = "under" if primary.confidence < threshold else "not under"
-    return f"the confidence {primary.confidence:.3f} of {primary.layer} is {against} the threshold {threshold:g}"
-
-
-def _reason(run: CascadeRun) -> str:
-    sure = [step for step in run.path if step.is_sure(run.limits)]
-    if run.ended == "confident":
-        surest = max(sure, key=lambda step: step.confidence or 0.0)
-        return f"{surest.layer} is sure enough: {surest.confidence or 0.0:.3f}"
-    best = max([step.confidence or 0.0 for step in run.path])
-    if run.ended == "depth":
-        return f"next layers may be asked {run.limits.max_depth} times at most; the surest layer had {best:.3f}"
-    if run.ended == "no_layer":
-        return f"there is no further layer; the surest layer had {best:.3f}"
-    left = ", ".join(step.layer for step in run.path if step.not_asked and step.depth > run.depth)
-    return f"no time was left for {left}; the surest layer had {best:.3f}"
+        return "nothing_found"
+    if primary.confidence < run.limits.threshold:
+        return "confidence_below_threshold"
+    if primary.is_sure(run.limits):
+        return "sure"
+    return "relevance_unknown" if primary.relevance is None else "relevance_below_minimum"

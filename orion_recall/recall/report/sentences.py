@@ -1,0 +1,327 @@
+"""Sentences for people, made from the codes and numbers of traces and decisions. Nothing reads them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, tzinfo
+from typing import Any, Final, cast
+
+from orion_recall.contracts import NoAnswerV1
+from orion_recall.recall.report.why_not import WhyNot
+from orion_recall.scoring.parts import REASONS
+from orion_recall.text.normal import one_line
+from orion_recall.text.zones import zone_or_utc
+
+Json = Mapping[str, Any]
+
+FOUND_BY: Final[Json] = {
+    "vector": "by meaning",
+    "lexical": "by words",
+    "rdf": "in the graph",
+    "sql_timeline": "in the timeline",
+}
+LED_BY: Final[Json] = {
+    "succession": "fetched with a memory that it succeeds",
+    "follow_up": "fetched with the first hits, as they name it or stand beside it",
+    "period": "listed as one of the time asked about",
+}
+STATED: Final[Json] = {
+    "supersedes": "a message said so",
+    "by_person": "a person said so",
+    "by_extractor": "the extractor read it so",
+}
+DROPPED: Final[Json] = {
+    "near_duplicate": "nearly the same as {}",
+    "superseded": "succeeded by {}",
+    "below_min_score": "its score is too low",
+    "source_top_k": "its source has returned its maximum",
+    "max_per_source": "enough of its source",
+    "repetition": "most of its words are in an item before it",
+    "max_total_items": "the bundle was full",
+    "token_budget": "no tokens were left",
+    "excluded": "the query leaves it out",
+    "own_turn": "taken as the question itself, just said",
+    "other_time": "not of the time asked about",
+    "not_said_by": "not taken as said by the one who is named, or not then, or not about it",
+    "other_people": "none of the people whom the question names is found in it",
+    "instructs_reader": "it reads as an instruction to its reader",
+    "over_fetch": "beyond the maximum of its layer",
+    "no_answer": "withheld: not sure enough",
+    "unsure": "beyond the nearest few of an unsure answer",
+    "rank_pool": "not among the best of the fusion",
+    "filtered": "not for this query to see",
+    "deleted": "deleted or changed just now",
+    "missing": "no longer there",
+}
+_NO_ANSWER: Final[Json] = {
+    "no_words": "there is no word to search for",
+    "greeting": "it is a greeting and asks nothing",
+    "thanks": "it is thanks and asks nothing",
+    "farewell": "it is a farewell and asks nothing",
+    "acknowledgement": "it is an acknowledgement and asks nothing",
+    "small_talk": "it is small talk and asks nothing",
+    "below_min_probability": "the probability of an answer, {value:.3f}, is under the minimum of {minimum:g}",
+    "below_min_confidence": "the confidence of {value:.3f} is under the minimum of {minimum:g}",
+    "below_min_score": "the best score of {value:.3f} is under the minimum of {minimum:g}",
+}
+NOT_ASKED: Final[Json] = {
+    "other_kinds": "the query asks for other kinds",
+    "other_tags": "the query asks for other tags",
+    "no_session": "the query has no session",
+    "no_user": "the query has no user",
+    "no_time": "no time was left",
+}
+_TRIGGERS: Final[Json] = {
+    "not_asked": "{layer} was not asked: {not_asked}",
+    "nothing_found": "{layer} found nothing",
+    "relevance_unknown": "only words show the relevance of the first item of {layer}",
+    "relevance_below_minimum": "the relevance {relevance:.3f} of {layer}'s first item is under {min_relevance:g}",
+    "confidence_below_threshold": "the confidence {confidence:.3f} of {layer} is under the threshold {threshold:g}",
+    "sure": "the confidence {confidence:.3f} of {layer} is not under the threshold {threshold:g}",
+}
+_ENDED: Final[Json] = {
+    "confident": "{surest} is sure enough: {best:.3f}",
+    "depth": "next layers may be asked {max_depth} times at most; the surest layer had {best:.3f}",
+    "no_layer": "there is no further layer; the surest layer had {best:.3f}",
+    "deadline": "no time was left for {left}; the surest layer had {best:.3f}",
+}
+_CALENDAR: Final = (
+    "The question is taken as one about a calendar: what is of its time comes first, days in the order of time, "
+    "then what comes every week and what takes longer; the others are best first."
+)
+_RECAP_ORDER: Final[Json] = {
+    "time": ", in the order of time",
+    "best_of_sessions": ", the best of each session before its further ones, and longer ones before shorter ones",
+}
+_WHY_NOT: Final[Json] = {
+    "kept": "It was handed over: it is {place} in the answer.",
+    "kept_now": "It was not in the logged answer; asked again on {data}, it would be {place}: data, build or times "
+    "have changed since.",
+    "nothing_searched": "Nothing was searched: {why}.",
+    "not_kept": "It cannot be known any more: {why}.",
+    "no_reason": "It was left out: no reason was kept.",
+    "stored_later": "It was stored {length} after the question was asked.",
+    "deleted": "It was deleted {length} {when} the question was asked.",
+    "replaced": "It was replaced by {by} {length} {when} the question was asked.",
+    "behind": "Index and graph had not applied it yet when the search began; changes that they were behind: "
+    "{by_how_much:.0f} (read_at).",
+    "changed_just_then": "It was changed or deleted just then: index and graph had not applied that yet.",
+    "other_scope": "Only memories of the {what} {wanted} were searched, and it is of {own}.",
+    "other_kind": "Only memories of the kind {wanted} were searched, and it is of the kind {own}.",
+    "other_tag": "Only memories with the tag {wanted} were searched.",
+    "excluded": "The query leaves it out by its id (options.exclude, or the turn that is answered).",
+    "own_turn": "It is taken as the question itself, just said.",
+    "not_said_by": "The question asks for what somebody said, and it is not among that: said by somebody else, at "
+    "another time, or not found to be about what is asked.",
+    "other_people": "None of the people whom the question names was found in it.",
+    "instructs_reader": "It reads as an instruction to its reader, and the profile holds such memories back "
+    "(reader_instructions).",
+    "filtered": "The query may not see it: it is outside its scope or filters.",
+    "undated": "Only a time was searched (since, until), and it is undated.",
+    "before_since": "It is {length} before the beginning (since) of the time that was searched.",
+    "after_until": "It is {length} after the end (until) of the time that was searched.",
+    "other_time": "It is not of the time that the question names.",
+    "time_searched": "It is not of the time that the question names, and that alone was searched.",
+    "silent": "Only {found_by} would have found it, and {silent}.",
+    "silent_again": "No other source finds it: {silent}.",
+    "never_found": "No source finds it, in lists of up to {deepest:,}: neither by the question's words, nor from "
+    "what the question names, nor near enough in meaning (min_similarity).",
+    "near_duplicate": "It is nearly the same as {for}, which was kept in its place{by_score}.",
+    "superseded": "It has a successor, {for}, and the profile leaves such memories out (superseded){by_score}.",
+    "no_answer": "It was found and withheld with the whole answer: {reason}.",
+    "below_min_score": "Its score {score:.3f} is {by_how_much:.3f} under min_score {minimum:g}.",
+    "unsure": "The answer is unsure, and it is not among the nearest {kept} that were handed over (unsure_items).",
+    "beyond_source_top_k": "Its source had brought all that it may: it is {place} of {source} in the order, and "
+    "{most} may come ({key} is {value}).",
+    "source_top_k": "Its source had brought all that it may ({source}), and then there was no room.",
+    "max_per_source": "There were enough items of its source (max_per_source): {before} of {source} are ranked "
+    "before it.",
+    "repetition": "An item before it has most of its words (max_repetition), and then there was no room.",
+    "max_total_items": "The bundle was full (k, max_total_items): it is {place} in the order.",
+    "over_fetch": "Its layer of the cascade had brought all that it may: it is {place} in the order.",
+    "token_budget": "No tokens were left for it (max_tokens, render_budget_tokens).",
+    "line_too_long": "Of {budget} tokens (max_tokens, render_budget_tokens) {left} were left, and its line needs "
+    "{tokens}.",
+    "not_tried": "Of {budget} tokens (max_tokens, render_budget_tokens) {left} were left; items before it did not "
+    "fit, and after so many no more are tried (over_budget).",
+    "rank_pool": "It is {ranks}{after_fusion}; the first {rank_pool} are ranked in full (rank_pool).",
+    "end_of_lists": "It is near the end of its lists, where a search may break off at another place each time.",
+    "beyond_lists": "It is not among the first {limit} of any source (budget): it is {place} of {source}.",
+}
+# Scores are shown to three digits.
+_SHOWN: Final = 5e-4
+_HOUR, _DAY = 3600.0, 86_400.0
+
+
+def why_sentences(why: Sequence[Json]) -> Iterator[str]:
+    """The entries of a trace's `why`, each in a sentence or two, on one line."""
+    for entry in why:
+        match entry["code"]:
+            case "calendar":
+                yield _CALENDAR
+            case "recap":
+                yield _recap(entry)
+            case _:
+                yield _item(entry)
+
+
+def no_answer_words(why: NoAnswerV1 | Json) -> str:
+    """Why there is no answer, as a sentence without its end."""
+    told = why.model_dump() if isinstance(why, NoAnswerV1) else why
+    return _NO_ANSWER[told["reason"]].format(**told)
+
+
+def trigger_words(cascade: Json) -> str:
+    """What the first layer's answer was, as a sentence without its end; `cascade` is a `CascadeV1` as JSON."""
+    first: Json = cascade["path"][0]
+    told = {**cascade, **first, "not_asked": NOT_ASKED.get(first.get("not_asked") or "")}
+    return _TRIGGERS[cascade["trigger"]].format(**told)
+
+
+def ended_words(cascade: Json) -> str:
+    """Why the cascade ended, as a sentence without its end."""
+    path = cascade["path"]
+    surest = max(path, key=lambda step: step["confidence"] or 0.0)
+    left = [step["layer"] for step in path if step.get("not_asked") == "no_time"]
+    facts = {"surest": surest["layer"], "best": surest["confidence"] or 0.0, "left": ", ".join(left)}
+    return _ENDED[cascade["ended"]].format(**cascade, **facts)
+
+
+def dropped_words(reason: str, other: str = "another") -> str:
+    """Why a candidate is not in the bundle, in a few words."""
+    return DROPPED.get(reason, reason.replace("_", " ")).format(other)
+
+
+def why_not_sentence(lost: WhyNot) -> str:
+    """Why a memory is not in the answer."""
+    facts, by = dict(lost.facts), lost.by_how_much
+    told = {name: _fact(name, value) for name, value in facts.items()}
+    told |= {"by_how_much": by, "length": "" if by is None or lost.unit != "seconds" else length(by)}
+    told["by_score"] = "" if by is None else f" (its score is {abs(by):.3f} {'lower' if by >= 0 else 'higher'})"
+    told["after_fusion"] = f", and {told['place']} after the fusion" if "place" in told else ""
+    told["tokens"] = facts.get("tokens", "more")
+    if lost.code == "no_answer":
+        told["reason"] = no_answer_words(facts) if facts else "it was not sure enough"
+    is_plain = lost.code == "below_min_score" and by is None
+    words = "Its score is under min_score." if is_plain else _WHY_NOT[lost.code].format(**told)
+    if lost.stage == "deleted" and facts["when"] == "after":
+        words += " What the search did with it was not kept, and cannot be found out any more."
+    if lost.code in ("other_time", "time_searched"):
+        words += (
+            " It is undated."
+            if facts.get("undated")
+            else ""
+            if by is None
+            else f" It is {length(by)} away from it."
+        )
+    return words
+
+
+def interval_words(interval: Json, zone: str) -> str:
+    """From when to when in the zone, which is named; a kept zone that is unknown here is UTC.
+
+    `interval` is one of `understood`: its ends are ISO 8601, None where it has no end on that side.
+    """
+    clock, name = zone_or_utc(zone)
+    start, end = (_moment(interval[side], clock) if interval[side] else "any time" for side in ("from", "until"))
+    return f'"{interval.get("words", "")}": {start} up to {end}, {name} ({interval["kind"]})'
+
+
+def ordinal(number: int) -> str:
+    """first, 2nd, 3rd, 4th …, 11th, 12th, 13th …, 21st."""
+    if number == 1:
+        return "first"
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def length(seconds: float) -> str:
+    """So many seconds in the unit that one would say."""
+    if seconds < 2 * _HOUR:
+        return f"{seconds // 60:.0f} minutes" if seconds >= 120 else "less than 2 minutes"
+    return f"{seconds // _HOUR:.0f} hours" if seconds < 2 * _DAY else f"{seconds // _DAY:.0f} days"
+
+
+def _item(entry: Json) -> str:
+    layer = f" in the layer {entry['layer']}" if entry.get("layer") else ""
+    reasons = [f"{_found(entry['found'], entry.get('led_by'))}{layer}"]
+    if parts := [f"{part['share']:.3f} by {_part(part['part'])}" for part in entry["parts"]]:
+        reasons.append(f"most of its score is {', '.join(parts)}")
+    if statements := entry.get("statements"):
+        reasons.append(f"read in texts for the graph: {', then '.join(map(one_line, statements))}")
+    if older := entry.get("succeeds"):
+        reasons.append(
+            f"it takes the place and the score of {one_line(older['id'])}, which it succeeds "
+            f"({STATED[older['reason']]})"
+        )
+    if newer := entry.get("ended_by"):
+        reasons.append(f"succeeded by {one_line(newer['id'])} ({STATED[newer['reason']]})")
+    head = f"{one_line(entry['id'])} is {ordinal(entry['place'])} with {entry.get('score') or 0.0:.3f}"
+    return f"{head}: {'; '.join(reasons)}.{_ahead(entry['ahead'])}"
+
+
+def _found(ranks: Json, led_by: str | None) -> str:
+    """The rank in each source, the best first; what led to it where no source found it."""
+    if not ranks:
+        return f"found by no search itself: {LED_BY.get(led_by or '', 'fetched with what was found')}"
+    best = sorted(ranks.items(), key=lambda one: (one[1], one[0]))
+    return f"found {', '.join(f'{ordinal(rank)} {FOUND_BY.get(name, name)}' for name, rank in best)}"
+
+
+def _ahead(ahead: Json | None) -> str:
+    if ahead is None:
+        return ""
+    if ahead["by"] == 0.0:
+        return " The next scores the same; the newer one comes first, then the smaller id."
+    if ahead["by"] < _SHOWN:
+        return " The next has nearly the same score: less than 0.001 lies between them."
+    return f" It leads the next by {ahead['by']:.3f}, most of all by {_part(ahead['part'])}."
+
+
+def _part(name: str | None) -> str:
+    return REASONS.get(name or "", f"the part {name}")
+
+
+def _recap(entry: Json) -> str:
+    count, sessions, chatter = entry["memories"], entry["sessions"], entry["chatter"]
+    held = f"{count} {'memory' if count == 1 else 'memories'}"
+    held += f" of {sessions} session{'s'[: sessions != 1]}" if sessions else ""
+    held += (
+        " from a day before to a day after it, as nothing was found of it itself" if entry["widened"] else " of it"
+    )
+    order = f"{_RECAP_ORDER.get(entry['order'] or '', '')}{', chatter last' if chatter else ''}"
+    return f"The question is taken as one about a {entry['of']} as a whole, so this is a recap: {held}{order}."
+
+
+def _fact(name: str, value: Any) -> Any:
+    """A number or id of a `WhyNot` as it stands in its sentence."""
+    if value is None:
+        return {"for": "another memory"}.get(name, "none")
+    if name == "place":
+        return ordinal(value)
+    if name == "ranks":
+        found = sorted(value.items(), key=lambda one: (one[1], one[0]))
+        return _and([f"{ordinal(rank)} of {source}" for source, rank in found])
+    if name == "silent":
+        told = [
+            f"{source} was {how['status']} ({how['error'] or 'no reason given'})" for source, how in value.items()
+        ]
+        return "; ".join(told)
+    if name == "found_by":
+        return _and(value)
+    if isinstance(value, list):
+        return " or ".join(one_line(str(one)) for one in cast("list[object]", value))
+    return one_line(value) if isinstance(value, str) else value
+
+
+def _and(parts: list[str]) -> str:
+    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _moment(iso: str, clock: tzinfo) -> str:
+    try:
+        moment = datetime.fromisoformat(iso).astimezone(clock)
+    except OverflowError:  # at the end of the calendar
+        moment = datetime.fromisoformat(iso)
+    is_midnight = (moment.hour, moment.minute, moment.second) == (0, 0, 0)
+    return f"{moment:%Y-%m-%d}" if is_midnight else f"{moment:%Y-%m-%d %H:%M}"
