@@ -19,7 +19,8 @@ from orion_recall.foreground import CUT_BY_CALLER
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.select import select, select_recap
 from orion_recall.recall.bundle.selection import Selection
-from orion_recall.recall.cascade.run import CascadeRun, limits_of, run_cascade
+from orion_recall.recall.cascade.layers import limits_of
+from orion_recall.recall.cascade.run import CascadeRun, run_cascade
 from orion_recall.recall.confidence.answer import (
     UNSURE_NOTE,
     AnswerConfidence,

@@ -13,7 +13,7 @@ from itertools import chain, zip_longest
 
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Layer, LayerName
-from orion_recall.recall.cascade.run import Limits
+from orion_recall.recall.cascade.layers import Limits
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.ranking.order import said_once

@@ -1,4 +1,10 @@
-"""The cascade: further layers of memory are searched while the answer is not sure enough."""
+"""The cascade: layers of memory are searched until the confidence of the answer reaches the threshold.
+
+    first layer -> confident? -> the layers that it names, at once -> confident? -> the layers that these name …
+
+It ends when a layer's first item has the confidence and the relevance that are asked for, at the depth limit, when
+there is no further layer, or when no time is left. The results of several layers become one pool with one composite
+score. The question is understood and embedded once; every layer is one search pass."""
 
 from __future__ import annotations
 
@@ -8,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from orion_recall.contracts import RecallOptionsV1
 from orion_recall.contracts.confidence import NotAsked
-from orion_recall.errors import ProfileError, SourceError
+from orion_recall.errors import SourceError
 from orion_recall.profile import Profile
-from orion_recall.profile.cascade import LAYER_NAMES, Cascade, Layer, LayerName, MergeWeights
+from orion_recall.profile.cascade import Cascade, Layer, LayerName
+from orion_recall.recall.cascade.layers import Limits, check_profiles, profile_of_layer, scope_of_layer
 from orion_recall.recall.cascade.merge import LayerResult, merged, pool_of
 from orion_recall.recall.confidence.factors import Confidence, confidences
 from orion_recall.recall.pass_result import PassResult
@@ -20,114 +26,6 @@ from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.record import MemoryUse, RecordFacts
 from orion_recall.values import Question, Scope, SourceName
-
-# All layers' items are compared with each other: without a limit a large k would cost gigabytes.
-MOST_OF_A_LAYER = 300
-# The first layer for a question of a class; for a fact, and where the class is not known, semantic.
-FIRST: Mapping[str, LayerName] = {
-    "temporal": "episodic",
-    "relational": "graph",
-    "procedural": "procedural",
-    "planning": "planning",
-    "prospective": "prospective",
-    "meta": "meta",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of one query's cascade: its depth, its threshold and its scope."""
-
-    cascade: Cascade
-    first: LayerName
-    threshold: float
-    merge: MergeWeights
-    max_depth: int
-    most: int
-    scope: Scope
-    asked_scope: bool
-    session_id: str | None
-    user_id: str | None
-
-
-def limits_of(
-    profile: Profile,
-    options: RecallOptionsV1,
-    scope: Scope,
-    session_id: str | None,
-    question_class: str = "factual",
-) -> Limits | None:
-    """The query's limits; None where neither the query nor its profile has a cascade on."""
-    cascade = profile.cascade
-    if not (cascade.enabled if options.cascade is None else options.cascade):
-        return None
-    threshold, depth = options.confidence_threshold, options.max_cascade_depth
-    merge = cascade.merge
-    if options.merge_strategy is not None:
-        merge = merge.model_copy(update={"strategy": options.merge_strategy})
-    return Limits(
-        cascade=cascade,
-        first=cascade.first or FIRST.get(question_class, "semantic"),
-        threshold=cascade.threshold if threshold is None else threshold,
-        merge=merge,
-        max_depth=cascade.max_depth if depth is None else depth,
-        most=min(cascade.over_fetch * (options.k or profile.max_total_items), MOST_OF_A_LAYER),
-        scope=scope,
-        asked_scope=options.scope is not None,
-        session_id=session_id,
-        user_id=options.user,
-    )
-
-
-def check_profiles(cascade: Cascade, others: Mapping[str, Profile]) -> None:
-    """ProfileError when a layer names a profile that is not there; a folder of profiles is checked when read."""
-    for name in LAYER_NAMES:
-        wanted = cascade.layers.named(name).profile
-        if wanted is not None and wanted not in others:
-            raise ProfileError(f"the layer {name} is to be searched by the profile {wanted}: give it in `profiles`")
-
-
-def scope_of_layer(layer: Layer, limits: Limits) -> Scope | NotAsked:
-    """The scope of a layer, never wider than the query's; or why it can see nothing."""
-    kinds = _both(limits.scope.kinds, layer.kinds)
-    tags = _both(limits.scope.tags, layer.tags)
-    if kinds is None or tags is None:
-        return "other_kinds" if kinds is None else "other_tags"
-    scope = replace(limits.scope, kinds=kinds, tags=tags)
-    if layer.scope is None:
-        return scope
-    if not limits.asked_scope:
-        scope = replace(scope, session_id=None, user_id=None)  # the profile's, and this layer has its own
-    if layer.scope == "session":
-        session = limits.session_id
-        return "no_session" if session is None else replace(scope, session_id=session)
-    if layer.scope == "user":
-        return "no_user" if limits.user_id is None else replace(scope, user_id=limits.user_id)
-    return scope
-
-
-def _both(asked: tuple[str, ...], searched: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The names in both lists, where an empty list means all; None when there are none."""
-    if not asked or not searched:
-        return asked or searched
-    return tuple(name for name in asked if name in searched) or None
-
-
-def profile_of_layer(layer: Layer, profile: Profile, most: int, others: Mapping[str, Profile]) -> Profile:
-    """The profile by which a layer is searched: its own or the query's, with the layer's sources on."""
-    by = profile if layer.profile is None else others[layer.profile]
-    sources = layer.sources or by.sources_on
-    return by.model_copy(
-        update={
-            "vector_top_k": most if "vector" in sources else 0,
-            "lexical_top_k": most if "lexical" in sources else 0,
-            "rdf_top_k": most if "rdf" in sources else 0,
-            "enable_sql_timeline": "sql_timeline" in sources,
-            "sql_top_k": most,
-            "rank_pool": max(by.rank_pool, most),
-        }
-    )
-
 
 Ended = Literal["confident", "depth", "no_layer", "deadline"]
 # With less time than this a layer is not begun: nothing could come back.

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orion_recall.profile.cascade import LAYER_NAMES, Layers
-from orion_recall.recall.cascade.run import limits_of, profile_of_layer, scope_of_layer
+from orion_recall.recall.cascade.layers import limits_of, profile_of_layer, scope_of_layer
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.values import Scope
 from tests.samples.layered import cascading

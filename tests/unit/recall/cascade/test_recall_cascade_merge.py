@@ -7,7 +7,7 @@ import pytest
 from orion_recall.contracts import RecallOptionsV1
 from orion_recall.profile.cascade import Layer, LayerName
 from orion_recall.recall.cascade.merge import LayerResult, merged, pool_of, united
-from orion_recall.recall.cascade.run import limits_of
+from orion_recall.recall.cascade.layers import limits_of
 from orion_recall.recall.confidence.factors import Confidence, confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.understand.question import understand
