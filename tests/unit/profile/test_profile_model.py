@@ -149,8 +149,6 @@ def test_a_profile_whose_sources_all_weigh_nothing_is_refused():
     assert errors_of(fusion=only_rdf, cascade={"enabled": True}) == [("", "no_weight")]
 
 
-
-
 @pytest.mark.parametrize(
     "ranking",
     [
@@ -194,12 +192,6 @@ def test_until_a_reranker_has_judged_recency_has_its_share_of_the_others() -> No
 )
 def test_relevance_may_have_exactly_four_fifths_of_the_weights(ranking: dict[str, float]):
     assert profile(ranking=ranking).ranking.recency == ranking["recency"]
-
-
-
-
-
-
 
 
 def test_a_ranking_without_a_relevance_part_is_refused():

@@ -447,7 +447,9 @@ async def test_the_lines_have_the_profiles_style_and_dates_in_the_askers_zone(to
     met = view("met", "we met yesterday", ts=NOW, speaker="Bo")
     made = sources(tokens, arms("vector", hits=[hit("met", 0.9)]), met)
     asked: dict[str, Any] = {"options": {"timezone": "Pacific/Kiritimati"}}
-    assert (await ask(made, profile(render={"relative_dates": True}))).rendered == "- [2026-03-01 vector met] Bo: we met yesterday [28 February]"
+    assert (
+        await ask(made, profile(render={"relative_dates": True}))
+    ).rendered == "- [2026-03-01 vector met] Bo: we met yesterday [28 February]"
     short = await ask(made, profile(render={"style": "short", "relative_dates": True}), **asked)
     assert short.rendered == "- 2026-03-02 Bo: we met yesterday [1 March]"
     plain = await ask(made, profile(render={"relative_dates": False}))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +9,9 @@ import pytest
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import RankingWeights
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.scoring.part_values import READ_CHARS, WHOLE_LENGTH, Column, QueryFacts, said_by_assistants
+from orion_recall.scoring.part_values import Column, QueryFacts
 from orion_recall.scoring.parts import PARTS, part_columns
-from orion_recall.values import AnswerType, MemoryView, QuestionTime, SourceName
+from orion_recall.values import MemoryView, SourceName
 from tests.samples.recall_fakes import NOW, key, profile, view
 
 Pair = tuple[Candidate, MemoryView]
@@ -34,7 +33,6 @@ def parts_of(candidates: Sequence[Pair], used: Profile, **facts: Any) -> dict[st
         used.ranking.model_dump(),
         half_life_hours=used.half_life_hours,
         recency_minimum=used.recency_floor,
-        assistants=said_by_assistants([memory for _, memory in candidates]),
     )
 
 
@@ -45,8 +43,8 @@ def made(part: str, *candidates: Pair) -> dict[str, float | None]:
 
 
 OFF_BY_DEFAULT = (
-    *("words", "meaning", "session", "after_question", "length", "first_person", "role"),
-    *("tells_time", "tells_name", "tells_number", "asks_nothing", "no_chatter"),
+    *("words", "meaning", "session", "after_question", "first_person"),
+    *("tells_time", "asks_nothing"),
 )
 
 
@@ -57,19 +55,6 @@ def test_a_part_that_weighs_nothing_is_not_made():
     assert {name: RankingWeights().model_dump()[name] for name in OFF_BY_DEFAULT} == dict.fromkeys(
         OFF_BY_DEFAULT, 0
     )
-
-
-def test_of_a_long_text_the_beginning_is_read_for_what_it_tells():
-    told, filler = "it took three days until yesterday with Mira. ", "and so on " * READ_CHARS
-    pair = [found("first", text=told + filler), found("last", text=filler + told)]
-    weighed = weighing("tells_time", "tells_name", "tells_number")
-    asked = AnswerType(name=True, number=True)
-    columns = parts_of(pair, weighed, time=QuestionTime(asks_when=True), answer_type=asked)
-    assert {name: list(columns[name]) for name in columns if name.startswith("tells")} == {
-        "tells_time": [1.0, 0.0],
-        "tells_name": [1.0, 0.0],
-        "tells_number": [1.0, 0.0],
-    }
 
 
 def test_words_and_meaning_are_a_sources_scores_stretched_over_the_candidates():
@@ -115,51 +100,11 @@ def test_after_question_is_for_what_follows_one():
     assert made("after_question", found("a", after_question=True), found("b")) == {"a": 1.0, "b": 0.0}
 
 
-def test_role_prefers_what_people_said_to_what_their_assistant_said():
-    turns = [found("told", speaker="Ruth"), found("repeated", speaker="Assistant"), found("note")]
-    assert made("role", *turns) == {"told": 1.0, "repeated": 0.0, "note": 1.0}
-
-
-def test_role_prefers_the_assistant_where_its_words_are_asked_for():
-    turns = [found("told", speaker="Ruth"), found("advice", speaker="Halcyon", assistant=True)]
-    columns = parts_of(turns, weighing("role"), asks_assistant=True)
-    assert columns["role"] == [0.0, 1.0]
-
-
 ANSWER_PARTS = ("asks_nothing", "after_question", "tells_name", "tells_number")
-
-
-@pytest.mark.parametrize(("others", "parts"), [(1, set[str]()), (3, set[str]()), (5, set(ANSWER_PARTS))])
-def test_in_talk_with_an_assistant_what_looks_like_an_answer_is_none(others: int, parts: set[str]):
-    turns = [found("advice", speaker="Assistant"), *(found(str(one), speaker="Ruth") for one in range(others))]
-    columns = parts_of(turns, weighing(*ANSWER_PARTS), answer_type=AnswerType(name=True, number=True))
-    assert set(columns).intersection(ANSWER_PARTS) == parts
-
-
-def test_without_an_assistant_and_a_person_there_is_no_role():
-    assert made("role", found("a", speaker="Ruth"), found("b", speaker="Ivo"), found("c")) == {}
-    assert made("role", found("a", speaker="AI"), found("b", speaker="assistant")) == {}
 
 
 def test_first_person_is_for_what_speaks_so():
     assert made("first_person", found("a", first_person=True), found("b")) == {"a": 1.0, "b": 0.0}
-
-
-def test_what_is_more_than_chatter_has_a_part_of_it():
-    pair = [found("a"), found("b", chatter=True)]
-    assert made("no_chatter", *pair) == {"a": 1.0, "b": 0.0}
-    assert "no_chatter" not in parts_of(pair, weighing("no_chatter"), wants_chatter=True)
-
-
-def test_length_grows_up_to_a_whole_text():
-    texts = {"half": WHOLE_LENGTH // 2, "whole": WHOLE_LENGTH, "more": WHOLE_LENGTH * 9}
-    candidates = [found(name, text="x" * length) for name, length in texts.items()]
-    assert made("length", *candidates, found("none", text="")) == {
-        "half": 0.5,
-        "whole": 1.0,
-        "more": 1.0,
-        "none": 0.0,
-    }
 
 
 def test_late_interaction_is_a_part_of_the_memories_that_were_compared():
@@ -227,22 +172,8 @@ def test_every_part_is_in_the_unit_interval_for_scores_of_any_kind():
     every = weighing(*RankingWeights.model_fields)
     near = {key(str(place)): dice.uniform(-1, 1) for place in range(40)}
     columns = parts_of(candidates, every, named_speaker="Ana", similarities=near)
-    assert set(columns) >= {"fusion", "words", "meaning", "session", "length", "similarity", "neighbour"}
+    assert set(columns) >= {"fusion", "words", "meaning", "session", "similarity", "neighbour"}
     assert all(value is not None and 0 <= value <= 1 for column in columns.values() for value in column)
-
-
-def test_all_parts_of_a_hundred_candidates_take_a_fraction_of_a_querys_embedding():
-    candidates = [
-        found(str(place), place / 100, {"lexical": float(place), "vector": place / 100}, session_id=str(place % 9))
-        for place in range(100)
-    ]
-    every = weighing("words", "meaning", "session", "after_question", "length", "first_person")
-    took: list[float] = []
-    for _ in range(20):
-        began = time.thread_time()
-        parts_of(candidates, every, named_speaker="Ana")
-        took.append(time.thread_time() - began)
-    assert min(took) < 0.001
 
 
 def test_the_ranking_section_of_a_profile_has_the_parts_of_the_table_and_their_weights():

@@ -5,14 +5,11 @@ import time
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from orion_recall.recall.understand.answer_types import answer_type
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.evidence import WantedEvidence
 from orion_recall.recall.bundle.snippet import line_tokens
 from orion_recall.recall.bundle.snippet import snippet as snippet_of
-from orion_recall.text.normal import content_words, stems, words
-from orion_recall.values import AnswerType
+from orion_recall.text.normal import stems
 
 FILLER = " ".join(f"filler{number % 7}" for number in range(400))
 WORDS = st.sampled_from(
@@ -162,54 +159,16 @@ LONG = (
 )
 
 
-@pytest.mark.parametrize(
-    ("question", "detail"),
-    [
-        ("Which fuse is the main one?", "third from the left"),
-        ("Where is the meter cupboard?", "behind the kitchen door"),
-        ("How much is a kayak?", "15 an hour"),
-        ("Who rents out kayaks?", "Matteo"),
-        ("When does the doctor come?", "Tuesdays only"),
-        ("Who won at cards?", "Lena won"),
-        ("What do we want to bring next year?", "our own coffee"),
-        ("What did the wind take?", "my hat"),
-        ("Whom do I ring when the doctor is not there?", "pharmacy"),
-        ("What did the captain do?", "sang"),
-    ],
-)
-def test_the_detail_in_the_middle_of_a_long_text_is_shown(tokens: TokenCounter, question: str, detail: str):
-    said = words(question)
-    answer = WantedEvidence(
-        answer=answer_type(question, said, language="english", known=frozenset()), asks_when="When" in question
-    )
-    found, used = snippet_of(LONG, stems(frozenset(content_words(question))), 40, tokens, answer)
-    assert detail in found
-    assert used <= 40
-
-
-def test_what_is_asked_counts_more_than_of_whom(tokens: TokenCounter):
-    text = f"I met Runa in the harbour. {FILLER}. She made two demands, silence and soup. {FILLER}."
-    assert "two demands" in snippet(text, frozenset({"runa", "demands"}), 24, tokens)
-
-
 def test_whole_sentences_are_shown_where_they_fit(tokens: TokenCounter):
     found = snippet(LONG, frozenset({"kayaks"}), 40, tokens)
     assert found.startswith("… Our neighbour Matteo")
     assert found.endswith("dried beans. …")
 
 
-def test_an_expected_number_draws_the_window_to_it(tokens: TokenCounter):
-    text = f"The boiler is loud. {FILLER}. The boiler has 80 litres. {FILLER}. The boiler is old."
-    answer = WantedEvidence(answer=AnswerType(number=True))
-    assert "80 litres" in snippet_of(text, stems({"boiler"}), 24, tokens, answer)[0]
-    assert "80 litres" not in snippet_of(text, stems({"boiler"}), 24, tokens)[0]
-
-
 def test_a_hostile_text_takes_no_longer_than_its_length(tokens: TokenCounter):
     for text in ("crane. " * 4000, "crane 1! " * 4000, "." * 20_000, "Crane 9 " * 4000):
-        answer = WantedEvidence(answer=AnswerType(name=True, number=True), asks_when=True)
         began = time.process_time()
-        snippet_of(text, stems({"crane"}), 48, tokens, answer)
+        snippet_of(text, stems({"crane"}), 48, tokens, True)
         assert time.process_time() - began < 10
 
 
@@ -220,10 +179,3 @@ def test_a_window_has_more_of_what_follows_the_words_than_of_what_precedes_them(
     )
     assert "recommend" in found
     assert found.count("after") > found.count("before") > 0
-
-
-def test_an_expected_number_draws_the_window_as_much_as_a_word_of_the_question(tokens: TokenCounter):
-    text = "The gearbox is old. " + "It is a fine day. " * 20 + "In all we pay 4,200 for the gearbox."
-    wanted = WantedEvidence(answer=AnswerType(number=True))
-    found, _ = snippet_of(text, stems(frozenset({"gearbox"})), 24, tokens, wanted)
-    assert "4,200" in found

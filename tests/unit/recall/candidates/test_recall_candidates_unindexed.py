@@ -116,7 +116,7 @@ async def test_what_is_far_from_the_question_stays_behind_however_well_its_own_a
 async def test_the_made_parts_are_explained_as_all_others_are(tokens: TokenCounter):
     told = explained(await asked(stores(tokens, NEAREST, of_others(MAPPED))))["candidates"][0]
     assert told["id"] == MAPPED.id
-    assert {"late", "similarity", "fusion"} <= {part["part"] for part in told["parts"]}
+    assert {"late", "fusion"} <= {part["part"] for part in told["parts"]}
     assert list(told["sources"]) == ["rdf"], "the dense search has not found it"
 
 

@@ -101,8 +101,6 @@ async def test_without_an_answer_of_the_reranker_recency_does_not_outvote_what_i
     assert names(recalled.ranked) == ["new", "old"]
 
 
-
-
 async def test_a_weight_of_nothing_changes_no_order():
     items, _ = await judged(ranked(0.8, 0.6), Judge(a=0.0, b=1.0), weight=0.0)
     assert [(item.memory.id, item.score) for item in items] == [("a", 0.8), ("b", 0.6)]

@@ -5,14 +5,12 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from orion_recall.recall.ranking.near_duplicates import jaccard, near_duplicates
 
 from orion_recall.recall.ranking.score import combine, score_candidates
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.part_values import QueryFacts, recency
-from orion_recall.text.normal import words
-from orion_recall.values import AnswerType, Interval, MemoryView, QuestionTime
-from tests.samples.recall_fakes import NOW, key, profile, scored, view
+from orion_recall.values import Interval, MemoryView, QuestionTime
+from tests.samples.recall_fakes import NOW, key, profile, view
 
 HOUR = 3600.0
 SENTENCE = "the harbour crane on the north quay needs a new gearbox and two new cables before friday noon says bo"
@@ -55,17 +53,6 @@ def test_weights_are_renormalised_over_the_parts_that_are_present():
     assert combine({"recency": 0.5}, weights) == pytest.approx(0.5)
     assert combine({}, weights) == 0.0
     assert combine({"fusion": 1.0}, {"fusion": 0.0}) == 0.0
-
-
-@pytest.mark.parametrize(("assistants", "weight"), [(0, 0.5), (1, 0.5), (2, 4.0), (9, 4.0), (10, 0.5)])
-def test_in_talk_with_an_assistant_weights_differ(assistants: int, weight: float):
-    """From a fifth of the candidates on; where it said all, nobody talks with it."""
-    talk = [candidate(str(place), assistant=place < assistants) for place in range(10)]
-    used = profile(ranking={"role": 0.5, "recency": 0.0}, ranking_with_assistant={"role": 4.0})
-    found = score_candidates(talk, used, QueryFacts(now=NOW))
-    assert {item.weights["role"] for item in found} == {weight}
-    if assistants == 2:
-        assert [item.memory.id for item in found][-2:] == ["0", "1"]
 
 
 PARTS = ("fusion", "similarity", "recency", "speaker")
@@ -152,73 +139,6 @@ def test_the_order_is_total_and_does_not_depend_on_the_order_given(
     assert all(0 <= item.score <= 1 for item in ranked)
 
 
-def kept(items: list[ScoredCandidate], similarity: float = 0.9) -> list[str]:
-    repeated = near_duplicates(items, similarity)
-    return [item.memory.id for place, item in enumerate(items) if place not in repeated]
-
-
-def test_of_near_duplicates_the_first_is_kept():
-    items = [
-        scored("a", SENTENCE), scored("b", f"{SENTENCE.upper()}!"), scored("c", f"{SENTENCE} again"),
-        scored("d", "ana paints the shed"),
-    ]  # fmt: skip
-    assert kept(items) == ["a", "d"]
-    assert kept(list(reversed(items))) == ["d", "c"]
-    assert near_duplicates(items, 0.9) == {1: 0, 2: 0}
-
-
-def test_texts_that_share_too_few_words_are_kept():
-    items = [scored("a", SENTENCE), scored("b", f"{SENTENCE} again")]
-    assert kept(items, similarity=0.99) == ["a", "b"]
-
-
-def test_what_is_near_to_a_dropped_one_only_is_kept():
-    # a ~ b and b ~ c, but a and c share too little: b goes, c stays.
-    base = [*words(SENTENCE), "yes", "indeed"]
-    a, b, c = (" ".join(base[:end] + extra) for end, extra in ((20, []), (20, ["x"]), (19, ["x", "y"])))
-    assert jaccard(words(a), words(b)) >= 0.9 > jaccard(words(a), words(c))
-    assert kept([scored("a", a), scored("b", b), scored("c", c)]) == ["a", "c"]
-
-
-def test_memories_without_a_signature_are_compared_by_their_normal_form_only():
-    items = [scored("a", SENTENCE), scored("b", SENTENCE), scored("c", f"{SENTENCE} again")]
-    bare = [
-        ScoredCandidate(
-            candidate=item.candidate,
-            memory=MemoryView(id=item.memory.id, text=item.memory.text, text_hash=item.memory.text_hash),
-            score=0.5,
-            parts={},
-        )
-        for item in items
-    ]
-    assert kept(bare) == ["a", "c"]
-
-
-def test_texts_without_words_are_no_duplicates_of_each_other():
-    assert kept([scored("a", "👍"), scored("b", "👎"), scored("c", " 👍 ")]) == ["a", "b"]
-
-
-def test_jaccard_is_the_share_of_common_words():
-    assert jaccard(["a", "b", "b"], ["b", "c"]) == pytest.approx(1 / 3)
-    assert jaccard(["a"], ["a", "a"]) == 1.0
-    assert jaccard([], []) == 0.0
-
-
-@given(st.lists(TEXTS, max_size=8), st.floats(0.1, 1.0))
-def test_what_is_dropped_repeats_something_kept_before_it(texts: list[str], similarity: float):
-    items = [scored(str(place), text) for place, text in enumerate(texts)]
-    repeated = near_duplicates(items, similarity)
-    for place, kept_one in repeated.items():
-        assert kept_one < place
-        assert kept_one not in repeated, "the one that is named is itself kept"
-        assert (
-            items[kept_one].memory.text_hash == items[place].memory.text_hash
-            or jaccard(words(texts[kept_one]), words(texts[place])) >= similarity
-        )
-    hashes = [item.memory.text_hash for place, item in enumerate(items) if place not in repeated]
-    assert len(set(hashes)) == len(hashes)
-
-
 DAY = 24 * HOUR
 LAST_WEEK = Interval(start=NOW - 10 * DAY, end=NOW - 3 * DAY, kind="relative", words="last week")
 
@@ -244,47 +164,6 @@ def test_the_time_that_the_question_names_is_a_part_of_every_dated_memory():
 def test_a_question_without_a_time_has_no_such_part():
     (item,) = score_candidates([candidate("a", ts=NOW)], profile(), QueryFacts(now=NOW))
     assert not {"time", "tells_time"} & set(item.parts)
-
-
-def test_a_question_that_asks_when_prefers_texts_that_tell_a_time():
-    weights = {"fusion": 0.5, "tells_time": 0.2}
-    pair = [candidate("a", text="the crane broke"), candidate("b", text="the crane broke last Friday")]
-    made = score_candidates(pair, profile(ranking=weights), QueryFacts(now=NOW, time=QuestionTime(asks_when=True)))
-    assert [(item.memory.id, item.parts["tells_time"]) for item in made] == [("b", 1.0), ("a", 0.0)]
-    off = score_candidates(pair, profile(), QueryFacts(now=NOW, time=QuestionTime(asks_when=True)))
-    assert all("tells_time" not in item.parts for item in off)
-
-
-@pytest.mark.parametrize(
-    ("part", "asked", "text"),
-    [
-        ("tells_name", AnswerType(name=True, known=frozenset({"ana"})), "Ana met Bo"),
-        ("tells_number", AnswerType(number=True), "it took three days"),
-    ],
-)
-def test_a_question_prefers_texts_that_give_what_it_asks_for(part: str, asked: AnswerType, text: str):
-    weights = {"fusion": 0.5, part: 0.2}
-    pair = [candidate("a", text="well, Ana was there"), candidate("b", text=text)]
-    made = score_candidates(pair, profile(ranking=weights), QueryFacts(now=NOW, answer_type=asked))
-    assert [(item.memory.id, item.parts[part]) for item in made] == [("b", 1.0), ("a", 0.0)]
-    for weighed, wanted in ((weights, AnswerType()), ({"fusion": 0.5}, asked)):
-        off = score_candidates(pair, profile(ranking=weighed), QueryFacts(now=NOW, answer_type=wanted))
-        assert all(part not in item.parts for item in off)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "place"),
-    [
-        (AnswerType(name=True, place=True), "It stands at the Birkenhof."),
-        (AnswerType(name=True, place=True, home=True), "We moved to 9 Mill Lane."),
-    ],
-)
-def test_a_question_for_a_place_prefers_texts_with_a_place_to_those_with_a_person(wanted: AnswerType, place: str):
-    pair = [candidate("a", text="The landlady is Mrs Idowu."), candidate("b", text=place)]
-    made = score_candidates(
-        pair, profile(ranking={"fusion": 0.5, "tells_name": 0.2}), QueryFacts(now=NOW, answer_type=wanted)
-    )
-    assert [(item.memory.id, item.parts["tells_name"]) for item in made] == [("b", 1.0), ("a", 0.0)]
 
 
 def test_what_says_something_is_preferred_to_what_asks():
@@ -351,21 +230,6 @@ def test_every_score_is_that_of_the_parts_that_the_memory_has(
         assert item.parts["recency"] == recency(
             item.memory.ts, NOW, half_life_hours=used.half_life_hours, minimum=used.recency_floor
         )
-
-
-@pytest.mark.parametrize(("others", "end", "weight"), [(16, NOW, 3.0), (15, NOW, 1.0), (16, NOW + HOUR, 1.0)])
-def test_where_many_fit_alike_a_time_that_is_over_decides(others: int, end: float, weight: float):
-    """Of 16 memories of other times or more; not for a time that still goes on."""
-    asked = QuestionTime(intervals=(Interval(start=NOW - 100 * HOUR, end=end, kind="period", words="last summer"),))
-    made = profile(
-        ranking={"fusion": 1.0, "similarity": 0.0, "time": 1.0, "recency": 0.0}, time={"past_factor": 3.0}
-    )
-    older = [candidate(f"old-{place}", 0.9, ts=NOW - 1000 * HOUR) for place in range(others)]
-    answer = candidate("answer", 0.1, ts=NOW - 50 * HOUR)
-    (best, *_) = ranked = score_candidates([*older, answer], made, QueryFacts(now=NOW, time=asked))
-    assert {item.weights["time"] for item in ranked} == {weight}
-    assert best.memory.id == "answer"
-    assert best.score == combine(best.parts, best.weights)
 
 
 def test_hindsights_weighted_sum_is_that_of_its_four_parts():

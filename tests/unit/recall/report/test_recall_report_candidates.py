@@ -6,19 +6,18 @@ import json
 from typing import Any
 
 import pytest
-from orion_recall.recall.report.candidates import candidates_of, candidates_to_keep
 
 from orion_recall.contracts import CandidateV1
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.decision import RequestFacts, decision
+from orion_recall.recall.report.decision import RequestFacts, candidates_of, candidates_to_keep, decision
 from orion_recall.recall.types import Recalled
 from tests.samples.layered import asked, cascading, of_kind
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 CRANE = view("m1", "The harbour crane needs a gearbox.", ts=NOW - 3600, speaker="Bo", session_id="s1")
-COPY = view("m2", "the harbour crane needs a GEARBOX", ts=NOW - 7200)
+COPY = CRANE._replace(id="m2")
 ORDER = view("m3", "I ordered it at Fjord Labs.", ts=NOW - 1800, speaker="Ana", session_id="s1", kind="plan")
 SHED = view("m4", "The shed is painted.", session_id="s2")
 ALL = (CRANE, COPY, ORDER, SHED)
@@ -71,7 +70,7 @@ async def test_of_each_candidate_ranks_parts_and_weights_are_kept_that_give_its_
 
 
 async def test_what_was_left_out_says_why_and_for_which_other(tokens: TokenCounter):
-    by = profile(max_total_items=1, near_duplicate_similarity=0.9)
+    by = profile(max_total_items=1)
     kept = by_id(candidates_of(await recalled_by(tokens, by, options={"exclude": ["m4"]}), 50))
     assert {name: (one.kept, one.dropped, one.dropped_for) for name, one in kept.items()} == {
         "m3": (True, None, None),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from orion_recall.recall.report.asked_again import (
+
+from orion_recall.contracts import CandidateV1, RecallDecisionV1
+from orion_recall.decisions.memory_facts import MemoryFacts
+from orion_recall.recall.report.asked import (
     Limits,
     SourceCap,
     clock_of,
@@ -15,11 +17,8 @@ from orion_recall.recall.report.asked_again import (
     query_of,
     why_not_again,
 )
-from orion_recall.recall.report.explain_kept import shares_of, trace_of, why_kept
-
-from orion_recall.contracts import CandidateV1, RecallDecisionV1
-from orion_recall.decisions.memory_facts import MemoryFacts
-from orion_recall.profile.cascade import NoAnswer
+from orion_recall.recall.report.explain import explained_decision, score_shares
+from orion_recall.recall.report.sentences import why_not_sentence, why_sentences
 from orion_recall.recall.report.why_not import Fate, lost_as_candidate, lost_in_search, never_found
 from orion_recall.recall.report.why_not_record import lost_by_record, lost_since
 from tests.samples.recall_fakes import profile
@@ -27,12 +26,11 @@ from tests.samples.recall_fakes import profile
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LIMITS = Limits(
     min_score=0.5,
-    minima=NoAnswer(min_score=0.9),
     max_items=2,
     budget_tokens=100,
     rank_pool=64,
     source_limit=100,
-    source_caps={"vector": SourceCap(most=3, words="vector_top_k is 3")},
+    source_caps={"vector": SourceCap(most=3, key="vector_top_k", value=3)},
 )
 NOW = "the data as they are now"
 
@@ -85,7 +83,8 @@ SECOND = candidate("b", kept=True, place=2, score=0.8)
         ({"dropped": "over_fetch"}, "cap", None, None, "layer"),
         ({"dropped": "token_budget", "place": 3, "score": 0.6}, "budget", None, None, "20 were left"),
         ({"dropped": "below_min_score", "score": 0.4}, "score", 0.1, "score", "min_score 0.5"),
-        ({"dropped": "no_answer", "score": 0.4}, "score", 0.0, "score", "withheld"),
+        ({"dropped": "no_answer", "score": 0.4}, "score", None, None, "withheld"),
+        ({"dropped": "unsure", "place": 5, "score": 0.6}, "cap", 3.0, "places", "nearest 2"),
         (
             {"dropped": "near_duplicate", "dropped_for": "a", "score": 0.7},
             "near_duplicate",
@@ -112,19 +111,8 @@ def test_a_candidate_was_lost_where_its_reason_says(
 ) -> None:
     told = lost_as_candidate(decision(FIRST, SECOND, candidate("m", **fields)), "m", LIMITS)
     assert told is not None
-    if fields["dropped"] == "no_answer":  # nothing was handed over then: the best score misses the minimum
-        assert told.by_how_much is None
-    else:
-        assert (told.by_how_much, told.unit) == (by, unit)
-    assert (told.stage, word in told.words) == (stage, True), told
-
-
-def test_a_withheld_answer_misses_its_minimum_by_the_difference():
-    withheld = [candidate(one.id, dropped="no_answer", place=one.place, score=one.score) for one in (FIRST, SECOND)]
-    limits = replace(LIMITS, min_score=0, minima=NoAnswer(min_confidence=0.7))
-    told = lost_as_candidate(decision(*withheld, confidence=0.45), "b", limits)
-    assert told is not None
-    assert (told.stage, told.by_how_much, told.unit) == ("score", 0.25, "score")
+    assert (told.by_how_much, told.unit) == (by, unit)
+    assert (told.stage, word in why_not_sentence(told)) == (stage, True), told
 
 
 @pytest.mark.parametrize("k", [None, 1, 5, 20])
@@ -138,7 +126,8 @@ def test_what_its_source_may_not_bring_any_more_missed_the_value_of_that_key(k: 
     told = lost_as_candidate(found, lost.id, limits_of_decision(found, by))
     assert told is not None
     assert (told.stage, told.by_how_much, told.unit) == ("cap", 1.0, "places")
-    assert "it is 52nd of vector in the order. vector_top_k is 51; it would have to be 52," in told.words
+    assert told.code == "beyond_source_top_k"
+    assert told.facts == {"source": "vector", "place": 52, "most": 51, "key": "vector_top_k", "value": 51}
 
 
 def test_a_cap_of_a_source_is_not_put_in_numbers_where_the_profile_is_not_known():
@@ -146,24 +135,24 @@ def test_a_cap_of_a_source_is_not_put_in_numbers_where_the_profile_is_not_known(
     for limits in (None, LIMITS):
         told = lost_as_candidate(found, "m", limits)
         assert told is not None
-        assert (told.stage, told.by_how_much, "(vector)" in told.words) == ("cap", None, True)
+        assert (told.stage, told.by_how_much, "(vector)" in why_not_sentence(told)) == ("cap", None, True)
 
 
 def test_the_cap_of_a_source_names_its_key_and_what_sets_it():
-    def words(**asked: Any) -> dict[str, tuple[int, str]]:
+    def words(**asked: Any) -> dict[str, tuple[int, str, int]]:
         found = decision(FIRST, asked={"options": asked, "clock": NOON.isoformat()})
         caps = limits_of_decision(found, by).source_caps
-        return {str(name): (cap.most, cap.words) for name, cap in caps.items()}
+        return {str(name): (cap.most, cap.key, cap.value) for name, cap in caps.items()}
 
     by = profile(vector_top_k=12, rdf_top_k=40, sql_top_k=6, max_total_items=12)
     assert words() == {
-        "vector": (12, "vector_top_k is 12"),
-        "lexical": (12, "lexical_top_k is 12 (as vector_top_k)"),
-        "rdf": (40, "rdf_top_k is 40"),
-        "sql_timeline": (6, "sql_top_k is 6"),
+        "vector": (12, "vector_top_k", 12),
+        "lexical": (12, "vector_top_k", 12),
+        "rdf": (40, "rdf_top_k", 40),
+        "sql_timeline": (6, "sql_top_k", 6),
     }
-    assert words(k=30)["sql_timeline"] == (30, "sql_top_k is 6, and 30 by k")
-    assert words(k=30)["rdf"] == (40, "rdf_top_k is 40")
+    assert words(k=30)["sql_timeline"] == (30, "sql_top_k", 6)
+    assert words(k=30)["rdf"] == (40, "rdf_top_k", 40)
 
 
 def test_what_only_the_answer_of_now_has_was_not_handed_over():
@@ -172,7 +161,7 @@ def test_what_only_the_answer_of_now_has_was_not_handed_over():
     assert told is not None
     assert told.stage == "kept_now"
     expected = "It was not in the logged answer; asked again on the data as they are now, it would be 2nd"
-    assert told.words.startswith(expected)
+    assert why_not_sentence(told).startswith(expected)
 
 
 def test_the_line_that_did_not_fit_says_how_many_tokens_it_lacks():
@@ -187,7 +176,7 @@ def test_the_line_that_did_not_fit_says_how_many_tokens_it_lacks():
 def test_what_was_handed_over_or_is_no_candidate_was_not_lost_there():
     told = lost_as_candidate(decision(FIRST, SECOND), "b", LIMITS)
     assert told is not None
-    assert (told.stage, told.words) == ("kept", "It was handed over: it is 2nd in the answer.")
+    assert (told.stage, why_not_sentence(told)) == ("kept", "It was handed over: it is 2nd in the answer.")
     assert lost_as_candidate(decision(FIRST), "m", LIMITS) is None
 
 
@@ -216,6 +205,7 @@ def test_asking_again_says_where_the_search_lost_it(
     asked, again = decision(FIRST, sources=_sources(**then)), decision(FIRST, sources=_sources(**now))
     told = lost_in_search(asked, again, "m", LIMITS, fate, data=NOW)
     assert (told and told.stage, told and told.by_how_much) == (stage, by), told
+    assert told is None or why_not_sentence(told).endswith(".")
     assert never_found(fate).stage == "never_found"
 
 
@@ -269,7 +259,11 @@ def test_what_was_not_asked_for_was_lost_by_that(
 def test_what_was_deleted_since_cannot_be_found_out():
     told = lost_since(decision(FIRST), memory(gone_at=NOON + timedelta(hours=3)))
     assert told is not None
-    assert (told.stage, told.by_how_much, "after the question" in told.words) == ("deleted", 10_800.0, True)
+    assert (told.stage, told.by_how_much, "after the question" in why_not_sentence(told)) == (
+        "deleted",
+        10_800.0,
+        True,
+    )
     assert lost_since(decision(FIRST), memory()) is None
 
 
@@ -317,8 +311,8 @@ def test_limits_are_those_of_the_class_and_the_options():
 
 def test_the_shares_of_a_kept_candidate_add_up_to_its_score():
     one = candidate("m", score=0.65, parts={"fusion": 1.0, "late": 0.3}, weights={"fusion": 1.0, "late": 1.0})
-    assert [(part.name, part.share) for part in shares_of(one)] == [("fusion", 0.5), ("late", 0.15)]
-    assert shares_of(candidate("n")) == []
+    assert [(part.name, part.share) for part in score_shares(one)] == [("fusion", 0.5), ("late", 0.15)]
+    assert score_shares(candidate("n")) == []
 
 
 def test_the_trace_of_a_decision_says_why_its_first_items_came_first():
@@ -326,12 +320,29 @@ def test_the_trace_of_a_decision_says_why_its_first_items_came_first():
     first = candidate("a", kept=True, place=1, score=0.9, ranks={"vector": 1, "lexical": 2}, **parts)
     second = candidate("b", kept=True, place=2, score=0.6, parts={"fusion": 0.6}, weights={"fusion": 1.0})
     left = candidate("m", dropped="near_duplicate", dropped_for="a")
-    found = trace_of(decision(first, second, left, stage_ms={"total": 2.0}, strategy="temporal"))
+    found = explained_decision(decision(first, second, left, stage_ms={"total": 2.0}, strategy="temporal"))
     assert found["why"] == [
-        "a is first with 0.900: found by meaning (first) and by words (2nd); most of its score is 0.900 by what "
-        "the sources found. It leads the next by 0.300, most of all by what the sources found.",
-        "b is 2nd with 0.600: found by meaning (first); most of its score is 0.600 by what the sources found.",
+        {
+            "code": "item",
+            "place": 1,
+            "id": "a",
+            "score": 0.9,
+            "found": {"vector": 1, "lexical": 2},
+            "parts": [{"part": "fusion", "share": 0.9}],
+            "ahead": {"by": 0.3, "part": "fusion"},
+        },
+        {
+            "code": "item",
+            "place": 2,
+            "id": "b",
+            "score": 0.6,
+            "found": {"vector": 1},
+            "parts": [{"part": "fusion", "share": 0.6}],
+            "ahead": None,
+        },
     ]
+    first_words, _ = why_sentences(found["why"])
+    assert first_words.startswith("a is first with 0.900: found first by meaning, 2nd by words; ")
     assert found["candidates"][2]["dropped"] == {"reason": "near_duplicate", "for": "a"}
     assert (found["stage_ms"], found["strategy"]) == ({"total": 2.0}, "temporal")
-    assert why_kept([]) == []
+    assert explained_decision(decision())["why"] == []

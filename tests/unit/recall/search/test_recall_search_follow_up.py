@@ -124,8 +124,6 @@ async def test_a_text_that_names_many_gives_each_of_them_less(tokens: TokenCount
     assert shares["list"] == 0.0
 
 
-
-
 async def test_links_stay_in_scope_and_what_was_deleted_is_led_to_by_nobody(tokens: TokenCounter):
     titles = Titles(IDA, UMBRA)
     scoped = await ask(

@@ -5,9 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from orion_recall.recall.understand.cues import CUES
 
-from orion_recall.models.language import language_of
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
 from orion_recall.text.normal import words
 from orion_recall.values import QUERY_CLASSES, QueryClass
@@ -18,7 +16,7 @@ CLOCK = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 def asked(text: str) -> Classified:
     said = words(text)
-    return classify(said, times(text, CLOCK), now=CLOCK.timestamp(), language=language_of(said))
+    return classify(said, times(text, CLOCK), now=CLOCK.timestamp())
 
 
 @pytest.mark.parametrize(
@@ -46,11 +44,6 @@ def asked(text: str) -> Classified:
         ("Remind me of the dentist", "prospective", ("remind me",)),
         ("What do we know about Leonor?", "meta", ("what do we know about",)),
         ("Is there anything on record of the crane?", "meta", ("on record",)),
-        ("Wann war das, und wo ist es gewesen?", "temporal", ("wann",)),
-        ("Wer ist die Schwester von Ana?", "relational", ("wer ist", "schwester")),
-        ("Was müssen wir noch erledigen?", "prospective", ("müssen", "noch erledigen")),
-        ("¿Cómo se hace el pan con la harina?", "procedural", ("cómo se",)),
-        ("Que savons nous de la maison et du jardin ?", "meta", ("que savons nous",)),
     ],
 )
 def test_a_question_has_the_class_that_its_words_say(text: str, query_class: QueryClass, deciding: tuple[str, ...]):
@@ -84,18 +77,6 @@ def test_a_time_that_lies_ahead_speaks_for_what_is_to_be_done():
 
 def test_a_longer_cue_counts_instead_of_the_shorter_ones_in_it():
     assert asked("Is there a plan for the garden?").words == ("plan for",)
-
-
-def test_every_cue_can_be_told():
-    """Each is found in itself, so that none is hidden behind another or spelt as no word is."""
-    for language, cues in CUES.items():
-        for first, by_second in cues.items():
-            for each in by_second.values():
-                for cue in each:
-                    said = (first, *(word or "boat" for word in cue.rest))
-                    assert words(" ".join(said)) == list(said)
-                    found = classify((*said, *said, *said), language=language)
-                    assert found != FACTUAL, (language, said)
 
 
 @given(st.text(max_size=500))

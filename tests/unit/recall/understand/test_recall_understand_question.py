@@ -35,8 +35,6 @@ def test_the_verb_is_never_searched_for():
     assert "introspect" not in f"{question.keyword_text} {question.dense_text} {question.terms}"
 
 
-
-
 def test_expansion_adds_to_the_keywords_and_leaves_the_embedded_text_alone():
     with_expansion = understand(query("What did Bo buy?"), profile(), now=NOW, speakers=frozenset()).question
     assert with_expansion.keyword_text == "What did Bo buy? bought"
@@ -44,15 +42,11 @@ def test_expansion_adds_to_the_keywords_and_leaves_the_embedded_text_alone():
     assert with_expansion.dense_text == "What did Bo buy?"
 
 
-
-
 def test_a_named_speaker_is_found_and_taken_out_of_the_embedded_text():
     understood = asked("What did Ana's crew repair, Ana?", "Ana", "Bo")
     assert understood.named_speaker == "Ana"
     assert understood.question.dense_text == "What did crew repair,"
     assert "Ana" in understood.question.keyword_text
-
-
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,6 @@ def test_who_said_it_about_what_and_when(text: str, speakers: list[str], topic: 
     assert (said.topic, [interval.words for interval in said.intervals]) == (topic, intervals)
 
 
-
-
-
-
 @pytest.mark.parametrize(
     ("text", "speaker"),
     [
