@@ -22,7 +22,6 @@ from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.values import SOURCE_NAMES, MemoryView, SourceName
 from tests.samples.recall_fakes import (
-    HEAD,
     NOW,
     FakeSource,
     Shelf,
@@ -524,7 +523,7 @@ async def test_what_is_found_is_shown_or_counted_and_the_bundle_keeps_its_promis
     assert tokens.count(recalled.rendered) <= selection.tokens <= options.get("max_tokens", 120)
     assert len(selection.items) <= options.get("k", 6)
     assert len(recalled.rendered.splitlines()) == sum(bool(item.line) for item in selection.items)
-    assert all(re.match(HEAD, f"{line} ") for line in recalled.rendered.splitlines())
+    assert all(re.match(r"- \[[^\]]+\] ", f"{line} ") for line in recalled.rendered.splitlines())
     scores = [item.scored.score for item in selection.items if item.line]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)

@@ -1,16 +1,105 @@
+"""Fusion of lists, decay, passages and memories that the index does not hold."""
+
 from __future__ import annotations
 
+import asyncio
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orion_recall.errors import ModelError, SourceError, TransientSourceError
+from orion_recall.interfaces import Source
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.candidates.decay import Decay, fused_limit, newest_favoured, with_decay
+from orion_recall.recall.candidates.fetch import read_of
 from orion_recall.recall.candidates.fuse import WITH_TEXT, WITHIN, Fusing, Method, fuse, fused_unindexed, rrf_score
+from orion_recall.recall.candidates.passages import nearest_passages, with_passages
+from orion_recall.recall.candidates.unindexed import MOST_COMPARED, MOST_READ
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.explain import explained
+from orion_recall.recall.search.all_sources import FallbackSource
+from orion_recall.recall.types import Recalled, Sources
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.values import SOURCE_NAMES, Hit, SourceName, SourceReport
-from tests.samples.recall_fakes import hit, key, report, view
+from orion_recall.sources.text_vectors import Nearness
+from orion_recall.text.passages import FIRST_PASSAGES
+from orion_recall.values import SOURCE_NAMES, Hit, MemoryView, Question, SourceName, SourceReport
+from tests.samples.recall_fakes import NOW, FakeSource, Shelf, hit, key, profile, query, report, sources, view
+from tests.samples.source_samples import request
+
+HOUR = 3600.0
+
+
+NOW_OF_DECAY = 1_800_000_000.0
+
+
+PAPER = Decay(now=NOW_OF_DECAY, half_life_hours=math.log(2) / 0.01, minimum=0.0)
+
+
+def aged(name: str, hours: float) -> MemoryView:
+    return view(name, ts=NOW_OF_DECAY - hours * HOUR)
+
+
+def test_an_hour_against_a_week_differs_by_more_than_two() -> None:
+    recent, old = PAPER.factor(aged("a", 1.0)), PAPER.factor(aged("b", 168.0))
+    assert recent == pytest.approx(math.exp(-0.01))
+    assert old == pytest.approx(math.exp(-1.68))
+    assert recent > old * 2.0
+
+
+def test_the_decay_has_a_floor_and_undated_memories_a_half() -> None:
+    bounded = replace(PAPER, minimum=0.05)
+    assert PAPER.factor(aged("a", 24 * 30)) < 0.001
+    assert bounded.factor(aged("a", 24 * 30)) == 0.05
+    assert bounded.factor(view("b", ts=None)) == 0.5
+    assert bounded.factor(aged("c", -5)) == 1.0
+
+
+def test_only_a_profile_that_fuses_by_it_has_a_decay() -> None:
+    assert Decay.of(profile(), NOW_OF_DECAY) is None
+    assert Decay.of(profile(fusion={"method": "min_max"}), NOW_OF_DECAY) is None
+    made = Decay.of(
+        profile(fusion={"method": "bm25_decay"}, time_decay_lambda_per_hour=0.1, recency_floor=0.2), NOW_OF_DECAY
+    )
+    assert made is not None
+    assert (made.now, made.half_life_hours, made.minimum) == (NOW_OF_DECAY, pytest.approx(6.93, abs=0.01), 0.2)
+    assert (fused_limit(None, 48), fused_limit(made, 48)) == (48, None)
+
+
+def test_scores_are_multiplied_and_ordered_again() -> None:
+    old, new = Candidate(key=1, fused=1.0), Candidate(key=2, fused=0.5)
+    pairs = [(old, aged("old", 168.0)), (new, aged("new", 1.0))]
+    assert [one.key for one, _ in with_decay(pairs, None)] == [1, 2]
+    assert [one.key for one, _ in with_decay(pairs, PAPER)] == [2, 1]
+    assert (old.fused, new.fused) == (pytest.approx(math.exp(-1.68)), pytest.approx(0.5 * math.exp(-0.01)))
+
+
+async def test_the_limit_keeps_what_is_best_after_the_decay() -> None:
+    held = Shelf(aged("old", 1000.0), aged("new", 1.0))
+    pool = [Candidate(key=key("old"), fused=1.0), Candidate(key=key("new"), fused=0.5), Candidate(key=3, fused=0.4)]
+    kept = await newest_favoured(pool, PAPER, 1, [], [held], 1.0)
+    assert [(one.key, one.fused) for one in kept] == [(key("new"), 0.5)]
+    assert await newest_favoured(pool, None, 1, [], [held], 1.0) is pool
+
+
+async def test_what_brings_its_own_text_stays_beyond_the_limit() -> None:
+    held = Shelf(aged("new", 1.0))
+    brought = Candidate(key=9, fused=0.9, read=lambda: aged("brought", 900.0))
+    kept = await newest_favoured([brought, Candidate(key=key("new"), fused=0.5)], PAPER, 1, [], [held], 1.0)
+    assert [one.key for one in kept] == [key("new"), 9]
+
+
+@pytest.mark.parametrize("error", [RecursionError("too deep"), ValueError("no number"), KeyError("text")])
+def test_a_hit_that_cannot_be_read_is_no_memory(error: Exception) -> None:
+    def read() -> MemoryView:
+        raise error
+
+    assert read_of(Candidate(key=hit("m1", 1.0).key, read=read)) is None
 
 
 def weighted(**changes: float) -> dict[SourceName, float]:
@@ -19,10 +108,16 @@ def weighted(**changes: float) -> dict[SourceName, float]:
 
 
 ONE = weighted()
+
+
 SCORES = st.dictionaries(st.sampled_from("abcdefghij"), st.sampled_from([0.0, 0.25, 0.5, 1.0, 17.0]), max_size=8)
+
+
 REPORTS = st.tuples(SCORES, SCORES, SCORES, SCORES).map(
     lambda found: [report(name, scores) for name, scores in zip(SOURCE_NAMES, found, strict=True)]
 )
+
+
 METHODS: tuple[Method, ...] = ("rrf", "min_max", "bm25_decay")
 
 
@@ -337,3 +432,295 @@ def test_the_raw_rrf_score_of_ranks_one_three_and_five_is_0_0477() -> None:
         "told_weight": 0,
     }
     assert rrf_score(candidate, fusing) == pytest.approx(0.0477, abs=5e-5)
+
+
+QUESTION: Question = request("where is the kiln?").question
+
+
+class Finder:
+    """Names these passages, or fails; without an answer it waits for ever."""
+
+    def __init__(self, answer: Mapping[int, int] | Exception | None) -> None:
+        self._answer, self.asked = answer, 0
+
+    async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:
+        self.asked += 1
+        if self._answer is None:
+            await asyncio.Event().wait()
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer or {}
+
+
+async def found(by: Finder | None, *, keys: Sequence[int] = (1, 2), timeout_s: float = 5, is_away: bool = False):
+    return await nearest_passages(QUESTION, "acme", keys, by, timeout_s=timeout_s, is_away=is_away)
+
+
+async def test_the_nearest_passages_are_named():
+    assert await found(Finder({2: 3})) == {2: 3}
+
+
+@pytest.mark.parametrize("error", [SourceError("away"), ModelError("away")])
+async def test_an_error_leaves_the_first_passages(error: Exception):
+    assert await found(Finder(error)) == {}
+
+
+async def test_who_does_not_answer_in_time_is_not_waited_for():
+    assert await found(Finder(None), timeout_s=0.01) == {}
+
+
+async def test_an_index_that_is_away_is_not_asked():
+    finder = Finder({2: 3})
+    assert await found(finder, is_away=True) == {}
+    assert await found(finder, keys=()) == {}
+    assert await found(finder, timeout_s=0) == {}
+    assert await found(None) == {}
+    assert finder.asked == 0
+
+
+def test_a_memory_gets_the_number_of_its_best_passage():
+    text = "first part, second part"
+    memories = {1: view("long", text, passages=(0, 11, 6, len(text))), 2: view("short")}
+    assert with_passages(memories, {}) is memories
+    chosen = with_passages(memories, {1: 1, 3: 2})
+    assert (chosen[1].best_span, chosen[1].best_text) == ((6, len(text)), "part, second part")
+    assert chosen[2] == memories[2]
+    assert memories[1].best_text == "first part,"
+
+
+def test_a_number_beyond_the_passages_is_the_whole_text():
+    assert view("cut otherwise now", "some text", passages=(0, 4), passage=3).best_text == "some text"
+
+
+OWN = [view(f"own {place}", session_id="s1", beside=(key("own 0"),)) for place in range(120)]
+
+
+OWN_HITS = [hit(f"own {place}", 0.6 - place / 300) for place in range(100)]
+
+
+MAPPED = view("wiki:crane", "It lifts forty tonnes.", title="Harbour crane")
+
+
+class Near:
+    """Compares as it is told, by text; `silent` never embeds, `error` is raised instead."""
+
+    def __init__(
+        self, near: Mapping[str, Nearness], *, silent: bool = False, error: Exception | None = None
+    ) -> None:
+        self.near, self.silent, self.error = near, silent, error
+        self.embedded: list[Sequence[str]] = []
+
+    async def embed(self, texts: Sequence[str]) -> None:
+        self.embedded.append(texts)
+        if self.silent:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
+
+    async def nearness(self, question: Question, texts: Sequence[str]) -> Sequence[Nearness | None]:
+        return [None if self.silent or self.error else self.near.get(text) for text in texts]
+
+
+class Late:
+    """The index has compared its own, the first of them best."""
+
+    async def why_off(self) -> str | None:
+        return None
+
+    async def closeness(
+        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+    ) -> Mapping[int, float]:
+        own = {one.key: 0.4 - place / 1000 for place, one in enumerate(OWN_HITS)}
+        return {one: own[one] for one in keys if one in own}
+
+
+NEAREST = Near({"Harbour crane: It lifts forty tonnes.": Nearness(0.8, 0.9)})
+
+
+def of_others(*memories: MemoryView, score: float = 1.0) -> FakeSource:
+    """A graph arm that brings memories which no index holds."""
+    return FakeSource("rdf", [hit(one.id, score, read=lambda one=one: one) for one in memories])
+
+
+def shipped_like(**fields: Any) -> Any:
+    """Fusion and weights as in reflect.v1."""
+    ranking = {"fusion": 0.15, "similarity": 0.0, "late": 1.0, "neighbour": 0.75, "session": 1.25, "recency": 0.05}
+    weights = {"rdf": 0.1, "sql_timeline": 0.1}
+    return profile(
+        ranking=ranking,
+        fusion={"method": "min_max", "weights": weights},
+        rank_pool=60,
+        max_total_items=20,
+        **fields,
+    )
+
+
+def stores(tokens: TokenCounter, texts: Near | None, *others: FakeSource, **changes: Any) -> Sources:
+    found_by_words = FakeSource("lexical", OWN_HITS[:40])
+    arms = [FakeSource("vector", OWN_HITS), found_by_words, *others]
+    return sources(tokens, arms, *OWN, **{"late_interaction": Late(), "texts": texts} | changes)
+
+
+async def asked(made: Sources, timeout_s: float = 2.0, **fields: Any) -> Recalled:
+    return await recall(
+        query("How much does the crane lift?"), shipped_like(**fields), made, now=NOW, timeout_s=timeout_s
+    )
+
+
+def place_of(recalled: Recalled, memory: MemoryView) -> int:
+    return [item.memory.id for item in recalled.ranked].index(memory.id) + 1
+
+
+async def test_what_only_a_light_arm_could_find_comes_first_when_it_is_nearest(tokens: TokenCounter):
+    made = await asked(stores(tokens, NEAREST, of_others(MAPPED)))
+    assert place_of(made, MAPPED) == 1
+    parts = made.ranked[0].parts
+    assert (parts["similarity"], parts["late"]) == (0.8, 1.0)
+    assert parts["fusion"] > 0.5, "its list weighs a tenth, and that is not held against it"
+    assert "neighbour" not in parts, "nobody knows what is beside it"
+    assert parts["session"] == pytest.approx((parts["fusion"] + parts["late"]) / 2), "a session of its own"
+    assert made.late_interaction is not None and made.late_interaction.count == 61
+
+
+async def test_what_is_far_from_the_question_stays_behind_however_well_its_own_arm_found_it(tokens: TokenCounter):
+    far = Near({"Harbour crane: It lifts forty tonnes.": Nearness(0.05, 0.02)})
+    made = await asked(stores(tokens, far, of_others(MAPPED, score=99.0)))
+    assert place_of(made, MAPPED) > 50
+
+
+async def test_the_made_parts_are_explained_as_all_others_are(tokens: TokenCounter):
+    told = explained(await asked(stores(tokens, NEAREST, of_others(MAPPED))))["candidates"][0]
+    assert told["id"] == MAPPED.id
+    assert {"late", "fusion"} <= {part["part"] for part in told["parts"]}
+    assert list(told["sources"]) == ["rdf"], "the dense search has not found it"
+
+
+async def test_without_anything_from_elsewhere_nothing_is_compared(tokens: TokenCounter):
+    texts = Near({})
+    own_rows = FakeSource("sql_timeline", [hit(one.id, 0.5, read=lambda one=one: one) for one in OWN[:9]])
+    made = await asked(stores(tokens, texts, own_rows))
+    assert texts.embedded == []
+    assert len(made.ranked) == 60
+
+
+async def test_own_rows_that_the_index_holds_do_not_widen_the_pool(tokens: TokenCounter):
+    rows = FakeSource("sql_timeline", [hit(one.id, 0.5, read=lambda one=one: one) for one in OWN[100:110]])
+    made = await asked(stores(tokens, NEAREST, rows, of_others(MAPPED)))
+    assert len(made.ranked) == 61
+    assert place_of(made, MAPPED) == 1
+
+
+@pytest.mark.parametrize("texts", [Near({}, silent=True), Near({}, error=ModelError("away")), None])
+async def test_what_is_not_made_in_time_has_no_part_and_the_answer_is_whole(
+    tokens: TokenCounter, texts: Near | None
+):
+    made = await asked(stores(tokens, texts, of_others(MAPPED)), source_timeout_ms=50)
+    item = next(item for item in made.ranked if item.memory.id == MAPPED.id)
+    assert not {"late", "similarity", "neighbour"} & item.parts.keys()
+    assert place_of(made, MAPPED) > 1, "how its own arm found it says too little to put it first"
+    assert made.outcome == "ok"
+
+
+async def test_so_many_texts_of_one_recall_are_compared_and_the_first_of_every_list_are_among_them(
+    tokens: TokenCounter,
+):
+    texts = Near({})
+    many = [view(f"wiki:{place}", f"text {place}") for place in range(40)]
+    graph = FakeSource(
+        "rdf", [hit(one.id, 9.0 - place / 10, read=lambda one=one: one) for place, one in enumerate(many)]
+    )
+    row = view("tickets:1", "The crane is stuck.")
+    timeline = FakeSource("sql_timeline", [hit(row.id, 0.1, read=lambda: row)])
+    await asked(stores(tokens, texts, graph, timeline))
+    (embedded,) = texts.embedded
+    assert len(embedded) <= MOST_COMPARED
+    assert {"text 0", "The crane is stuck."} <= set(embedded)
+
+
+async def test_a_cosine_that_a_mapped_collection_gave_is_kept_and_not_made_anew(tokens: TokenCounter):
+    note = view("notes:7", "The crane lifts forty tonnes.")
+    near = Near({"The crane lifts forty tonnes.": Nearness(0.1, 0.9)})
+    made = stores(tokens, near)
+    found = [hit(note.id, 0.7, read=lambda: note), *OWN_HITS[:99]]
+    arms: dict[SourceName, Source] = {**made.by_name, "vector": FakeSource("vector", found)}
+    recalled = await recall(
+        query("How much does the crane lift?"),
+        shipped_like(),
+        Sources(
+            by_name=arms, tokens=tokens, readers=made.readers, late_interaction=made.late_interaction, texts=near
+        ),
+        now=NOW,
+    )
+    assert place_of(recalled, note) == 1
+    assert recalled.ranked[0].parts["similarity"] == 0.7
+    texts = Near({})
+    await recall(
+        query("How much does the crane lift?"),
+        profile(),
+        Sources(
+            by_name=arms, tokens=tokens, readers=made.readers, late_interaction=made.late_interaction, texts=texts
+        ),
+        now=NOW,
+    )
+    assert texts.embedded == [], "without late interaction nothing is lacking"
+
+
+async def test_while_the_index_is_away_nothing_is_compared(tokens: TokenCounter):
+    texts = Near({})
+    away = [FakeSource(name, errors=[TransientSourceError("no server")]) for name in ("vector", "lexical")]
+    record = FakeSource("lexical", [hit(one.id, 1.0, read=lambda one=one: one) for one in OWN[:5]])
+    made = sources(
+        tokens,
+        [*away, of_others(MAPPED)],
+        *OWN,
+        late_interaction=Late(),
+        texts=texts,
+        fallback=FallbackSource(source=record),
+    )
+    recalled = await asked(made)
+    assert texts.embedded == []
+    assert place_of(recalled, MAPPED) >= 1
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("text"), TypeError("no text"), OverflowError("year"), TransientSourceError("gone")]
+)
+async def test_a_hit_that_cannot_be_read_is_missing_and_the_others_are_answered(
+    tokens: TokenCounter, error: Exception, caplog: pytest.LogCaptureFixture
+):
+    def unreadable() -> MemoryView:
+        raise error
+
+    graph = FakeSource("rdf", [hit("wiki:broken", 2.0, read=unreadable), hit(MAPPED.id, 1.0, read=lambda: MAPPED)])
+    recalled = await asked(stores(tokens, NEAREST, graph))
+    assert place_of(recalled, MAPPED) == 1
+    assert recalled.selection.dropped["missing"] == 1
+    assert "wiki:broken" not in caplog.text
+
+
+def told_parts(recalled: Recalled) -> dict[str, float | None]:
+    return {
+        item.memory.id: item.parts.get("told") for item in recalled.ranked if item.memory.id.startswith("wiki:")
+    }
+
+
+async def test_times_that_texts_of_elsewhere_tell_are_read_where_the_question_is_about_such(tokens: TokenCounter):
+    due = view("wiki:due", "The crane is inspected by 12 May 2026.", ts=NOW)
+    arms = [FakeSource("vector", OWN_HITS), of_others(due, MAPPED)]
+    used = profile(ranking={"fusion": 0.5, "told": 1.0, "recency": 0.0})
+    made = sources(tokens, arms, *OWN)
+    coming = await recall(query("Is anything coming up for the crane?"), used, made, now=NOW)
+    assert told_parts(coming) == {"wiki:due": 0.5, MAPPED.id: 0.0}
+    assert coming.ranked[0].memory.id == "wiki:due"
+    other = await recall(query("How much does the crane lift?"), used, made, now=NOW)
+    assert told_parts(other) == {"wiki:due": None, MAPPED.id: None}
+    assert all(not item.memory.told for item in other.ranked)
+
+
+async def test_a_text_of_elsewhere_that_was_not_read_for_times_has_no_such_part(tokens: TokenCounter):
+    many = [view(f"wiki:{place}", f"Crane {place} is inspected on 12 May 2026.") for place in range(MOST_READ + 6)]
+    made = sources(tokens, [FakeSource("vector", OWN_HITS[:3]), of_others(*many)], *OWN)
+    used = profile(ranking={"fusion": 0.5, "told": 1.0, "recency": 0.0})
+    recalled = await recall(query("Is anything coming up for the crane?"), used, made, now=NOW)
+    parts = list(told_parts(recalled).values())
+    assert (parts.count(0.5), parts.count(None)) == (MOST_READ, 6)

@@ -1,5 +1,4 @@
-"""The seven behaviours of the founding document (triggered on low confidence, not on high, depth limit, merging,
-path, confidence improves, layer weights), and what else a cascade promises."""
+"""The cascade: layers, merging, confidence of an item."""
 
 from __future__ import annotations
 
@@ -13,24 +12,293 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orion_recall.contracts import RecallOptionsV1
 from orion_recall.errors import ProfileError
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.profile.cascade import LAYER_NAMES
+from orion_recall.profile.cascade import LAYER_NAMES, Layer, LayerName, Layers
+from orion_recall.recall.cascade.layers import limits_of, profile_of_layer, scope_of_layer
+from orion_recall.recall.cascade.merge import LayerResult, merged, pool_of, united
+from orion_recall.recall.confidence.factors import (
+    Confidence,
+    completeness,
+    confidence,
+    confidences,
+    consistency,
+    level,
+    source_quality,
+)
+from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.understand.question import understand
+from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.sources.record_facts import MemoryUse
 from orion_recall.sources.vector_lexical import VectorSource
 from orion_recall.text.normal import memory_key
-from orion_recall.values import MemoryView, Scope
+from orion_recall.values import MemoryView, Question, Scope, SourceName, SourceReport, SourceStatus
 from tests.samples.layered import DAY, asked, cascading, descent_of, ids, of_kind, path, steps
-from tests.samples.recall_fakes import NOW, Shelf, profile, query, sources, view
+from tests.samples.recall_fakes import NOW, Shelf, hit, key, profile, query, scored, sources, view
+
+ALL = Scope(tenant="default")
+
+
+@pytest.mark.parametrize(
+    ("layer", "fields", "seen"),
+    [
+        ({"kinds": ["a", "b"]}, {}, {"kinds": ("a", "b")}),
+        ({"kinds": ["a", "b"]}, {"options": {"kinds": ["b", "c"]}}, {"kinds": ("b",)}),
+        ({"kinds": ["a"]}, {"options": {"kinds": ["c"]}}, "other_kinds"),
+        ({"tags": ["a", "b"]}, {"options": {"tags": ["b"]}}, {"tags": ("b",)}),
+        ({"tags": ["a"]}, {"options": {"tags": ["b"]}}, "other_tags"),
+        ({"scope": "session"}, {"session_id": "s"}, {"session_id": "s"}),
+        ({"scope": "session"}, {}, "no_session"),
+        ({"scope": "user"}, {}, "no_user"),
+        ({"scope": "user"}, {"options": {"user": "u"}}, {"user_id": "u"}),
+        (
+            {"scope": "user"},
+            {"session_id": "s", "options": {"user": "u", "scope": "session"}},
+            {"session_id": "s", "user_id": "u"},
+        ),
+        ({"scope": "global"}, {"session_id": "s", "options": {"scope": "session"}}, {"session_id": "s"}),
+        ({"scope": "global"}, {"session_id": "s"}, {}),
+        ({}, {"session_id": "s"}, {"session_id": "s"}),
+    ],
+)
+def test_what_a_layer_may_see(layer: dict[str, Any], fields: dict[str, Any], seen: dict[str, Any] | str):
+    by = profile(scope="session", cascade={"enabled": True, "layers": {"semantic": layer}})
+    asking = query(**{"session_id": "x", **fields} if "session_id" not in fields and layer == {} else fields)
+    wide = by if asking.session_id else by.model_copy(update={"scope": "global"})
+    assert asking.options is None or asking.options.scope is None or asking.session_id
+    options = asking.options or query(options={}).options
+    assert options is not None
+    limits = limits_of(wide, options, scope_of(asking, wide, "default"), asking.session_id)
+    assert limits is not None
+    found = scope_of_layer(wide.cascade.layers.semantic, limits)
+    assert found == (seen if isinstance(seen, str) else replace(ALL, **seen))
+
+
+def test_a_layer_has_its_own_sources_and_may_have_another_profile():
+    light, deep = profile(rdf_top_k=0, enable_sql_timeline=False), profile(profile="deep.v1", graph={"hops": 2})
+    layers = Layers.model_validate({"graph": {"sources": ["rdf"], "profile": "deep.v1"}})
+    made = profile_of_layer(layers.graph, light, 36, {"deep.v1": deep})
+    assert (made.sources_on, made.graph.hops, made.rdf_top_k) == (("rdf",), 2, 36)
+    made = profile_of_layer(Layers.model_validate({"meta": {}}).meta, light, 36, {})
+    assert made.sources_on == light.sources_on
+
+
+@pytest.mark.parametrize(("options", "most"), [({}, 300), ({"k": 5}, 15), ({"k": 1000}, 300)])
+def test_what_a_layer_may_bring_has_a_limit(options: dict[str, Any], most: int):
+    given = query(options=options).options
+    assert given is not None
+    limits = limits_of(cascading(), given, ALL, None)
+    assert limits is not None
+    assert limits.most == most
+
+
+def test_the_shipped_precedence_is_the_founding_documents():
+    layers = profile().cascade.layers
+    assert {name: layers.named(name).then for name in LAYER_NAMES} == {
+        "semantic": ("episodic", "graph", "procedural"),
+        "episodic": ("semantic", "graph"),
+        "procedural": ("episodic", "semantic"),
+        "prospective": ("procedural", "semantic"),
+        "graph": ("semantic", "episodic"),
+        "meta": ("semantic", "graph"),
+        "planning": ("semantic", "procedural"),
+    }
+    assert (profile().cascade.threshold, profile().cascade.max_depth, profile().cascade.over_fetch) == (0.5, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("question_class", "first", "layer"),
+    [
+        ("factual", None, "semantic"),
+        ("temporal", None, "episodic"),
+        ("relational", None, "graph"),
+        ("procedural", None, "procedural"),
+        ("planning", None, "planning"),
+        ("prospective", None, "prospective"),
+        ("meta", None, "meta"),
+        ("temporal", "semantic", "semantic"),
+    ],
+)
+def test_the_first_layer_is_that_of_the_questions_class_unless_the_profile_names_one(
+    question_class: str, first: str | None, layer: str
+):
+    options = query(options={}).options
+    assert options is not None
+    limits = limits_of(cascading(first=first), options, ALL, None, question_class)
+    assert limits is not None
+    assert limits.first == layer
+
+
+HALF = confidence(relevance=0.5, quality=0.5, recency=0.5, consistency=0.5, completeness=0.5)
+
+
+WHOLE = confidence(relevance=1.0, quality=1.0, recency=1.0, consistency=1.0, completeness=1.0)
+
+
+def reported(
+    source: SourceName = "vector", status: SourceStatus = "ok", *, names: str = "", **fields: Any
+) -> SourceReport:
+    hits = tuple(hit(name, 1.0 - place / 10) for place, name in enumerate(names))
+    return SourceReport(source=source, status=status, hits=hits, **fields)
+
+
+def member(
+    items: list[ScoredCandidate],
+    *reports: SourceReport,
+    weight: float = 0.5,
+    sure: Confidence = HALF,
+    kinds: tuple[str, ...] = (),
+) -> LayerResult:
+    found = PassResult(
+        reports=reports,
+        within=(),
+        pool=[item.candidate for item in items],
+        memories={},
+        scored=items,
+        ranked=tuple(items),
+        dropped=Dropped(),
+    )
+    return LayerResult(
+        result=found,
+        items=items,
+        confidences={item.candidate.key: sure for item in items},
+        layer=Layer(weight=weight, kinds=kinds),
+    )
+
+
+def of(name: str, score: float = 0.5, **fields: Any) -> ScoredCandidate:
+    return scored(name, f"the words of {name}", score=score, **fields)
+
+
+def by(
+    members: dict[LayerName, LayerResult], pooled: dict[int, ScoredCandidate] | None = None, **merge: Any
+) -> Any:
+    own = profile(cascade={"enabled": True, "merge": merge})
+    limits = limits_of(own, RecallOptionsV1(), Scope(tenant="default"), None)
+    assert limits is not None
+    return merged(members, pooled or {}, limits, own, understand(query(), own, now=NOW, speakers=frozenset()))
+
+
+def test_a_worked_composite_score():
+    together = by(
+        {
+            "semantic": member([of("a", ts=NOW)], weight=0.9, sure=WHOLE),
+            "graph": member([of("b", ts=NOW - 72 * 3600)], weight=0.75),
+        }
+    )
+    # 0.5 x 1 + 0.3 x 0.9 + 0.2 x 1, and 0.5 x 0.5 + 0.3 x 0.75 + 0.2 x 0.5
+    assert [(item.memory.id, item.score) for item in together.result.ranked] == [("a", 0.97), ("b", 0.575)]
+    assert together.firsts == {key("a"), key("b")}
+
+
+def test_a_memory_of_two_layers_counts_where_it_is_best():
+    together = by({"semantic": member([of("a")], weight=0.2), "episodic": member([of("a")], weight=0.8)})
+    (item,) = together.result.ranked
+    assert (item.parts["layer"], together.layers[key("a")]) == (0.8, "episodic")
+
+
+def test_a_memory_belongs_to_the_layer_that_searches_its_kind():
+    together = by(
+        {
+            "semantic": member([of("a"), of("b")], weight=0.9),
+            "procedural": member([of("a")], weight=0.8, kinds=("procedure",)),
+        }
+    )
+    assert together.layers == {key("a"): "procedural", key("b"): "semantic"}
+    assert {item.memory.id: item.parts["layer"] for item in together.result.ranked} == {"a": 0.8, "b": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "order"),
+    [
+        ("weighted", "cabd"),
+        ("confidence_weighted", "abcd"),
+        ("round_robin", "acbd"),
+        ("layer_order", "abcd"),
+    ],
+)
+def test_the_order_of_merged_items_can_be_chosen(strategy: str, order: str):
+    members: dict[LayerName, LayerResult] = {
+        "semantic": member([of("a", 0.9), of("b", 0.8)], weight=0.9, sure=WHOLE),
+        "graph": member([of("c", 0.9), of("d", 0.1)], weight=0.1),
+    }
+    pooled = {key(name): of(name, score) for name, score in zip("abcd", (0.5, 0.4, 0.9, 0.1), strict=True)}
+    merge = {"strategy": strategy, "confidence": 0.01, "layer": 0.0, "recency": 0.0, "score": 1.0}
+    ranked = by(members, pooled, **merge).result.ranked
+    assert "".join(item.memory.id for item in ranked) == order
+    assert [item.score for item in ranked] == sorted((item.score for item in ranked), reverse=True)
+
+
+def test_of_one_layer_alone_nothing_is_changed():
+    items = [of("a", 0.9), of("b", 0.4)]
+    together = by({"semantic": member(items), "graph": member([])})
+    assert list(together.result.ranked) == items
+    assert (together.before, together.firsts) == ({}, {key("a")})
+
+
+def test_the_score_of_the_one_pool_is_used_where_there_is_one():
+    members: dict[LayerName, LayerResult] = {"semantic": member([of("a", 0.9)]), "graph": member([of("b", 0.9)])}
+    together = by(members, {key("a"): of("a", 0.2)}, confidence=0.0001, layer=0.0, recency=0.0, score=0.9999)
+    assert [item.memory.id for item in together.result.ranked] == ["b", "a"]
+    assert {name: item.score for name, item in together.before.items()} == {key("a"): 0.2, key("b"): 0.9}
+
+
+def test_a_source_that_was_silent_for_one_layer_is_so_for_all_and_keeps_what_it_found():
+    (vector, lexical, rdf, timeline) = united(
+        [
+            member([], reported(names="ab", ms=2.0), reported("lexical", "empty", ms=1.0)),
+            member([], reported(status="late", ms=5.0, error="no time"), reported("rdf", names="c")),
+            member([], reported(names="bd", ms=1.0), reported("rdf", "empty")),
+        ]
+    ).reports
+    assert (vector.status, vector.error, vector.ms) == ("late", "no time", 8.0)
+    assert [each.key for each in vector.hits] == [key(name) for name in "abd"], "each once"
+    assert (lexical.status, rdf.status, timeline.status) == ("empty", "ok", "off")
+
+
+def test_what_no_layer_kept_has_one_reason():
+    one, other = member([of("a")], reported(names="abxy")), member([of("c")], reported(names="bcx"))
+    one.result.dropped.note("excluded", key("b"))
+    other.result.dropped.note("filtered", key("b"))
+    other.result.dropped.note("filtered", key("a"))
+    dropped = united([one, other]).dropped
+    assert dict(+dropped) == {"excluded": 1, "rank_pool": 2}
+    brief = LayerResult(result=one.result, items=[], confidences={}, layer=Layer(weight=0.5))
+    assert dict(+united([brief, other]).dropped)["over_fetch"] == 1
+
+
+def test_one_pool_has_only_what_the_layers_bring_and_one_list_a_source():
+    weak, strong = hit("a", 0.2), hit("c", 0.9)
+    pool = pool_of(
+        [
+            member([of("a")], SourceReport(source="vector", status="ok", hits=(weak, hit("x", 0.1)))),
+            member([of("c")], SourceReport(source="vector", status="ok", hits=(strong,))),
+        ]
+    )
+    assert pool.reports[0].hits == (strong, weak)
+
 
 # Confidences with the shipped half-life of 72 hours and memories a day old: 0.35 cosine + 0.25 quality + 0.119 + …
 FACT, FARTHER_FACT = of_kind("world", "fact", "farther")
+
+
 EPISODE, SECOND_EPISODE = of_kind("experience", "episode", "second")
+
+
 PROCEDURE, WEAK_PROCEDURE = of_kind("procedure", "procedure", "weak")
+
+
 LOW = {FACT: 0.2, FARTHER_FACT: 0.1, EPISODE: 0.9, SECOND_EPISODE: 0.6, PROCEDURE: 0.5}
+
+
 HIGH = LOW | {FACT: 0.8}
+
+
 # Between the confidence of `fact` at 0.2 (0.539) and at 0.8 (0.749).
 BETWEEN = 0.6
 
@@ -410,3 +678,161 @@ async def test_a_memory_that_no_reader_has_is_missing_in_a_cascade_too(tokens: T
     made = replace(sources(tokens, []), readers=(Shelf(),))
     recalled = await recall(query(), cascading(), made, now=NOW)
     assert recalled.outcome == "failed", "no source is configured"
+
+
+HOUR = 3600.0
+
+
+SHARE = st.floats(0, 1)
+
+
+def question(text: str = "what is the gearbox of_of_factors the harbour crane?") -> Question:
+    return Question(text=text, dense_text=text, keyword_text=text, terms=frozenset(), now=NOW, text_hash="")
+
+
+def item(name: str, text: str | None = None, *, cosine: float | None = None, **fields: Any) -> ScoredCandidate:
+    made = scored(name, text, **fields)
+    if cosine is not None:
+        made.candidate.scores["vector"] = cosine
+    return made
+
+
+def of_of_factors(*items: ScoredCandidate, **fields: Any) -> list[Any]:
+    return list(confidences(items, items, question(), profile(), **fields).values())
+
+
+@pytest.mark.parametrize(
+    ("factors", "overall", "word"),
+    [
+        ((0.45, 0.85, 0.92, 0.70, 0.60), 0.673, "medium"),
+        ((0.35, 0.70, 0.80, 0.50, 0.40), 0.5325, "medium"),
+        ((1.0, 0.0, 0.0, 0.0, 0.0), 0.35, "low"),
+        ((0.0, 1.0, 0.0, 0.0, 0.0), 0.25, "low"),
+        ((0.0, 0.0, 1.0, 0.0, 0.0), 0.15, "low"),
+        ((0.0, 0.0, 0.0, 1.0, 0.0), 0.15, "low"),
+        ((0.0, 0.0, 0.0, 0.0, 1.0), 0.1, "low"),
+        ((1.0, 1.0, 1.0, 1.0, 1.0), 1.0, "high"),
+        ((0.0, 0.0, 0.0, 0.0, 0.0), 0.0, "low"),
+    ],
+)
+def test_the_founding_formula_with_worked_numbers(factors: tuple[float, ...], overall: float, word: str):
+    relevance, quality, recency, consistent, complete = factors
+    made = confidence(
+        relevance=relevance, quality=quality, recency=recency, consistency=consistent, completeness=complete
+    )
+    assert (made.overall, made.level) == (overall, word)
+    assert made[2:] == factors
+
+
+@given(st.tuples(SHARE, SHARE, SHARE, SHARE, SHARE))
+def test_confidence_is_between_the_lowest_and_the_highest_of_its_factors(factors: tuple[float, ...]):
+    relevance, quality, recency, consistent, complete = factors
+    made = confidence(
+        relevance=relevance, quality=quality, recency=recency, consistency=consistent, completeness=complete
+    )
+    assert min(factors) - 1e-6 <= made.overall <= max(factors) + 1e-6
+    assert made.level == level(made.overall)
+
+
+def test_the_levels_begin_at_a_half_and_at_three_quarters():
+    assert [level(value) for value in (0.0, 0.499999, 0.5, 0.749999, 0.75, 1.0)] == [
+        "low", "low", "medium", "medium", "high", "high",
+    ]  # fmt: skip
+
+
+def test_an_item_of_a_recall_has_all_five_factors():
+    crane = item(
+        "m1", "the crane", cosine=0.6, ts=NOW - 72 * HOUR, kind="experience", speaker="Bo", session_id="s",
+        entities=("crane",), tags=("harbour",),
+    )  # fmt: skip
+    crane.candidate.ranks["lexical"] = 3
+    (made,) = of_of_factors(crane, repeated={crane.candidate.key})
+    # 0.21 + 0.225 + 0.075 + 0.15 + 0.1
+    assert made == (0.76, "high", 0.6, 0.9, 0.5, 1.0, 1.0)
+
+
+def test_relevance_is_the_cosine_and_never_less_than_nothing():
+    near, far, missed = of_of_factors(item("a", cosine=0.8), item("b", cosine=-0.2), item("c"))
+    assert (near.semantic_relevance, far.semantic_relevance) == (0.8, 0.0)
+    assert missed.semantic_relevance == 0.0, "no closer than the farthest that was reached"
+    *_, missed = of_of_factors(item("a", cosine=0.8), item("b", cosine=0.3), item("c"))
+    assert missed.semantic_relevance == 0.3
+
+
+def test_a_reranker_knows_better_than_the_cosine():
+    judged = item("a", cosine=0.2)
+    judged = ScoredCandidate(
+        candidate=judged.candidate, memory=judged.memory, score=judged.score, parts={"rerank": 0.9}
+    )
+    assert of_of_factors(judged)[0].semantic_relevance == 0.9
+
+
+def test_without_a_dense_search_relevance_is_the_share_of_the_questions_words():
+    needs, mends, nothing, told = of_of_factors(
+        item("a", "The harbour crane needs a gearbox.", source="rdf"),
+        item("b", "Bo mends it.", title="The cranes", source="rdf"),
+        item("c", "The shed is painted.", source="rdf"),
+        item("d", "He does.", source="rdf", statements=("Bo - works at - Harbour",)),
+    )
+    assert needs.semantic_relevance == 1.0
+    assert [one.semantic_relevance for one in (mends, nothing, told)] == pytest.approx([1 / 3, 0, 1 / 3], abs=1e-6)
+    (empty,) = confidences([item("a", "the crane")], [], question("what is it?"), profile()).values()
+    assert empty.semantic_relevance == 0.0
+
+
+def test_quality_is_the_kinds_and_a_little_more_when_several_sources_found_it():
+    kinds = ("world", "experience", "observation", "procedure", "plan", "task", "opinion", "incident", None)
+    worth = [source_quality(kind, sources=1) for kind in kinds]
+    assert worth == [0.9, 0.85, 0.85, 0.8, 0.7, 0.7, 0.6, 0.7, 0.7]
+    assert source_quality("world", sources=2) == pytest.approx(0.95)
+    assert source_quality("world", sources=4) == pytest.approx(0.95)
+
+
+def test_what_is_repeated_or_confirmed_is_consistent_and_what_is_disputed_is_not():
+    assert consistency((), is_repeated=False) == 0.7
+    assert consistency((), is_repeated=True) == 1.0
+    assert consistency(("harbour", "verified"), is_repeated=False) == 1.0
+    assert consistency(("disputed", "verified"), is_repeated=True) == 0.3
+
+
+def test_completeness_counts_five_things():
+    assert completeness(scored("a").memory) == 0.0
+    assert completeness(scored("a", ts=0.0).memory) == 0.2
+    assert completeness(scored("a", title="t", speaker="s").memory) == 0.2
+    assert completeness(scored("a", uri="u", session_id="s").memory) == 0.2
+    assert completeness(scored("a", ts=1.0, title="t", source_ref="x", entities=("e",), tags=("t",)).memory) == 1.0
+
+
+def test_recency_is_that_of_the_profile():
+    fresh, old, undated = confidences(
+        items := [item("a", ts=NOW), item("b", ts=NOW - 1e9), item("c")], items, question(),
+        profile(time_decay_half_life_hours=24, recency_floor=0.1),
+    ).values()  # fmt: skip
+    assert [one.recency for one in (fresh, old, undated)] == [1.0, 0.1, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("sender", "use", "quality"),
+    [
+        (None, MemoryUse(), 0.9),
+        (1.0, MemoryUse(), 0.9),
+        (0.5, MemoryUse(), 0.72),  # 0.9 x (0.6 + 0.4 x 0.5)
+        (0.0, MemoryUse(), 0.54),
+        (None, MemoryUse(used=1), 0.966667),  # 0.9 + 0.4 x (2/3 - 1/2)
+        (None, MemoryUse(wrong=1), 0.833333),
+        (None, MemoryUse(used=2, wrong=2), 0.9),
+        (None, MemoryUse(accesses=3), 0.92),  # 0.9 + 0.01 x log2(4)
+        (None, MemoryUse(accesses=1_000_000), 0.95),
+        (None, MemoryUse(used=1000), 1.0),
+    ],
+)
+def test_the_quality_of_a_source_counts_its_sender_feedback_and_answers(
+    sender: float | None, use: MemoryUse, quality: float
+):
+    assert source_quality("world", sources=1, sender=sender, use=use) == pytest.approx(quality, abs=1e-6)
+
+
+def test_the_use_of_a_memory_and_its_senders_confidence_reach_its_items():
+    sure, doubted = item("a", kind="world", cosine=0.5), item("b", kind="world", cosine=0.5, confidence=0.5)
+    first, second = of_of_factors(sure, doubted, uses={"a": MemoryUse(wrong=1)})
+    assert (first.source_quality, second.source_quality) == pytest.approx((0.833333, 0.72), abs=1e-6)
