@@ -686,7 +686,7 @@ HOUR = 3600.0
 SHARE = st.floats(0, 1)
 
 
-def question(text: str = "what is the gearbox of_of_factors the harbour crane?") -> Question:
+def question(text: str = "what is the gearbox of the harbour crane?") -> Question:
     return Question(text=text, dense_text=text, keyword_text=text, terms=frozenset(), now=NOW, text_hash="")
 
 
@@ -697,7 +697,7 @@ def item(name: str, text: str | None = None, *, cosine: float | None = None, **f
     return made
 
 
-def of_of_factors(*items: ScoredCandidate, **fields: Any) -> list[Any]:
+def sure_of(*items: ScoredCandidate, **fields: Any) -> list[Any]:
     return list(confidences(items, items, question(), profile(), **fields).values())
 
 
@@ -746,16 +746,16 @@ def test_an_item_of_a_recall_has_all_five_factors():
         entities=("crane",), tags=("harbour",),
     )  # fmt: skip
     crane.candidate.ranks["lexical"] = 3
-    (made,) = of_of_factors(crane, repeated={crane.candidate.key})
+    (made,) = sure_of(crane, repeated={crane.candidate.key})
     # 0.21 + 0.225 + 0.075 + 0.15 + 0.1
     assert made == (0.76, "high", 0.6, 0.9, 0.5, 1.0, 1.0)
 
 
 def test_relevance_is_the_cosine_and_never_less_than_nothing():
-    near, far, missed = of_of_factors(item("a", cosine=0.8), item("b", cosine=-0.2), item("c"))
+    near, far, missed = sure_of(item("a", cosine=0.8), item("b", cosine=-0.2), item("c"))
     assert (near.semantic_relevance, far.semantic_relevance) == (0.8, 0.0)
     assert missed.semantic_relevance == 0.0, "no closer than the farthest that was reached"
-    *_, missed = of_of_factors(item("a", cosine=0.8), item("b", cosine=0.3), item("c"))
+    *_, missed = sure_of(item("a", cosine=0.8), item("b", cosine=0.3), item("c"))
     assert missed.semantic_relevance == 0.3
 
 
@@ -764,11 +764,11 @@ def test_a_reranker_knows_better_than_the_cosine():
     judged = ScoredCandidate(
         candidate=judged.candidate, memory=judged.memory, score=judged.score, parts={"rerank": 0.9}
     )
-    assert of_of_factors(judged)[0].semantic_relevance == 0.9
+    assert sure_of(judged)[0].semantic_relevance == 0.9
 
 
 def test_without_a_dense_search_relevance_is_the_share_of_the_questions_words():
-    needs, mends, nothing, told = of_of_factors(
+    needs, mends, nothing, told = sure_of(
         item("a", "The harbour crane needs a gearbox.", source="rdf"),
         item("b", "Bo mends it.", title="The cranes", source="rdf"),
         item("c", "The shed is painted.", source="rdf"),
@@ -834,5 +834,5 @@ def test_the_quality_of_a_source_counts_its_sender_feedback_and_answers(
 
 def test_the_use_of_a_memory_and_its_senders_confidence_reach_its_items():
     sure, doubted = item("a", kind="world", cosine=0.5), item("b", kind="world", cosine=0.5, confidence=0.5)
-    first, second = of_of_factors(sure, doubted, uses={"a": MemoryUse(wrong=1)})
+    first, second = sure_of(sure, doubted, uses={"a": MemoryUse(wrong=1)})
     assert (first.source_quality, second.source_quality) == pytest.approx((0.833333, 0.72), abs=1e-6)

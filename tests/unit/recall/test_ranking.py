@@ -147,7 +147,7 @@ async def test_they_are_kept_flagged_down_or_held(tokens: TokenCounter, use: str
 
 
 class Compared:
-    """Gives the closeness it is given, by name, of those it is asked_of_interaction for."""
+    """Gives the closeness it is given, by name, of those it is asked for."""
 
     def __init__(
         self, *, off: str | None = None, error: Exception | None = None, silent: bool = False, **near: float
