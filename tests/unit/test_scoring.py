@@ -203,9 +203,6 @@ def test_after_question_is_for_what_follows_one():
     }
 
 
-ANSWER_PARTS = ("asks_nothing", "after_question", "tells_name", "tells_number")
-
-
 def test_first_person_is_for_what_speaks_so():
     assert made("first_person", found_at("a", first_person=True), found_at("b")) == {"a": 1.0, "b": 0.0}
 

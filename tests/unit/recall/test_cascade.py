@@ -17,9 +17,9 @@ from orion_recall.errors import ProfileError
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.profile.cascade import LAYER_NAMES, Layer, LayerName, Layers
-from orion_recall.recall.cascade.layers import limits_of, profile_of_layer, scope_of_layer
-from orion_recall.recall.cascade.merge import LayerResult, merged, pool_of, united
+from orion_recall.profile.cascade import LAYER_NAMES, Layer, LayerName
+from orion_recall.recall.cascade.layers import limits_of, scope_of_layer
+from orion_recall.recall.cascade.merge import LayerResult, merged, united
 from orion_recall.recall.confidence.factors import (
     Confidence,
     completeness,
@@ -39,7 +39,7 @@ from orion_recall.sources.vector_lexical import VectorSource
 from orion_recall.text.normal import memory_key
 from orion_recall.values import MemoryView, Question, Scope, SourceName, SourceReport, SourceStatus
 from tests.samples.layered import DAY, asked, cascading, descent_of, ids, of_kind, path, steps
-from tests.samples.recall_fakes import NOW, Shelf, hit, key, profile, query, scored, sources, view
+from tests.samples.recall_fakes import NOW, hit, key, profile, query, scored, sources, view
 
 ALL = Scope(tenant="default")
 
@@ -77,15 +77,6 @@ def test_what_a_layer_may_see(layer: dict[str, Any], fields: dict[str, Any], see
     assert limits is not None
     found = scope_of_layer(wide.cascade.layers.semantic, limits)
     assert found == (seen if isinstance(seen, str) else replace(ALL, **seen))
-
-
-def test_a_layer_has_its_own_sources_and_may_have_another_profile():
-    light, deep = profile(rdf_top_k=0, enable_sql_timeline=False), profile(profile="deep.v1", graph={"hops": 2})
-    layers = Layers.model_validate({"graph": {"sources": ["rdf"], "profile": "deep.v1"}})
-    made = profile_of_layer(layers.graph, light, 36, {"deep.v1": deep})
-    assert (made.sources_on, made.graph.hops, made.rdf_top_k) == (("rdf",), 2, 36)
-    made = profile_of_layer(Layers.model_validate({"meta": {}}).meta, light, 36, {})
-    assert made.sources_on == light.sources_on
 
 
 @pytest.mark.parametrize(("options", "most"), [({}, 300), ({"k": 5}, 15), ({"k": 1000}, 300)])
@@ -196,12 +187,6 @@ def test_a_worked_composite_score():
     assert together.firsts == {key("a"), key("b")}
 
 
-def test_a_memory_of_two_layers_counts_where_it_is_best():
-    together = by({"semantic": member([of("a")], weight=0.2), "episodic": member([of("a")], weight=0.8)})
-    (item,) = together.result.ranked
-    assert (item.parts["layer"], together.layers[key("a")]) == (0.8, "episodic")
-
-
 def test_a_memory_belongs_to_the_layer_that_searches_its_kind():
     together = by(
         {
@@ -234,20 +219,6 @@ def test_the_order_of_merged_items_can_be_chosen(strategy: str, order: str):
     assert [item.score for item in ranked] == sorted((item.score for item in ranked), reverse=True)
 
 
-def test_of_one_layer_alone_nothing_is_changed():
-    items = [of("a", 0.9), of("b", 0.4)]
-    together = by({"semantic": member(items), "graph": member([])})
-    assert list(together.result.ranked) == items
-    assert (together.before, together.firsts) == ({}, {key("a")})
-
-
-def test_the_score_of_the_one_pool_is_used_where_there_is_one():
-    members: dict[LayerName, LayerResult] = {"semantic": member([of("a", 0.9)]), "graph": member([of("b", 0.9)])}
-    together = by(members, {key("a"): of("a", 0.2)}, confidence=0.0001, layer=0.0, recency=0.0, score=0.9999)
-    assert [item.memory.id for item in together.result.ranked] == ["b", "a"]
-    assert {name: item.score for name, item in together.before.items()} == {key("a"): 0.2, key("b"): 0.9}
-
-
 def test_a_source_that_was_silent_for_one_layer_is_so_for_all_and_keeps_what_it_found():
     (vector, lexical, rdf, timeline) = united(
         [
@@ -259,28 +230,6 @@ def test_a_source_that_was_silent_for_one_layer_is_so_for_all_and_keeps_what_it_
     assert (vector.status, vector.error, vector.ms) == ("late", "no time", 8.0)
     assert [each.key for each in vector.hits] == [key(name) for name in "abd"], "each once"
     assert (lexical.status, rdf.status, timeline.status) == ("empty", "ok", "off")
-
-
-def test_what_no_layer_kept_has_one_reason():
-    one, other = member([of("a")], reported(names="abxy")), member([of("c")], reported(names="bcx"))
-    one.result.dropped.note("excluded", key("b"))
-    other.result.dropped.note("filtered", key("b"))
-    other.result.dropped.note("filtered", key("a"))
-    dropped = united([one, other]).dropped
-    assert dict(+dropped) == {"excluded": 1, "rank_pool": 2}
-    brief = LayerResult(result=one.result, items=[], confidences={}, layer=Layer(weight=0.5))
-    assert dict(+united([brief, other]).dropped)["over_fetch"] == 1
-
-
-def test_one_pool_has_only_what_the_layers_bring_and_one_list_a_source():
-    weak, strong = hit("a", 0.2), hit("c", 0.9)
-    pool = pool_of(
-        [
-            member([of("a")], SourceReport(source="vector", status="ok", hits=(weak, hit("x", 0.1)))),
-            member([of("c")], SourceReport(source="vector", status="ok", hits=(strong,))),
-        ]
-    )
-    assert pool.reports[0].hits == (strong, weak)
 
 
 # Confidences with the shipped half-life of 72 hours and memories a day old: 0.35 cosine + 0.25 quality + 0.119 + …
@@ -344,13 +293,6 @@ async def test_a_confident_memory_without_relevance_does_not_end_the_cascade(tok
     assert len(path(recalled)) == 4
     recalled, _ = await asked(tokens, LOW | {FACT: 0.3}, cascading(threshold=0.5, min_relevance=0.3))
     assert len(path(recalled)) == 1
-
-
-async def test_words_alone_make_no_layer_sure(tokens: TokenCounter):
-    by = cascading(threshold=0.1, min_relevance=0.1, first="graph", max_depth=1)
-    recalled, _ = await asked(tokens, LOW, by, arms=("rdf",))
-    assert steps(recalled)[0].relevance is None
-    assert len(path(recalled)) == 3
 
 
 async def test_as_shipped_a_fact_is_searched_for_among_all_kinds(tokens: TokenCounter):
@@ -445,23 +387,6 @@ async def test_a_weak_procedural_answer_gains_facts_and_an_episode(tokens: Token
     recalled, _ = await asked(tokens, found, cascading(first="procedural", threshold=0.55))
     assert path(recalled) == [("procedural", 0), ("episodic", 1), ("semantic", 1)]
     assert {item.scored.memory.kind for item in recalled.selection.items} == {"procedure", "world", "experience"}
-
-
-async def test_a_profile_may_count_the_score_that_all_items_get_as_one_pool(tokens: TokenCounter):
-    """Each layer's best has the whole of its layer's fusion; as one pool only the closest of all has."""
-    alone = {"confidence": 1e-9, "layer": 0.0, "recency": 0.0, "score": 1.0}
-    ranking = {"fusion": 1.0, "similarity": 0.0, "recency": 0.0}
-    by = cascading(threshold=1.0, max_depth=1, merge=alone).model_copy(
-        update={"ranking": profile(ranking=ranking).ranking}
-    )
-    fusion = by.fusion.model_copy(update={"method": "min_max"})
-    recalled, (arm,) = await asked(tokens, LOW, by.model_copy(update={"fusion": fusion}))
-    assert ids(recalled) == ["episode", "second", "procedure", "fact", "farther"]
-    assert [item.score for item in recalled.ranked] == pytest.approx([1.0, 0.7, 0.6, 0.3, 0.2], abs=1e-6)
-    assert len(arm.requests) == 3, "nothing is searched for again"
-    assert {item.score for item in descent_of(recalled).before.values()} == {1.0, 0.7, 0.6, 0.3, 0.2}
-    recalled, _ = await asked(tokens, LOW, by.model_copy(update={"fusion": fusion}), timeout_s=0.0)
-    assert recalled.outcome == "failed"
 
 
 async def test_each_layer_may_bring_so_many_times_what_the_bundle_holds(tokens: TokenCounter):
@@ -564,21 +489,6 @@ async def test_layers_for_which_no_time_is_left_are_named(tokens: TokenCounter):
     assert ids(recalled) == ["fact", "farther"]
 
 
-async def test_no_time_at_all_is_still_an_end(tokens: TokenCounter):
-    recalled, _ = await asked(tokens, LOW, cascading(threshold=1.0), timeout_s=0.0)
-    assert descent_of(recalled).ended == "deadline"
-    assert recalled.outcome == "failed"
-
-
-async def test_a_layer_without_hits_is_not_sure_and_only_one_with_hits_keeps_its_own_order(tokens: TokenCounter):
-    only = {EPISODE: 0.9, SECOND_EPISODE: 0.6}
-    recalled, _ = await asked(tokens, only, cascading())
-    assert path(recalled) == [("semantic", 0), ("episodic", 1), ("graph", 1), ("procedural", 1)]
-    assert not descent_of(recalled).is_merged
-    assert "fusion" in recalled.ranked[0].parts
-    assert ids(recalled) == ["episode", "second"]
-
-
 async def test_a_layer_is_never_wider_than_the_query(tokens: TokenCounter):
     recalled, (arm,) = await asked(tokens, LOW, cascading(threshold=1.0), options={"kinds": ["experience"]})
     assert ids(recalled) == ["episode", "second"]
@@ -586,14 +496,6 @@ async def test_a_layer_is_never_wider_than_the_query(tokens: TokenCounter):
         "other_kinds", "other_kinds",
     ]  # fmt: skip
     assert {request.scope.kinds for request in arm.requests} == {("experience",)}
-
-
-async def test_kinds_that_are_in_no_layer_are_searched_for_without_one(tokens: TokenCounter):
-    (incident,) = of_kind("incident", "incident")
-    by = cascading(first="semantic", max_depth=0)
-    recalled, _ = await asked(tokens, LOW | {incident: 0.4}, by, options={"kinds": ["incident"]})
-    assert recalled.cascade is None
-    assert (recalled.outcome, ids(recalled)) == ("ok", ["incident"])
 
 
 async def test_a_layer_is_searched_by_the_profile_that_it_names(tokens: TokenCounter):
@@ -674,12 +576,6 @@ async def test_whatever_is_found_is_shown_once_or_counted_once(
     assert recalled.confidence.items.keys() == {item.scored.candidate.key for item in recalled.selection.items}
 
 
-async def test_a_memory_that_no_reader_has_is_missing_in_a_cascade_too(tokens: TokenCounter):
-    made = replace(sources(tokens, []), readers=(Shelf(),))
-    recalled = await recall(query(), cascading(), made, now=NOW)
-    assert recalled.outcome == "failed", "no source is configured"
-
-
 HOUR = 3600.0
 
 
@@ -749,22 +645,6 @@ def test_an_item_of_a_recall_has_all_five_factors():
     (made,) = sure_of(crane, repeated={crane.candidate.key})
     # 0.21 + 0.225 + 0.075 + 0.15 + 0.1
     assert made == (0.76, "high", 0.6, 0.9, 0.5, 1.0, 1.0)
-
-
-def test_relevance_is_the_cosine_and_never_less_than_nothing():
-    near, far, missed = sure_of(item("a", cosine=0.8), item("b", cosine=-0.2), item("c"))
-    assert (near.semantic_relevance, far.semantic_relevance) == (0.8, 0.0)
-    assert missed.semantic_relevance == 0.0, "no closer than the farthest that was reached"
-    *_, missed = sure_of(item("a", cosine=0.8), item("b", cosine=0.3), item("c"))
-    assert missed.semantic_relevance == 0.3
-
-
-def test_a_reranker_knows_better_than_the_cosine():
-    judged = item("a", cosine=0.2)
-    judged = ScoredCandidate(
-        candidate=judged.candidate, memory=judged.memory, score=judged.score, parts={"rerank": 0.9}
-    )
-    assert sure_of(judged)[0].semantic_relevance == 0.9
 
 
 def test_without_a_dense_search_relevance_is_the_share_of_the_questions_words():

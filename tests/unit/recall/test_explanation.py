@@ -144,9 +144,6 @@ def item(parts: dict[str, float], weights: dict[str, float]) -> ScoredCandidate:
     )
 
 
-PARTS = ("fusion", "similarity", "neighbour", "recency", "speaker", "time")
-
-
 async def test_the_trace_at_once_and_that_of_the_kept_decision_are_the_same_but_for_what_is_of_memories(
     tokens: TokenCounter,
 ):

@@ -13,17 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.interfaces import Source
+from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.candidates.decay import Decay, fused_limit, newest_favoured, with_decay
+from orion_recall.recall.candidates.decay import Decay, newest_favoured, with_decay
 from orion_recall.recall.candidates.fetch import read_of
 from orion_recall.recall.candidates.fuse import WITH_TEXT, WITHIN, Fusing, Method, fuse, fused_unindexed, rrf_score
 from orion_recall.recall.candidates.passages import nearest_passages, with_passages
-from orion_recall.recall.candidates.unindexed import MOST_COMPARED, MOST_READ
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.explain import explained
-from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.sources.text_vectors import Nearness
@@ -60,17 +57,6 @@ def test_the_decay_has_a_floor_and_undated_memories_a_half() -> None:
     assert bounded.factor(aged("c", -5)) == 1.0
 
 
-def test_only_a_profile_that_fuses_by_it_has_a_decay() -> None:
-    assert Decay.of(profile(), NOW_OF_DECAY) is None
-    assert Decay.of(profile(fusion={"method": "min_max"}), NOW_OF_DECAY) is None
-    made = Decay.of(
-        profile(fusion={"method": "bm25_decay"}, time_decay_lambda_per_hour=0.1, recency_floor=0.2), NOW_OF_DECAY
-    )
-    assert made is not None
-    assert (made.now, made.half_life_hours, made.minimum) == (NOW_OF_DECAY, pytest.approx(6.93, abs=0.01), 0.2)
-    assert (fused_limit(None, 48), fused_limit(made, 48)) == (48, None)
-
-
 def test_scores_are_multiplied_and_ordered_again() -> None:
     old, new = Candidate(key=1, fused=1.0), Candidate(key=2, fused=0.5)
     pairs = [(old, aged("old", 168.0)), (new, aged("new", 1.0))]
@@ -85,13 +71,6 @@ async def test_the_limit_keeps_what_is_best_after_the_decay() -> None:
     kept = await newest_favoured(pool, PAPER, 1, [], [held], 1.0)
     assert [(one.key, one.fused) for one in kept] == [(key("new"), 0.5)]
     assert await newest_favoured(pool, None, 1, [], [held], 1.0) is pool
-
-
-async def test_what_brings_its_own_text_stays_beyond_the_limit() -> None:
-    held = Shelf(aged("new", 1.0))
-    brought = Candidate(key=9, fused=0.9, read=lambda: aged("brought", 900.0))
-    kept = await newest_favoured([brought, Candidate(key=key("new"), fused=0.5)], PAPER, 1, [], [held], 1.0)
-    assert [one.key for one in kept] == [key("new"), 9]
 
 
 @pytest.mark.parametrize("error", [RecursionError("too deep"), ValueError("no number"), KeyError("text")])
@@ -192,13 +171,6 @@ def test_min_max_stretches_each_list_and_weighs_it():
     }
 
 
-@pytest.mark.parametrize("count", [2, 3, 10, 100])
-def test_by_min_max_the_last_of_a_list_is_worth_the_less_the_longer_the_list_is(count: int):
-    only = report("vector", {str(place): 0.9 - place / 1000 for place in range(count)})
-    fused = fuse([only], method="min_max", k=60, weights=ONE)
-    assert (fused[0].fused, fused[-1].fused) == pytest.approx((1.0, 1 / count))
-
-
 def test_the_first_of_a_list_that_bring_a_memory_go_on_beyond_the_limit_and_no_others():
     memory = view("x")
     rows = tuple(hit(f"row {place}", 0.9 - place / 100, read=lambda: memory) for place in range(WITH_TEXT + 5))
@@ -239,15 +211,6 @@ def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_it
     assert key("unknown") not in fused, "without a cosine there is nothing to compare"
 
 
-def test_without_a_dense_list_the_nearest_of_what_the_index_does_not_hold_comes_first():
-    reports = [report("rdf", {"near": 0.5, "far": 1.0})]
-    cosines = {key("near"): 0.8, key("far"): 0.2}
-    fused = fused_unindexed(
-        cosines, cosines, {}, reports, method="min_max", k=60, weights=weighted(rdf=0.1), within_weight=0.0
-    )
-    assert fused[key("near")] > fused[key("far")] > 0
-
-
 def test_what_the_index_does_not_hold_is_on_the_scale_of_what_it_holds():
     """Half of the possible score is lost to those that only the dense list found: to the others' as well, then."""
     reports = [report("vector", {"a": 0.9, "b": 0.6, "c": 0.3}), report("lexical", {"z": 3.0})]
@@ -256,19 +219,6 @@ def test_what_the_index_does_not_hold_is_on_the_scale_of_what_it_holds():
         [key("theirs")], {key("theirs"): 0.9}, own, reports, method="min_max", k=60, weights=ONE, within_weight=0.0
     )
     assert fused == {key("theirs"): pytest.approx(own[key("a")])}
-
-
-def test_what_a_mapped_collection_found_keeps_its_place_in_the_dense_list():
-    reports = [report("vector", {"own": 0.9, "theirs": 0.6, "other": 0.3}), report("lexical", {"own": 3.0})]
-    fused = fused_unindexed(
-        [key("theirs")], {}, {}, reports, method="min_max", k=60, weights=ONE, within_weight=0.0
-    )
-    assert fused == {key("theirs"): pytest.approx(2 / 3)}
-
-
-def test_min_max_of_equal_scores_gives_each_the_whole_weight():
-    fused = fuse([report("vector", {"a": 0.4, "b": 0.4})], method="min_max", k=60, weights=ONE)
-    assert [candidate.fused for candidate in fused] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -297,21 +247,6 @@ def test_a_memory_that_one_source_brings_twice_counts_once_at_its_better_place()
         (candidate.key, candidate.fused, candidate.ranks)
         for candidate in fuse([once], method="rrf", k=60, weights=ONE)
     ]
-
-
-def test_what_a_source_has_read_and_why_the_graph_found_it_are_kept():
-    memory = view("a")
-    reports = [
-        SourceReport(source="rdf", status="ok", hits=(hit("a", 1.0, statements=("Ana mends crane",)),)),
-        SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 0.5, read=lambda: memory),)),
-        SourceReport(source="vector", status="failed", error="away"),
-    ]
-    (candidate,) = fuse(reports, method="rrf", k=60, weights=ONE)
-    assert candidate.read is not None
-    assert candidate.read() is memory
-    assert candidate.statements == ("Ana mends crane",)
-    assert candidate.ranks == {"rdf": 1, "sql_timeline": 1}
-    assert candidate.scores == {"rdf": 1.0, "sql_timeline": 0.5}
 
 
 def test_nothing_found_is_no_candidates():
@@ -364,33 +299,12 @@ def test_a_better_rank_in_one_list_never_lowers_a_memory(reports: list[SourceRep
         assert again[key("a")] >= plain[key("a")] - 1e-12
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=30))
-def test_ranks_count_how_many_are_better(scores: list[float]):
-    best_first = sorted(scores, reverse=True)
-    assert ranks(best_first) == [1 + sum(other > one for other in scores) for one in best_first]
-
-
-@given(REPORTS, st.integers(0, 12))
-def test_a_limit_gives_the_first_of_the_whole_list(reports: list[SourceReport], limit: int):
-    whole = fuse(reports, method="rrf", k=60, weights=ONE)
-    first = fuse(reports, method="rrf", k=60, weights=ONE, limit=limit)
-    assert first == whole[:limit]
-
-
 def test_a_path_comes_with_the_graphs_reasons_whoever_else_found_the_memory():
     led = hit("a", 0.5, statements=("Ida sister of Ana", "Ida works at X"), path=0.9)
     graph = SourceReport(source="rdf", status="ok", hits=(led, hit("b", 0.1)))
     by_key = {one.key: one for one in fuse([report("vector", {"a": 0.9}), graph], method="rrf", k=60, weights=ONE)}
     assert (by_key[key("a")].path, by_key[key("a")].statements) == (0.9, led.statements)
     assert by_key[key("b")].path == 0.0
-
-
-def test_without_stores_of_others_nothing_goes_on_beyond_the_limit() -> None:
-    memory = view("row")
-    rows = tuple(hit(f"row {place}", 0.9 - place / 100, read=lambda: memory) for place in range(12))
-    light = SourceReport(source="sql_timeline", status="ok", hits=rows)
-    assert len(fuse([light], method="min_max", k=60, weights=ONE, limit=10, with_text=0)) == 10
-    assert len(fuse([light], method="min_max", k=60, weights=ONE, limit=10)) == 12
 
 
 def test_bm25_with_decay_adds_shares_of_the_best_and_keeps_ratios():
@@ -458,24 +372,6 @@ async def found(by: Finder | None, *, keys: Sequence[int] = (1, 2), timeout_s: f
 
 async def test_the_nearest_passages_are_named():
     assert await found(Finder({2: 3})) == {2: 3}
-
-
-@pytest.mark.parametrize("error", [SourceError("away"), ModelError("away")])
-async def test_an_error_leaves_the_first_passages(error: Exception):
-    assert await found(Finder(error)) == {}
-
-
-async def test_who_does_not_answer_in_time_is_not_waited_for():
-    assert await found(Finder(None), timeout_s=0.01) == {}
-
-
-async def test_an_index_that_is_away_is_not_asked():
-    finder = Finder({2: 3})
-    assert await found(finder, is_away=True) == {}
-    assert await found(finder, keys=()) == {}
-    assert await found(finder, timeout_s=0) == {}
-    assert await found(None) == {}
-    assert finder.asked == 0
 
 
 def test_a_memory_gets_the_number_of_its_best_passage():
@@ -603,13 +499,6 @@ async def test_without_anything_from_elsewhere_nothing_is_compared(tokens: Token
     assert len(made.ranked) == 60
 
 
-async def test_own_rows_that_the_index_holds_do_not_widen_the_pool(tokens: TokenCounter):
-    rows = FakeSource("sql_timeline", [hit(one.id, 0.5, read=lambda one=one: one) for one in OWN[100:110]])
-    made = await asked(stores(tokens, NEAREST, rows, of_others(MAPPED)))
-    assert len(made.ranked) == 61
-    assert place_of(made, MAPPED) == 1
-
-
 @pytest.mark.parametrize("texts", [Near({}, silent=True), Near({}, error=ModelError("away")), None])
 async def test_what_is_not_made_in_time_has_no_part_and_the_answer_is_whole(
     tokens: TokenCounter, texts: Near | None
@@ -619,67 +508,6 @@ async def test_what_is_not_made_in_time_has_no_part_and_the_answer_is_whole(
     assert not {"late", "similarity", "neighbour"} & item.parts.keys()
     assert place_of(made, MAPPED) > 1, "how its own arm found it says too little to put it first"
     assert made.outcome == "ok"
-
-
-async def test_so_many_texts_of_one_recall_are_compared_and_the_first_of_every_list_are_among_them(
-    tokens: TokenCounter,
-):
-    texts = Near({})
-    many = [view(f"wiki:{place}", f"text {place}") for place in range(40)]
-    graph = FakeSource(
-        "rdf", [hit(one.id, 9.0 - place / 10, read=lambda one=one: one) for place, one in enumerate(many)]
-    )
-    row = view("tickets:1", "The crane is stuck.")
-    timeline = FakeSource("sql_timeline", [hit(row.id, 0.1, read=lambda: row)])
-    await asked(stores(tokens, texts, graph, timeline))
-    (embedded,) = texts.embedded
-    assert len(embedded) <= MOST_COMPARED
-    assert {"text 0", "The crane is stuck."} <= set(embedded)
-
-
-async def test_a_cosine_that_a_mapped_collection_gave_is_kept_and_not_made_anew(tokens: TokenCounter):
-    note = view("notes:7", "The crane lifts forty tonnes.")
-    near = Near({"The crane lifts forty tonnes.": Nearness(0.1, 0.9)})
-    made = stores(tokens, near)
-    found = [hit(note.id, 0.7, read=lambda: note), *OWN_HITS[:99]]
-    arms: dict[SourceName, Source] = {**made.by_name, "vector": FakeSource("vector", found)}
-    recalled = await recall(
-        query("How much does the crane lift?"),
-        shipped_like(),
-        Sources(
-            by_name=arms, tokens=tokens, readers=made.readers, late_interaction=made.late_interaction, texts=near
-        ),
-        now=NOW,
-    )
-    assert place_of(recalled, note) == 1
-    assert recalled.ranked[0].parts["similarity"] == 0.7
-    texts = Near({})
-    await recall(
-        query("How much does the crane lift?"),
-        profile(),
-        Sources(
-            by_name=arms, tokens=tokens, readers=made.readers, late_interaction=made.late_interaction, texts=texts
-        ),
-        now=NOW,
-    )
-    assert texts.embedded == [], "without late interaction nothing is lacking"
-
-
-async def test_while_the_index_is_away_nothing_is_compared(tokens: TokenCounter):
-    texts = Near({})
-    away = [FakeSource(name, errors=[TransientSourceError("no server")]) for name in ("vector", "lexical")]
-    record = FakeSource("lexical", [hit(one.id, 1.0, read=lambda one=one: one) for one in OWN[:5]])
-    made = sources(
-        tokens,
-        [*away, of_others(MAPPED)],
-        *OWN,
-        late_interaction=Late(),
-        texts=texts,
-        fallback=FallbackSource(source=record),
-    )
-    recalled = await asked(made)
-    assert texts.embedded == []
-    assert place_of(recalled, MAPPED) >= 1
 
 
 @pytest.mark.parametrize(
@@ -696,31 +524,3 @@ async def test_a_hit_that_cannot_be_read_is_missing_and_the_others_are_answered(
     assert place_of(recalled, MAPPED) == 1
     assert recalled.selection.dropped["missing"] == 1
     assert "wiki:broken" not in caplog.text
-
-
-def told_parts(recalled: Recalled) -> dict[str, float | None]:
-    return {
-        item.memory.id: item.parts.get("told") for item in recalled.ranked if item.memory.id.startswith("wiki:")
-    }
-
-
-async def test_times_that_texts_of_elsewhere_tell_are_read_where_the_question_is_about_such(tokens: TokenCounter):
-    due = view("wiki:due", "The crane is inspected by 12 May 2026.", ts=NOW)
-    arms = [FakeSource("vector", OWN_HITS), of_others(due, MAPPED)]
-    used = profile(ranking={"fusion": 0.5, "told": 1.0, "recency": 0.0})
-    made = sources(tokens, arms, *OWN)
-    coming = await recall(query("Is anything coming up for the crane?"), used, made, now=NOW)
-    assert told_parts(coming) == {"wiki:due": 0.5, MAPPED.id: 0.0}
-    assert coming.ranked[0].memory.id == "wiki:due"
-    other = await recall(query("How much does the crane lift?"), used, made, now=NOW)
-    assert told_parts(other) == {"wiki:due": None, MAPPED.id: None}
-    assert all(not item.memory.told for item in other.ranked)
-
-
-async def test_a_text_of_elsewhere_that_was_not_read_for_times_has_no_such_part(tokens: TokenCounter):
-    many = [view(f"wiki:{place}", f"Crane {place} is inspected on 12 May 2026.") for place in range(MOST_READ + 6)]
-    made = sources(tokens, [FakeSource("vector", OWN_HITS[:3]), of_others(*many)], *OWN)
-    used = profile(ranking={"fusion": 0.5, "told": 1.0, "recency": 0.0})
-    recalled = await recall(query("Is anything coming up for the crane?"), used, made, now=NOW)
-    parts = list(told_parts(recalled).values())
-    assert (parts.count(0.5), parts.count(None)) == (MOST_READ, 6)

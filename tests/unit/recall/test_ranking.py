@@ -82,10 +82,6 @@ def test_days_come_in_their_order_then_longer_times_then_what_comes_again():
     assert [one.candidate.key for one in kept] == [4, 3, 2, 1]
 
 
-def test_a_long_answer_has_no_others():
-    assert order("What is on tomorrow?", 0.0, *[1.0] * 10, 0.0) == list(range(2, 12))
-
-
 def test_where_nothing_tells_of_the_time_all_stay():
     assert order("What is on tomorrow?", *[0.0] * 12) == list(range(1, 13))
 
@@ -93,13 +89,6 @@ def test_where_nothing_tells_of_the_time_all_stay():
 def test_other_questions_keep_their_order():
     assert order("Who owns the crane?", 0.0, 1.0, 0.0) == [1, 2, 3]
     assert order("What did we talk about yesterday?", 0.0, 1.0) == [1, 2]
-
-
-def test_what_is_left_out_is_of_another_time():
-    dropped = Dropped()
-    ranked = [item(place, 1.0 if place < 11 else 0.0) for place in range(1, 13)]
-    calendar_order(ranked, understood("What is on tomorrow?"), dropped)
-    assert dropped["other_time"] == 2
 
 
 def test_a_calendar_is_asked_for_by_what_is_to_come():
@@ -184,12 +173,6 @@ def test_the_part_is_from_the_farthest_to_the_nearest():
     assert scaled({}) == {}
 
 
-async def test_those_that_could_be_compared_are_told():
-    parts, report = await asked_of_interaction(Compared(a=0.1, b=0.5))
-    assert parts == pytest.approx({key("a"): 0.1, key("b"): 0.5})
-    assert (report.status, report.count, report.error) == ("ok", 2, None)
-
-
 @pytest.mark.parametrize("error", [TransientSourceError("no server"), ModelError("no server")])
 async def test_a_failure_costs_the_part_alone_and_repeated_is_left_alone(error: Exception):
     compared, breaker = Compared(error=error), Breaker()
@@ -207,28 +190,6 @@ async def test_a_comparison_that_hangs_is_given_up_in_time():
     assert time.perf_counter() - began < 30
     assert (parts, report.status, report.error) == ({}, "late", "no answer within 50 ms")
     assert (await asked_of_interaction(Compared(a=1.0), timeout_s=0.0))[1].status == "late"
-
-
-async def test_what_is_not_offered_is_off_and_says_why():
-    compared = Compared(off="no tokens here", a=1.0)
-    parts, report = await asked_of_interaction(compared)
-    assert (parts, report.status, report.error) == ({}, "off", "no tokens here")
-    assert compared.asked == []
-    assert (await asked_of_interaction(None))[1].status == "off"
-
-
-async def test_an_index_that_has_just_not_answered_is_not_waited_for_again(tokens: TokenCounter):
-    compared = Compared(a=1.0)
-    assert (await asked_of_interaction(compared, is_away=True))[1].status == "failed"
-    broken = FakeSource("vector", errors=[TransientSourceError("no server")])
-    graph = FakeSource("rdf", [hit("a", 1.0)])
-    made = await recall(
-        query(), late_profile(), sources(tokens, [broken, graph], view("a"), late_interaction=compared), now=NOW
-    )
-    assert made.late_interaction is not None
-    assert (made.late_interaction.status, made.late_interaction.error) == ("failed", "the index is away")
-    assert [item.parts.get("late") for item in made.ranked] == [None]
-    assert compared.asked == []
 
 
 def late_profile(weight: float = 1.0, **fields: Any) -> Any:
@@ -256,13 +217,6 @@ async def test_the_part_decides_with_its_weight_and_is_asked_for_the_pool_withou
     assert places.index("b") < places.index("a")
     assert made.late_interaction is not None
     assert (made.late_interaction.status, made.late_interaction.count) == ("ok", 2)
-
-
-async def test_without_a_weight_nothing_is_asked(tokens: TokenCounter):
-    compared = Compared(a=0.1, b=0.7)
-    made = await recalled(tokens, compared, weight=0.0)
-    assert (compared.asked, made.late_interaction) == ([], None)
-    assert all("late" not in item.parts for item in made.ranked)
 
 
 async def test_a_failure_is_told_and_degrades_nothing(tokens: TokenCounter):
@@ -307,24 +261,10 @@ def test_each_session_has_its_turn():
     assert made(*memories) == ["b0", "a0", "b1", "a1", "a2", "a3"]
 
 
-def test_without_sessions_each_day_has_its_turn():
-    day = 86_400.0
-    memories = [view(f"a{place}", f"{LONG} {place}", ts=NOW + place) for place in range(3)]
-    memories += [view("b0", f"{LONG} 0", ts=NOW + 2 * day)]
-    assert made(*memories)[:2] == ["b0", "a0"]
-
-
 def test_the_parts_add_up_to_the_score():
     (item,) = in_recap([(Candidate(key=1), view("a", LONG, ts=NOW, session_id="one"))])
     assert item.parts == {"substance": substance(item.memory), "turn": 1.0}
     assert item.score == round((2 * item.parts["substance"] + 1.0) / 3, 6)
-
-
-def test_a_question_tells_half():
-    assert substance(view("a", "Did Umbra Works send the new pump?")) * 2 == substance(
-        view("a", "Did Umbra Works send the new pump.")
-    )
-    assert substance(view("a", "Ok, thanks!", chatter=True)) == 0.0
 
 
 class Judge:
@@ -407,11 +347,6 @@ async def test_without_an_answer_of_the_reranker_recency_does_not_outvote_what_i
     assert names(recalled.ranked) == ["new", "old"]
 
 
-async def test_a_weight_of_nothing_changes_no_order():
-    items, _ = await judged(ranked(0.8, 0.6), Judge(a=0.0, b=1.0), weight=0.0)
-    assert [(item.memory.id, item.score) for item in items] == [("a", 0.8), ("b", 0.6)]
-
-
 async def test_only_the_best_are_judged_and_none_of_the_others_passes_them():
     judge = Judge(a=0.0, b=0.2)
     items, report = await judged(ranked(0.9, 0.8, 0.79, 0.1), judge, top_n=2, weight=3.0)
@@ -458,12 +393,6 @@ async def test_a_reranker_that_keeps_failing_is_left_alone_for_a_while():
     assert (await judged(ranked(0.8), judge, breaker=breaker))[1].status == "ok"
 
 
-async def test_nothing_found_is_nothing_to_judge():
-    judge = Judge()
-    assert (await judged([], judge))[1].status == "empty"
-    assert judge.asked == []
-
-
 async def asked_of_rerank(tokens: TokenCounter, judge: Judge | None, **wanted: Any) -> Recalled:
     """A recall of three memories of which the vector search likes the first best."""
     memories = [view(name, f"{name} is what {name} says of {name}") for name in ("ann", "bob", "cat")]
@@ -491,22 +420,6 @@ async def test_a_recall_follows_the_reranker_where_its_profile_wants_it(tokens: 
     assert "rerank" not in kept.backend_counts
 
 
-async def test_the_least_score_is_of_the_score_that_the_reranker_had_a_part_in(tokens: TokenCounter):
-    judge = Judge(ann=0.0, bob=0.0, cat=1.0)
-    recalled = await asked_of_rerank(tokens, judge, rerank={"enabled": True, "weight": 100.0}, min_score=0.5)
-    assert [item.scored.memory.id for item in recalled.selection.items] == ["cat"]
-    assert recalled.selection.dropped == {"below_min_score": 2}
-
-
-async def test_a_profile_that_wants_none_asks_none_and_says_nothing(tokens: TokenCounter):
-    judge = Judge(ann=0.0, bob=0.1, cat=1.0)
-    recalled = await asked_of_rerank(tokens, judge)
-    assert judge.asked == []
-    assert recalled.reranking is None
-    kept = decision(RequestFacts(decision_id="d", corr_id="c"), outcome="ok", latency_ms=1.0, recalled=recalled)
-    assert "rerank" not in kept.sources
-
-
 async def test_wanting_a_reranker_where_there_is_none_is_said_and_costs_nothing_else(tokens: TokenCounter):
     recalled = await asked_of_rerank(tokens, None, rerank={"enabled": True})
     assert recalled.outcome == "ok"
@@ -517,12 +430,6 @@ async def test_wanting_a_reranker_where_there_is_none_is_said_and_costs_nothing_
 
 
 HOUR = 3600.0
-
-
-SENTENCE = "the harbour crane on the north quay needs a new gearbox and two new cables before friday noon says bo"
-
-
-TEXTS = st.lists(st.sampled_from(["crane", "gearbox", "ana", "bo", "harbour", "👍", ""]), max_size=6).map(" ".join)
 
 
 def candidate(name: str, fused: float = 0.5, similarity: float | None = None, **fields: object) -> tuple[
@@ -591,11 +498,6 @@ def test_similarity_is_absent_when_the_dense_search_found_nothing_and_the_farthe
         QueryFacts(now=NOW),
     )
     assert {item.memory.id: item.parts["similarity"] for item in made} == {"a": 0.9, "b": 0.3, "c": 0.3}
-
-
-def test_a_negative_cosine_counts_as_none():
-    (item,) = score_candidates([candidate("a", similarity=-0.2)], profile(), QueryFacts(now=NOW))
-    assert item.parts["similarity"] == 0.0
 
 
 def test_a_turn_beside_a_close_one_has_that_ones_similarity_as_its_neighbour_part():
@@ -671,49 +573,10 @@ def test_the_time_that_the_question_names_is_a_part_of_every_dated_memory():
     assert scores["inside"] > scores["undated"] > scores["outside"]
 
 
-def test_a_question_without_a_time_has_no_such_part():
-    (item,) = score_candidates([candidate("a", ts=NOW)], profile(), QueryFacts(now=NOW))
-    assert not {"time", "tells_time"} & set(item.parts)
-
-
 def test_what_says_something_is_preferred_to_what_asks():
     pair = [candidate("a", text="Is the crane broken?"), candidate("b", text="The crane is broken.")]
     made = score_candidates(pair, profile(ranking={"fusion": 0.5, "asks_nothing": 0.2}), QueryFacts(now=NOW))
     assert [(item.memory.id, item.parts["asks_nothing"]) for item in made] == [("b", 1.0), ("a", 0.0)]
-
-
-@pytest.mark.parametrize(("named", "session"), [(1, "one"), (-1, "two"), (2, "two"), (-2, "one"), (3, None)])
-def test_a_session_is_named_by_its_place_among_those_of_what_was_found(named: int, session: str | None):
-    pair = [
-        candidate(name, ts=NOW - age * DAY_S, session_id=name) for name, age in (("one", 9), ("two", 2), ("own", 0))
-    ]
-    made = score_candidates(
-        pair, profile(), QueryFacts(now=NOW, time=QuestionTime(session=named), session_id="own")
-    )
-    assert {item.memory.id for item in made if item.parts.get("time")} == {session} - {None}
-
-
-def test_the_path_part_is_there_only_when_there_is_a_path():
-    one, other = candidate("on"), candidate("beside")
-    used = profile(ranking={"fusion": 0.5, "path": 0.3})
-    assert all("path" not in item.parts for item in score_candidates([one, other], used, QueryFacts(now=NOW)))
-    one[0].path = 0.8
-    assert {
-        item.memory.id: item.parts["path"] for item in score_candidates([one, other], used, QueryFacts(now=NOW))
-    } == {
-        "on": 0.8,
-        "beside": 0.0,
-    }
-
-
-def test_what_was_followed_is_a_part_of_every_candidate():
-    followed = {"links": {key("a"): 0.5}, "second_step": {}}
-    used = profile(ranking={"fusion": 0.5, "links": 0.5, "second_step": 0.1})
-    scored = score_candidates([candidate("a"), candidate("b")], used, QueryFacts(now=NOW, followed=followed))
-    assert [(item.memory.id, item.parts["links"], item.parts["second_step"]) for item in scored] == [
-        ("a", 0.5, 0.0),
-        ("b", 0.0, 0.0),
-    ]
 
 
 @given(

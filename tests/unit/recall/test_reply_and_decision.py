@@ -23,7 +23,6 @@ from orion_recall.recall.types import Recalled
 from orion_recall.settings import Settings
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import MemoryView, Question, SourceReport
-from tests.samples.layered import asked, cascading, of_kind
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 OPTIONS: dict[str, Any] = {
@@ -64,19 +63,6 @@ async def test_a_decision_keeps_what_was_asked_of_which_data_and_by_which_build(
     assert (told.read_at, told.build, told.not_replayable) == ({"index": 12, "graph": 11}, {"version": "1"}, None)
 
 
-async def test_the_clock_is_the_querys_own_now_and_the_zone_is_its(tokens: TokenCounter):
-    told = (await decided(tokens, options={"as_of": "2026-02-01T10:00:00+02:00"})).asked
-    assert (told["clock"], told["zone"]) == ("2026-02-01T08:00:00+00:00", "+02:00")
-    assert told["options"] == {"as_of": "2026-02-01T10:00:00+02:00"}
-    plain = (await decided(tokens)).asked
-    assert (plain["options"], plain["scope"], plain["zone"]) == ({}, {"name": "global"}, "UTC")
-
-
-async def test_of_a_query_without_a_word_it_is_kept_too(tokens: TokenCounter):
-    told = await decided(tokens, text="  ", options={"k": 2})
-    assert (told.asked["options"], told.asked["limits"]) == ({"k": 2}, {"search_ms": 1500})
-
-
 @pytest.mark.parametrize("mode", ["hash", "none"])
 async def test_where_text_is_not_kept_no_word_is_and_it_says_that_it_cannot_be_asked_again(
     tokens: TokenCounter, mode: Any
@@ -107,14 +93,6 @@ async def test_a_query_that_is_cut_cannot_be_asked_again_and_a_long_context_can(
     told = await decided(tokens, options={"context": "x" * 9000 + "the end"})
     context = told.asked["options"]["context"]
     assert (len(context), context[-7:], told.not_replayable) == (4000, "the end", None)
-
-
-def test_a_query_that_was_not_recalled_keeps_its_options_and_one_that_is_unreadable_nothing():
-    facts = RequestFacts(decision_id="d", corr_id="c", query=query(options={"k": 2}))
-    late = decision(facts, outcome="expired", latency_ms=0.1)
-    assert (late.asked, late.read_at, late.not_replayable) == ({"options": {"k": 2}}, None, None)
-    unread = decision(RequestFacts(decision_id="d", corr_id="c"), outcome="invalid", latency_ms=0.1)
-    assert (unread.asked, unread.not_replayable) == (None, "the query could not be read")
 
 
 TEXT = "We spoke of rain. The crane needs a gearbox."
@@ -280,23 +258,6 @@ async def test_some_room_is_left_for_those_that_were_dropped_before_the_order(to
     assert len(candidates_of(recalled, 500)) == 60
 
 
-async def test_items_of_a_cascade_name_their_layer(tokens: TokenCounter):
-    (fact,), (episode,) = of_kind("world", "fact"), of_kind("experience", "episode")
-    recalled, _ = await asked(tokens, {fact: 0.2, episode: 0.9}, cascading(threshold=0.7))
-    assert {one.id: one.layer for one in candidates_of(recalled, 50)} == {"fact": "semantic", "episode": "episodic"}
-
-
-async def test_a_decision_has_none_where_none_are_to_be_kept(tokens: TokenCounter):
-    recalled = await recalled_by(tokens)
-
-    def decided(candidates: int) -> list[CandidateV1] | None:
-        facts = RequestFacts(decision_id="d", corr_id="c", query=query(), candidates=candidates)
-        return decision(facts, outcome="ok", latency_ms=1.0, recalled=recalled).candidates
-
-    assert decided(0) is None
-    assert len(decided(2) or ()) == 2
-
-
 def facts_of(**changes: Any) -> RequestFacts:
     fields: dict[str, Any] = {"decision_id": "d-1", "corr_id": "c-1", "profile": "test.v1"}
     return RequestFacts(**(fields | changes))
@@ -358,21 +319,6 @@ async def test_a_decision_tells_the_way_of_a_cascade_and_why_nothing_was_handed_
     assert told.confidence == told.cascade.final_confidence == 0.72
 
 
-@pytest.mark.parametrize(
-    ("fields", "scope", "user"),
-    [
-        ({}, "global", None),
-        ({"session_id": "s", "options": {"scope": "session"}}, "session", None),
-        ({"options": {"scope": "user", "user": "u"}}, "user", "u"),
-    ],
-)
-async def test_a_decision_says_whose_memories_were_searched(
-    tokens: TokenCounter, fields: dict[str, Any], scope: str, user: str | None
-):
-    made = await decided_of_decision(tokens, **fields)
-    assert (made["scope"], made["user_id"]) == (scope, user)
-
-
 def test_a_query_that_was_not_searched_for_is_decided_all_the_same():
     made = decision(facts_of(query=query()), outcome="expired", latency_ms=0.1, error="too late")
     assert (made.outcome, made.error, made.query) == ("expired", "too late", "what about the crane?")
@@ -390,16 +336,6 @@ def test_what_an_unreadable_query_said_is_kept_as_far_as_it_was_text():
 def test_a_long_query_is_cut_and_its_length_kept():
     made = decision(facts_of(query=query("crane " * 2000)), outcome="refused", latency_ms=0.1)
     assert (len(made.query), made.query_chars) == (4000, 12000)
-
-
-def test_where_the_query_came_from_is_recorded():
-    given = {
-        "entry_id": "5-0", "deliveries": 2, "unknown_fields": 3, "reply_to": "r", "trace_id": "t", "worker": "w",
-        "profile_requested": "nope", "profile_hash": "h", "profile_fallback": True,
-    }  # fmt: skip
-    made = decision(facts_of(query=query(), **given), outcome="ok", latency_ms=0.1)
-    assert {name: getattr(made, name) for name in given} == given
-    assert (made.id, made.corr_id) == ("d-1", "c-1")
 
 
 async def test_a_decision_says_what_was_understood_and_without_words_where_text_is_not_kept(tokens: TokenCounter):
@@ -440,14 +376,6 @@ def test_with_a_key_the_hash_is_another_and_equal_texts_stay_equal() -> None:
     assert len({kept("hash", key).query(TEXT_OF_TEXT) for key in (None, "k", "k" * 200, "k" * 201)}) == 4
     assert kept("hash", "k").query(TEXT_OF_TEXT) == kept("hash", "k").query(TEXT_OF_TEXT)
     assert kept("hash", "").query(TEXT_OF_TEXT) == kept("hash", None).query(TEXT_OF_TEXT), "an empty secret is none"
-
-
-def test_a_text_that_is_not_there_has_no_hash() -> None:
-    assert (kept("hash").query(""), kept("hash").intent(None), kept("hash").intent("")) == ("", None, "")
-
-
-def test_text_that_is_no_unicode_has_a_hash() -> None:
-    assert kept("hash").query("lone \ud800").startswith("blake2b:")
 
 
 def test_errors_quote_messages_only_where_their_text_is_kept() -> None:
@@ -516,18 +444,6 @@ async def test_an_item_says_where_it_comes_from(tokens: TokenCounter):
         "ts": NOW, "title": "Crane", "snippet": "Crane: Bo: The crane needs a gearbox.", "tags": ["harbour"],
     }  # fmt: skip
     assert (shed["source"], shed["source_ref"], shed["ts"], shed["tags"]) == ("vector", "index", None, [])
-
-
-async def test_a_source_that_says_where_it_has_a_memory_from_is_believed_where_it_is_the_one_that_is_named(
-    tokens: TokenCounter,
-):
-    first = FakeSource("sql_timeline", (hit("m2", 0.9, source_ref="mirror"), hit("m1", 0.5, source_ref="mirror")))
-    arms = [FakeSource("lexical", (hit("m1", 7.0),)), first]
-    asked = query()
-    recalled = await recall(asked, profile(), sources(tokens, arms, CRANE_OF_REPLY, SHED_OF_REPLY), now=NOW)
-    made = reply(asked, recalled, latency_ms=1.0, profile="test.v1", decision_id="d-1")
-    told = {item.id: (item.source, item.source_ref) for item in made.bundle.items}
-    assert told == {"m1": ("lexical", "chat"), "m2": ("sql_timeline", "mirror")}
 
 
 async def test_the_rendered_text_is_one_bullet_for_every_item(tokens: TokenCounter):
@@ -634,18 +550,6 @@ async def test_when_every_source_fails_the_reply_says_why(tokens: TokenCounter):
     }
     assert written["bundle"]["items"] == []
     assert written["bundle"]["stats"]["latency_ms"] == 12.5
-
-
-async def test_without_options_the_reply_is_an_empty_bundle_when_every_source_fails(tokens: TokenCounter):
-    written, recalled = await answered(tokens, failing=True)
-    assert recalled.outcome == "failed"
-    assert written == {
-        "bundle": {
-            "rendered": "",
-            "items": [],
-            "stats": {"backend_counts": {"vector": 0, "lexical": 0}, "latency_ms": 13, "profile": "test.v1"},
-        }
-    }
 
 
 def test_an_error_is_an_empty_bundle_with_the_reason():

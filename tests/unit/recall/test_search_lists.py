@@ -11,16 +11,13 @@ from typing import Any
 
 import pytest
 
-from orion_recall.contracts import RecallOptionsV1
 from orion_recall.errors import (
     InvalidMessage,
     ModelError,
-    PartialSourceError,
     ScopeNotKept,
     SourceError,
     TransientSourceError,
 )
-from orion_recall.interfaces import Source
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
@@ -31,13 +28,11 @@ from orion_recall.recall.report.reply import reply, reply_json
 from orion_recall.recall.search import all_sources
 from orion_recall.recall.search.all_sources import FallbackSource, search_all
 from orion_recall.recall.search.lane import narrowed
-from orion_recall.recall.search.period import MOST_OF_PERIOD, session_at
-from orion_recall.recall.search.requests import requests_of, scope_of
-from orion_recall.recall.search.said_search import asks_of_others, reports_of_others, requests_of_speaker
-from orion_recall.recall.search.time_limits import TimeLimits
+from orion_recall.recall.search.period import MOST_OF_PERIOD
+from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.search.said_search import requests_of_speaker
 from orion_recall.recall.search.time_search import within
 from orion_recall.recall.types import Recalled, Sources
-from orion_recall.recall.understand.question import understand
 from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.setting_values import LaneUse
 from orion_recall.sources.breaker import Breaker
@@ -58,9 +53,7 @@ from orion_recall.values import (
 )
 from tests.samples.recall_fakes import (
     NOW,
-    TENANT,
     FakeSource,
-    SilentReader,
     Speakers,
     hit,
     key,
@@ -108,13 +101,6 @@ async def test_every_source_has_a_report_in_a_fixed_order():
     assert reports["vector"].ms > 0
 
 
-async def test_a_source_without_a_request_is_off_and_so_is_a_request_without_a_source():
-    asked = FakeSource("vector", FOUND)
-    reports = await search_all({"vector": asked}, {"rdf": REQUEST}, breakers(), timeout_s=1, retries=0)
-    assert {report.status for report in reports} == {"off"}
-    assert asked.requests == []
-
-
 @pytest.mark.parametrize("error", [SourceError("broken"), TransientSourceError("broken"), ModelError("broken")])
 async def test_a_failing_source_costs_its_own_hits_only(error: Exception):
     reports = await search(FakeSource("vector", FOUND, errors=[error]), FakeSource("lexical", FOUND))
@@ -128,13 +114,6 @@ async def test_a_source_that_misses_the_deadline_is_late_and_is_cancelled():
     assert (reports["rdf"].status, reports["rdf"].hits) == ("late", ())
     assert "500 ms" in (reports["rdf"].error or "")
     assert reports["vector"].status == "ok"
-
-
-async def test_without_time_nobody_is_asked():
-    asked = FakeSource("vector", FOUND)
-    reports = await search(asked, timeout_s=0.0)
-    assert reports["vector"].status == "late"
-    assert asked.requests == []
 
 
 async def test_sources_are_searched_at_the_same_time():
@@ -154,13 +133,6 @@ async def test_a_passing_error_is_tried_again():
     reports = await search(flaky, retries=2)
     assert reports["vector"].hits == FOUND
     assert len(flaky.requests) == 3
-
-
-async def test_the_last_try_says_what_was_wrong():
-    flaky = FakeSource("vector", FOUND, errors=[TransientSourceError(f"busy {n}") for n in range(3)])
-    reports = await search(flaky, retries=1)
-    assert (reports["vector"].status, reports["vector"].error) == ("failed", "busy 1")
-    assert len(flaky.requests) == 2
 
 
 async def test_an_error_that_will_not_pass_is_not_tried_again():
@@ -199,26 +171,6 @@ async def test_a_source_that_failed_three_times_is_left_alone():
     assert len(broken.requests) == 3
 
 
-async def test_a_source_that_answers_again_is_asked_as_before():
-    held = breakers()
-    mended = FakeSource("vector", FOUND, errors=[SourceError("no server") for _ in range(3)])
-    for _ in range(3):
-        await search(mended, held=held)
-    held["vector"].retry_at = 0.0  # two seconds later
-    assert (await search(mended, held=held))["vector"].hits == FOUND
-    assert held["vector"].failures == 0
-    assert (await search(mended, held=held))["vector"].hits == FOUND
-
-
-async def test_being_late_counts_as_failing():
-    held = breakers()
-    slow = FakeSource("rdf", FOUND, opened=asyncio.Event())
-    for _ in range(3):
-        await search(slow, timeout_s=0.005, held=held)
-    assert (await search(slow, timeout_s=0.005, held=held))["rdf"].status == "failed"
-    assert len(slow.requests) == 3
-
-
 def test_an_open_breaker_lets_one_through_every_two_seconds():
     breaker = Breaker()
     for now in (0.0, 0.1, 0.2):
@@ -229,13 +181,6 @@ def test_an_open_breaker_lets_one_through_every_two_seconds():
     assert not breaker.lets_through(2.4), "the one that was let through holds the others back"
     breaker.record(None, 2.5)
     assert breaker.lets_through(2.6)
-
-
-def test_failures_must_be_in_a_row():
-    breaker = Breaker()
-    for now in range(9):
-        breaker.record("away" if now % 3 else None, float(now))
-        assert breaker.lets_through(float(now))
 
 
 async def test_a_query_whose_scope_a_source_cannot_keep_to_fails_and_costs_no_other_query_the_source():
@@ -331,18 +276,6 @@ async def test_each_kind_is_searched_for_alone_and_has_its_own_list():
     assert report.status == "ok"
 
 
-async def test_of_a_source_that_fails_for_one_kind_nothing_counts():
-    report = await by_kind(OfKinds("vector", world=FOUND, opinion=SourceError("broken")))
-    assert (report.status, report.hits, report.error) == ("failed", (), "broken")
-
-
-async def test_what_a_part_of_the_stores_has_of_one_kind_counts_with_the_other_kinds():
-    partial = PartialSourceError("one store is away", [hit("b", 0.5)])
-    report = await by_kind(OfKinds("vector", world=(hit("a", 0.9),), opinion=partial))
-    assert (report.status, report.hits) == ("failed", (hit("a", 0.9), hit("b", 0.5)))
-    assert report.error == "one store is away"
-
-
 HANG_S = 60.0
 
 
@@ -410,22 +343,6 @@ async def test_it_alone_keeps_a_recall_from_failing_and_is_counted(tokens: Token
     assert answer.bundle.items[0].source_ref == "record"
 
 
-async def test_a_record_that_finds_nothing_has_answered(tokens: TokenCounter) -> None:
-    recalled = await ask(
-        scene(tokens, *map(away, INDEX), found=FakeSource("lexical")), rdf_top_k=0, enable_sql_timeline=False
-    )
-    assert recalled.outcome == "degraded"
-    assert recalled.selection.items == ()
-
-
-async def test_a_record_that_is_away_too_is_said(tokens: TokenCounter) -> None:
-    found = FakeSource("lexical", errors=[SourceError("no Postgres")])
-    recalled = await ask(scene(tokens, *map(away, INDEX), found=found), rdf_top_k=0, enable_sql_timeline=False)
-    assert recalled.outcome == "failed"
-    error = {report.source: report.error for report in recalled.reports}["lexical"]
-    assert error == "the index is gone; the fallback (record) failed: no Postgres"
-
-
 async def test_an_index_that_hangs_is_stood_in_for_within_the_same_time(
     tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -452,64 +369,6 @@ async def test_if_all_of_them_hang_the_deadline_holds_and_the_record_is_left_alo
     assert len(found.requests) == 3
     error = {report.source: report.error for report in recalled.reports}["lexical"] or ""
     assert error.endswith("the fallback (record) failed: left alone after: no answer within 100 ms")
-
-
-@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
-async def test_an_index_that_answers_late_but_in_time_wins_and_the_search_in_its_place_is_cancelled(
-    tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(all_sources, "PATIENCE", 0.001)
-    opened = asyncio.Event()
-    found = FakeSource("lexical", opened=asyncio.Event())
-    made = scene(tokens, FakeSource("vector", [hit("m2", 0.9)], opened=opened), found=found)
-    before = asyncio.all_tasks()
-    asking = asyncio.create_task(ask(made))
-    while not found.requests:
-        await asyncio.sleep(0.01)
-    opened.set()
-    recalled = await asking
-    assert recalled.outcome == "ok"
-    assert all(report.fallback is None for report in recalled.reports)
-    # A search that was not cancelled would wait for ever.
-    async with asyncio.timeout(30):
-        while not asyncio.all_tasks() <= before:
-            await asyncio.sleep(0.01)
-
-
-async def test_a_left_alone_index_costs_no_waiting(tokens: TokenCounter) -> None:
-    made = scene(tokens, *map(hung, INDEX), found=record())
-    for _ in range(3):
-        await ask(made, timeout_s=0.05)
-    began = time.perf_counter()
-    recalled = await ask(made, timeout_s=HANG_S)
-    assert time.perf_counter() - began < HANG_S / 2
-    assert [item.scored.memory.id for item in recalled.selection.items] == ["m1"]
-
-
-async def test_what_the_record_has_read_is_not_fetched_from_an_index_that_hangs(tokens: TokenCounter) -> None:
-    made = sources(tokens, map(away, INDEX), readers=(SilentReader(),), fallback=FallbackSource(source=record()))
-    began = time.perf_counter()
-    assert (await ask(made, timeout_s=HANG_S)).selection.items
-    assert time.perf_counter() - began < HANG_S / 2
-
-
-async def test_for_a_profile_without_keywords_it_stands_in_for_the_vectors_and_is_no_similarity(
-    tokens: TokenCounter,
-) -> None:
-    recalled = await ask(
-        scene(tokens, away("vector"), found=record()), lexical_top_k=0, rdf_top_k=0, enable_sql_timeline=False
-    )
-    (item,) = recalled.selection.items
-    assert item.scored.candidate.best_source == "vector"
-    assert "similarity" not in item.scored.parts
-
-
-async def test_a_profile_without_the_index_has_nothing_to_be_stood_in_for(tokens: TokenCounter) -> None:
-    found = record()
-    made = scene(tokens, away("rdf"), found=found)
-    recalled = await ask(made, vector_top_k=0, lexical_top_k=0, enable_sql_timeline=False)
-    assert recalled.outcome == "failed"
-    assert found.requests == []
 
 
 TEXT = "who founded the maker of the harbour crane?"
@@ -603,33 +462,11 @@ async def test_a_memory_whose_title_stands_in_the_best_one_moves_up(tokens: Toke
     ]
 
 
-async def test_what_no_arm_found_is_found_by_its_title_and_counts_for_the_arm_that_led_there(tokens: TokenCounter):
-    recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST[:2]), titles=Titles(UMBRA))
-    assert order(recalled) == ["umbra", "crane", "shed"]
-    (umbra,) = [item for item in recalled.ranked if item.memory.id == "umbra"]
-    assert (umbra.candidate.best_source, umbra.candidate.fused) == ("vector", 0.0)
-    assert "rank_pool" not in recalled.selection.dropped
-    assert list(recalled.stage_ms) == ["understand", "search", "fuse", "fetch", "follow", "rank", "select"]
-
-
 async def test_titles_of_external_memories_lead_to_them_as_own_titles_do(tokens: TokenCounter):
     page = view("wiki:umbra", "It was founded by Ida Miles.", title="Umbra Works")
     graph = FakeSource("rdf", [hit(page.id, 0.1, read=lambda: page)])
     recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST[:2]), graph, titles=Titles(CRANE_OF_UP))
     assert part(recalled, "links") == {"crane": 1.0, "wiki:umbra": 1.0, "shed": 0.0}
-
-
-async def test_a_text_that_names_many_gives_each_of_them_less(tokens: TokenCounter):
-    many = [view(f"m{place}", "x", title=f"Dock {place}") for place in range(39)]
-    listing = view("list", f"Umbra Works, {', '.join(one.title or '' for one in many)}")
-    made = sources(
-        tokens, [FakeSource("vector", [hit("list", 0.9), hit("shed", 0.1)])], listing, SHED_OF_UP, UMBRA, *many
-    )
-    used = profile(ranking=LINKS, enable_query_expansion=False)
-    recalled = await recall(query("docks"), used, replace(made, titles=Titles(UMBRA, *many)), now=NOW)
-    shares = part(recalled, "links")
-    assert set(shares.values()) == {0.0, 20 / 40}
-    assert shares["list"] == 0.0
 
 
 async def test_links_stay_in_scope_and_what_was_deleted_is_led_to_by_nobody(tokens: TokenCounter):
@@ -662,13 +499,6 @@ async def test_the_second_search_has_the_names_that_the_first_hits_bring_and_the
     assert ida.candidate.best_source == "lexical"
 
 
-async def test_hits_that_name_nothing_new_are_followed_by_no_search(tokens: TokenCounter):
-    arm = keywords()
-    recalled = await ask_of_up(tokens, STEPS, arm)
-    assert len(arm.requests) == 1
-    assert part(recalled, "second_step") == {}
-
-
 async def test_without_weights_nothing_is_looked_for(tokens: TokenCounter):
     arm, titles = keywords(), Titles(UMBRA)
     recalled = await ask_of_up(tokens, {"fusion": 0.5, "recency": 0.0}, arm, titles=titles)
@@ -686,21 +516,6 @@ async def test_titles_that_fail_or_hang_cost_their_links_and_no_more(tokens: Tok
     assert not [task for task in asyncio.all_tasks() if "orion_recall/recall/" in repr(task)]
 
 
-async def test_while_the_index_is_away_it_is_not_asked_for_titles(tokens: TokenCounter):
-    titles = Titles(UMBRA)
-    away = [FakeSource(name, errors=[SourceError("away")]) for name in ("vector", "lexical")]
-    await ask_of_up(tokens, LINKS, *away, FakeSource("rdf", FIRST), titles=titles)
-    assert titles.asked == []
-
-
-async def test_titles_are_not_looked_for_where_no_memory_has_one(tokens: TokenCounter):
-    titles = Titles(UMBRA)
-    titles.has_some = False
-    found = await ask_of_up(tokens, LINKS, keywords(), titles=titles)
-    assert titles.asked == []
-    assert part(found, "links") == {}
-
-
 TENANT_OF_LANE = "default"
 
 
@@ -709,12 +524,6 @@ def scope(use: LaneUse, by: dict[str, Any] | None = None, **fields: Any) -> Scop
     wide = profile(**(by or {}))
     made = narrowed(query(**fields), wide, use)
     return None if made is None else scope_of(made, wide, TENANT_OF_LANE)
-
-
-@pytest.mark.parametrize("use", ["ignore", "tag", "scope"])
-@pytest.mark.parametrize("lane", [None, "", 7, ["chat"]])
-def test_what_is_no_lane_means_nothing(use: LaneUse, lane: Any):
-    assert scope(use, lane=lane) is None
 
 
 def test_a_lane_is_ignored_unless_the_settings_say_otherwise():
@@ -729,11 +538,6 @@ def test_a_lane_may_be_a_tag_that_memories_must_have(tags: list[str]):
 def test_a_lane_and_other_tags_cannot_be_searched_at_once():
     with pytest.raises(InvalidMessage, match=r"payload\.lane: it is a tag"):
         scope("tag", lane="chat", options={"tags": ["harbour"]})
-
-
-def test_a_lane_that_is_a_tag_leaves_the_rest_of_the_scope_as_it_was():
-    found = scope("tag", lane="chat", session_id="s", options={"scope": "session", "kinds": ["world"]})
-    assert found == Scope(tenant=TENANT_OF_LANE, session_id="s", kinds=("world",), tags=("chat",))
 
 
 @pytest.mark.parametrize(
@@ -754,11 +558,6 @@ def test_a_lane_that_is_a_tag_leaves_the_rest_of_the_scope_as_it_was():
 )
 def test_a_lane_may_be_a_scope_and_then_only_narrows(lane: str, options: dict[str, Any], expected: Scope | None):
     assert scope("scope", lane=lane, session_id="s", options=options) == expected
-
-
-def test_a_lane_does_not_widen_what_the_profile_searches():
-    assert scope("scope", {"scope": "session"}, lane="global", session_id="s") is None
-    assert scope("scope", {"scope": "session"}, lane="user", session_id="s", options={"user": "u"}) is None
 
 
 def test_a_lane_that_is_a_scope_without_its_id_is_an_error_and_not_all_memories():
@@ -849,48 +648,6 @@ async def test_the_day_beside_is_looked_at_only_where_the_day_has_nothing(tokens
     assert (ids(nothing), nothing.outcome) == ([], "empty")
 
 
-async def test_nobody_is_a_day_off_with_a_month(tokens: TokenCounter):
-    june = view("june", "We painted the boat.", ts=datetime(2026, 6, 1, 8, tzinfo=UTC).timestamp())
-    assert ids(await ask_day(tokens, "What did I do in May?", june, found=["june"])) == []
-    assert ids(await ask_day(tokens, "What did I do in June?", june)) == ["june"]
-
-
-@pytest.mark.parametrize("zone", ["America/Lima", "UTC", "Asia/Tokyo"])
-async def test_what_was_told_of_this_week_is_not_of_the_last(tokens: TokenCounter, zone: str):
-    monday = datetime(2026, 6, 15, tzinfo=UTC).timestamp()
-    memories = (
-        view(
-            "week",
-            "I rowed three times this week.",
-            ts=CLOCK - 60,
-            told=(ToldTime(monday, monday + 7 * DAY),),
-        ),
-        view("then", "I rowed to the mill.", ts=monday - 2 * DAY),
-        view(
-            "later",
-            "Last week I rowed to the mill.",
-            ts=CLOCK - 90,
-            told=(ToldTime(monday - 7 * DAY, monday),),
-        ),
-    )
-    recalled = await ask_day(tokens, "What happened last week?", *memories, options={"timezone": zone})
-    assert ids(recalled) == ["then", "later"]
-
-
-async def test_what_was_told_of_the_time_later_belongs_to_what_happened_then(tokens: TokenCounter):
-    midnight = CLOCK - CLOCK % DAY
-    of_yesterday = ToldTime(midnight - DAY, midnight)
-    memories = (
-        view("then", "The rudder came.", ts=YESTERDAY, session_id="one"),
-        view("report", "Yesterday the mast broke.", ts=CLOCK - 3600, session_id="two", told=(of_yesterday,)),
-        view("plan", "Tomorrow the crane comes.", ts=YESTERDAY - DAY, session_id="three", told=(of_yesterday,)),
-        view("weekly", "We sail on Tuesdays.", ts=CLOCK - 60, told=(of_yesterday._replace(weekly=True),)),
-        view("year", "It rains all year.", ts=CLOCK - 50, told=(ToldTime(midnight - 200 * DAY, midnight),)),
-    )
-    assert ids(await ask_day(tokens, "What happened yesterday?", *memories)) == ["then", "report"]
-    assert ids(await ask_day(tokens, "What did we talk about yesterday?", *memories)) == ["then"]
-
-
 async def test_a_recap_that_names_somebody_is_of_that_person(tokens: TokenCounter):
     memories = (
         view("own", "The rudder came.", speaker="Hana", ts=YESTERDAY, session_id="one"),
@@ -927,42 +684,6 @@ async def test_a_session_is_named_by_its_place_in_the_whole_scope(tokens: TokenC
     assert ids(recalled) == [f"{session}-0", f"{session}-1"]
 
 
-async def test_of_a_session_that_is_not_there_the_question_is_searched_as_any_other(tokens: TokenCounter):
-    memory = view("a", "The rudder came.", ts=YESTERDAY, session_id="one")
-    recalled = await ask_day(tokens, "What did we talk about in our 30th session?", memory, found=["a"])
-    assert ids(recalled) == ["a"]
-    assert recalled.understood is not None
-    assert recalled.understood.shape is None
-
-
-async def test_a_session_with_a_subject_counts_in_the_score(tokens: TokenCounter):
-    memories = [
-        view(name, f"{name} rudder", ts=CLOCK - 9 * DAY + day, session_id=name) for day, name in enumerate("abc")
-    ]
-    recalled = await ask_day(tokens, "What was the rudder in our second session?", *memories, found=["a", "c", "b"])
-    assert {item.memory.id: item.parts["time"] for item in recalled.ranked} == {"a": 0.0, "b": 1.0, "c": 0.0}
-
-
-async def test_sessions_beyond_the_first_page_are_counted():
-    turns = [
-        view(f"{name}-{turn}", ts=CLOCK + name * 1000 + turn, session_id=f"s{name}")
-        for name in range(5)
-        for turn in range(200)
-    ]
-    index, scope = Calendar(*turns), Scope(tenant=TENANT)
-    assert [await session_at(index, scope, place) for place in (1, 4, 5, 6, -1, -5, -6)] == [
-        "s0",
-        "s3",
-        "s4",
-        None,
-        "s4",
-        "s0",
-        None,
-    ]
-    assert await session_at(index, scope, -1, without="s4") == "s3"
-    assert await session_at(Calendar(error=SourceError("away")), scope, 1) is None
-
-
 async def test_a_period_with_too_much_is_covered_from_its_beginning_to_its_end(tokens: TokenCounter):
     turns = [view(f"m{day}-{n}", f"{day} {n}", ts=CLOCK - day * DAY - n) for day in range(1, 100) for n in range(8)]
     recalled = await ask_day(tokens, "What happened since March?", *turns)
@@ -996,32 +717,6 @@ async def test_the_scope_of_the_query_holds_in_a_recap(tokens: TokenCounter):
     assert ids(recalled) == ["ours"]
 
 
-LIMITS = TimeLimits(pass_s=1.0, full_s=1.0, own_s=1.0)
-
-
-@pytest.mark.parametrize(
-    ("graph", "field", "value"),
-    [
-        ({"hops": 2}, "hops", 2),
-        ({"max_entities": 7}, "max_entities", 7),
-        ({"max_statements": 11}, "max_statements", 11),
-        ({"similar_entities": 4}, "similar_entities", 4),
-        ({"arm": "activation"}, "graph_method", "activation"),
-        ({"damping": 0.3}, "graph_damping", 0.3),
-        ({"rounds": 7}, "graph_rounds", 7),
-    ],
-)
-def test_what_a_profile_says_of_the_graph_is_asked_for(graph: dict[str, Any], field: str, value: object):
-    def asked_for(one: Profile) -> SearchRequest:
-        question = understand(query(), one, now=NOW, speakers=frozenset()).question
-        return requests_of(question, Scope(tenant="default"), one, RecallOptionsV1(), LIMITS)["rdf"]
-
-    assert getattr(asked_for(profile(graph=graph)), field) == value != getattr(asked_for(profile()), field)
-
-
-HANA = SaidBy(name="Hana", speakers=("Hana",), names=("hana",), is_strict=True)
-
-
 QUESTION_OF_SEARCH = Question(text="t", dense_text="t", keyword_text="t", terms=frozenset(), now=0.0, text_hash="h")
 
 
@@ -1039,42 +734,12 @@ REQUESTS: Mapping[SourceName, SearchRequest] = {
 DAYS = (Interval(100.0, 200.0, "date", "monday"), Interval(300.0, 400.0, "date", "wednesday"))
 
 
-SINCE = (Interval(20.0, None, "open", "since"),)
-
-
 def test_the_index_is_asked_for_the_persons_own_turns_of_that_time():
     said = SaidBy(name="Hana", speakers=("Hana",), names=("hana",), is_strict=True, intervals=DAYS)
     asked = requests_of_speaker(REQUESTS, said)
     for name in ("vector", "lexical"):
         assert asked[name].scope == Scope(tenant="t", since=100.0, until=400.0, speakers=("Hana",))
     assert asked["rdf"] == REQUESTS["rdf"]
-
-
-def test_an_open_time_never_widens_the_scope():
-    said = SaidBy(name="Hana", speakers=("Hana",), names=("hana",), is_strict=True, intervals=SINCE)
-    assert requests_of_speaker(REQUESTS, said)["vector"].scope == Scope(tenant="t", since=50.0, speakers=("Hana",))
-
-
-def test_other_questions_are_asked_as_they_are():
-    preferred = SaidBy(name="Hana", speakers=("Hana",), names=("hana",))
-    assert requests_of_speaker(REQUESTS, None) is REQUESTS
-    assert requests_of_speaker(REQUESTS, preferred) is REQUESTS
-
-
-async def test_reports_are_looked_for_among_what_others_say():
-    vector = FakeSource("vector", [hit("a", 0.5)])
-    lexical = FakeSource("lexical", errors=[SourceError("away")])
-    sources: Mapping[SourceName, Source] = {
-        "vector": vector,
-        "lexical": lexical,
-        "rdf": FakeSource("rdf", [hit("b", 0.5)]),
-    }
-    (report,) = await reports_of_others(sources, REQUESTS, HANA, timeout_s=5)
-    assert (report.source, [one.key for one in report.hits]) == ("vector", [hit("a", 0.5).key])
-    assert [request.scope.speakers for request in vector.requests] == [()]
-    assert asks_of_others(HANA)
-    assert not asks_of_others(None)
-    assert await reports_of_others(sources, REQUESTS, HANA, timeout_s=0) == []
 
 
 TEXT_OF_SEARCH = "what about the crane yesterday?"
@@ -1126,14 +791,6 @@ async def test_what_only_the_named_time_brings_is_found(tokens: TokenCounter):
     assert len(report.hits) == 2, "the report is of the first search"
 
 
-async def test_nothing_is_searched_twice_without_a_weight_or_a_time(tokens: TokenCounter):
-    made = arm(inside=(hit("old", 0.05),))
-    await ask_of_search(tokens, made, weight=0.0)
-    used = profile(time={"search_weight": 0.5})
-    await recall(query("what about the crane?"), used, sources(tokens, [made], OLD, NEW), now=NOW)
-    assert all(request.scope.since is None for request in made.requests)
-
-
 @pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 @pytest.mark.parametrize("fault", [{"fails": True}, {"hangs": True}])
 async def test_a_second_search_that_fails_or_hangs_costs_its_hits_and_no_more(
@@ -1179,10 +836,3 @@ async def test_what_tells_of_the_named_time_joins_the_candidates(tokens: TokenCo
     assert request.scope.told == ((MIDNIGHT - DAY, MIDNIGHT),)
     assert request.scope.since is None
     assert request.min_score == -1.0
-
-
-async def test_told_times_are_not_searched_for_where_the_time_is_that_of_saying(tokens: TokenCounter):
-    made = Telling("vector", (hit("new", 0.9),), telling=(hit("old", 0.5),))
-    used = profile(time={"told_search_weight": 0.5}, source_timeout_ms=200)
-    await recall(query("what did we talk about yesterday?"), used, sources(tokens, [made], NEW), now=NOW)
-    assert not any(request.scope.told for request in made.requests)
