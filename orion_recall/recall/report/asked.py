@@ -9,9 +9,7 @@ from typing import Any, cast
 
 from orion_recall.contracts import RecallDecisionV1, RecallOptionsV1, RecallQueryV1, read_message
 from orion_recall.profile import CANDIDATES, Profile
-from orion_recall.profile.cascade import NoAnswer
-from orion_recall.recall.confidence.answer import minima_of
-from orion_recall.recall.report.query_text import KeptText
+from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
 from orion_recall.recall.search.requests import caps_of
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.question import zone_name
@@ -155,7 +153,6 @@ class Limits:
     """
 
     min_score: float
-    minima: NoAnswer
     max_items: int
     budget_tokens: int
     rank_pool: int
@@ -173,7 +170,6 @@ def limits_of_decision(decision: RecallDecisionV1, profile: Profile) -> Limits:
     most = options.k or by.max_total_items
     return Limits(
         min_score=by.min_score if options.min_score is None else options.min_score,
-        minima=minima_of(by, options.no_answer),
         max_items=most,
         budget_tokens=options.max_tokens or by.render_budget_tokens,
         rank_pool=max(by.rank_pool, most),

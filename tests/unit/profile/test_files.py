@@ -1,0 +1,797 @@
+"""Profile files: reading, errors that advise, watching."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from orion_recall.errors import ProfileError, ProfileProblem
+from orion_recall.profile import Profile
+from orion_recall.profile.problems import FORMER_KEYS
+from orion_recall.profile.reading import MAX_FILE_BYTES, dump_profile, load_profile, load_profiles, parse_profile
+from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, loaded_profiles
+from orion_recall.values import QUERY_CLASSES
+
+REQUIRED = {
+    "profile": "test.v1",
+    "vector_top_k": "12",
+    "rdf_top_k": "6",
+    "max_per_source": "4",
+    "max_total_items": "12",
+    "render_budget_tokens": "256",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "test.v1.yaml"
+
+
+def written(**lines: str) -> str:
+    """A valid profile with some of its lines replaced or added."""
+    return "".join(f"{key}: {value}\n" for key, value in (REQUIRED | lines).items())
+
+
+def problems_of(file: Path, text: str | bytes) -> list[ProfileProblem]:
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(ProfileError) as caught:
+        load_profile(file)
+    return list(caught.value.problems)
+
+
+def problem_of(file: Path, text: str | bytes) -> ProfileProblem:
+    problems = problems_of(file, text)
+    assert len(problems) == 1, problems
+    return problems[0]
+
+
+def said(problem: ProfileProblem) -> str:
+    return f"{problem.key}: {problem.message}; {problem.hint}"
+
+
+def test_a_file_gives_its_profile(file: Path):
+    file.write_text(f"# a comment\n{written()}fusion:\n  k: 10\n  weights: {{rdf: 1}}\n")
+    profile = load_profile(file)
+    assert (profile.profile, profile.vector_top_k) == ("test.v1", 12)
+    assert (profile.fusion.k, profile.fusion.weights.rdf, profile.fusion.weights.vector) == (10, 1.0, 1.0)
+
+
+def test_comments_and_order_do_not_change_the_hash(file: Path):
+    file.write_text(written())
+    before = load_profile(file).content_hash
+    file.write_text("# why\n" + "".join(f"{line}  # so\n" for line in reversed(written().splitlines())))
+    assert load_profile(file).content_hash == before
+
+
+@pytest.mark.parametrize(("word", "value"), [("yes", True), ("On", True), ("no", False), ("off", False)])
+def test_the_booleans_of_yaml_1_1_are_taken(file: Path, word: str, value: bool):
+    file.write_text(written(enable_sql_timeline=word))
+    assert load_profile(file).enable_sql_timeline is value
+
+
+@pytest.mark.parametrize("word", ["null", "~", ""])
+def test_the_keyword_source_may_be_left_to_the_vector_source_in_writing(file: Path, word: str):
+    file.write_text(written(lexical_top_k=word))
+    assert load_profile(file).effective_lexical_top_k == 12
+
+
+@pytest.mark.parametrize(("word", "value"), [("1_000", 1000), ("+5", 5)])
+def test_whole_numbers_are_read_as_yaml_means_them(file: Path, word: str, value: int):
+    file.write_text(written(vector_top_k=word))
+    assert load_profile(file).vector_top_k == value
+
+
+def test_a_date_is_text_where_text_is_wanted(file: Path):
+    file.write_text(written(description="2024-01-31"))
+    assert load_profile(file).description == "2024-01-31"
+
+
+def test_a_file_with_a_byte_order_mark_and_windows_lines_is_read(file: Path):
+    file.write_bytes(b"\xef\xbb\xbf" + written().replace("\n", "\r\n").encode())
+    assert load_profile(file).profile == "test.v1"
+
+
+def test_an_alias_is_read_where_it_stands(file: Path):
+    file.write_text(written(vector_top_k="&k 7", rdf_top_k="*k"))
+    assert load_profile(file).rdf_top_k == 7
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        (
+            "sql_since_minutes",
+            "60*24*14",
+            "`60*24*14` is text, not a number: YAML does no arithmetic; write 20160",
+        ),
+        ("time_decay_half_life_hours", "24 * 29", "YAML does no arithmetic; write 696"),
+        ("sql_since_minutes", '"180"', "text because of its quotes; remove the quotes: 180"),
+        ("min_score", "'0.5'", "text because of its quotes; remove the quotes: 0.5"),
+        ("max_per_source", "4.0", "`4.0` is not a whole number; write 4"),
+        ("max_per_source", "4.5", "`4.5` is not a whole number; write 4 or 5"),
+        ("min_score", "1e-3", "not a number, to YAML 1.1; write 0.001"),
+        ("sql_since_minutes", "2e3", "not a number, to YAML 1.1; write 2000"),
+        ("min_score", "1e999", "write it in decimal digits"),
+        ("min_score", "0,5", "write the decimal point: 0.5"),
+        ("render_budget_tokens", "256 tokens", "a whole number without a unit: The length"),
+        ("time_decay_half_life_hours", "3 days or so", "is text, not a number; The age"),
+        ("vector_top_k", "true", "`true` is true or false to YAML, not a whole number"),
+        ("source_timeout_ms", "0100", "`0100` is no decimal number to YAML 1.1"),
+        ("source_timeout_ms", "0x64", "`0x64` is no decimal number"),
+        ("source_timeout_ms", "1:30", "`1:30` is no decimal number"),
+        ("source_timeout_ms", "9" * 5000, "is no decimal number"),
+        ("time_decay_half_life_hours", "1:30.5", "`1:30.5` is no decimal number"),
+        ("min_score", ".nan", "`.nan` is not a finite number"),
+        ("min_score", "-.INF", "`-.INF` is not a finite number"),
+        ("min_score", "1.5", "`1.5` is out of range; it must be at most 1"),
+        ("source_timeout_ms", "5", "`5` is out of range; it must be at least 10"),
+        ("time_decay_half_life_hours", "0", "it must be more than 0"),
+        ("enable_sql_timeline", '"yes"', "`yes` is neither true nor false; write true, without quotes"),
+        ("enable_sql_timeline", "0", "write false, without quotes"),
+        ("enable_sql_timeline", "maybe", "write true or false"),
+        ("description", "12", '`12` is not text to YAML; put it in quotes: "12"'),
+        ("description", "no", 'put it in quotes: "no"'),
+        ("scope", "Session", "`Session` is not one of the choices; did you mean `session`?"),
+        ("budget", "42x", "choose `low` or `mid` or `high`"),
+        ("over_budget", "", "has no value; give one, or leave the line out: When an item"),
+        ("rdf_top_k", "", "has no value; give one: Hits the graph source"),
+        ("rdf_top_k", "[1]", "takes one value, not a list"),
+        ("rdf_top_k", "{a: 1}", "takes one value, not keys under it"),
+        ("fusion", "rrf", "needs keys under it, not a value or a list; its keys are `method`, `k`, `weights`"),
+        (
+            "graph",
+            "",
+            "has nothing under it; its keys are `arm`, `hops`, `max_entities`, `max_statements`",
+        ),
+        ("profile", "Test.v1", "`Test.v1` is not a name; use 1 to 64 of: lower-case letters"),
+        ("profile", "", "has no value; give one: The profile's name"),
+        ("snippet_tokens", "!!python/name:os.system", "python/name:os.system` is not allowed here"),
+        ("snippet_tokens", "!mine 3", "the tag `!mine` is not allowed here; remove it"),
+        ("snippet_tokens", "!!bool maybe", "does not fit `maybe`; remove the tag"),
+        ("fusion", "!!set {k}", "is not allowed here"),
+        ("cascade.layers.graph.kinds", "world", "`world` is one value, not a list; write [world]"),
+        ("cascade.layers.graph.kinds", "{a: 1}", "takes a list of values, not keys under it; write [one, another]"),
+        ("cascade.layers.graph.kinds", "[[a]]", "takes a list of values, not a list in it"),
+        ("cascade.layers.graph.then", "[semantc]", "Input should be 'semantic'"),
+        ("cascade.layers.graph.kinds", "[!mine a]", "the tag `!mine` is not allowed here"),
+    ],
+)
+def test_a_wrong_value_says_what_to_write_instead(file: Path, key: str, value: str, expected: str):
+    top, *below = key.split(".")
+    nested = "".join(f"{{{name}: " for name in below) + value + "}" * len(below)
+    problem = problem_of(file, written(**{top: nested}))
+    assert problem.key.startswith(key)
+    assert expected in said(problem)
+
+
+def test_a_list_is_read_as_one(file: Path):
+    file.write_text(f"{written()}cascade:\n  layers:\n    meta: {{kinds: [opinion, observation], then: []}}\n")
+    meta = load_profile(file).cascade.layers.meta
+    assert (meta.kinds, meta.then) == (("opinion", "observation"), ())
+
+
+def test_a_layer_may_name_another_profile_of_the_folder_and_no_other(tmp_path: Path):
+    layer = "cascade:\n  layers:\n    graph: {profile: %s}\n"
+    (tmp_path / "test.v1.yaml").write_text(written() + layer % "deep.v1")
+    (tmp_path / "deep.v1.yaml").write_text(written(profile="deep.v1"))
+    assert load_profiles(tmp_path)["test.v1"].cascade.layers.graph.profile == "deep.v1"
+    (tmp_path / "test.v1.yaml").write_text(written() + layer % "deep.v2")
+    with pytest.raises(ProfileError) as caught:
+        load_profiles(tmp_path)
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.key) == (9, "cascade.layers.graph.profile")
+    assert said(problem).endswith("`deep.v2` is no profile of this folder; did you mean `deep.v1`?")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("descripton: x", "descripton: is not a known key; did you mean `description`?"),
+        ("Enable-SQL-Timeline: yes", "did you mean `enable_sql_timeline`?"),
+        ("k: 10", "is not a key here; `k` belongs under `fusion`"),
+        ("fusion.k: 10", "is not a key here; `k` belongs under `fusion`"),
+        ("lexical: 1", "`lexical` belongs under `fusion.weights`"),
+        ("recency: 0.1", "`recency` belongs under `ranking`"),
+        ("hop: 1", "did you mean `hops` under `graph`?"),
+        ("fusion: {min_score: 0.1}", "fusion.min_score: is not a key here; `min_score` belongs at the top level"),
+        ("ranking: {hops: 1}", "ranking.hops: is not a key here; `hops` belongs under `graph`"),
+        ("graph: {fusion: 1}", "`fusion` belongs at the top level or `fusion` belongs under `ranking`"),
+        ("fusion: {weights: {lexcal: 1}}", "fusion.weights.lexcal: is not a known key; did you mean `lexical`?"),
+        (
+            "graph: {zzz: 1}",
+            "the keys under `graph` are `arm`, `hops`, `max_entities`, `max_statements`",
+        ),
+        ("zzz: 1", "explained in profiles/example.yaml"),
+        ("<<: {rank_pool: 20}", "merge keys are not read in a profile; write the values out"),
+        ("? [a, b]\n: 1", "?: is not a known key"),
+        ('"": 1', "a key is missing before the colon"),
+    ],
+)
+def test_an_unknown_key_is_led_to_where_it_belongs(file: Path, line: str, expected: str):
+    assert expected in said(problem_of(file, f"{written()}{line}\n"))
+
+
+def test_a_misspelt_required_key_is_not_reported_as_missing_too(file: Path):
+    problem = problem_of(file, written().replace("vector_top_k", "vector_topk"))
+    assert said(problem) == "vector_topk: is not a known key; did you mean `vector_top_k`?"
+
+
+def test_a_missing_key_is_named_with_what_it_is(file: Path):
+    problem = problem_of(file, written().replace("rdf_top_k: 6\n", ""))
+    assert said(problem) == (
+        "rdf_top_k: is missing; add it: Hits the graph source may bring to selection; 0 switches it off."
+    )
+
+
+def test_a_key_given_twice_names_both_lines(file: Path):
+    problem = problem_of(file, written() + "rdf_top_k: 7\n")
+    assert (problem.key, problem.line) == ("rdf_top_k", 7)
+    assert "in line 3 and in line 7" in problem.message
+
+
+def test_a_key_given_twice_below_another_is_refused(file: Path):
+    assert problem_of(file, written() + "fusion:\n  k: 1\n  k: 1\n").key == "fusion.k"
+
+
+@pytest.mark.parametrize(
+    ("lines", "key", "line", "words"),
+    [
+        ({"vector_top_k": "0", "rdf_top_k": "0"}, "vector_top_k", 2, "no source is on"),
+        ({"ranking": "\n  fusion: 0.5\n  recency: 0.9"}, "ranking.recency", 9, "must not outvote relevance"),
+        ({"ranking": "{fusion: 0, similarity: 0}"}, "ranking.fusion", 7, "needs a weight above 0"),
+        (
+            {"fusion": "\n  weights:\n    {vector: 0, lexical: 0, rdf: 0}"},
+            "fusion.weights",
+            8,
+            "has the fusion weight 0",
+        ),
+    ],
+)
+def test_a_check_across_keys_points_at_the_key_it_is_about(
+    file: Path, lines: dict[str, str], key: str, line: int, words: str
+):
+    problem = problem_of(file, written(**lines))
+    assert (problem.key, problem.line) == (key, line)
+    assert words in problem.message
+
+
+def test_the_founding_weighted_sum_is_a_profile(file: Path) -> None:
+    file.write_text(
+        written()
+        + "ranking: {fusion: 0.2, similarity: 0, time: 0.1, recency: 0.1}\n"
+        + "rerank: {enabled: true, weight: 0.6}\n"
+    )
+    weights = load_profile(file).weights(reranked=True)
+    assert {name: weight for name, weight in weights.items() if weight} == {
+        "rerank": 0.6,
+        "fusion": 0.2,
+        "time": 0.1,
+        "recency": 0.1,
+    }
+
+
+STRATEGIES = "\n  temporal:\n    rank_pool: 96\n    ranking: {time: 0.6}\n  relational: {rdf_top_k: 12}"
+
+
+def test_a_profile_may_differ_by_the_class_of_the_question(file: Path):
+    file.write_text(written(strategies=STRATEGIES, rank_pool="48"))
+    profile = load_profile(file)
+    temporal, relational = profile.for_class("temporal"), profile.for_class("relational")
+    assert (temporal.rank_pool, temporal.ranking.time, temporal.ranking.fusion) == (96, 0.6, 0.7)
+    assert (relational.rank_pool, relational.rdf_top_k) == (48, 12)
+    assert profile.for_class("factual") is profile
+
+
+@pytest.mark.parametrize(
+    ("strategies", "key", "line", "words"),
+    [
+        ("{temporary: {rank_pool: 96}}", "strategies.temporary", 7, "did you mean `temporal`"),
+        ("\n  temporal:\n    rank_pol: 96", "strategies.temporal.rank_pol", 9, "did you mean `rank_pool`"),
+        ("\n  temporal:\n    rank_pool: 9", "strategies.temporal.rank_pool", 9, "it must be at least 10"),
+        ("\n  meta:\n    ranking:\n      time: '1'", "strategies.meta.ranking.time", 10, "remove the quotes"),
+        ("\n  meta:\n    rank_pool:", "strategies.meta.rank_pool", 9, "has no value"),
+        ("\n  meta: 3", "strategies.meta", 8, "needs keys under it"),
+        ("\n  meta:\n    scope: user", "strategies.meta.scope", 9, "`scope` belongs at the top level"),
+        ("\n  meta: {time: {day_first: true}}", "strategies.meta.time.day_first", 8, "belongs under `time`"),
+        ("\n  meta: {strategies: {}}", "strategies.meta.strategies", 8, "belongs at the top level"),
+        (
+            "\n  planning: {rank_pool: 50}\n  meta:\n    ranking:\n      recency: 9",
+            "strategies.meta.ranking.recency",
+            11,
+            "for meta questions all weights but `recency`",
+        ),
+        ("\n  meta:\n    vector_top_k: 0\n    rdf_top_k: 0", "strategies.meta.vector_top_k", 9, "no source is on"),
+    ],
+)
+def test_what_is_wrong_with_a_strategy_is_told_with_its_line(
+    file: Path, strategies: str, key: str, line: int, words: str
+):
+    problem = problem_of(file, written(strategies=strategies))
+    assert (problem.key, problem.line) == (key, line)
+    assert words in said(problem)
+
+
+def test_a_shadow_is_a_profile_of_the_same_folder_and_another_one(tmp_path: Path):
+    (tmp_path / "test.v1.yaml").write_text(written(shadow="{profile: other.v1, share: 0.5}"))
+    with pytest.raises(
+        ProfileError, match=r"test.v1.yaml:7:10: `shadow.profile`: `other.v1` is no profile of this"
+    ):
+        load_profiles(tmp_path)
+    (tmp_path / "other.v1.yaml").write_text(written(profile="other.v1"))
+    assert load_profiles(tmp_path)["test.v1"].shadow.profile == "other.v1"
+    (tmp_path / "other.v1.yaml").write_text(written(profile="other.v1", shadow="{profile: other.v1}"))
+    with pytest.raises(ProfileError, match=r"`other\.v1` is this profile itself; name another one"):
+        load_profiles(tmp_path)
+
+
+def test_a_canary_is_another_profile_of_the_folder_and_its_steps_grow(tmp_path: Path):
+    file = tmp_path / "test.v1.yaml"
+    file.write_text(written(canary="{profile: other.v1}"))
+    with pytest.raises(ProfileError, match=r"`canary.profile`: `other.v1` is no profile of this"):
+        load_profiles(tmp_path)
+    (tmp_path / "other.v1.yaml").write_text(written(profile="other.v1"))
+    assert load_profiles(tmp_path)["test.v1"].canary.profile == "other.v1"
+    for steps, why in (
+        ("[0.5, 0.5]", "larger than the one before"),
+        ("[1.0]", "below 1"),
+        ("[0]", "greater than 0"),
+    ):
+        file.write_text(written(canary=f"{{profile: other.v1, steps: {steps}}}"))
+        with pytest.raises(ProfileError, match=why):
+            load_profiles(tmp_path)
+
+
+def test_the_text_shows_file_line_column_and_the_line_with_a_caret(file: Path):
+    file.write_text(written(fusion="{method: rrf, kk: 10}"))
+    with pytest.raises(ProfileError) as caught:
+        load_profile(file)
+    first, source, caret = str(caught.value).splitlines()
+    assert first == f"{file}:7:23: `fusion.kk`: is not a known key; did you mean `k`?"
+    assert source == "    7 | fusion: {method: rrf, kk: 10}"
+    assert caret.index("^") == source.index("kk")
+
+
+def test_the_caret_is_under_the_place_in_a_very_long_line(file: Path):
+    problem = problem_of(file, written(description=f'"{"x" * 300}": y'))
+    *_, source, caret = str(problem).splitlines()
+    assert len(source) < 120
+    assert source[caret.index("^")] == ":"
+
+
+def test_every_problem_of_a_file_is_reported_in_the_order_of_its_lines(file: Path):
+    text = (
+        written(vector_top_k='"12"', max_per_source="0")
+        + "k: 1\nranking: {fusion: 0, similarity: 0}\nrank_poll: 20\n"
+    )
+    problems = problems_of(file, text)
+    assert [(p.line, p.key) for p in problems] == [
+        (2, "vector_top_k"),
+        (4, "max_per_source"),
+        (7, "k"),
+        (8, "ranking.fusion"),
+        (9, "rank_poll"),
+    ]
+
+
+def test_a_file_of_rubbish_is_not_reported_without_end(file: Path):
+    problems = problems_of(file, "".join(f"key{n}: 1\n" for n in range(5000)))
+    assert len(problems) == 51
+    assert problems[-1].message == "has more problems: fix these first"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "words"),
+    [
+        (b"", 1, 1, "the file is empty"),
+        (b"# only this\n", 1, 1, "the file is empty"),
+        (b"- a\n", 1, 1, "not a mapping"),
+        (b"profile:test\n", 1, 1, "not a mapping"),
+        (b"!!python/object:os.system {a: 1}\n", 1, 1, "not a mapping"),
+        (b"profile: x\nvector_top_k 12\nrdf_top_k: 3\n", 2, 1, "this line is not `key: value`"),
+        (b"profile: x\nfusion:\n\tk: 1\n", 3, 1, "a tab stands where YAML wants spaces"),
+        (b"profile:\tx\n", 1, 9, "a tab stands where YAML wants spaces"),
+        (b"profile: a: b\n", 1, 11, "a second colon in one line"),
+        (b"profile: x\ndescription: 'a\nrdf_top_k: 3\n", 2, 14, "the quote that opens here is never closed"),
+        (b"  profile: x\nrdf_top_k: 1\n", 2, 1, "this line does not fit the lines above"),
+        (b"a: 1\n---\nb: 1\n", 2, 1, "a second document begins here"),
+        (b"a: *b\n", 1, 4, "found undefined alias 'b'"),
+        (b"a: 1\nb: \xff\n", 2, 4, "this is not UTF-8"),
+        (b"a: 1\nb: x\x00\n", 2, 5, "the control character U+0000 is not allowed"),
+        (b"[" * 100_000, 1, 17, "nested deeper than 16 levels"),
+    ],
+)
+def test_what_is_not_yaml_is_reported_with_its_line(file: Path, text: bytes, line: int, column: int, words: str):
+    problem = problem_of(file, text)
+    assert (problem.line, problem.column) == (line, column)
+    assert words in problem.message
+
+
+def test_aliases_that_double_cost_nothing(file: Path):
+    bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+    assert {p.message for p in problems_of(file, written() + bomb)} == {"is not a known key"}
+
+
+def test_an_alias_of_itself_ends(file: Path):
+    assert problem_of(file, written(fusion="&f {weights: *f}")).key == "fusion.weights.weights"
+
+
+def test_a_file_over_the_size_limit_is_not_parsed(file: Path):
+    text = written() + "#" * MAX_FILE_BYTES
+    assert problem_of(file, text).message == "is larger than 256 KB: no profile is"
+
+
+def test_a_file_that_cannot_be_read_is_a_profile_error(tmp_path: Path):
+    with pytest.raises(ProfileError, match=r"none\.yaml: cannot be read: No such file"):
+        load_profile(tmp_path / "none.yaml")
+
+
+def test_a_file_named_unlike_its_profile_is_told_to_rename(tmp_path: Path):
+    problem = problem_of(tmp_path / "other.yaml", written())
+    assert (problem.line, problem.key) == (1, "profile")
+    assert problem.hint == "rename the file to `test.v1.yaml`, or the profile to `other`"
+
+
+def test_only_the_example_may_be_named_unlike_its_profile(tmp_path: Path):
+    (tmp_path / "example.yaml").write_text(written())
+    assert load_profile(tmp_path / "example.yaml").profile == "test.v1"
+
+
+def test_a_folder_gives_its_profiles_by_name(tmp_path: Path):
+    for name, suffix in (("b.v1", "yaml"), ("a.v1", "yml")):
+        (tmp_path / f"{name}.{suffix}").write_text(written(profile=name))
+    (tmp_path / ".b.v1.yaml").write_text("an editor's own")
+    (tmp_path / "notes.txt").write_text("not a profile")
+    (tmp_path / "old.yaml").mkdir()
+    assert list(load_profiles(tmp_path)) == ["a.v1", "b.v1"]
+
+
+def test_a_copied_template_is_served_once_its_profile_has_a_name_of_its_own(tmp_path: Path):
+    (tmp_path / "test.v1.yaml").write_text(written())
+    (tmp_path / "example.yaml").write_text(written(profile="example.v1"))
+    assert list(load_profiles(tmp_path)) == ["test.v1"]
+    (tmp_path / "example.yaml").write_text(written(profile="mine.v1"))
+    assert list(load_profiles(tmp_path)) == ["mine.v1", "test.v1"]
+
+
+def test_two_files_with_one_profile_name_are_both_named(tmp_path: Path):
+    (tmp_path / "example.yaml").write_text("# first\n" + written())
+    (tmp_path / "test.v1.yaml").write_text(written())
+    with pytest.raises(ProfileError) as caught:
+        load_profiles(tmp_path)
+    (problem,) = caught.value.problems
+    assert problem.file == str(tmp_path / "test.v1.yaml")
+    assert f"`test.v1` is already the profile of {tmp_path / 'example.yaml'}, line 2" in problem.message
+
+
+def test_the_problems_of_all_files_of_a_folder_come_together(tmp_path: Path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(written(profile=name, rdf_top_k="x"))
+    (tmp_path / "gone.yaml").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ProfileError) as caught:
+        load_profiles(tmp_path)
+    assert [Path(p.file).name for p in caught.value.problems] == ["a.yaml", "b.yaml", "gone.yaml"]
+
+
+@pytest.mark.parametrize("name", ["", "missing"])
+def test_a_folder_without_profiles_is_an_error(tmp_path: Path, name: str):
+    with pytest.raises(ProfileError, match=r"holds no profile|cannot be read"):
+        load_profiles(tmp_path / name)
+
+
+def in_unit() -> st.SearchStrategy[float]:
+    return st.floats(0, 1)
+
+
+def weights(*names: str) -> st.SearchStrategy[dict[str, float]]:
+    return st.fixed_dictionaries({}, optional={name: st.floats(0, 100) for name in names})
+
+
+def whole(low: int, high: int) -> st.SearchStrategy[int]:
+    return st.integers(low, high)
+
+
+NAMES = st.from_regex(r"[a-z0-9][a-z0-9._-]{0,63}", fullmatch=True)
+
+
+PROFILES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "profile": NAMES,
+        "vector_top_k": whole(0, 1000),
+        "rdf_top_k": whole(0, 1000),
+        "max_per_source": whole(1, 1000),
+        "max_total_items": whole(1, 1000),
+        "render_budget_tokens": whole(1, 1_000_000),
+    },
+    optional={
+        "description": st.text(max_size=60),
+        "scope": st.sampled_from(["session", "user", "global"]),
+        "budget": st.sampled_from(["low", "mid", "high"]),
+        "lexical_top_k": st.none() | whole(0, 1000),
+        "enable_sql_timeline": st.booleans(),
+        "time_decay_half_life_hours": st.floats(0, 1_000_000, exclude_min=True) | whole(1, 1_000_000),
+        "recency_floor": in_unit(),
+        "min_similarity": in_unit(),
+        "over_budget": st.sampled_from(["skip", "stop"]),
+        "fusion": st.fixed_dictionaries(
+            {"k": whole(1, 10_000)}, optional={"weights": weights("vector", "lexical", "rdf", "sql_timeline")}
+        ),
+        "ranking": weights("fusion", "similarity", "neighbour", "speaker", "recency"),
+        "graph": st.fixed_dictionaries({"hops": whole(1, 2), "max_entities": whole(1, 16)}),
+        "strategies": st.dictionaries(
+            st.sampled_from(QUERY_CLASSES),
+            st.fixed_dictionaries(
+                {}, optional={"rank_pool": whole(10, 500), "lexical_top_k": st.none(), "ranking": weights("time")}
+            ),
+        ),
+    },
+)
+
+
+@given(values=PROFILES)
+def test_a_dumped_profile_loads_to_an_equal_one_with_the_same_hash(
+    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]
+):
+    try:
+        profile = Profile.model_validate(values)
+    except ValidationError:  # outvoted relevance, or no source with a weight
+        return
+    path = tmp_path_factory.getbasetemp() / "example.yaml"
+    path.write_text(dump_profile(profile), encoding="utf-8")
+    loaded = load_profile(path)
+    assert loaded == profile
+    assert loaded.content_hash == profile.content_hash
+
+
+@pytest.mark.parametrize("escape", ["\\UFFFFFFFF", "\\U00110000"])
+def test_an_escape_that_is_no_character_is_refused(file: Path, escape: str):
+    file.write_text(written() + f'description: "{escape}"\n')
+    with pytest.raises(ProfileError, match=r"mend the escape"):
+        load_profiles(file.parent)
+
+
+def profile(name: str, **changes: object) -> Profile:
+    values = {
+        "profile": name, "vector_top_k": 5, "rdf_top_k": 0, "max_per_source": 5, "max_total_items": 5,
+        "render_budget_tokens": 100,
+    }  # fmt: skip
+    return Profile.model_validate(values | changes)
+
+
+def write(folder: Path, name: str, **changes: object) -> None:
+    put(folder / f"{name}.yaml", dump_profile(profile(name, **changes)))
+
+
+def put(file: Path, text: str) -> None:
+    """The way most editors do: a new file in the place of the old one. Nobody reads half of it."""
+    half = file.with_name(f".{file.name}.tmp")
+    half.write_text(text, "utf-8")
+    half.replace(file)
+
+
+def open_watches(folder: Path) -> int:
+    """How many of our open files watch that folder. Those of tests before may be on their way to be closed."""
+    watched, found = f"ino:{folder.stat().st_ino:x} ", 0
+    for descriptor in Path("/proc/self/fdinfo").iterdir():
+        with contextlib.suppress(OSError):
+            lines = descriptor.read_text().splitlines()
+            found += any(line.startswith("inotify") and watched in line for line in lines)
+    return found
+
+
+class Watch(ProfileWatch):
+    """It tells how often it has read the files."""
+
+    reads = 0
+
+    def _read(self) -> dict[str, LoadedProfile]:
+        try:
+            return super()._read()
+        finally:
+            self.reads += 1
+
+
+class Edited:
+    """A folder that is watched."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        for name in ("a.v1", "b.v1"):
+            write(folder, name)
+        self.folder, self.told = folder, 0
+        self.in_use = ProfilesInUse(loaded_profiles(folder))
+        self.watch = Watch(self.in_use, folder, default="a.v1", changed=self._note)
+
+    def _note(self) -> None:
+        self.told += 1
+
+    async def until(self, condition: Callable[[ProfilesInUse], object]) -> None:
+        async with asyncio.timeout(30):
+            while not condition(self.in_use):
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def watching(folder: Path) -> AsyncGenerator[Edited]:
+    edited = Edited(folder)
+    task = asyncio.create_task(edited.watch.run())
+    try:
+        # It reads the files once when it begins: an edit at the same time might be seen half done.
+        await edited.until(lambda _: edited.watch.reads and open_watches(folder))
+        yield edited
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def items(in_use: ProfilesInUse) -> int:
+    return in_use.current["a.v1"].profile.max_total_items
+
+
+async def test_an_edit_is_taken_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "orion_recall.profiles")
+    async with watching(tmp_path) as edited:
+        before, held = edited.in_use.state, edited.in_use.current
+        write(tmp_path, "a.v1", max_total_items=3)
+        await edited.until(lambda now: items(now) == 3)
+        after = edited.in_use.state
+    assert held["a.v1"].profile.max_total_items == 5, "whoever has taken a version keeps it"
+    assert after.version != before.version
+    assert (after.error, edited.told) == (None, 1)
+    assert after.version in caplog.text
+
+
+async def test_a_new_profile_comes_and_an_old_one_goes(tmp_path: Path) -> None:
+    async with watching(tmp_path) as edited:
+        write(tmp_path, "c.v1")
+        (tmp_path / "b.v1.yaml").unlink()
+        await edited.until(lambda now: now.state.names == ("a.v1", "c.v1"))
+
+
+async def test_a_broken_edit_is_refused_with_its_place_until_it_is_mended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.v1.yaml"
+    async with watching(tmp_path) as edited:
+        version, good = edited.in_use.state.version, file.read_text("utf-8")
+        put(file, good.replace("max_total_items: 5", "max_total_itens: 5"))
+        await edited.until(lambda now: now.state.error)
+        refused = edited.in_use.state
+        assert (refused.version, items(edited.in_use)) == (version, 5)
+        line = good.splitlines().index("max_total_items: 5") + 1
+        assert f"{file}:{line}:1: `max_total_itens`" in (refused.error or "")
+        assert "max_total_items" in (refused.error or ""), "what to write instead"
+        assert refused.refused_at is not None
+        assert f"{file}:{line}:1" in caplog.text
+        put(file, good)
+        await edited.until(lambda now: now.state.error is None)
+        assert edited.in_use.state.version == version
+
+
+async def test_whatever_is_wrong_with_an_edit_the_last_good_profiles_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path) as edited:
+        version = edited.in_use.state.version
+
+        def fails(_: Watch) -> dict[str, LoadedProfile]:
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as broken:
+            broken.setattr(Watch, "_read", fails)
+            edited.watch.ask()
+            await edited.until(lambda now: now.state.error)
+        assert edited.in_use.state.version == version
+        put(tmp_path / "a.v1.yaml", (tmp_path / "a.v1.yaml").read_text("utf-8") + "# mended\n")
+        await edited.until(lambda now: now.state.error is None)
+
+
+async def test_without_the_default_profile_the_edit_is_refused(tmp_path: Path) -> None:
+    async with watching(tmp_path) as edited:
+        (tmp_path / "a.v1.yaml").unlink()
+        await edited.until(lambda now: now.state.error)
+        assert "the default profile 'a.v1' is gone" in (edited.in_use.state.error or "")
+        assert set(edited.in_use.current) == {"a.v1", "b.v1"}
+        write(tmp_path, "a.v1", max_total_items=2)
+        await edited.until(lambda now: items(now) == 2)
+
+
+async def test_a_mounted_folder_whose_link_is_swapped_is_an_edit(tmp_path: Path) -> None:
+    """As Kubernetes does it: the files are links through `..data`, which is swapped for another one."""
+    mounted, first, second = tmp_path / "mounted", tmp_path / "mounted" / "..1", tmp_path / "mounted" / "..2"
+    for place, most in ((first, 5), (second, 4)):
+        place.mkdir(parents=True)
+        for name in ("a.v1", "b.v1"):
+            write(place, name, max_total_items=most)
+    (mounted / "..data").symlink_to("..1")
+    for name in ("a.v1", "b.v1"):
+        (mounted / f"{name}.yaml").symlink_to(f"..data/{name}.yaml")
+    in_use = ProfilesInUse(loaded_profiles(mounted))
+    task = asyncio.create_task(ProfileWatch(in_use, mounted, default="a.v1", changed=lambda: None).run())
+    await asyncio.sleep(0.2)
+    (mounted / "..new").symlink_to("..2")
+    (mounted / "..new").rename(mounted / "..data")
+    async with asyncio.timeout(30):
+        while items(in_use) != 4:
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_folder_that_goes_and_comes_back_is_watched_again(tmp_path: Path) -> None:
+    folder = tmp_path / "profiles"
+    async with watching(folder) as edited:
+        shutil.rmtree(folder)
+        await edited.until(lambda now: now.state.error)
+        assert "cannot be read" in (edited.in_use.state.error or "")
+        other = tmp_path / "other"
+        other.mkdir()
+        for name in ("a.v1", "b.v1"):
+            write(other, name, max_total_items=4)
+        other.rename(folder)
+        await edited.until(lambda now: items(now) == 4)
+        write(folder, "a.v1", max_total_items=1)
+        await edited.until(lambda now: items(now) == 1)
+
+
+async def test_who_asks_is_told_also_that_nothing_is_new(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "orion_recall.profiles")
+    async with watching(tmp_path) as edited:
+        edited.watch.ask()
+        async with asyncio.timeout(30):
+            while "the files say the same" not in caplog.text:
+                await asyncio.sleep(0.01)
+        assert edited.told == 0
+
+
+async def test_the_shipped_profiles_are_read_again_when_asked_and_not_watched() -> None:
+    shipped = loaded_profiles(None)
+    in_use = ProfilesInUse({name: one for name, one in shipped.items() if name == "reflect.v1"})
+    watch = ProfileWatch(in_use, None, default="reflect.v1", changed=lambda: None)
+    task = asyncio.create_task(watch.run())
+    await asyncio.sleep(0.2)
+    assert in_use.state.names == ("reflect.v1",)
+    watch.ask()
+    async with asyncio.timeout(30):
+        while in_use.state.names != tuple(sorted(shipped)):
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_watch_that_ends_leaves_no_thread_waiting_and_no_file_open(tmp_path: Path) -> None:
+    async with asyncio.timeout(30):
+        async with watching(tmp_path):
+            while open_watches(tmp_path) == 0:
+                await asyncio.sleep(0.05)
+        while open_watches(tmp_path) > 0:
+            await asyncio.sleep(0.05)
+
+
+def test_a_version_is_one_of_names_and_contents_not_of_their_order() -> None:
+    one, other = (LoadedProfile(profile=profile(name), content_hash=name) for name in ("a.v1", "b.v1"))
+    forwards, backwards = {"a.v1": one, "b.v1": other}, {"b.v1": other, "a.v1": one}
+    assert ProfilesInUse(forwards).state.version == ProfilesInUse(backwards).state.version
+    changed = {"a.v1": one, "b.v1": LoadedProfile(profile=other.profile, content_hash="c")}
+    assert ProfilesInUse(changed).state.version != ProfilesInUse(forwards).state.version
+
+
+@pytest.mark.parametrize(("former", "instead"), FORMER_KEYS.items())
+def test_a_former_key_is_refused_with_what_took_its_place(former: str, instead: str):
+    *sections, key = former.split(".")
+    opened = "".join(f"{'  ' * depth}{name}:\n" for depth, name in enumerate(sections))
+    with pytest.raises(ProfileError) as refused:
+        parse_profile(f"profile: mine.v1\n{opened}{'  ' * len(sections)}{key}: 1\n")
+    assert f"`{former}`: is no key any more" in str(refused.value)
+    assert instead in str(refused.value)

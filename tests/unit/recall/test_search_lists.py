@@ -1,0 +1,838 @@
+"""The lists that are searched: sources at once, fallbacks, lanes, times, periods, a second step."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from orion_recall.errors import (
+    InvalidMessage,
+    ModelError,
+    ScopeNotKept,
+    SourceError,
+    TransientSourceError,
+)
+from orion_recall.memory.replicas.tombstones import Tombstones
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.profile import Profile
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.decision import RequestFacts, decision
+from orion_recall.recall.report.explain import explained
+from orion_recall.recall.report.reply import reply, reply_json
+from orion_recall.recall.search import all_sources
+from orion_recall.recall.search.all_sources import FallbackSource, search_all
+from orion_recall.recall.search.lane import narrowed
+from orion_recall.recall.search.period import MOST_OF_PERIOD
+from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.search.said_search import requests_of_speaker
+from orion_recall.recall.search.time_search import within
+from orion_recall.recall.types import Recalled, Sources
+from orion_recall.recall.understand.said_by import SaidBy
+from orion_recall.setting_values import LaneUse
+from orion_recall.sources.breaker import Breaker
+from orion_recall.tasks import Slots, cancel
+from orion_recall.text.people.titles import title_names
+from orion_recall.time_values import TimedKey
+from orion_recall.values import (
+    SOURCE_NAMES,
+    Hit,
+    Interval,
+    MemoryView,
+    Question,
+    Scope,
+    SearchRequest,
+    SourceName,
+    SourceReport,
+    ToldTime,
+)
+from tests.samples.recall_fakes import (
+    NOW,
+    FakeSource,
+    Speakers,
+    hit,
+    key,
+    profile,
+    query,
+    sources,
+    view,
+)
+
+QUESTION = Question(
+    text="crane", dense_text="crane", keyword_text="crane", terms=frozenset({"crane"}), now=NOW, text_hash=""
+)
+
+
+REQUEST = SearchRequest(question=QUESTION, scope=Scope(tenant="acme"), limit=10)
+
+
+FOUND = (hit("a", 2.0), hit("b", 1.0))
+
+
+def breakers() -> dict[SourceName, Breaker]:
+    return {name: Breaker() for name in SOURCE_NAMES}
+
+
+async def search(
+    *arms: FakeSource, timeout_s: float = 60.0, retries: int = 0, held: dict[SourceName, Breaker] | None = None
+) -> dict[SourceName, SourceReport]:
+    reports = await search_all(
+        {arm.name: arm for arm in arms},
+        {arm.name: REQUEST for arm in arms},
+        held or breakers(),
+        timeout_s=timeout_s,
+        retries=retries,
+    )
+    assert tuple(report.source for report in reports) == SOURCE_NAMES
+    return {report.source: report for report in reports}
+
+
+async def test_every_source_has_a_report_in_a_fixed_order():
+    reports = await search(FakeSource("rdf"), FakeSource("vector", FOUND))
+    assert {name: report.status for name, report in reports.items()} == {
+        "vector": "ok", "lexical": "off", "rdf": "empty", "sql_timeline": "off",
+    }  # fmt: skip
+    assert reports["vector"].hits == FOUND
+    assert reports["vector"].ms > 0
+
+
+@pytest.mark.parametrize("error", [SourceError("broken"), TransientSourceError("broken"), ModelError("broken")])
+async def test_a_failing_source_costs_its_own_hits_only(error: Exception):
+    reports = await search(FakeSource("vector", FOUND, errors=[error]), FakeSource("lexical", FOUND))
+    assert (reports["vector"].status, reports["vector"].error, reports["vector"].hits) == ("failed", "broken", ())
+    assert reports["lexical"].hits == FOUND
+
+
+async def test_a_source_that_misses_the_deadline_is_late_and_is_cancelled():
+    slow = FakeSource("rdf", FOUND, opened=asyncio.Event())
+    reports = await search(slow, FakeSource("vector", FOUND), timeout_s=0.5)
+    assert (reports["rdf"].status, reports["rdf"].hits) == ("late", ())
+    assert "500 ms" in (reports["rdf"].error or "")
+    assert reports["vector"].status == "ok"
+
+
+async def test_sources_are_searched_at_the_same_time():
+    gate = asyncio.Event()
+
+    class Opener(FakeSource):
+        async def search(self, request: SearchRequest) -> Sequence[Any]:
+            gate.set()
+            return await super().search(request)
+
+    reports = await search(FakeSource("vector", FOUND, opened=gate), Opener("sql_timeline", FOUND))
+    assert [reports["vector"].status, reports["sql_timeline"].status] == ["ok", "ok"]
+
+
+async def test_a_passing_error_is_tried_again():
+    flaky = FakeSource("vector", FOUND, errors=[TransientSourceError("busy"), TransientSourceError("busy")])
+    reports = await search(flaky, retries=2)
+    assert reports["vector"].hits == FOUND
+    assert len(flaky.requests) == 3
+
+
+async def test_an_error_that_will_not_pass_is_not_tried_again():
+    broken = FakeSource("vector", FOUND, errors=[SourceError("broken")])
+    assert (await search(broken, retries=3))["vector"].status == "failed"
+    assert len(broken.requests) == 1
+
+
+async def test_retries_stay_inside_the_deadline():
+    flaky = FakeSource("vector", FOUND, errors=[TransientSourceError("busy") for _ in range(100)])
+    report = (await search(flaky, retries=50, timeout_s=0.5))["vector"]
+    assert report.status == "late"
+    assert 0 < len(flaky.requests) < 10
+
+
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
+async def test_a_cancelled_search_leaves_nothing_running():
+    slow = FakeSource("vector", FOUND, opened=asyncio.Event())
+    task = asyncio.create_task(search(slow))
+    while not slow.requests:
+        await asyncio.sleep(0)
+    assert [one for one in asyncio.all_tasks() if "object _search at" in repr(one.get_coro())]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    assert not [one for one in asyncio.all_tasks() if "object _search at" in repr(one.get_coro())]
+
+
+async def test_a_source_that_failed_three_times_is_left_alone():
+    held = breakers()
+    broken = FakeSource("vector", FOUND, errors=[SourceError("no server") for _ in range(9)])
+    for _ in range(3):
+        assert (await search(broken, held=held))["vector"].error == "no server"
+    report = (await search(broken, held=held))["vector"]
+    assert (report.status, report.error) == ("failed", "left alone after: no server")
+    assert len(broken.requests) == 3
+
+
+def test_an_open_breaker_lets_one_through_every_two_seconds():
+    breaker = Breaker()
+    for now in (0.0, 0.1, 0.2):
+        assert breaker.lets_through(now)
+        breaker.record("away", now)
+    assert not breaker.lets_through(2.1)
+    assert breaker.lets_through(2.3)
+    assert not breaker.lets_through(2.4), "the one that was let through holds the others back"
+    breaker.record(None, 2.5)
+    assert breaker.lets_through(2.6)
+
+
+async def test_a_query_whose_scope_a_source_cannot_keep_to_fails_and_costs_no_other_query_the_source():
+    held = breakers()
+    picky = FakeSource("vector", FOUND, errors=[ScopeNotKept("no column for session_id") for _ in range(5)])
+    for _ in range(5):
+        report = (await search(picky, held=held))["vector"]
+        assert (report.status, report.error) == ("failed", "no column for session_id")
+    assert (await search(picky, held=held))["vector"].hits == FOUND
+
+
+class OfAnother(FakeSource):
+    """Holds nothing for the tenant that asks."""
+
+    def answers_for(self, tenant: str) -> bool:
+        return tenant != REQUEST.scope.tenant
+
+
+async def test_a_source_of_another_tenant_is_not_asked_and_nothing_of_its_failures_is_told():
+    held = breakers()
+    for _ in range(3):
+        held["vector"].record("secrets of bo", 1e12)
+    theirs = OfAnother("vector", FOUND)
+    report = (await search(theirs, held=held))["vector"]
+    assert (report.status, report.error, report.hits) == ("empty", None, ())
+    assert theirs.requests == []
+
+
+class OneAtATime(FakeSource):
+    """A source with one slot, whose first search ends when it is told to, and the others never."""
+
+    def __init__(self) -> None:
+        super().__init__("vector", FOUND)
+        self.slots, self.first_ends, self.asked = Slots(1), asyncio.Event(), 0
+
+    async def search(self, request: SearchRequest) -> Sequence[Any]:
+        self.asked += 1
+        until = self.first_ends if self.asked == 1 else asyncio.Event()
+        async with self.slots:
+            await until.wait()
+        return self.hits
+
+
+@pytest.mark.parametrize(("others_are_answered", "failures"), [(True, 0), (False, 1)])
+async def test_waiting_for_a_turn_is_no_failure_as_long_as_others_are_answered(
+    others_are_answered: bool, failures: int
+):
+    source, held = OneAtATime(), breakers()
+    first, second = (asyncio.create_task(source.search(REQUEST)) for _ in range(2))
+    late = asyncio.create_task(search(source, timeout_s=0.2, held=held))
+    while source.asked < 3:
+        await asyncio.sleep(0)
+    if others_are_answered:
+        source.first_ends.set()
+        await first
+    assert (await late)["vector"].status == "late"
+    assert held["vector"].failures == failures
+    await cancel(first, second)
+
+
+KINDS = replace(REQUEST, scope=Scope(tenant="acme", kinds=("world", "opinion")))
+
+
+class OfKinds(FakeSource):
+    """Has hits by kind; a kind may have an error instead."""
+
+    def __init__(self, *args: Any, **kinds: tuple[Hit, ...] | SourceError) -> None:
+        super().__init__(*args)
+        self.kinds = kinds
+
+    async def search(self, request: SearchRequest) -> Sequence[Hit]:
+        self.requests.append(request)
+        (kind,) = request.scope.kinds
+        found = self.kinds[kind]
+        if isinstance(found, SourceError):
+            raise found
+        return found
+
+
+async def by_kind(source: FakeSource) -> SourceReport:
+    reports = await search_all(
+        {"vector": source}, {"vector": KINDS}, breakers(), timeout_s=60, retries=1, by_kind=True
+    )
+    return reports[0]
+
+
+async def test_each_kind_is_searched_for_alone_and_has_its_own_list():
+    source = OfKinds("vector", world=(hit("a", 0.9), hit("c", 0.2)), opinion=(hit("b", 0.5),))
+    report = await by_kind(source)
+    assert [request.scope.kinds for request in source.requests] == [("world",), ("opinion",)]
+    assert report.lists == ((hit("a", 0.9), hit("c", 0.2)), (hit("b", 0.5),))
+    assert report.hits == (hit("a", 0.9), hit("b", 0.5), hit("c", 0.2))
+    assert report.status == "ok"
+
+
+HANG_S = 60.0
+
+
+CRANE = view("m1", "The harbour crane needs a gearbox.", ts=NOW - 3600, source_ref="record")
+
+
+SHED = view("m2", "The shed is painted.")
+
+
+INDEX: tuple[SourceName, ...] = ("vector", "lexical")
+
+
+def away(name: SourceName) -> FakeSource:
+    return FakeSource(name, errors=[SourceError("the index is gone") for _ in range(9)])
+
+
+def hung(name: SourceName) -> FakeSource:
+    return FakeSource(name, opened=asyncio.Event())
+
+
+def record(**changes: object) -> FakeSource:
+    return FakeSource("lexical", [hit("m1", 1.2, read=lambda: CRANE)], **changes)  # pyright: ignore[reportArgumentType]
+
+
+async def ask(made: Sources, *, timeout_s: float = HANG_S, **changes: object) -> Recalled:
+    return await recall(query(), profile(**changes), made, now=NOW, timeout_s=timeout_s)
+
+
+def scene(tokens: TokenCounter, *arms: FakeSource, found: FakeSource) -> Sources:
+    return sources(tokens, arms, SHED, fallback=FallbackSource(source=found))
+
+
+async def test_while_the_index_answers_nobody_else_is_asked(tokens: TokenCounter) -> None:
+    found = record()
+    one_arm_is_enough = scene(tokens, away("vector"), FakeSource("lexical"), found=found)
+    assert (await ask(one_arm_is_enough)).outcome == "degraded"
+    assert found.requests == []
+
+
+@pytest.mark.parametrize("broken", [SourceError("the index is gone"), ModelError("no weights")])
+async def test_when_both_arms_fail_the_record_answers_in_their_place(
+    tokens: TokenCounter, broken: Exception
+) -> None:
+    arms = [FakeSource(name, errors=[broken]) for name in INDEX]
+    recalled = await ask(scene(tokens, *arms, FakeSource("rdf", [hit("m2", 1.0)]), found=record()))
+    reports = {report.source: report for report in recalled.reports}
+    assert recalled.outcome == "degraded"
+    assert {item.scored.memory.id for item in recalled.selection.items} == {"m1", "m2"}
+    assert (reports["lexical"].status, reports["lexical"].fallback) == ("failed", "record")
+    assert (reports["vector"].status, reports["vector"].fallback, reports["vector"].hits) == ("failed", None, ())
+
+
+async def test_it_alone_keeps_a_recall_from_failing_and_is_counted(tokens: TokenCounter) -> None:
+    recalled = await ask(scene(tokens, *map(away, INDEX), found=record()), rdf_top_k=0, enable_sql_timeline=False)
+    assert recalled.outcome == "degraded"
+    decided = decision(
+        RequestFacts(decision_id="d", corr_id="c"), outcome="degraded", latency_ms=1, recalled=recalled
+    )
+    assert decided.sources["lexical"].model_dump(exclude={"ms"}) == {
+        "status": "failed", "count": 1, "error": "the index is gone", "stood_in": "record",
+    }  # fmt: skip
+    assert decided.backend_counts == {"vector": 0, "lexical": 1}
+    answer = reply(query(options={}), recalled, latency_ms=1, profile="p", decision_id="d")
+    assert reply_json(answer).count(b"stood_in") == 1, "a source for which nobody stood in does not name it"
+    assert answer.bundle.items[0].source_ref == "record"
+
+
+async def test_an_index_that_hangs_is_stood_in_for_within_the_same_time(
+    tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(all_sources, "PATIENCE", 0.05)  # a slow machine has the rest of the time for the record
+    began = time.perf_counter()
+    recalled = await ask(scene(tokens, *map(hung, INDEX), found=record()), timeout_s=1.5)
+    assert time.perf_counter() - began < HANG_S
+    reports = {report.source: report for report in recalled.reports}
+    assert (reports["lexical"].status, reports["lexical"].fallback) == ("late", "record")
+    assert [item.scored.memory.id for item in recalled.selection.items] == ["m1"]
+
+
+async def test_if_all_of_them_hang_the_deadline_holds_and_the_record_is_left_alone_after_three(
+    tokens: TokenCounter,
+) -> None:
+    found = FakeSource("lexical", opened=asyncio.Event())
+    made = scene(tokens, *map(hung, INDEX), found=found)
+    for _ in range(3):
+        began = time.perf_counter()
+        assert (await ask(made, timeout_s=0.1)).outcome == "failed"
+        assert time.perf_counter() - began < HANG_S
+    assert len(found.requests) == 3
+    recalled = await ask(made, timeout_s=HANG_S)
+    assert len(found.requests) == 3
+    error = {report.source: report.error for report in recalled.reports}["lexical"] or ""
+    assert error.endswith("the fallback (record) failed: left alone after: no answer within 100 ms")
+
+
+TEXT = "who founded the maker of the harbour crane?"
+
+
+CRANE_OF_UP = view("crane", "The harbour crane was made by Umbra Works.", title="Harbour crane")
+
+
+UMBRA = view("umbra", "It was founded by Ida Miles.", title="Umbra Works")
+
+
+IDA = view("ida", "She was born there.", title="Ida Miles", kind="world")
+
+
+SHED_OF_UP = view("shed", "The shed is painted.")
+
+
+FIRST = (hit("crane", 0.9), hit("shed", 0.2), hit("umbra", 0.1))
+
+
+LINKS = {"fusion": 0.5, "similarity": 0.0, "links": 0.6, "recency": 0.0}
+
+
+STEPS = {"fusion": 0.5, "similarity": 0.0, "second_step": 0.25, "recency": 0.0}
+
+
+class Titles:
+    """The memories that are called one of the names."""
+
+    def __init__(self, *memories: MemoryView, fails: bool = False, hangs: bool = False) -> None:
+        self.memories, self.fails, self.hangs = memories, fails, hangs
+        self.asked: list[tuple[Sequence[str], Scope]] = []
+        self.has_some = True
+
+    async def has_titles(self, tenant: str) -> bool:
+        return self.has_some
+
+    async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
+        self.asked.append((names, scope))
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.fails:
+            raise SourceError("broken")
+        called = {key(one.id): title_names(one.title or "") for one in self.memories}
+        return {one: given for one, given in called.items() if not set(given).isdisjoint(names)}
+
+
+class Keywords(FakeSource):
+    """Brings `hits`, and `further` for a question with names that were not in the first."""
+
+    further: tuple[Hit, ...] = ()
+
+    async def search(self, request: SearchRequest) -> Any:
+        if request.question.keyword_text.startswith(f"{TEXT} "):
+            self.requests.append(request)
+            return self.further
+        return await super().search(request)
+
+
+def keywords(hits: Iterable[Hit] = FIRST, further: Iterable[Hit] = ()) -> Keywords:
+    made = Keywords("lexical", hits)
+    made.further = tuple(further)
+    return made
+
+
+async def ask_of_up(
+    tokens: TokenCounter, ranking: dict[str, float], *arms: FakeSource, titles: Titles | None = None, **changes: Any
+) -> Recalled:
+    made = sources(tokens, arms, CRANE_OF_UP, UMBRA, IDA, SHED_OF_UP, titles=titles)
+    used: Profile = profile(ranking=ranking, enable_query_expansion=False, source_timeout_ms=200)
+    return await recall(query(TEXT, **changes.pop("options", {})), used, replace(made, **changes), now=NOW)
+
+
+def order(recalled: Recalled) -> list[str]:
+    return [item.memory.id for item in recalled.ranked]
+
+
+def part(recalled: Recalled, name: str) -> dict[str, float]:
+    return {item.memory.id: item.parts[name] for item in recalled.ranked if name in item.parts}
+
+
+async def test_a_memory_whose_title_stands_in_the_best_one_moves_up(tokens: TokenCounter):
+    recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST), titles=Titles(UMBRA, CRANE_OF_UP))
+    assert order(recalled) == ["crane", "umbra", "shed"]
+    # The question names the crane; what the crane's text names has the crane's own score.
+    assert part(recalled, "links") == {"crane": 1.0, "umbra": 1.0, "shed": 0.0}
+    assert order(await ask_of_up(tokens, LINKS | {"links": 0.0}, FakeSource("vector", FIRST))) == [
+        "crane",
+        "shed",
+        "umbra",
+    ]
+
+
+async def test_titles_of_external_memories_lead_to_them_as_own_titles_do(tokens: TokenCounter):
+    page = view("wiki:umbra", "It was founded by Ida Miles.", title="Umbra Works")
+    graph = FakeSource("rdf", [hit(page.id, 0.1, read=lambda: page)])
+    recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST[:2]), graph, titles=Titles(CRANE_OF_UP))
+    assert part(recalled, "links") == {"crane": 1.0, "wiki:umbra": 1.0, "shed": 0.0}
+
+
+async def test_links_stay_in_scope_and_what_was_deleted_is_led_to_by_nobody(tokens: TokenCounter):
+    titles = Titles(IDA, UMBRA)
+    scoped = await ask_of_up(
+        tokens, LINKS, FakeSource("vector", FIRST[:2]), titles=titles, options={"options": {"kinds": ["world"]}}
+    )
+    assert [scope.kinds for _, scope in titles.asked] in ([], [("world",)])
+    assert order(scoped) == []
+    known = Tombstones()
+    known.applied_position = lambda: 6
+    known.add({key("umbra"): 7})
+    recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST[:2]), titles=titles, tombstones=known)
+    assert order(recalled) == ["crane", "shed"]
+    assert recalled.selection.dropped == {"deleted": 1}
+
+
+async def test_the_second_search_has_the_names_that_the_first_hits_bring_and_the_question_does_not(
+    tokens: TokenCounter,
+):
+    named = view("crane", CRANE_OF_UP.text, entities=("Harbour Crane", "Umbra Works"))
+    arm = keywords(FIRST, [hit("crane", 9.0), hit("ida", 8.0), hit("shed", 5.0), hit("umbra", 1.0)])
+    made = sources(tokens, [arm], named, UMBRA, IDA, SHED_OF_UP)
+    used = profile(ranking=STEPS, enable_query_expansion=False)
+    recalled = await recall(query(TEXT), used, made, now=NOW)
+    assert arm.requests[-1].question.keyword_text == f"{TEXT} Umbra Works"
+    # The first two gain nothing; the others by score between the best and the last.
+    assert part(recalled, "second_step") == {"crane": 0.0, "shed": 0.0, "umbra": 0.0, "ida": 0.875}
+    (ida,) = [item for item in recalled.ranked if item.memory.id == "ida"]
+    assert ida.candidate.best_source == "lexical"
+
+
+async def test_without_weights_nothing_is_looked_for(tokens: TokenCounter):
+    arm, titles = keywords(), Titles(UMBRA)
+    recalled = await ask_of_up(tokens, {"fusion": 0.5, "recency": 0.0}, arm, titles=titles)
+    assert (len(arm.requests), titles.asked) == (1, [])
+    assert "follow" not in recalled.stage_ms
+
+
+@pytest.mark.parametrize("fault", [{"fails": True}, {"hangs": True}])
+async def test_titles_that_fail_or_hang_cost_their_links_and_no_more(tokens: TokenCounter, fault: dict[str, bool]):
+    began = time.perf_counter()
+    recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST), titles=Titles(UMBRA, **fault))
+    assert order(recalled) == ["crane", "shed", "umbra"]
+    assert recalled.outcome == "ok"
+    assert time.perf_counter() - began < 30
+    assert not [task for task in asyncio.all_tasks() if "orion_recall/recall/" in repr(task)]
+
+
+TENANT_OF_LANE = "default"
+
+
+def scope(use: LaneUse, by: dict[str, Any] | None = None, **fields: Any) -> Scope | None:
+    """What is searched; None where the lane means nothing."""
+    wide = profile(**(by or {}))
+    made = narrowed(query(**fields), wide, use)
+    return None if made is None else scope_of(made, wide, TENANT_OF_LANE)
+
+
+def test_a_lane_is_ignored_unless_the_settings_say_otherwise():
+    assert scope("ignore", lane="session", session_id="s") is None
+
+
+@pytest.mark.parametrize("tags", [[], ["chat"], ["chat", "harbour"]])
+def test_a_lane_may_be_a_tag_that_memories_must_have(tags: list[str]):
+    assert scope("tag", lane="chat", options={"tags": tags}) == Scope(tenant=TENANT_OF_LANE, tags=("chat",))
+
+
+def test_a_lane_and_other_tags_cannot_be_searched_at_once():
+    with pytest.raises(InvalidMessage, match=r"payload\.lane: it is a tag"):
+        scope("tag", lane="chat", options={"tags": ["harbour"]})
+
+
+@pytest.mark.parametrize(
+    ("lane", "options", "expected"),
+    [
+        ("session", {}, Scope(tenant=TENANT_OF_LANE, session_id="s")),
+        ("session", {"scope": "global"}, Scope(tenant=TENANT_OF_LANE, session_id="s")),
+        ("user", {"user": "u"}, Scope(tenant=TENANT_OF_LANE, user_id="u")),
+        ("session", {"scope": "session"}, Scope(tenant=TENANT_OF_LANE, session_id="s")),
+        ("global", {}, Scope(tenant=TENANT_OF_LANE)),
+        ("global", {"scope": "session"}, None),
+        ("global", {"scope": "user", "user": "u"}, None),
+        ("user", {"scope": "session", "user": "u"}, None),
+        ("session", {"scope": "user", "user": "u"}, None),
+        ("chat", {}, None),
+    ],
+    ids=str,
+)
+def test_a_lane_may_be_a_scope_and_then_only_narrows(lane: str, options: dict[str, Any], expected: Scope | None):
+    assert scope("scope", lane=lane, session_id="s", options=options) == expected
+
+
+def test_a_lane_that_is_a_scope_without_its_id_is_an_error_and_not_all_memories():
+    with pytest.raises(InvalidMessage, match="session needs"):
+        scope("scope", lane="session", session_id="")
+
+
+CLOCK = datetime(2026, 6, 17, 12, tzinfo=UTC).timestamp()  # a Wednesday
+
+
+DAY = 86_400.0
+
+
+YESTERDAY = CLOCK - DAY
+
+
+class Calendar:
+    """An index that lists the memories it is given by their time."""
+
+    def __init__(self, *memories: MemoryView, error: Exception | None = None, hangs: bool = False) -> None:
+        self.memories, self.error, self.hangs = memories, error, hangs
+        self.asked: list[Scope] = []
+
+    async def in_time_order(
+        self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
+    ) -> Sequence[TimedKey]:
+        self.asked.append(scope)
+        if self.error is not None:
+            raise self.error
+        if self.hangs:
+            await asyncio.Event().wait()
+        found = [
+            TimedKey(key(one.id), one.ts, one.session_id)
+            for one in self.memories
+            if one.ts is not None
+            and (scope.session_id is None or one.session_id == scope.session_id)
+            and (scope.since is None or one.ts >= scope.since)
+            and (scope.until is None or one.ts < scope.until)
+            and (not scope.told or one.told)
+            and one.session_id not in without_sessions
+        ]
+        return sorted(found, key=lambda one: -one.ts if newest_first else one.ts)[:limit]
+
+
+async def ask_day(
+    tokens: TokenCounter,
+    text: str,
+    *memories: MemoryView,
+    found: Sequence[str] = (),
+    index: Calendar | None = None,
+    **options: Any,
+) -> Recalled:
+    source = FakeSource("vector", [hit(name, 0.9 - place / 100) for place, name in enumerate(found)])
+    made = replace(
+        sources(tokens, [source], *memories),
+        chronological=index or Calendar(*memories),
+        lexicon=Speakers("Hana", "Otto", "Rosa"),
+    )
+    limit_ms = 200 if index is not None else 30_000  # one that hangs is waited for
+    return await recall(query(text, **options), profile(source_timeout_ms=limit_ms), made, now=CLOCK)
+
+
+def ids(recalled: Recalled) -> list[str]:
+    return [item.scored.memory.id for item in recalled.selection.items]
+
+
+async def test_a_recap_is_everything_of_the_period_and_nothing_else(tokens: TokenCounter):
+    memories = (
+        view("eve", "We painted the boat.", ts=YESTERDAY - DAY, session_id="eve"),
+        view("morning", "The rudder came from Umbra Works.", ts=YESTERDAY - 3600, session_id="one"),
+        view("noon", "Nobody knows where the anchor is.", ts=YESTERDAY, session_id="two"),
+        view("today", "Yesterday's paint is dry.", ts=CLOCK - 3600, session_id="today"),
+    )
+    recalled = await ask_day(tokens, "What happened yesterday?", *memories, found=["today", "eve", "noon"])
+    assert ids(recalled) == ["morning", "noon"]
+    assert recalled.selection.dropped["other_time"] == 2
+
+
+async def test_the_day_beside_is_looked_at_only_where_the_day_has_nothing(tokens: TokenCounter):
+    memory = view("eve", "We painted the boat.", ts=YESTERDAY - DAY, session_id="eve")
+    recalled = await ask_day(tokens, "What happened yesterday?", memory)
+    assert ids(recalled) == ["eve"]
+    assert recalled.understood is not None
+    assert recalled.understood.question.time.widened
+    (why,) = explained(recalled)["why"]
+    assert (why["code"], why["of"], why["widened"], why["memories"]) == ("recap", "time", True, 1)
+    nothing = await ask_day(tokens, "What happened yesterday?", memory._replace(ts=YESTERDAY - 3 * DAY))
+    assert (ids(nothing), nothing.outcome) == ([], "empty")
+
+
+async def test_a_recap_that_names_somebody_is_of_that_person(tokens: TokenCounter):
+    memories = (
+        view("own", "The rudder came.", speaker="Hana", ts=YESTERDAY, session_id="one"),
+        view("named", "Hana has mended the sail.", speaker="Otto", ts=YESTERDAY + 1, session_id="two"),
+        view("other", "The anchor is lost.", speaker="Otto", ts=YESTERDAY + 2, session_id="two"),
+    )
+    assert ids(await ask_day(tokens, "What did Hana do yesterday?", *memories)) == ["own", "named"]
+    assert ids(await ask_day(tokens, "What did Otto and I talk about yesterday?", *memories)) == [
+        "named",
+        "other",
+    ]
+    nothing = await ask_day(tokens, "What did Rosa do yesterday?", *memories)
+    assert ids(nothing) == [], "the day itself is not empty: no day beside it is looked at"
+
+
+@pytest.mark.parametrize(
+    ("text", "session"),
+    [
+        ("What did we talk about in our first session?", "one"),
+        ("What did we talk about in our second session?", "two"),
+        ("What did we discuss in session 3?", "three"),
+        ("What was our last conversation about?", "three"),
+        ("What was the conversation before last about?", "two"),
+    ],
+)
+async def test_a_session_is_named_by_its_place_in_the_whole_scope(tokens: TokenCounter, text: str, session: str):
+    memories = [
+        view(f"{name}-{turn}", f"{name} says {turn}.", ts=CLOCK - (9 - day) * DAY + turn, session_id=name)
+        for day, name in enumerate(("one", "two", "three"))
+        for turn in range(2)
+    ]
+    own = view("now", "Hello again.", ts=CLOCK - 5, session_id="own")
+    recalled = await ask_day(tokens, text, *memories, own, found=["one-0", "three-1"], session_id="own")
+    assert ids(recalled) == [f"{session}-0", f"{session}-1"]
+
+
+async def test_a_period_with_too_much_is_covered_from_its_beginning_to_its_end(tokens: TokenCounter):
+    turns = [view(f"m{day}-{n}", f"{day} {n}", ts=CLOCK - day * DAY - n) for day in range(1, 100) for n in range(8)]
+    recalled = await ask_day(tokens, "What happened since March?", *turns)
+    days = {item.memory.id.split("-")[0] for item in recalled.ranked}
+    assert len(recalled.ranked) <= MOST_OF_PERIOD
+    assert any(int(day[1:]) > 80 for day in days)
+    assert any(int(day[1:]) < 10 for day in days)
+
+
+@pytest.mark.parametrize("index", [Calendar(error=SourceError("away")), Calendar(hangs=True)])
+async def test_without_the_list_the_sources_find_what_they_can(tokens: TokenCounter, index: Calendar):
+    memories = (view("then", "The rudder came.", ts=YESTERDAY), view("now", "It fits.", ts=CLOCK - 60))
+    recalled = await ask_day(tokens, "What happened yesterday?", *memories, found=["now", "then"], index=index)
+    assert ids(recalled) == ["then"]
+
+
+async def test_a_recap_is_not_withheld_for_resembling_nothing(tokens: TokenCounter):
+    memory = view("then", "The rudder came.", ts=YESTERDAY)
+    made = replace(sources(tokens, [FakeSource("vector", [])], memory), chronological=Calendar(memory))
+    used = profile(no_answer={"min_confidence": 0.99})
+    recalled = await recall(query("What happened yesterday?"), used, made, now=CLOCK)
+    assert ids(recalled) == ["then"]
+
+
+async def test_the_scope_of_the_query_holds_in_a_recap(tokens: TokenCounter):
+    memories = (
+        view("ours", "The rudder came.", ts=YESTERDAY, kind="world"),
+        view("theirs", "The sail came.", ts=YESTERDAY, kind="task"),
+    )
+    recalled = await ask_day(tokens, "What happened yesterday?", *memories, options={"kinds": ["world"]})
+    assert ids(recalled) == ["ours"]
+
+
+QUESTION_OF_SEARCH = Question(text="t", dense_text="t", keyword_text="t", terms=frozenset(), now=0.0, text_hash="h")
+
+
+SCOPE = Scope(tenant="t", since=50.0)
+
+
+NAMES: tuple[SourceName, ...] = ("vector", "lexical", "rdf")
+
+
+REQUESTS: Mapping[SourceName, SearchRequest] = {
+    name: SearchRequest(question=QUESTION_OF_SEARCH, scope=SCOPE, limit=10) for name in NAMES
+}
+
+
+DAYS = (Interval(100.0, 200.0, "date", "monday"), Interval(300.0, 400.0, "date", "wednesday"))
+
+
+def test_the_index_is_asked_for_the_persons_own_turns_of_that_time():
+    said = SaidBy(name="Hana", speakers=("Hana",), names=("hana",), is_strict=True, intervals=DAYS)
+    asked = requests_of_speaker(REQUESTS, said)
+    for name in ("vector", "lexical"):
+        assert asked[name].scope == Scope(tenant="t", since=100.0, until=400.0, speakers=("Hana",))
+    assert asked["rdf"] == REQUESTS["rdf"]
+
+
+TEXT_OF_SEARCH = "what about the crane yesterday?"
+
+
+MIDNIGHT = NOW - NOW % DAY
+
+
+OLD = view("old", "the crane creaked", ts=MIDNIGHT - 0.5 * DAY)
+
+
+NEW = view("new", "the crane fell", ts=MIDNIGHT - 90 * DAY)
+
+
+class Dated(FakeSource):
+    """Brings `hits`; inside a time, `inside`, or what is worse."""
+
+    def __init__(self, *args: Any, inside: tuple[Hit, ...] = (), fails: bool = False, hangs: bool = False) -> None:
+        super().__init__(*args)
+        self.inside, self.fails, self.hangs = inside, fails, hangs
+
+    async def search(self, request: SearchRequest) -> Any:
+        if request.scope.since is None:
+            return await super().search(request)
+        self.requests.append(request)
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.fails:
+            raise SourceError("broken")
+        return self.inside
+
+
+def arm(**inside: Any) -> Dated:
+    return Dated("vector", (hit("new", 0.9), hit("other", 0.1)), **inside)
+
+
+async def ask_of_search(tokens: TokenCounter, made: Dated, weight: float = 0.5, **options: Any) -> Recalled:
+    used = profile(time={"search_weight": weight}, source_timeout_ms=200)
+    return await recall(query(TEXT_OF_SEARCH, **options), used, sources(tokens, [made], OLD, NEW), now=NOW)
+
+
+async def test_what_only_the_named_time_brings_is_found(tokens: TokenCounter):
+    made = arm(inside=(hit("old", 0.05),))
+    recalled = await ask_of_search(tokens, made)
+    assert {item.memory.id for item in recalled.ranked} == {"old", "new"}
+    (inside,) = [request.scope for request in made.requests if request.scope.since is not None]
+    assert (inside.since, inside.until) == (MIDNIGHT - 2 * DAY, MIDNIGHT + DAY)
+    (report,) = [report for report in recalled.reports if report.source == "vector"]
+    assert len(report.hits) == 2, "the report is of the first search"
+
+
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
+@pytest.mark.parametrize("fault", [{"fails": True}, {"hangs": True}])
+async def test_a_second_search_that_fails_or_hangs_costs_its_hits_and_no_more(
+    tokens: TokenCounter, fault: dict[str, bool]
+):
+    began = time.perf_counter()
+    recalled = await ask_of_search(tokens, arm(**fault))
+    assert [item.memory.id for item in recalled.ranked] == ["new"]
+    assert time.perf_counter() - began < 30
+    assert not [task for task in asyncio.all_tasks() if "orion_recall/recall/" in repr(task)]
+
+
+def test_the_scope_is_narrowed_and_never_widened():
+    scope = Scope(tenant="t", since=4 * DAY, until=6 * DAY)
+    one = Interval(start=5 * DAY, end=9 * DAY, kind="date", words="then")
+    other = Interval(start=None, end=3 * DAY, kind="open", words="before")
+    assert within(scope, [one]) == Scope(tenant="t", since=4 * DAY, until=6 * DAY)
+    assert within(Scope(tenant="t"), [one]) == Scope(tenant="t", since=4 * DAY, until=10 * DAY)
+    assert within(Scope(tenant="t"), [one, other]) == Scope(tenant="t", until=10 * DAY)
+
+
+class Telling(FakeSource):
+    """Brings `hits`, and those of `telling` where told times are asked for."""
+
+    def __init__(self, *args: Any, telling: tuple[Hit, ...] = ()) -> None:
+        super().__init__(*args)
+        self.telling = telling
+
+    async def search(self, request: SearchRequest) -> Any:
+        if not request.scope.told:
+            return await super().search(request)
+        self.requests.append(request)
+        return self.telling
+
+
+async def test_what_tells_of_the_named_time_joins_the_candidates(tokens: TokenCounter):
+    made = Telling("vector", (hit("new", 0.9), hit("other", 0.1)), telling=(hit("old", -0.3),))
+    used = profile(time={"told_search_weight": 0.5}, source_timeout_ms=200)
+    told = OLD._replace(told=(ToldTime(MIDNIGHT - DAY, MIDNIGHT),))
+    recalled = await recall(query(TEXT_OF_SEARCH), used, sources(tokens, [made], told, NEW), now=NOW)
+    assert {item.memory.id for item in recalled.ranked} == {"old", "new"}
+    (request,) = [request for request in made.requests if request.scope.told]
+    assert request.scope.told == ((MIDNIGHT - DAY, MIDNIGHT),)
+    assert request.scope.since is None
+    assert request.min_score == -1.0
