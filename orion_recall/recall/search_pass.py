@@ -8,6 +8,8 @@ Late interaction, the comparison, the follow-up search and reranking are done wh
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -38,9 +40,17 @@ from orion_recall.recall.ranking.late_interaction import (
 from orion_recall.recall.ranking.order import in_recap, reduced
 from orion_recall.recall.ranking.rerank import rerank
 from orion_recall.recall.ranking.score import evidence_of, facts_of, score_candidates
-from orion_recall.recall.search.all_sources import MOST_KINDS, index_is_away
+from orion_recall.recall.search.all_sources import MOST_KINDS, index_is_away, search_all
 from orion_recall.recall.search.follow_up import NO_FOLLOW_UP, FollowUp, follow_up
-from orion_recall.recall.search.further_lists import REPORTS_WEIGHT, SearchedTimes, search_lists, searched_times
+from orion_recall.recall.search.further_lists import (
+    REPORTS_WEIGHT,
+    SearchedTimes,
+    TimeSearch,
+    asks_of_others,
+    reports_of_others,
+    requests_of_speaker,
+    searched_times,
+)
 from orion_recall.recall.search.period import (
     MOST_OF_PERIOD,
     is_of_period,
@@ -53,6 +63,7 @@ from orion_recall.recall.stage_times import StageTimes
 from orion_recall.recall.successors import successors_first, with_successors
 from orion_recall.recall.types import Sources
 from orion_recall.recall.understand.question import Understanding
+from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.part_values import QueryFacts
 from orion_recall.tasks import both
@@ -326,3 +337,37 @@ class SearchPass:
         )
         self.stages.done("rerank")
         return judged
+
+
+async def search_lists(
+    sources: Sources,
+    asked: Mapping[SourceName, SearchRequest],
+    *,
+    times: SearchedTimes,
+    said: SaidBy | None,
+    by_kind: bool,
+    timeout_s: float,
+    retries: int,
+) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
+    """The reports of every source, and the further lists; all are searched at once.
+
+    `times` are searched a second time. `said`: one person's words are asked for, and the index is searched for
+    them. `by_kind`: every source is searched for each kind of the request's scope alone.
+    """
+    until = time.perf_counter() + timeout_s
+    async with TimeSearch(sources.by_name, asked, times) as searches:
+        searching = search_all(
+            sources.by_name,
+            requests_of_speaker(asked, said),
+            sources.breakers,
+            timeout_s=timeout_s,
+            retries=retries,
+            fallback=sources.fallback,
+            by_kind=by_kind,
+        )
+        if asks_of_others(said):
+            others = reports_of_others(sources.by_name, asked, said, timeout_s=timeout_s)
+            reports, reported = await asyncio.gather(searching, others)
+        else:
+            reports, reported = await searching, []
+        return reports, [*await searches.reports(reports, until=until), *reported]

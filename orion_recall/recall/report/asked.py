@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from orion_recall.contracts import RecallDecisionV1, RecallOptionsV1, RecallQueryV1, read_message
 from orion_recall.profile import CANDIDATES, Profile
-from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
+from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.search.requests import caps_of
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.question import zone_name

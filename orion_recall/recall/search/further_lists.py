@@ -16,8 +16,7 @@ from typing import NamedTuple, Self, TypeGuard
 from orion_recall.errors import ModelError, PartialSourceError, SourceError
 from orion_recall.interfaces import Source
 from orion_recall.profile.sections import TimeInQuestions
-from orion_recall.recall.search.all_sources import INDEX_SOURCES, search_all
-from orion_recall.recall.types import Sources
+from orion_recall.recall.search.all_sources import INDEX_SOURCES
 from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.scoring.intervals import WIDENED_S, told_ranges
 from orion_recall.values import Hit, Interval, Question, Scope, SearchRequest, SourceName, SourceReport, TimeRange
@@ -196,37 +195,3 @@ async def _hits_or_none(source: Source, request: SearchRequest) -> Sequence[Hit]
         return await source.search(request)
     except (SourceError, ModelError):
         return ()
-
-
-async def search_lists(
-    sources: Sources,
-    asked: Mapping[SourceName, SearchRequest],
-    *,
-    times: SearchedTimes,
-    said: SaidBy | None,
-    by_kind: bool,
-    timeout_s: float,
-    retries: int,
-) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
-    """The reports of every source, and the further lists; all are searched at once.
-
-    `times` are searched a second time. `said`: one person's words are asked for, and the index is searched for
-    them. `by_kind`: every source is searched for each kind of the request's scope alone.
-    """
-    until = time.perf_counter() + timeout_s
-    async with TimeSearch(sources.by_name, asked, times) as searches:
-        searching = search_all(
-            sources.by_name,
-            requests_of_speaker(asked, said),
-            sources.breakers,
-            timeout_s=timeout_s,
-            retries=retries,
-            fallback=sources.fallback,
-            by_kind=by_kind,
-        )
-        if asks_of_others(said):
-            others = reports_of_others(sources.by_name, asked, said, timeout_s=timeout_s)
-            reports, reported = await asyncio.gather(searching, others)
-        else:
-            reports, reported = await searching, []
-        return reports, [*await searches.reports(reports, until=until), *reported]

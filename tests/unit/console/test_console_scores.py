@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
+from orion_recall.recall.ranking.successions import PART
 
 from orion_recall.console.scores import score_parts
 from orion_recall.contracts import CandidateV1, RecallDecisionV1
@@ -12,11 +13,10 @@ from orion_recall.profile import Profile
 from orion_recall.profile.reading import load_profiles
 from orion_recall.recall.ranking import recap
 from orion_recall.recall.ranking.score import combine
-from orion_recall.recall.ranking.successions import PART
-from orion_recall.when.calendar import moved
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.shipped import shipped_folder
+from orion_recall.when.calendar import moved
 from tests.samples.recall_fakes import key, view
 
 PARTS = {"late": 0.8, "fusion": 1.0, "no_chatter": 1.0, "first_person": 0.5, "session": 0.6}

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from orion_recall.recall.confidence.answerable import LATE_SIGNALS, SIGNALS
 
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.calibrate import (
@@ -19,6 +18,7 @@ from orion_recall.evaluation.calibrate import (
     read_answer_lines,
     reliability,
 )
+from orion_recall.recall.confidence.answerable import LATE_SIGNALS, SIGNALS
 from tests.samples.evaluation_samples import written
 
 

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from orion_recall.text.simhash import simhash
 
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
@@ -31,7 +32,6 @@ from orion_recall.text.normal import (
     words,
 )
 from orion_recall.text.passages import MOST_PASSAGES, PASSAGE, WINDOW, passages
-from orion_recall.text.simhash import simhash
 from orion_recall.text.zones import time_zone
 
 
