@@ -12,14 +12,11 @@ from typing import Any, Literal, get_args
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from orion_recall.recall.bundle.recap import select_recap
-from orion_recall.recall.bundle.render import body, head
-from orion_recall.recall.bundle.repetition import Said
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.lines import Shown
+from orion_recall.recall.bundle.lines import Shown, body, head
 from orion_recall.recall.bundle.relative_dates import RelativeDates
-from orion_recall.recall.bundle.select import Caps, select
+from orion_recall.recall.bundle.select import Caps, Said, select, select_recap
 from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.bundle.snippet import line_tokens
 from orion_recall.recall.bundle.snippet import snippet as snippet_of

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from orion_recall.sources.record_facts import MemoryUse
 
 from orion_recall.contracts import RecallOptionsV1
 from orion_recall.errors import ProfileError
@@ -35,6 +34,7 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.understand.question import understand
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.sources.record import MemoryUse
 from orion_recall.sources.vector_lexical import VectorSource
 from orion_recall.text.normal import memory_key
 from orion_recall.values import MemoryView, Question, Scope, SourceName, SourceReport, SourceStatus

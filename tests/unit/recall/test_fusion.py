@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from orion_recall.recall.candidates.passages import nearest_passages, with_passages
 
 from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.candidates.decay import Decay, newest_favoured, with_decay
-from orion_recall.recall.candidates.fetch import read_of
+from orion_recall.recall.candidates.fetch import nearest_passages, read_of, with_passages
 from orion_recall.recall.candidates.fuse import WITH_TEXT, WITHIN, Fusing, Method, fuse, fused_unindexed, rrf_score
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.explain import explained

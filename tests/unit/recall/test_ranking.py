@@ -12,17 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from orion_recall.recall.ranking.calendar_order import calendar_order
-from orion_recall.recall.ranking.recap import in_recap, substance
-from orion_recall.recall.ranking.reports import RerankReport
-from orion_recall.sources.breaker import Breaker
 
 from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.lines import FLAG
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.ranking.late_interaction import late_interaction, scaled
+from orion_recall.recall.ranking.late_interaction import RerankReport, late_interaction, scaled
+from orion_recall.recall.ranking.order import calendar_order, in_recap, substance
 from orion_recall.recall.ranking.rerank import rerank
 from orion_recall.recall.ranking.score import combine, score_candidates
 from orion_recall.recall.report.decision import RequestFacts, decision
@@ -31,6 +28,7 @@ from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.part_values import QueryFacts, recency
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Interval, MemoryView, QuestionTime, SuccessionLink, ToldTime
 from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, key, profile, query, scored, sources, view

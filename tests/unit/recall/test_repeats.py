@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from orion_recall.recall.ranking.repeats import said_once
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.ranking.order import said_once
 from orion_recall.recall.types import Recalled
 from orion_recall.values import MemoryView
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, scored, sources, view

@@ -10,9 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from orion_recall.recall.search.said_search import requests_of_speaker
-from orion_recall.recall.search.time_search import within
-from orion_recall.sources.breaker import Breaker
 
 from orion_recall.errors import (
     InvalidMessage,
@@ -30,12 +27,14 @@ from orion_recall.recall.report.explain import explained
 from orion_recall.recall.report.reply import reply, reply_json
 from orion_recall.recall.search import all_sources
 from orion_recall.recall.search.all_sources import FallbackSource, search_all
+from orion_recall.recall.search.further_lists import requests_of_speaker, within
 from orion_recall.recall.search.lane import narrowed
 from orion_recall.recall.search.period import MOST_OF_PERIOD
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.setting_values import LaneUse
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.tasks import Slots, cancel
 from orion_recall.text.people.titles import title_names
 from orion_recall.time_values import TimedKey

@@ -9,16 +9,14 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from orion_recall.recall.understand.entities import entities
-from orion_recall.recall.understand.lists import asks_for_list
-from orion_recall.recall.understand.walks import walks
 
-from orion_recall.recall.understand.chains import MOST_STEPS, chains
+from orion_recall.recall.understand.chains import MOST_STEPS, chains, walks
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
 from orion_recall.recall.understand.expansion import expansions
-from orion_recall.recall.understand.people import asking_speaker, is_first_person, named_speakers
+from orion_recall.recall.understand.people import asking_speaker, entities, is_first_person, named_speakers
 from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.recall.understand.said_by import SaidBy, said_by
+from orion_recall.recall.understand.shape import asks_for_list
 from orion_recall.recall.understand.summary import understood
 from orion_recall.text.normal import content_words, text_hash, words
 from orion_recall.values import NO_TIME, QUERY_CLASSES, Chain, QueryClass
