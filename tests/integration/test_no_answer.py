@@ -1,4 +1,4 @@
-"""Questions that nothing answers: small talk has an empty bundle, the others the nearest; and what is told of it."""
+"""Questions that nothing answers: small talk has an empty bundle, the others the nearest, and the reply says so."""
 
 from __future__ import annotations
 
