@@ -166,7 +166,7 @@ async def test_a_live_list_ends_with_what_its_token_allowed(
         assert await anext(lines) == ": decisions"
         text = file.read_text("utf-8")
         if end == "too old":
-            monkeypatch.setattr("orion_recall.console.sessions.LIFETIME_S", -1)
+            monkeypatch.setattr("orion_recall.console.access.LIFETIME_S", -1)
         elif end == "narrowed":
             file.write_text(text.replace('tenant = "*"', f'tenant = "{tenant}"'), "utf-8")
         else:

@@ -105,7 +105,7 @@ async def test_while_one_worker_deletes_the_others_leave_it_to_that_one(pool: Po
     other = Retention(pool, Periods(days=7), every_s=0.05)
     async with pool.acquire() as connection:
         async with connection.transaction():
-            assert await connection.fetchval("SELECT try_write_lock('decisions', 7402116891)")
+            assert await connection.fetchval("SELECT try_write_lock('decisions')")
             running = asyncio.create_task(other.run())
             await asyncio.sleep(0.3)
             assert (await left(pool), other.deleted) == (2, 0)

@@ -213,11 +213,3 @@ async def test_most_questions_have_the_class_that_was_judged(reflected: Answers)
     wrong = [question.text for question in QUESTIONS if told[question.id].query_class != question.category]
     assert len(wrong) <= 0.1 * len(QUESTIONS), wrong
     assert all(bool(one.words) == (one.query_class != "factual") for one in told.values())
-
-
-async def test_german_is_known_for_german(reflected: Answers):
-    languages = {name: one.understood.language for name, one in reflected.recalled.items() if one.understood}
-    german = [question for question in QUESTIONS if languages[question.id] == "german"]
-    assert {question.conversation for question in german} == {"garten"}
-    assert len(german) >= 10
-    assert set(languages.values()) == {"english", "german"}

@@ -1,4 +1,4 @@
-"""Questions that nothing answers: an empty bundle, and the reason in reply, decision and decision row."""
+"""Questions that nothing answers: small talk has an empty bundle, the others the nearest, and the reply says so."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from executor import Executor, until
 
 from orion_recall.postgres.pool import Connection
+from orion_recall.recall.confidence.answer import UNSURE_NOTE
 
 OPTIONS: dict[str, Any] = {"profile": "reflect.v1", "options": {"include": {"trace": True}}}
 
@@ -20,7 +21,8 @@ async def recalled(
     decision = bundle["stats"]["decision_id"]
     sql = (
         "SELECT outcome, no_answer ->> 'reason' AS reason, answer_probability, understood ->> 'class' AS class, "
-        "jsonb_array_length(selected_ids) AS selected FROM recall_decisions WHERE id = $1"
+        "jsonb_array_length(selected_ids) AS selected, unsure "
+        "FROM recall_decisions WHERE id = $1"
     )
 
     async def written() -> bool:
@@ -38,7 +40,7 @@ async def test_a_greeting_is_not_searched_for(executor: Executor, service_databa
     assert (bundle["rendered"], bundle["items"], stats["outcome"]) == ("", [], "empty")
     assert (stats["backend_counts"], stats["sources"]) == ({}, {})
     assert stats["no_answer"] == {"reason": "greeting", "near_misses": 0}
-    assert "answer_probability" not in stats
+    assert "probability" not in stats
     assert (row["outcome"], row["reason"], row["answer_probability"]) == (
         "empty",
         stats["no_answer"]["reason"],
@@ -48,17 +50,23 @@ async def test_a_greeting_is_not_searched_for(executor: Executor, service_databa
 
 
 @pytest.mark.parametrize("fragment", ["How many feet are there in a mile?", "Where does Gunnar live?"])
-async def test_what_nothing_answers_is_empty_with_its_reason(
+async def test_what_nothing_answers_has_the_nearest_and_says_that_it_is_unsure(
     executor: Executor, service_database: Connection, fragment: str
 ) -> None:
     bundle, row = await recalled(executor, service_database, fragment)
     stats = bundle["stats"]
-    assert (bundle["rendered"], bundle["items"], stats["outcome"]) == ("", [], "empty")
-    assert stats["no_answer"]["reason"].startswith("the probability of an answer of 0.")
-    assert stats["no_answer"]["near_misses"] == stats["dropped"]["no_answer"] > 0
-    assert 0 <= stats["answer_probability"] < 0.12
-    assert row["answer_probability"] == stats["answer_probability"]
-    assert (row["outcome"], row["selected"], row["reason"]) == ("empty", 0, stats["no_answer"]["reason"])
+    assert (stats["outcome"], stats["unsure"]) == ("ok", True)
+    assert 1 <= len(bundle["items"]) <= 3
+    assert bundle["rendered"].startswith(UNSURE_NOTE)
+    assert "no_answer" not in stats
+    assert 0 <= stats["probability"] < 0.12
+    assert row["answer_probability"] == stats["probability"]
+    assert (row["outcome"], row["selected"], row["reason"], row["unsure"]) == (
+        "ok",
+        len(bundle["items"]),
+        None,
+        True,
+    )
     assert stats["trace"]["answer_signals"]["found_anywhere"] < 1
 
 
@@ -68,9 +76,9 @@ async def test_what_is_answered_has_its_probability_beside_the_confidence(
     bundle, row = await recalled(executor, service_database, "Who sold the old sailing boat?")
     stats = bundle["stats"]
     assert "dentist" in bundle["rendered"]
-    assert 0.5 < stats["answer_probability"] <= 1
+    assert 0.5 < stats["probability"] <= 1
     assert stats["confidence"] == bundle["items"][0]["confidence"]["overall"], "that of its first item"
-    assert (row["outcome"], row["answer_probability"]) == ("ok", stats["answer_probability"])
+    assert (row["outcome"], row["answer_probability"]) == ("ok", stats["probability"])
 
 
 async def test_a_caller_without_options_gets_an_empty_bundle_and_no_new_field(executor: Executor) -> None:
@@ -79,11 +87,16 @@ async def test_a_caller_without_options_gets_an_empty_bundle_and_no_new_field(ex
     assert set(bundle["stats"]) == {"backend_counts", "latency_ms", "profile"}
 
 
-async def test_a_query_may_have_whatever_was_found(executor: Executor, service_database: Connection) -> None:
+async def test_a_query_may_have_whatever_was_found_or_nothing_that_is_unsure(executor: Executor) -> None:
     asked: dict[str, Any] = {"profile": "reflect.v1", "fragment": "Where does Gunnar live?"}
-    withheld = (await executor.answer({**asked, "options": dict[str, Any]()}))["bundle"]
-    assert withheld["items"] == [] and withheld["stats"]["no_answer"]["near_misses"] > 0
+    withheld = (await executor.answer({**asked, "options": {"no_answer": True}}))["bundle"]
+    reason = withheld["stats"]["no_answer"]
+    assert (withheld["items"], withheld["rendered"], reason["reason"]) == ([], "", "below_min_probability")
+    assert reason["near_misses"] == withheld["stats"]["dropped"]["no_answer"] > 0
+    assert reason["value"] == withheld["stats"]["probability"] < reason["minimum"] == 0.12
     handed_over = (await executor.answer({**asked, "options": {"no_answer": False}}))["bundle"]
     assert len(handed_over["items"]) >= 1
+    assert handed_over["stats"].get("unsure") is not True
     assert "no_answer" not in handed_over["stats"]
-    assert handed_over["stats"]["answer_probability"] < 0.12
+    assert not handed_over["rendered"].startswith(UNSURE_NOTE)
+    assert handed_over["stats"]["probability"] < 0.12

@@ -53,7 +53,9 @@ async def test_a_query_with_options_gets_the_further_fields_and_each_part_only_w
         "dropped",
         "sources",
         "confidence",
-    } | {"probability"}
+        "probability",
+        "unsure",
+    }
     further = ITEM | {"kind", "speaker", "session_id", "score_parts", "ranks", "confidence"}
     assert all(set(item) == further for item in plain["items"])
 
