@@ -67,6 +67,8 @@ def _walk(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     yield path, command
     below: Mapping[str, Any] = getattr(command, "commands", None) or {}
     for name, inner in below.items():
+        if inner.hidden:  # gone: it only says what took its place
+            continue
         yield from _walk(f"{path} {name}", inner)
 
 

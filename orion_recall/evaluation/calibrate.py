@@ -1,6 +1,6 @@
 """Learns the weights of the probability that anything answers, from runs: logistic regression with L2.
 
-Every weight but that of the number of words is 0 or more: a signal that something answers never speaks against it,
+Every weight is 0 or more: a signal that something answers never speaks against it,
 whatever one collection says. Of each run answerable and unanswerable queries weigh alike, and so do both over all
 runs. Each conversation is held out in turn; so a collection of one conversation is held out as a whole.
 """
@@ -21,7 +21,6 @@ from orion_recall.recall.confidence.answerable import LATE_SIGNALS, SIGNALS, Ans
 
 Values = npt.NDArray[np.float64]
 
-_EITHER_SIGN = frozenset({"words"})
 _STEPS = 20_000
 _CLOSE = 1e-7
 _BINS = 10
@@ -189,7 +188,7 @@ def _learned(values: Values, labels: Values, counts: Values, names: Sequence[str
     """Intercept and weights, by accelerated projected gradient steps over standardised signals."""
     mean, spread = np.average(values, axis=0, weights=counts), values.std(axis=0) + 1e-9
     given = np.column_stack([np.ones(len(values)), (values - mean) / spread])
-    free = np.array([True, *(name in _EITHER_SIGN for name in names)])
+    free = np.array([True, *(False for _ in names)])
     pull = np.array([0.0, *([l2] * len(names))])
     rate = 1 / (np.linalg.norm(given * np.sqrt(counts)[:, None], 2) ** 2 / 4 + l2)
     weights = ahead = np.zeros(given.shape[1])

@@ -121,7 +121,8 @@ class ProfileValues(BaseModel):
         "`snippet_tokens`: shorter ones leave room for more memories.",
     )
     min_similarity: Share = Field(
-        default=0.0, description="The cosine similarity under which the vector source drops a hit (0 to 1)."
+        default=0.0,
+        description="The cosine similarity under which the vector source drops a hit (0 to 1); 0: it drops none.",
     )
     min_score: Share = Field(default=0.0, description="The final score under which an item is dropped (0 to 1).")
     rank_pool: int = Field(default=64, ge=10, le=500, description="How many fused candidates are ranked in full.")

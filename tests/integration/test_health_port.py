@@ -209,7 +209,7 @@ async def test_numbers_move_with_a_recall_and_every_one_is_in_the_reference(
     assert {after[sample("projection_behind", copy=copy)] for copy in ("index", "graph")} == {0}
     assert after[sample("in_hand", stream="queries")] >= 0
     assert after[sample("process_memory_bytes")] > 10 << 20
-    rows = re.findall(r"^\| `[a-z._]+` \| `(orion_recall_\w+)` \| [^|]+ \| ([^|]*) \|", REFERENCE, re.MULTILINE)
+    rows = re.findall(r"^- `[a-z._]+` \(`(orion_recall_\w+)`, [^;)]+([^)]*)\): ", REFERENCE, re.MULTILINE)
     listed = {name: {label.partition(":")[0].strip() for label in labels.split(";")} for name, labels in rows}
     shown = {re.sub(r"_(bucket|count|sum)$", "", name) for name, _ in after}
     assert shown - UNSHOWN == set(listed) - UNSHOWN

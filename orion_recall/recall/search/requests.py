@@ -85,7 +85,7 @@ def requests_of(
         limit=limit,
         timeout_s=limits.source_s,
         is_short=limits.is_short,
-        min_score=profile.min_similarity,
+        min_score=profile.min_similarity or -1.0,
         window_minutes=profile.sql_since_minutes,
         hops=profile.graph.hops,
         max_entities=profile.graph.max_entities,

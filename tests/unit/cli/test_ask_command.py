@@ -247,13 +247,13 @@ def test_a_trace_of_another_version_is_no_crash(show: Show):
     [
         (None, "nothing was found"),
         (
-            NoAnswerV1(reason="it is a greeting and asks nothing", near_misses=0),
+            NoAnswerV1(reason="greeting", near_misses=0),
             "nothing was searched: it is a greeting and asks nothing",
         ),
         (
-            NoAnswerV1(reason="the probability of an answer of 0.020 is low", near_misses=3),
-            "nothing seems to answer this: 3 memories were looked at, but the probability of an answer of 0.020 is "
-            "low",
+            NoAnswerV1(reason="below_min_probability", value=0.02, minimum=0.1, near_misses=3),
+            "nothing seems to answer this: 3 memories were looked at, but the probability of an answer, 0.020, is "
+            "under the minimum of 0.1",
         ),
     ],
 )

@@ -38,6 +38,11 @@ def loading(raises: BaseException) -> Callable[[str], Any]:
     return lambda _name: typer.main.get_command(app)
 
 
+def commands_of(group: Any) -> list[Any]:
+    """The group's commands but those that are gone, which only say what took their place."""
+    return [one for one in getattr(group, "commands", {}).values() if not one.hidden]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_says_of_a_command_what_its_own_help_says_first(name: str) -> None:
     command = load(name)
@@ -48,14 +53,14 @@ def test_the_list_says_of_a_command_what_its_own_help_says_first(name: str) -> N
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_every_command_has_an_example(name: str) -> None:
     command = load(name)
-    for one in [command, *getattr(command, "commands", {}).values()]:
+    for one in [command, *commands_of(command)]:
         assert "Example: " in (one.help or ""), one.name
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_can_print_json(name: str) -> None:
     command = load(name)
-    for one in getattr(command, "commands", {"": command}).values():
+    for one in commands_of(command) or [command]:
         assert "--json" in [option for parameter in one.params for option in parameter.opts], one.name
 
 
@@ -66,7 +71,13 @@ def test_the_help_loads_no_engine_and_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "decisions" in done.stdout
-    allowed = {"orion_recall", "orion_recall.cli", "orion_recall.cli.main", "orion_recall.cli.output"}
+    allowed = {
+        "orion_recall",
+        "orion_recall.cli",
+        "orion_recall.cli.main",
+        "orion_recall.cli.output",
+        "orion_recall.cli.gone",
+    }
     assert set(json.loads(done.stderr.replace("'", '"'))) - {"orion_recall.errors"} <= allowed
 
 

@@ -103,7 +103,7 @@ def test_hints_that_mean_nothing_here_are_counted_where_they_say_something() -> 
 @pytest.mark.parametrize(
     ("query", "kind"),
     [
-        (RecallQueryV1(fragment="Good morning!"), "a greeting"),
+        (RecallQueryV1(fragment="Good morning!"), "greeting"),
         (RecallQueryV1(fragment="Thanks a lot, Ana"), "thanks"),
         (RecallQueryV1(fragment="Thanks, and when is the meeting?"), None),
         (RecallQueryV1(fragment="Hello", intent="what she asked last time"), None),
@@ -118,7 +118,7 @@ def test_what_asks_nothing_of_memory_gets_an_empty_bundle_with_the_reason(
     if reply is not None:
         assert (reply.bundle.rendered, reply.bundle.items, reply.bundle.stats.outcome) == ("", [], "empty")
         assert reply.bundle.stats.no_answer is not None
-        assert f"it is {kind} and asks nothing" in reply.bundle.stats.no_answer.reason
+        assert reply.bundle.stats.no_answer.reason == kind
 
 
 @pytest.mark.parametrize(("measured", "whole"), [(38.214, 38), (0.5, 1), (1.5, 2), (0.499, 0), (-0.7, 0), (12, 12)])

@@ -270,19 +270,13 @@ def test_a_profile_without_weights_gets_them_at_its_end() -> None:
     assert made.splitlines()[-2] == "render_budget_tokens: 200"
 
 
-def test_learned_weights_are_for_all_talk_with_an_assistant_or_without() -> None:
-    told = "ranking_with_assistant:  # in chats\n  role: 1\n"
-    made = with_ranking(TEXT.replace("\n# The end.", f"{told}\n# The end."), "mine.v1", WEIGHTS)
-    assert made == with_ranking(TEXT, "mine.v1", WEIGHTS)
-
-
 @pytest.mark.parametrize("name", ["assist.light.v1", "reflect.v1", "deep.graph.v1"])
 def test_a_shipped_profile_is_written_and_read_again_with_its_comments(name: str, tmp_path: Path):
     source = shipped_folder("profiles") / f"{name}.yaml"
     written = write_profile(source, tmp_path / "mine.v2.yaml", WEIGHTS)
     assert written == load_profile(tmp_path / "mine.v2.yaml")
     before = load_profile(source)
-    kept = {"profile": name, "ranking": before.ranking, "ranking_with_assistant": before.ranking_with_assistant}
+    kept = {"profile": name, "ranking": before.ranking}
     assert written.model_copy(update=kept) == before
     assert (written.ranking.session, written.ranking.similarity) == (1.0, 0.0)
     comments = [line for line in source.read_text("utf-8").splitlines() if line.startswith("#")]
@@ -308,8 +302,6 @@ def made_profile(**changes: object) -> Profile:
 
 
 def test_a_grid_goes_over_overrides_too() -> None:
-    (made,) = [at(made_profile(), point) for point in grid_of(["ranking_with_assistant.role=1.5"])]
-    assert (made.ranking.role, made.ranking_of(with_assistant=True).role) == (0, 1.5)
     (made,) = [at(made_profile(), point) for point in grid_of(["strategies.recap.max_total_items=3"])]
     assert made.for_class("factual", "recap").max_total_items == 3
 

@@ -63,7 +63,7 @@ async def test_a_turn_knows_whether_it_follows_a_question_speaks_of_itself_and_i
     seen = [memory_view(payload) for payload in payloads]
     assert [one.after_question for one in seen] == [False, True, False]
     assert [one.first_person for one in seen] == [False, True, False]
-    assert [one.chatter for one in seen] == [True, False, True]
+    assert [one.chatter for one in seen] == [False, False, True]
 
 
 async def test_a_turn_knows_whether_an_assistant_said_it(sparse: SparseEncoder):

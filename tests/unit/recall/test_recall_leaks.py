@@ -201,7 +201,7 @@ async def test_a_succession_is_named_only_where_the_query_sees_both(
 
 def _answer(recalled: Recalled, text: str) -> Any:
     """Reply, trace and decision as JSON, without the times that the recall took."""
-    asked = query(fragment=text, options={"include": {"trace": True, "confidence": True}})
+    asked = query(fragment=text, options={"include": {"trace": True}})
     told = reply(asked, recalled, latency_ms=1.0, profile="p", decision_id="d").model_dump(mode="json")
     facts = RequestFacts(decision_id="d", corr_id="c", query=asked)
     decided = decision(facts, outcome=recalled.outcome, latency_ms=1.0, recalled=recalled).model_dump(mode="json")

@@ -61,7 +61,7 @@ async def graph(
 def asked(text: str, *, asker: str | None = None, scope: Scope | None = None, **fields: Any) -> SearchRequest:
     made = request(text, scope=scope, **fields)
     time = times(text, ASKED_AT)
-    found = walks(text, ("who", "related", "temporal"), named=entities(text), time=time, asker=asker)
+    found = walks(text, ("who", "related", "temporal"), named=entities(text, ("Aurora",)), time=time, asker=asker)
     now = ASKED_AT.timestamp()
     return replace(made, question=replace(made.question, chains=found, time=time, now=now))
 
