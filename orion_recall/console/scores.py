@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 from orion_recall.contracts import CandidateV1, RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
 from orion_recall.errors import ProfileError
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import parse_profile
+from orion_recall.recall.ranking.score import CROWD, in_context
 from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES
 
 # Scores and parts of the log are rounded.
@@ -77,10 +79,17 @@ def _weights(item: SelectedV1, decision: RecallDecisionV1, profile: Profile | No
     query_class, shape = known.get("class"), known.get("shape")
     if query_class in QUERY_CLASSES:
         profile = profile.for_class(query_class, shape if shape in QUESTION_SHAPES else None)
-    for time_decides in (False, True):
-        weights = profile.weights(reranked="rerank" in item.parts, time_decides=time_decides)
-        found = {name: weights.get(name, 0.0) for name in item.parts}
-        whole = sum(found.values())
-        if whole and abs(sum(item.parts[name] * of for name, of in found.items()) / whole - item.score) < _CLOSE:
-            return found
-    return {}
+    is_reranked = "rerank" in item.parts
+    of_profile = [profile.weights(reranked=is_reranked, time_decides=decides) for decides in (False, True)]
+    # How many candidates there were is not kept: their number decides what the context of a memory weighs.
+    nearest: Mapping[str, float] = {}
+    least = _CLOSE
+    for weights, candidates in product(of_profile, range(CROWD, 0, -1)):
+        inside = in_context(weights, candidates)
+        found = {name: inside.get(name, 0.0) for name in item.parts}
+        if not (whole := sum(found.values())):
+            continue
+        off = abs(sum(item.parts[name] * of for name, of in found.items()) / whole - item.score)
+        if off < least:
+            nearest, least = found, off
+    return nearest

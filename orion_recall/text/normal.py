@@ -130,7 +130,8 @@ STEM_CHARS = 5
 
 def stems(terms: Iterable[str]) -> frozenset[str]:
     """The beginnings of the words."""
-    return frozenset(without_possessive(term)[:STEM_CHARS] for term in terms) - {""}
+    # Without a call for each word: a recall does this for hundreds of words.
+    return frozenset([term.removesuffix("'s").removesuffix("’s")[:STEM_CHARS] for term in terms]) - {""}
 
 
 def is_question(text: str) -> bool:

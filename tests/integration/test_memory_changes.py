@@ -197,7 +197,11 @@ INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
     "no ids": ("delete", {}, "either ids or where"),
     "both": ("delete", {"ids": ["a"], "where": {"text": "b"}}, "either ids or where"),
     "no condition": ("delete", {"where": {}}, "payload.where: give at least one condition"),
-    "an unknown condition": ("delete", {"where": {"text": "b", "spaeker": "Ana"}}, "payload.where.spaeker: "),
+    "an unknown condition": (
+        "delete",
+        {"where": {"text": "b", "spaeker": "Ana"}},
+        "no field 'spaeker'; did you mean speaker?",
+    ),
     "no word": ("delete", {"where": {"text": "the"}}, "payload.where.text"),
     "an unknown kind": ("delete", {"where": {"kinds": ["gossip"]}}, "payload.where.kinds: 'gossip'"),
     "a time without zone": ("delete", {"where": {"since": "2026-11-21T10:00:00"}}, "no zone"),

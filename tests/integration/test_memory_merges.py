@@ -445,11 +445,12 @@ async def test_the_command_proposes_merges_lists_and_undoes(
         ["--undo", "x"],
         ["--all"],
         ["--undo"],
-        ["--by", "luck"],
         ["--apply", "--all", "--by", "meaning"],
     ):
         code, error = await command(*wrong)
         assert (code, error["error"]["type"]) == (2, "SettingsError"), wrong
+    code, error = await command("--by", "luck")
+    assert (code, error["error"]["type"]) == (2, "UsageError")
     assert await asyncio.to_thread(run, ["memory", "merge"]) == 0
     assert "0 merges proposed" in capsys.readouterr().err
     assert await asyncio.to_thread(run, ["memory", "merge", "--list", "--kind", "entity"]) == 0

@@ -48,15 +48,15 @@ async def test_no_text_stays_anywhere(
                 while await connection.fetchval("SELECT count(*) FROM recall_decisions") != len(ended) + 1:
                     await asyncio.sleep(0.05)
         held = await connection.fetchval("SELECT string_agg(d::text, ' ') FROM recall_decisions AS d")
-        queries = await connection.fetch("SELECT query FROM recall_decisions WHERE outcome = 'empty'")
+        queries = await connection.fetch("SELECT query FROM recall_decisions WHERE outcome = 'ok'")
     finally:
         await connection.close()
         await executor.close()
     assert [one.decision["outcome"] for one in (*ended, broken)] == [
-        "empty",
+        "ok",
         "invalid",
         "invalid",
-        "empty",
+        "ok",
         "invalid",
     ]
     on_the_bus = [await rows(bus, stream) for stream in (executor.decisions, executor.dead, executor.shared)]

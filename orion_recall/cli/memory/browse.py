@@ -104,7 +104,7 @@ def show_history(
     """Show every change of a memory: added, updated, merged, superseded, deleted, by whom and when.
 
     A row shows what changed; --json has the whole memory before and after each change. A second table shows the
-    memories that it succeeds and those that succeed it, with the confidence and the reason.
+    memories that it succeeds and those that succeed it, who stated it and why.
 
     Example: `orion-recall memory history m-1`
     """
@@ -123,7 +123,7 @@ def show_history(
     show(
         {"id": name, "steps": told, "successions": [as_json_of(one) for one in successions]},
         table(("at (UTC)", "version", "step", "by", "what it changed"), rows),
-        *([table(("", "memory", "its text", "confidence", "state", "found by", "why"), links)] if links else []),
+        *([table(("", "memory", "its text", "state", "stated by", "why"), links)] if links else []),
         as_json=as_json,
     )
 

@@ -93,30 +93,37 @@ def known_names(given: Sequence[str], title: str | None) -> list[str]:
 
 
 def as_message(memory: Memory) -> MemoryV1:
-    """The memory as it would be sent to be stored: composed again it says the same."""
-    return MemoryV1(
-        id=memory.id,
-        text=memory.text,
-        tenant=memory.tenant,
-        user_id=memory.user_id,
-        agent_id=memory.agent_id,
-        run_id=memory.run_id,
-        session_id=memory.session_id,
-        node_id=memory.node_id,
-        kind=memory.kind if memory.kind_confidence is None else None,
-        speaker=memory.speaker,
-        title=memory.title,
-        occurred_at=_moment(memory.occurred_at),
-        occurred_until=_moment(memory.occurred_until),
-        mentioned_at=_moment(memory.mentioned_at),
-        tags=memory.tags,
-        entities=memory.given_entities,
-        source=memory.source,
-        uri=memory.uri,
-        metadata=cast("Any", dict(memory.metadata)),
-        confidence=memory.confidence,
-        supersedes=memory.supersedes,
-    )
+    """The memory as it would be sent to be stored: composed again it says the same.
+
+    What the contract would not take any more, as of a row from before it was so strict, is given as it is.
+    """
+    values: dict[str, Any] = {
+        "id": memory.id,
+        "text": memory.text,
+        "tenant": memory.tenant,
+        "user_id": memory.user_id,
+        "agent_id": memory.agent_id,
+        "run_id": memory.run_id,
+        "session_id": memory.session_id,
+        "node_id": memory.node_id,
+        "kind": memory.kind if memory.kind_confidence is None else None,
+        "speaker": memory.speaker,
+        "title": memory.title,
+        "occurred_at": _moment(memory.occurred_at),
+        "occurred_until": _moment(memory.occurred_until),
+        "mentioned_at": _moment(memory.mentioned_at),
+        "tags": memory.tags,
+        "entities": memory.given_entities,
+        "source": memory.source,
+        "uri": memory.uri,
+        "metadata": dict(memory.metadata),
+        "confidence": memory.confidence,
+        "supersedes": memory.supersedes,
+    }
+    try:
+        return MemoryV1(**values)
+    except ValidationError:
+        return MemoryV1.model_construct(**values)
 
 
 def content_hash(message: MemoryV1) -> str:

@@ -113,7 +113,9 @@ def _signals(asked: frozenset[str], result: PassResult) -> Mapping[str, float]:
         for one in [item.memory for item in items]
     ]
     # A word that many have says little of whether one of them answers.
-    weights = {stem: math.log1p(len(having) / (0.5 + sum(stem in one for one in having))) for stem in sorted(asked)}
+    weights = {
+        stem: math.log1p(len(having) / (0.5 + sum([stem in one for one in having]))) for stem in sorted(asked)
+    }
     total = sum(weights.values())
     late = [closeness[one.key] for one in candidates if one.key in closeness]
     cosines = [one.scores["vector"] for one in candidates if "vector" in one.scores]
@@ -121,8 +123,8 @@ def _signals(asked: frozenset[str], result: PassResult) -> Mapping[str, float]:
         **({"late": max(late), "late_margin": _margin(late)} if late else {}),
         "cosine": max(cosines, default=0.0),
         "cosine_margin": _margin(cosines),
-        "found": sum(weights[stem] for stem in frozenset[str]().union(*having)) / total,
-        "found_in_one": max(sum(weights[stem] for stem in one) for one in having) / total,
+        "found": sum([weights[stem] for stem in frozenset[str]().union(*having)]) / total,
+        "found_in_one": max([sum([weights[stem] for stem in one]) for one in having]) / total,
         "agreement": _agreement(candidates, closeness),
     }
 

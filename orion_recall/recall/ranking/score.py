@@ -27,7 +27,8 @@ from orion_recall.values import MemoryView
 
 # Scores that are at least this share of the best one are about equal; so many of them tell nothing apart.
 _ALIKE, _MANY = 0.8, 16
-_CROWD = 48
+CROWD = 48
+"""The number of candidates from which on what stands around a memory counts in full."""
 _OF_CONTEXT = frozenset(("neighbour", "session"))
 
 
@@ -72,7 +73,7 @@ def in_context(weights: dict[str, float], candidates: int) -> dict[str, float]:
     The turn beside it and the rest of its session tell where in a long record an answer is. In a store of five
     memories everything is beside everything.
     """
-    share = min(1.0, candidates / _CROWD)
+    share = min(1.0, candidates / CROWD)
     return {name: weight * share if name in _OF_CONTEXT else weight for name, weight in weights.items()}
 
 
