@@ -71,7 +71,13 @@ def test_the_help_loads_no_engine_and_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "decisions" in done.stdout
-    allowed = {"orion_recall", "orion_recall.cli", "orion_recall.cli.main", "orion_recall.cli.output", "orion_recall.cli.gone"}
+    allowed = {
+        "orion_recall",
+        "orion_recall.cli",
+        "orion_recall.cli.main",
+        "orion_recall.cli.output",
+        "orion_recall.cli.gone",
+    }
     assert set(json.loads(done.stderr.replace("'", '"'))) - {"orion_recall.errors"} <= allowed
 
 

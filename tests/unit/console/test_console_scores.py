@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+
 from orion_recall.console.scores import score_parts
 from orion_recall.contracts import CandidateV1, RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import load_profiles
-from orion_recall.recall.ranking.order import SUBSTANCE, TURN, WEIGHTS
 from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
@@ -77,7 +77,7 @@ def explained(item: ScoredCandidate) -> dict[str, float]:
         fused=0.0,
         score=item.score,
         parts=dict(item.parts),
-        weights=dict(item.weights),
+        weights={name: item.weights[name] for name in item.parts},
     )
     return {part.name: part.share for part in score_shares(candidate)}
 
@@ -94,7 +94,7 @@ def test_the_shares_are_those_of_the_explanation_and_add_up_to_the_score(
 
 def test_the_weights_of_asking_again_are_taken_if_the_score_is_the_same(profile: Profile) -> None:
     item = scored("new", profile)
-    item = replace(item, weights={name: 1.0 for name in item.parts}, score=sum(PARTS.values()) / len(PARTS))
+    item = replace(item, weights=dict.fromkeys(item.parts, 1.0), score=sum(PARTS.values()) / len(PARTS))
     decision = logged([item])
     again = CandidateV1(
         id="new",
@@ -109,19 +109,6 @@ def test_the_weights_of_asking_again_are_taken_if_the_score_is_the_same(profile:
     assert {part.name: part.share for part in told} == pytest.approx(explained(item), abs=1e-5)
     other = again.model_copy(update={"score": 0.1})
     assert {part.share for part in score_parts(decision.selected[0], decision, profile, [other])} == {None}
-
-
-def test_a_recap_has_its_own_weights(profile: Profile) -> None:
-    item = scored("day", profile)
-    parts = {SUBSTANCE: 0.9, TURN: 0.5}
-    made = ScoredCandidate(
-        candidate=item.candidate,
-        memory=item.memory,
-        score=combine(parts, WEIGHTS),
-        parts=parts,
-        weights=WEIGHTS,
-    )
-    assert shares([made], None) == pytest.approx({SUBSTANCE: 0.6, TURN: 1 / 6}, abs=1e-5)
 
 
 def test_a_score_that_the_weights_do_not_give_has_no_shares(profile: Profile) -> None:

@@ -34,5 +34,7 @@ def test_a_withheld_answer_is_not_shown_with_the_confidence_of_what_was_withheld
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert " 0.55 " in line(capsys)
-    withheld = line(capsys, no_answer=NoAnswerV1(reason="below_min_confidence", value=0.55, minimum=0.6, near_misses=3))
+    withheld = line(
+        capsys, no_answer=NoAnswerV1(reason="below_min_confidence", value=0.55, minimum=0.6, near_misses=3)
+    )
     assert "0.55" not in withheld
