@@ -97,7 +97,7 @@ def select(
     seen = dict(per_source)
     items: dict[int, SelectedItem] = {}
     waiting: list[tuple[int, ScoredCandidate]] = []
-    wanted, left, misses = stems(terms), caps.budget_tokens, 0
+    wanted, left, misses, taken = stems(terms), caps.budget_tokens, 0, 0
     top_k, most, most_of_source = caps.source_top_k, caps.max_total_items, caps.max_per_source
     lines = Lines(wanted=wanted, tokens=tokens, shown=shown)
     said = Said(wanted, most=caps.max_repetition)
@@ -114,12 +114,13 @@ def select(
         elif said.repeats(scored.memory.text):
             left_out[key] = "repetition"
             waiting.append((place, scored))
-        elif len(items) >= most:
+        elif taken >= most:
             left_out[key] = "max_total_items"
         elif (
             left < _SHORTEST_LINE
             or misses >= _MOST_MISSES
-            or (item := lines.fitted(scored, left, window=caps.window_of(len(items)))) is None
+            or (item := lines.fitted(_in_room(scored, most - taken), left, window=caps.window_of(len(items))))
+            is None
         ):
             left_out[key] = "token_budget"
             misses += 1
@@ -132,30 +133,46 @@ def select(
             said.add(scored.memory.text)
             per_source[source] += 1
             left -= item.tokens
+            taken += 1 + len(item.scored.same)
     for place, scored in waiting:
-        if len(items) >= most or left < _SHORTEST_LINE or misses >= _MOST_MISSES:
+        if taken >= most or left < _SHORTEST_LINE or misses >= _MOST_MISSES:
             break
-        if (item := lines.fitted(scored, left, window=caps.window_of(len(items)))) is not None:
+        shorter = _in_room(scored, most - taken)
+        if (item := lines.fitted(shorter, left, window=caps.window_of(len(items)))) is not None:
             items[place] = item
             left -= item.tokens
+            taken += 1 + len(item.scored.same)
             del left_out[scored.candidate.key]
         elif caps.over_budget == "stop":
             break
         else:
             misses += 1
     kept = _widened([items[place] for place in sorted(items)], left, caps, lines)
-    return _with_same(_within_budget(kept, caps.budget_tokens, left_out, tokens))
+    return _with_same(ranked, _within_budget(kept, caps.budget_tokens, left_out, tokens))
 
 
-def _with_same(selection: Selection) -> Selection:
-    """The selection with an item for every memory that a line names: equal texts have one line, with the first."""
-    if not any(item.scored.same for item in selection.items):
+def _in_room(scored: ScoredCandidate, room: int) -> ScoredCandidate:
+    """The candidate with no more equal texts than there is room for: each is an item."""
+    return scored if len(scored.same) < room else replace(scored, same=scored.same[: room - 1])
+
+
+def _with_same(ranked: Sequence[ScoredCandidate], selection: Selection) -> Selection:
+    """The selection with an item for every memory that a line names: equal texts have one line, with the first.
+
+    Those that no line names are left out as the first is, or as there is no room for them.
+    """
+    if not any(scored.same for scored in ranked):
         return selection
     items: list[SelectedItem] = []
     for item in selection.items:
         items.append(item)
         items += [replace(item, scored=other, line="", tokens=0) for other in item.scored.same]
-    return replace(selection, items=tuple(items))
+    shown = {item.scored.candidate.key for item in items}
+    left_out = dict(selection.left_out)
+    for first in ranked:
+        why = left_out.get(first.candidate.key, "max_total_items")
+        left_out |= {one.candidate.key: why for one in first.same if one.candidate.key not in shown}
+    return replace(selection, items=tuple(items), left_out=left_out, dropped=dict(Counter(left_out.values())))
 
 
 def _widened(items: list[SelectedItem], left: int, caps: Caps, lines: Lines) -> list[SelectedItem]:

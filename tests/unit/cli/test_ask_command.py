@@ -34,6 +34,20 @@ SURE = {
 Show = Callable[..., str]
 
 
+def because(name: str) -> dict[str, Any]:
+    """Why the memory is first, as a trace has it."""
+    parts = [{"part": "fusion", "value": 1.0, "share": 1.0}]
+    return {
+        "code": "item",
+        "id": name,
+        "place": 1,
+        "score": 1.0,
+        "found": {"lexical": 1},
+        "parts": parts,
+        "ahead": None,
+    }
+
+
 def candidate(name: str, **changes: Any) -> dict[str, Any]:
     shares = {"fusion": 0.333333, "neighbour": 0.333333, "recency": 0.333334, "similarity": 0.0}
     made: dict[str, Any] = {
@@ -68,7 +82,7 @@ def reply(*candidates: dict[str, Any], trace: dict[str, Any] | None = None, **st
             "by_words": "what about the crane?",
             "named_speaker": None,
         },
-        "why": ["m1 is first with 1.000: found first by words."],
+        "why": [because("m1")],
         "candidates": list(candidates),
         "not_listed": 0,
     }
@@ -150,7 +164,9 @@ def test_times_of_a_message_are_read_with_its_zone_and_wrong_ones_named() -> Non
 
 @pytest.mark.parametrize("width", [80, 120, 160])
 def test_no_line_is_wider_than_the_screen(show: Show, width: int):
-    made = reply(LONG, LEFT, trace={"why": ["because " * 60]}, dropped={"near_duplicate": 1, "token_budget": 7})
+    made = reply(
+        LONG, LEFT, trace={"why": [because("memory " * 60)]}, dropped={"near_duplicate": 1, "token_budget": 7}
+    )
     lines = show(made, width).splitlines()
     assert len(lines) > 20
     assert max(len(line.rstrip()) for line in lines) <= width
@@ -174,8 +190,8 @@ def test_what_was_left_out_says_why_and_how_much_of_it_there_is(show: Show):
         )
     )
     assert "What was left out: the best 1 of 21" in out
-    assert "near duplicate: m1" in out
-    assert "20 rank pool" in out
+    assert "nearly the same as m1" in out
+    assert "(rank_pool)" in out
     assert "another memory" in out
     assert "What was left out" not in show(reply(candidate("m1")))
 
@@ -204,10 +220,15 @@ def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
     nothing = reply(trace={"why": [], "candidates": []}, confidence=None)
     assert "Nothing was found that may be shown." in show(nothing)
     withheld = reply(
-        LEFT, trace={"why": []}, no_answer={"reason": "the confidence of 0.300 is under …", "near_misses": 4}
+        LEFT,
+        trace={"why": []},
+        no_answer={"reason": "below_min_confidence", "value": 0.3, "minimum": 0.5, "near_misses": 4},
     )
     out = show(withheld, 120)
-    assert "Nothing is returned: the confidence of 0.300 is under …. 4 memories were looked at." in out
+    assert (
+        "Nothing is returned: the confidence of 0.300 is under the minimum of 0.5. 4 memories were looked at."
+        in out
+    )
     assert "What was ranked best" in out
 
 
@@ -216,7 +237,7 @@ def test_memory_text_cannot_steer_the_terminal_or_pose_as_markup(show: Show):
     made = reply(
         candidate(hostile, speaker=hostile, text=hostile, statements=[hostile]),
         LEFT | {"id": hostile, "dropped": {"reason": "near_duplicate", "for": hostile}},
-        trace={"why": [f"{hostile} is first"], "understood": {"entities": [hostile]}},
+        trace={"why": [because(hostile)], "understood": {"entities": [hostile]}},
         dropped={"near_duplicate": 1},
     )
     for width in (80, 160):

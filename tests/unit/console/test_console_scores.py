@@ -1,25 +1,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from orion_recall.recall.ranking.successions import PART
 
 from orion_recall.console.scores import score_parts
 from orion_recall.contracts import CandidateV1, RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import load_profiles
-from orion_recall.recall.ranking import recap
 from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.explain import score_shares
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.shipped import shipped_folder
-from orion_recall.when.calendar import moved
 from tests.samples.recall_fakes import key, view
 
-PARTS = {"late": 0.8, "fusion": 1.0, "no_chatter": 1.0, "first_person": 0.5, "session": 0.6}
+PARTS = {"late": 0.8, "fusion": 1.0, "first_person": 0.5, "session": 0.6}
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +25,8 @@ def profile() -> Profile:
     return load_profiles(shipped_folder("profiles"))["reflect.v1"]
 
 
-def scored(name: str, profile: Profile, *, with_assistant: bool = False, **changes: float) -> ScoredCandidate:
-    weights = profile.weights(reranked=False, with_assistant=with_assistant)
+def scored(name: str, profile: Profile, *, time_decides: bool = False, **changes: float) -> ScoredCandidate:
+    weights = profile.weights(reranked=False, time_decides=time_decides)
     parts = {**PARTS, **changes}
     candidate = Candidate(key=key(name), scores={"vector": 0.5})
     return ScoredCandidate(
@@ -79,60 +77,38 @@ def explained(item: ScoredCandidate) -> dict[str, float]:
         fused=0.0,
         score=item.score,
         parts=dict(item.parts),
-        weights=dict(item.weights),
+        weights={name: item.weights[name] for name in item.parts},
     )
     return {part.name: part.share for part in score_shares(candidate)}
 
 
-@pytest.mark.parametrize("score", [0.93, 0.31])
-@pytest.mark.parametrize("beside", [0, 1])
-@pytest.mark.parametrize("with_assistant", [False, True])
-def test_what_a_succession_moved_has_the_shares_that_the_explanation_has(
-    profile: Profile, score: float, beside: int, *, with_assistant: bool
+@pytest.mark.parametrize("time_decides", [False, True])
+def test_the_shares_are_those_of_the_explanation_and_add_up_to_the_score(
+    profile: Profile, *, time_decides: bool
 ) -> None:
-    role = {"role": 1.0} if with_assistant else {}
-    others = [scored("other", profile, with_assistant=with_assistant, late=0.4, first_person=0.1, **role)] * beside
-    item = moved(scored("new", profile, with_assistant=with_assistant, **role), score)
-    assert PART in item.parts
-    told = shares([item, *others], profile)
-    if with_assistant and not others:  # by which of two sets of weights it was moved cannot be told
-        assert set(told.values()) == {None}
-    else:
-        assert told == pytest.approx(explained(item), abs=1e-5)
-        assert sum(share or 0.0 for share in told.values()) == pytest.approx(score, abs=1e-5)
+    item = scored("new", profile, time_decides=time_decides, time=0.3)
+    told = shares([item], profile)
+    assert told == pytest.approx(explained(item), abs=1e-5)
+    assert sum(share or 0.0 for share in told.values()) == pytest.approx(item.score, abs=1e-5)
 
 
-def test_without_an_item_beside_it_the_weights_of_asking_again_are_taken_if_the_score_is_the_same(
-    profile: Profile,
-) -> None:
-    item = moved(scored("new", profile, role=1.0), 0.9)
+def test_the_weights_of_asking_again_are_taken_if_the_score_is_the_same(profile: Profile) -> None:
+    item = scored("new", profile)
+    item = replace(item, weights=dict.fromkeys(item.parts, 1.0), score=sum(PARTS.values()) / len(PARTS))
     decision = logged([item])
     again = CandidateV1(
         id="new",
         source="vector",
         ranks={},
         fused=1.0,
-        score=0.9,
+        score=item.score,
         parts=dict(item.parts),
         weights=dict(item.weights),
     )
     told = score_parts(decision.selected[0], decision, profile, [again])
     assert {part.name: part.share for part in told} == pytest.approx(explained(item), abs=1e-5)
-    other = again.model_copy(update={"score": 0.7})
+    other = again.model_copy(update={"score": 0.1})
     assert {part.share for part in score_parts(decision.selected[0], decision, profile, [other])} == {None}
-
-
-def test_a_recap_has_its_own_weights(profile: Profile) -> None:
-    item = scored("day", profile)
-    parts = {recap.SUBSTANCE: 0.9, recap.TURN: 0.5}
-    made = ScoredCandidate(
-        candidate=item.candidate,
-        memory=item.memory,
-        score=combine(parts, recap.WEIGHTS),
-        parts=parts,
-        weights=recap.WEIGHTS,
-    )
-    assert shares([made], None) == pytest.approx({recap.SUBSTANCE: 0.6, recap.TURN: 1 / 6}, abs=1e-5)
 
 
 def test_a_score_that_the_weights_do_not_give_has_no_shares(profile: Profile) -> None:
