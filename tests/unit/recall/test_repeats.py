@@ -40,6 +40,25 @@ async def test_equal_statements_of_several_people_are_one_line_that_names_them(t
     assert recalled.selection.dropped == {}
 
 
+@pytest.mark.parametrize("changes", [{"max_total_items": 2}, {"max_total_items": 2, "max_per_source": 1}])
+async def test_all_who_said_it_are_items_of_which_there_are_no_more_than_the_profile_allows(
+    tokens: TokenCounter, changes: dict[str, int]
+) -> None:
+    said = [view(f"m{n}", "I want pizza on Friday.", speaker=name, ts=NOW - 60.0 * n) for n, name in
+            enumerate(["Ana", "Bo", "Dag"])]  # fmt: skip
+    recalled = await ask(tokens, "Who wants pizza on Friday?", *said, **changes)
+    assert shown(recalled) == {"m0", "m1"}
+    assert "Dag" not in recalled.rendered
+    assert recalled.selection.dropped == {"max_total_items": 1}
+
+
+async def test_what_equals_an_item_without_room_is_counted_as_it_is(tokens: TokenCounter) -> None:
+    said = [view(f"m{n}", "I want pizza.", speaker=name, ts=NOW) for n, name in enumerate(["Ana", "Bo"])]
+    recalled = await ask(tokens, "Who wants pizza?", *said, render_budget_tokens=3)
+    assert shown(recalled) == set()
+    assert recalled.selection.dropped == {"token_budget": 2}
+
+
 async def test_equal_statements_of_several_days_are_one_line_with_all_ids(tokens: TokenCounter) -> None:
     said = [view(f"m{n}", "Took the blood pressure pill.", speaker="Ida", ts=NOW - DAY * n) for n in range(6)]
     recalled = await ask(tokens, "When did Ida last take the pill?", *said)
