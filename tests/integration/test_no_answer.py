@@ -67,7 +67,7 @@ async def test_what_nothing_answers_has_the_nearest_and_says_that_it_is_unsure(
         None,
         True,
     )
-    assert stats["trace"]["answer_signals"]["found_anywhere"] < 1
+    assert stats["trace"]["answer_signals"]["found"] < 1
 
 
 async def test_what_is_answered_has_its_probability_beside_the_confidence(
