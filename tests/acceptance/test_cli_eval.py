@@ -114,7 +114,8 @@ def test_a_run_finds_the_evidence_in_its_own_conversation_only(collection: Colle
     assert done.code == 0, done.err
     told = done.json
     assert (told["queries"], told["memories"], told["conversations"]) == (4, 6, 2)
-    assert (told["vectors_embedded"], told["unsure"], told["timeline"]) == (EMBEDDED, 0, False)
+    assert (told["vectors_embedded"], told["timeline"]) == (EMBEDDED, False)
+    assert 1 <= told["unsure"] < 4, "the trick, and whatever else the weights leave unsure"
     assert {"vector", "lexical", "rdf"} <= set(told["source_ms"])
     for took in (told["query_ms"], *told["source_ms"].values()):
         assert 0 < took["p50"] <= took["p95"] <= took["p99"]
@@ -123,7 +124,7 @@ def test_a_run_finds_the_evidence_in_its_own_conversation_only(collection: Colle
     for line, query in zip(lines, QUERIES, strict=True):
         conversation = query["evidence"][0].partition("/")[0]
         assert {name.partition("/")[0] for name in line["ranked"]} == {conversation}
-        assert line["selected"] or query["category"] == "trick", "nothing tells what the trick asks for"
+        assert line["selected"], "what is nearest, where nothing answers"
         assert set(line["selected"]) <= set(line["ranked"])
         assert len(line["selected_tokens"]) == len(line["selected"])
         assert line["tokens"] <= sum(line["selected_tokens"]) <= 320
@@ -283,11 +284,8 @@ def test_weights_are_learned_into_a_profile_that_can_be_used(collection: Collect
 def test_values_and_parts_are_tried_and_the_worst_queries_shown(collection: Collection) -> None:
     swept = collection.trial("sweep", "--set", "rank_pool=10,20", "--set", "ranking.speaker=0,1", "--json").json
     assert len(swept["points"]) == 5
-    ablated = collection.trial("ablate", "--k", "1")
-    assert ablated.code == 0, ablated.err
-    assert {"without source rdf", "without part session", "baseline like"} <= {
-        line.split("  ")[0] for line in ablated.out.splitlines()
-    }
+    former = collection.trial("ablate", "--k", "1")
+    assert (former.code, "`eval sweep --set KEY=0`" in former.err) == (2, True), former.err
     worst = collection.trial("worst", "--by", "recall@1")
     assert "What is wrong with the crane?" in worst.out
     assert "evidence harbour/2, rank " in worst.out
