@@ -117,7 +117,12 @@ def test_what_could_not_be_told_counts_as_the_caller_sees_it() -> None:
 def test_the_lines_of_a_run_say_whether_anything_answers(tmp_path: Path) -> None:
     known: dict[str, Any] = {"query_id": "a", "conversation_id": "c", "selected": [], "answerable": True}
     known["probability"] = None
-    unknown = known | {"query_id": "b", "answerable": None, "probability": 0.25, "answer_signals": {}}
+    unknown: dict[str, Any] = known | {
+        "query_id": "b",
+        "answerable": None,
+        "probability": 0.25,
+        "answer_signals": {},
+    }
     file = written(tmp_path, "run.jsonl", known | {"answer_signals": {"late": 0.5}}, unknown)
     (only,) = read_answer_lines(file)
     assert (only.query_id, only.stated, only.signals) == ("a", 0.0, {"late": 0.5})

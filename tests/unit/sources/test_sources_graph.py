@@ -471,7 +471,7 @@ async def test_damping_and_rounds_of_the_request_are_those_of_the_walk(graph: Me
     assert usual != await scores(graph_rounds=1)
 
 
-TENANT = "acme"
+ACME = "acme"
 HUB = str(entity_iri("Hub"))
 
 
@@ -493,7 +493,7 @@ def hub(edges: int) -> SampleGraph:
             f"{memory} {mentions} {name} .",
         )
     made = SampleGraph()
-    graph = ox.NamedNode(str(tenant_graph(TENANT)))
+    graph = ox.NamedNode(str(tenant_graph(ACME)))
     made.store.bulk_load("\n".join(lines).encode(), ox.RdfFormat.N_TRIPLES, to_graph=graph)
     return made
 
@@ -508,7 +508,7 @@ async def test_a_hub_of_fifty_thousand_edges_costs_what_one_of_five_hundred_does
 
     async def read(graph: SampleGraph) -> tuple[int, float, int]:
         began, asked = time.process_time(), len(graph.queries)
-        around = await links_around(graph, [HUB], Scope(tenant=TENANT), hops=2, max_statements=120)
+        around = await links_around(graph, [HUB], Scope(tenant=ACME), hops=2, max_statements=120)
         return len(around.links), time.process_time() - began, len(graph.queries) - asked
 
     reads = [(await read(big), await read(small)) for _ in range(5)]
@@ -521,11 +521,11 @@ async def test_a_hub_of_fifty_thousand_edges_costs_what_one_of_five_hundred_does
 
 
 async def test_only_what_is_in_scope_is_linked(big: SampleGraph):
-    scope = Scope(tenant=TENANT, session_id="s1")
+    scope = Scope(tenant=ACME, session_id="s1")
     assert (await links_around(big, [HUB], scope, hops=2, max_statements=120)).links == []
     assert (await links_around(big, [HUB], Scope(tenant="other"), hops=2, max_statements=120)).links == []
     memory = ox.NamedNode(str(memory_iri(7)))
-    graph = ox.NamedNode(str(tenant_graph(TENANT)))
+    graph = ox.NamedNode(str(tenant_graph(ACME)))
     big.store.add(ox.Quad(memory, ox.NamedNode(str(ORION.session)), ox.Literal("s1"), graph))
     found = await links_around(big, [HUB], scope, hops=1, max_statements=120)
     assert {link.target for link in found.links if link.kind == "told"} == {str(memory_iri(7))}
@@ -547,14 +547,12 @@ async def test_evidence_is_how_often_the_statements_of_a_memory_are_stated(folde
         await graph.apply(changes(*MEMORIES))
         found = GraphEvidence(graph)
         keys = [key(name) for name in ("one", "two", "none")]
-        assert await found.weights(TENANT, keys) == {key("one"): 2.0, key("two"): 3.0}
-        assert await found.weights(TENANT, []) == {}
+        assert await found.weights(ACME, keys) == {key("one"): 2.0, key("two"): 3.0}
+        assert await found.weights(ACME, []) == {}
         assert await found.weights("other", keys) == {}, "of another tenant nothing is known"
-        assert await evidence_of(keys, TENANT, found, weight=0.0, timeout_s=5.0) == {}
-        assert key("two") in await evidence_of(keys, TENANT, found, weight=0.1, timeout_s=5.0)
-        assert await evidence_of(keys, TENANT, None, weight=0.1, timeout_s=5.0) == {}
+        assert await evidence_of(keys, ACME, found, weight=0.0, timeout_s=5.0) == {}
+        assert key("two") in await evidence_of(keys, ACME, found, weight=0.1, timeout_s=5.0)
+        assert await evidence_of(keys, ACME, None, weight=0.1, timeout_s=5.0) == {}
     finally:
         await graph.close()
-    assert await evidence_of(keys, TENANT, found, weight=0.1, timeout_s=5.0) == {}, (
-        "a graph that is away gives none"
-    )
+    assert await evidence_of(keys, ACME, found, weight=0.1, timeout_s=5.0) == {}, "a graph that is away gives none"
