@@ -40,6 +40,7 @@ _KEYS = _keys_by_parent()
 FORMER_KEYS: Mapping[str, str] = {
     "succession": "only stated successors count: write `superseded: mark`, `omit` (for `outdated: drop`) or `keep`",
     "ranking_with_assistant": "`ranking` holds everywhere: leave it out",
+    "time.past_factor": "a time that is over decides by itself where many memories fit alike: leave it out",
     "near_duplicate_similarity": "only equal texts count as the same memory: leave it out",
     "graph.conversation": "the walk over conversations is gone: leave it out",
     "ranking.conversation": "the walk over conversations is gone; `neighbour` and `session` weigh what is around",

@@ -271,11 +271,11 @@ class ProfileValues(BaseModel):
         """The weights of the final score's parts, with `rerank` where a reranker has judged.
 
         Where one is wanted and has not, recency weighs no more than leaves relevance its share.
-        `time_decides`: the part `time` weighs `time.past_factor` times as much.
+        `time_decides`: the part `time` weighs as much as all others together.
         """
         weights: dict[str, float] = {**section_values(self.ranking)}
         if time_decides:
-            weights["time"] *= self.time.past_factor
+            weights["time"] = sum(weights.values()) - weights["time"]
         if not self.rerank.enabled:
             return weights
         if reranked:

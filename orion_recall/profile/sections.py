@@ -131,12 +131,8 @@ class TimeInQuestions(BaseModel):
     past_search_weight: Weight = Field(
         default=0.0,
         description="`search_weight` where the named time has a beginning and is over (last summer, in May 2024), "
-        "if that is more; 0: it is not searched a second time for being over.",
-    )
-    past_factor: Annotated[float, Field(ge=1, le=10)] = Field(
-        default=1.0,
-        description="What `ranking.time` is multiplied by, from 1 to 10, where the named time has a beginning and "
-        "is over and many memories of other times fit the question about equally well: then the time decides.",
+        "if that is more; 0: it is not searched a second time for being over. Where many memories of other times fit "
+        "the question about equally well, such a time decides: it weighs as much as all other parts together.",
     )
     filter: bool = Field(
         default=False,

@@ -179,8 +179,8 @@ async def test_the_gate_fails_a_profile_without_speakers_and_passes_one_with_ano
     code, told = await judged(f"# Another comment.\n{shipped}", "--out", str(tmp_path / "lines.jsonl"))
     assert code == 0, told
     assert len((tmp_path / "lines.jsonl").read_text("utf-8").splitlines()) == len(_WORK)
-    assert "speaker: 0.5" in shipped
-    code, told = await judged(shipped.replace("speaker: 0.5", "speaker: 0"), "--json", "--redact")
+    assert "speaker: 0.3" in shipped
+    code, told = await judged(shipped.replace("speaker: 0.3", "speaker: 0"), "--json", "--redact")
     assert code == 1, told
     report = json.loads(told[told.index("{") :])
     assert report["control_against_logged"]["means"]["identical"]["mean"] == 1

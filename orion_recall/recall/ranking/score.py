@@ -26,7 +26,7 @@ from orion_recall.text.normal import content_words, stems
 from orion_recall.values import MemoryView
 
 # Scores that are at least this share of the best one are about equal; so many of them tell nothing apart.
-_ALIKE, _MANY = 0.8, 16
+_ALIKE, _MANY = 0.7, 16
 CROWD = 48
 """The number of candidates from which on what stands around a memory counts in full."""
 _OF_CONTEXT = frozenset(("neighbour", "session"))
@@ -47,7 +47,7 @@ def score_candidates(
     if not columns:
         return []
     scores = _combined(columns, weights)
-    if profile.time.past_factor > 1 and facts.time.is_past(facts.now) and _time_decides(columns, scores):
+    if profile.time.past_search_weight > 0 and facts.time.is_past(facts.now) and _time_decides(columns, scores):
         weights = in_context(profile.weights(reranked=False, time_decides=True), len(candidates))
         scores = _combined(columns, weights)
     ordered = [  # as `in_order` has it; no two have a place in common, so that nothing after it is compared

@@ -350,9 +350,9 @@ def test_sections_that_are_gone_give_their_values_to_no_other():
 
 
 def test_weights_that_one_recall_changes_are_not_those_of_the_next():
-    weighty = PROFILE.model_copy(update={"time": PROFILE.time.model_copy(update={"past_factor": 3.0})})
+    weighty = PROFILE.model_copy(update={"time": PROFILE.time.model_copy(update={"past_search_weight": 0.25})})
     before = weighty.weights(reranked=False)
-    assert weighty.weights(reranked=False, time_decides=True)["time"] == 3 * before["time"]
+    assert weighty.weights(reranked=False, time_decides=True)["time"] == sum(before.values()) - before["time"]
     assert weighty.weights(reranked=False) == before
 
 
