@@ -340,5 +340,6 @@ def in_scope(memory: MemoryView, scope: Scope) -> bool:
         and (not scope.tags or not set(scope.tags).isdisjoint(memory.tags))
         and (scope.since is None or (memory.ts is not None and memory.ts >= scope.since))
         and (scope.until is None or (memory.ts is not None and memory.ts < scope.until))
+        and (scope.as_of is None or memory.ts is None or memory.ts <= scope.as_of)
         and (not scope.told or tells_of(memory.told, scope.told))
     )

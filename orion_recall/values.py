@@ -32,7 +32,8 @@ OUTCOMES: tuple[Outcome, ...] = ("invalid", "expired", "refused", "failed", "deg
 class Scope:
     """The scope of a search. Every part that is set must hold; a source that cannot apply one fails.
 
-    `told`: the text tells a time that overlaps one of these intervals."""
+    `told`: the text tells a time that overlaps one of these intervals. `as_of`: nothing of a later time, but
+    what has no time."""
 
     tenant: str
     session_id: str | None = None
@@ -43,6 +44,7 @@ class Scope:
     tags: tuple[str, ...] = ()
     since: float | None = None
     until: float | None = None
+    as_of: float | None = None
     speakers: tuple[str, ...] = ()
     told: tuple[TimeRange, ...] = ()
 

@@ -81,7 +81,9 @@ class RecallOptionsV1(ClosedMessage):
     tags: Strings = ()
     since: Moment | None = None
     until: Moment | None = None
-    as_of: MomentAsTold | None = Field(default=None, description='"now" for this query')
+    as_of: MomentAsTold | None = Field(
+        default=None, description='"now" for this query: memories of a later time are not seen'
+    )
     timezone: ZoneName | None = Field(
         default=None,
         description="IANA zone or offset in which the query's days begin (Europe/Berlin, +02:00); "

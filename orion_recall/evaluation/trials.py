@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
@@ -108,15 +109,16 @@ class Asking:
 
     async def recalled(self, query: JudgedQuery, profile: Profile, *, exclude: Sequence[str] = ()) -> Recalled:
         """The recall of the query under the profile, without short timeouts; `exclude` are left out of it."""
+        moment = None if query.asked_at is None else datetime.fromtimestamp(query.asked_at, UTC)
         options = None
-        if query.scope is not None or query.user_id is not None or exclude:
-            options = RecallOptionsV1(scope=query.scope, user=query.user_id, exclude=tuple(exclude))
+        if query.scope is not None or query.user_id is not None or exclude or moment is not None:
+            options = RecallOptionsV1(scope=query.scope, user=query.user_id, exclude=tuple(exclude), as_of=moment)
         return await recall(
             RecallQueryV1(fragment=query.text, session_id=query.session_id, intent=query.intent, options=options),
             patient(profile),
             self.sources,
             tenant=query.conversation,
-            now=self.newest.get(query.conversation, self.began) if query.asked_at is None else query.asked_at,
+            now=self.newest.get(query.conversation, self.began),
             timeout_s=SOURCE_TIMEOUT_MS / 1000,
         )
 

@@ -123,6 +123,12 @@ class MappedCollection:
             if (unit := _UNITS.get(keys.time_format)) is not None:
                 within = models.Range(gte=_times(scope.since, unit), lt=_times(scope.until, unit))
             conditions.append(models.FieldCondition(key=self._key("time"), range=within))
+        if scope.as_of is not None and keys.time is not None:
+            later: Any = models.DatetimeRange(gt=_moment(scope.as_of))
+            if (unit := _UNITS.get(keys.time_format)) is not None:
+                later = models.Range(gt=_times(scope.as_of, unit))
+            no_later = [models.FieldCondition(key=self._key("time"), range=later)]
+            return models.Filter(must=[*conditions, models.Filter(must_not=[*no_later])])
         return models.Filter(must=[*conditions])
 
     def _key(self, role: str) -> str:

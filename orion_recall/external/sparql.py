@@ -44,7 +44,7 @@ class MappedGraphSource:
         scope = request.scope
         if not self.answers_for(scope.tenant):
             return []
-        if replace(scope, since=None, until=None) != Scope(tenant=scope.tenant):
+        if replace(scope, since=None, until=None, as_of=None) != Scope(tenant=scope.tenant):
             raise ScopeNotKept(
                 f"the store {self.mapping.name!r} knows tenants and times only: it cannot keep to this scope"
             )
@@ -56,7 +56,7 @@ class MappedGraphSource:
         answered = await self._graph.select(label_query(self.mapping, labels, limit))
         rows = [_bounded(row) for row in answered if row.keys() >= _NEEDED and len(row["thing"]) <= MOST_LINE]
         self._note_unreadable(len(answered) - len(rows))
-        if is_timed:
+        if is_timed or scope.as_of is not None:
             rows = [row for row in rows if in_scope(_memory(row, self.mapping.name), scope)]
         found: dict[str, tuple[float, Mapping[str, str]]] = {}
         for row in rows:

@@ -248,6 +248,9 @@ def scope_conditions(scope: Scope) -> str:
     compared = [f"{sparql_term(Literal(moment))} {sign} ?occurred" for sign, moment in bounds if moment is not None]
     if compared:
         conditions.append(f"?memory {ORION.occurred.n3()} ?occurred FILTER({' && '.join(compared)})")
+    if scope.as_of is not None:
+        later = f"?memory {ORION.occurred.n3()} ?after FILTER({sparql_term(Literal(scope.as_of))} < ?after)"
+        conditions.append(f"FILTER NOT EXISTS {{ {later} }}")
     return "".join(f". {condition} " for condition in conditions)
 
 

@@ -131,8 +131,8 @@ class TimeInQuestions(BaseModel):
     past_search_weight: Weight = Field(
         default=0.0,
         description="`search_weight` where the named time has a beginning and is over (last summer, in May 2024), "
-        "if that is more; 0: it is not searched a second time for being over. Where many memories of other times fit "
-        "the question about equally well, such a time decides: it weighs as much as all other parts together.",
+        "if that is more; 0: it is not searched a second time for being over. Where many memories of other times "
+        "fit the question about equally well, such a time decides: it weighs as much as all other parts together.",
     )
     filter: bool = Field(
         default=False,

@@ -129,6 +129,7 @@ def _conditions(scope: Scope, values: list[Any]) -> str:
         ("speaker = ANY({}::text[])", list(scope.speakers) or None),
         ("ts >= {}::timestamptz", _moment(scope.since)),
         ("ts < {}::timestamptz", _moment(scope.until)),
+        ("(ts <= {}::timestamptz) IS NOT FALSE", _moment(scope.as_of)),
     )
     conditions: list[str] = []
     for condition, value in wanted:

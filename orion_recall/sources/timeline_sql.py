@@ -79,6 +79,9 @@ def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, l
     if scope.until is not None:
         values.append(_moment(scope.until))
         window.append(f"ts < ${len(values)}::timestamptz")
+    if scope.as_of is not None:
+        values.append(_moment(scope.as_of))
+        window.append(f"ts <= ${len(values)}::timestamptz")
     values.append(" or ".join(sorted(question.terms)[:32]))
     # In a SELECT of its own it is read once; a plan for any values would read it anew for every row, twice.
     words = f"(SELECT websearch_to_tsquery('english', ${len(values)}))"

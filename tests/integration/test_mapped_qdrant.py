@@ -170,6 +170,7 @@ async def test_a_scope_of_time_is_kept_to_in_the_unit_of_the_payload(
     for scope, expected in (
         ({"since": began + 500}, ["notes:1"]),
         ({"until": began + 500}, ["notes:0"]),
+        ({"as_of": began}, ["notes:0"]),
         ({"since": began, "until": began + 2000}, ["notes:0", "notes:1"]),
     ):
         memories = [told(hit) for hit in await arm.search(ask("bread and the crane", **scope))]

@@ -102,6 +102,7 @@ SCOPES: tuple[dict[str, Any], ...] = (
     {"since": NOW - 1.5 * HOUR},
     {"since": NOW - HOUR, "until": NOW - HOUR + 0.001},
     {"until": NOW - HOUR},
+    {"as_of": NOW - HOUR},
     {"since": -62_135_596_800.0, "until": 253_402_300_799.999999},
     {"tenant": "umbra"},
     {"tenant": "nobody"},

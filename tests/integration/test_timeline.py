@@ -115,6 +115,7 @@ async def test_every_part_of_a_scope_filters(database: str) -> None:
         ({"until": NOW - 15 * 60}, {"b", "c"}),
         ({"until": NOW - 20 * 60}, {"c"}),
         ({"since": NOW - 20 * 60, "until": NOW - 10 * 60}, {"b"}),
+        ({"as_of": NOW - 20 * 60}, {"b", "c"}),
         ({"until": 0.0}, set()),
         ({"session_id": "s1", "kinds": ("task",)}, set()),
         ({"session_id": "' OR true --"}, set()),

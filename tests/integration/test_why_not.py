@@ -30,6 +30,12 @@ async def test_filter(asked: Asked) -> None:
         assert (told.stage, told.code) == ("filter", code), told
 
 
+async def test_what_was_said_after_the_time_asked_as_of(asked: Asked) -> None:
+    await asked.stored({**CRANE, "occurred_at": "2026-03-02T09:00:00Z"}, SHED)
+    told = await asked.lost(await asked.decided(as_of="2026-03-02T08:59:00Z"), "crane")
+    assert (told.stage, told.code, told.by_how_much) == ("time", "after_as_of", 60)
+
+
 async def test_scope(asked: Asked) -> None:
     await asked.stored({**CRANE, "user_id": "u-1", "session_id": "s-1"}, {**SHED, "user_id": "u-2"})
     told = await asked.lost(await asked.decided(scope="user", user="u-2"), "crane")

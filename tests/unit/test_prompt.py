@@ -75,6 +75,8 @@ PARTS: list[tuple[dict[str, Any], bool]] = [
     ({"since": NOW + 1}, False),
     ({"until": NOW + 1}, True),
     ({"until": NOW}, False),
+    ({"as_of": NOW}, True),
+    ({"as_of": NOW - 1}, False),
     ({"since": NOW - 1, "until": NOW + 1}, True),
     ({"session_id": "s", "kinds": ("task",)}, False),
 ]

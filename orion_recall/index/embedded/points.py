@@ -42,6 +42,9 @@ def scope_filter(
         conditions.append(qe.FieldCondition("tags", match=qe.MatchAny(list(scope.tags))))
     if scope.since is not None or scope.until is not None:
         conditions.append(qe.FieldCondition("ts", range=qe.RangeFloat(gte=scope.since, lt=scope.until)))
+    if scope.as_of is not None:
+        later = qe.FieldCondition("ts", range=qe.RangeFloat(gt=scope.as_of))
+        conditions.append(qe.Filter(must_not=[later]))
     if scope.told:
         told = _told_roughly if told_roughly else _told
         conditions.append(qe.Filter(should=[told(one) for one in told_conditions(scope.told)]))

@@ -193,7 +193,7 @@ class QdrantRequests:
 
         Further passages of memories are in the scope only `with_passages`."""
         models = self._models
-        conditions: list[qm.FieldCondition] = [
+        conditions: list[qm.FieldCondition | qm.Filter] = [
             self._of_tenant(scope.tenant) if with_passages else self._is("tenant", scope.tenant)
         ]
         conditions.extend(self._is(field, wanted) for field, wanted in ids_of(scope))
@@ -206,6 +206,9 @@ class QdrantRequests:
         if scope.since is not None or scope.until is not None:
             within = models.Range(gte=scope.since, lt=scope.until)
             conditions.append(models.FieldCondition(key="ts", range=within))
+        if scope.as_of is not None:
+            later = models.FieldCondition(key="ts", range=models.Range(gt=scope.as_of))
+            conditions.append(models.Filter(must_not=[later]))
         if scope.told:
             told = models.Filter(should=[self._told(one) for one in told_conditions(scope.told)])
             return models.Filter(must=[*conditions, told])

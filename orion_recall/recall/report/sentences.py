@@ -119,6 +119,7 @@ _WHY_NOT: Final[Json] = {
     "filtered": "The query may not see it: it is outside its scope or filters.",
     "undated": "Only a time was searched (since, until), and it is undated.",
     "before_since": "It is {length} before the beginning (since) of the time that was searched.",
+    "after_as_of": "It is {length} after the time as of which the query was asked (as_of).",
     "after_until": "It is {length} after the end (until) of the time that was searched.",
     "other_time": "It is not of the time that the question names.",
     "time_searched": "It is not of the time that the question names, and that alone was searched.",

@@ -75,6 +75,10 @@ def _not_asked_for(decision: RecallDecisionV1, memory: MemoryFacts) -> WhyNot | 
         return WhyNot(stage="filter", code="other_tag", facts={"wanted": [*tags]})
     if memory.id in options.exclude:
         return WhyNot(stage="filter", code="excluded")
+    as_of = options.as_of
+    if as_of is not None and memory.at is not None and memory.at > as_of:
+        by = round((memory.at - as_of).total_seconds(), 3)
+        return WhyNot(stage="time", code="after_as_of", by_how_much=by, unit="seconds")
     return _outside(memory, options.since, options.until)
 
 

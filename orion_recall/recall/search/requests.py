@@ -67,6 +67,7 @@ def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:
         tags=options.tags,
         since=options.since.timestamp() if options.since else None,
         until=options.until.timestamp() if options.until else None,
+        as_of=options.as_of.timestamp() if options.as_of else None,
     )
 
 

@@ -137,6 +137,7 @@ async def test_the_limit_holds_and_the_order_is_total(graph: MemoryGraph):
         ({"tags": ("job", "boat")}, {"work"}),
         ({"since": NOW - 60}, {"place"}),
         ({"until": NOW - 60}, {"work"}),
+        ({"as_of": NOW - 60}, {"work", "ship"}),
         ({"since": NOW - 100, "until": NOW - 50}, {"work"}),
         ({"session_id": "s1", "user_id": "u1", "tags": ("job",), "since": 0.0}, {"work"}),
         ({"session_id": "nowhere"}, set[str]()),

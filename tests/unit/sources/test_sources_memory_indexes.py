@@ -169,6 +169,7 @@ async def test_no_more_than_the_limit_is_found(told: MemoryIndex):
         ({"tags": ("order", "boat")}, {"order"}),
         ({"since": NOW - 60}, {"order"}),
         ({"until": NOW - 60}, {"crane"}),
+        ({"as_of": NOW - 60}, {"crane", "shed"}),
         ({"since": NOW - 100, "until": NOW - 50}, {"crane"}),
         ({"session_id": "s1", "user_id": "u1", "tags": ("harbour",)}, {"crane"}),
         ({"session_id": "nowhere"}, set[str]()),
