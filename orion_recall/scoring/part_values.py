@@ -18,6 +18,7 @@ from orion_recall.text.normal import stems, words
 from orion_recall.values import NO_TIME, MemoryView, QuestionTime, SourceName
 
 _ADDRESSES = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
+_TIME_OF_DAY = re.compile(r"\b\d{1,2}(?::[0-5]\d|\s?[ap]\.?m)\b", re.IGNORECASE)
 _HALF, _QUARTER = 0.5, 0.25
 _NEAREST, _ABOUT_AS_NEAR, _LATER_S, _STEM_CHARS = 0.85, 0.8, 3600.0, 1000
 # Of a time that may be either, what was said then goes before what was told of it later.
@@ -45,7 +46,7 @@ class QueryFacts:
     interaction, for the memories that were compared. `followed` has the parts of the follow-up search by name.
     `unindexed` are memories that the index does not hold: where the index alone could give a part, a memory of its
     own has 0 and these have none. Texts of those in `told_unknown` were not read for told times.
-    `entities` are the names in it, `terms` the stems of its words;
+    `entities` are the names in it, `terms` the stems of its words, `identifiers` its numbers and single letters;
     `evidence` is how often memories' statements are stated, where that was looked up.
     """
 
@@ -61,6 +62,7 @@ class QueryFacts:
     told_unknown: frozenset[int] = _NO_KEYS
     entities: tuple[str, ...] = ()
     terms: frozenset[str] = frozenset()
+    identifiers: frozenset[str] = frozenset()
     evidence: Mapping[int, float] = field(default_factory=dict[int, float])
 
 
@@ -183,8 +185,9 @@ def newer(given: PartInputs) -> Column | None:
         return None
     least = _NEAREST * max(known)
     column = [1.0] * len(near)
+    asked = given.facts.terms | given.facts.identifiers
     close = [
-        (memory.ts, place, score, given.facts.terms & stems_of(memory))
+        (memory.ts, place, score, asked & stems_of(memory))
         for place, (score, memory) in enumerate(zip(near, given.memories, strict=True))
         if score is not None and score >= least and memory.ts is not None
     ]
@@ -195,6 +198,16 @@ def newer(given: PartInputs) -> Column | None:
         ):
             column[place] = 0.0
     return column
+
+
+def identifiers(given: PartInputs) -> Column | None:
+    """The share of the question's numbers and single letters (2.3, PAY-31, gate A) that the memory has.
+
+    Vectors hardly tell them apart, and they tell which of several like things is meant.
+    """
+    if not (asked := given.facts.identifiers):
+        return None
+    return [len(asked & stems_of(memory)) / len(asked) for memory in given.memories]
 
 
 def stems_of(memory: MemoryView) -> frozenset[str]:
@@ -428,10 +441,13 @@ def session_named(candidates: Iterable[Pair], time: QuestionTime, session_id: st
 
 
 def time_told(given: PartInputs) -> Column | None:
-    """1 for texts that tell a time, where the question asks when."""
+    """1 for texts that tell a time, be it of a day, where the question asks when."""
     if not given.facts.time.asks_when:
         return None
-    return [1.0 if memory.told else 0.0 for memory in given.memories]
+    return [
+        1.0 if memory.told or _TIME_OF_DAY.search(memory.best_text[:READ_CHARS]) else 0.0
+        for memory in given.memories
+    ]
 
 
 def overlap(given: PartInputs) -> Column | None:

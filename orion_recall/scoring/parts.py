@@ -83,6 +83,13 @@ PARTS: tuple[ScorePart, ...] = (
         is_relevance=False,
     ),
     ScorePart(
+        name="identifiers",
+        measures="the share of the query's numbers and single letters that the memory has",
+        reason="the numbers and letters of the question",
+        maker=make.identifiers,
+        needs_weight=True,
+    ),
+    ScorePart(
         name="speaker",
         measures="'the query names this memory's speaker'",
         reason="who said it",

@@ -143,6 +143,7 @@ def facts_of(
         time=question.time,
         session_id=question.session_id,
         terms=stems(content_words(question.text)),
+        identifiers=stems(understood.identifiers),
         entities=tuple([entity.name for entity in understood.entities]),
         similarities=similarities,
         late=late,

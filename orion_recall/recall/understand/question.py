@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
@@ -35,6 +36,8 @@ from orion_recall.when.times import times
 
 # What lies beyond is neither embedded (256 tokens) nor worth the time; the decision records the whole length.
 _SEARCHED_CHARS = 4000
+# A capital letter alone after another word, and not the pronoun.
+_LETTER = re.compile(r"(?<=\w )([A-HJ-Z])(?![\w'’.])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,8 @@ class Understanding:
     `named_speaker` is the one speaker it names, as written, `people` all of them. `asker` is the speaker that "I"
     means. `said_by`: it asks for somebody's words. `entities` are the names in it, in its own spelling. `shape`: it
     asks for a recap of a period, or for a list of all of a kind; None for one answer. `of_calendar`: it asks for
-    all that is told of the time that it names. `zone`: that of its times.
+    all that is told of the time that it names. `zone`: that of its times. `identifiers`: its numbers and
+    single letters that are of no time.
     """
 
     question: Question
@@ -57,6 +61,7 @@ class Understanding:
     asker: str | None = None
     said_by: SaidBy | None = None
     is_first_person: bool = False
+    identifiers: frozenset[str] = frozenset()
     zone: str = "UTC"
 
     @property
@@ -116,10 +121,17 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         classified=classify(said, time, now=now),
         people=tuple(named),
         entities=called,
+        identifiers=_identifiers(text, terms),
         shape=_shape(said, time),
         of_calendar=asks_for_calendar(said, time),
         zone=zone_name(query),
     )
+
+
+def _identifiers(text: str, terms: Collection[str]) -> frozenset[str]:
+    """Terms with a digit, and letters that stand alone: "gate A"."""
+    numbers = [term for term in terms if any(character.isdigit() for character in term)]
+    return frozenset((*numbers, *(letter.casefold() for letter in _LETTER.findall(text))))
 
 
 def _chains(

@@ -1,0 +1,172 @@
+"""What a newcomer tries first, over stores of a few memories: the right one is first, and nothing is lost or marked."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from orion_recall.contracts import MemoryV1, RecallQueryV1, read_message
+from orion_recall.evaluation.fill import changes, fill
+from orion_recall.evaluation.run_stores import index_and_graph, private_settings
+from orion_recall.memory.record.compose import compose
+from orion_recall.profile.watch import loaded_profiles
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.types import Recalled
+from orion_recall.serving.backends import Opened, open_sources
+from orion_recall.settings import Settings
+
+BEGAN = datetime(2026, 1, 5, 9, tzinfo=UTC)
+PROFILES = ("reflect.v1", "assist.light.v1", "deep.graph.v1")
+# The older one, the newer one of another thing, and a question about the older one.
+TOLD_APART = (
+    ("The code of gate A is 1190.", "The code of gate B is 7325.", "What is the code of gate A?"),
+    ("Invoice 118 was paid by card.", "Invoice 119 was paid by transfer.", "How was invoice 118 paid?"),
+    (
+        "The Turin office has nine desks.",
+        "The Genoa office has four desks.",
+        "How many desks has the Turin office?",
+    ),
+    ("The blue key opens the cellar.", "The green key opens the attic.", "What does the blue key open?"),
+    ("Version 2.3 fixes the login loop.", "Version 2.4 fixes the export.", "What does version 2.3 fix?"),
+    ("Flight KL 1702 leaves at 07:40.", "Flight KL 1706 leaves at 18:15.", "When does flight KL 1702 leave?"),
+    ("Ticket PAY-31 moved to the next release.", "Ticket PAY-47 moved to the board.", "What about ticket PAY-31?"),
+    ("My left knee hurts on stairs.", "My right shoulder hurts at night.", "When does my left knee hurt?"),
+    ("Line 4 runs every ten minutes.", "Line 9 runs every half hour.", "How often does line 4 run?"),
+    (
+        "The debit card of Ines ends in 44.",
+        "The credit card of Ines ends in 81.",
+        "What does the debit card end in?",
+    ),
+)
+SAID_BY_SEVERAL = (
+    ({"Kim": 0, "Lou": 0, "Mo": 0}, "I am for the earlier train.", "Who is for the earlier train?"),
+    ({"Pia": 3, "Rolf": 5}, "The printer on the second floor is jammed.", "Who said that the printer is jammed?"),
+)
+NO_SPEAKERS = (
+    ("ISO 27001: suppliers are reviewed every year.", "What does ISO 27001 say about suppliers?"),
+    ("Makefile: the target ship builds and uploads.", "What does the Makefile say about uploads?"),
+    ("The handbook says that travel is booked by Tess.", "What does the Handbook say about travel?"),
+    ("RFC 9110 defines the methods of HTTP.", "What does RFC 9110 say about methods?"),
+    ("Grafana: alerts of the mail queue go to Ops.", "What does Grafana say about the mail queue?"),
+)
+NEVER_WITHHELD = (
+    ("Jonas took a post at the aquarium in Bergen.", "Where does Jonas live?"),
+    ("Window seats, and no nuts in anything.", "What do I prefer?"),
+    ("Lila's boss is Marta. Marta lives in Porto.", "What city does Lila's boss live in?"),
+    ("The boiler was serviced by Hagen & Sons.", "Who looks after the heating?"),
+)
+OTHERS = ("The bakery is closed on Mondays.", "Olaf plays chess with Runa.", "The hedge was cut in spring.")
+
+
+class Store:
+    """Small stores, each a tenant of its own, and questions to them."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self._tenants = 0
+
+    async def asked(self, told: list[MemoryV1], question: str, profile: str, **options: object) -> Recalled:
+        self._tenants += 1
+        tenant = f"tenant-{self._tenants}"
+        await fill(index_and_graph(self._opened), changes([compose(one, tenant) for one in told]))
+        query = read_message(RecallQueryV1, {"fragment": question, "options": options}, "payload")
+        used = loaded_profiles(None)[profile].profile.model_copy(update={"source_timeout_ms": 60_000})
+        now = (BEGAN + timedelta(days=90)).timestamp()
+        return await recall(query, used, self._opened.sources, tenant=tenant, now=now, timeout_s=60)
+
+
+@pytest.fixture(scope="module")
+async def store() -> AsyncGenerator[Store]:
+    with tempfile.TemporaryDirectory(prefix="orion-first-", dir="/tmp") as folder:
+        async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
+            yield Store(stores)
+
+
+def days(*texts: str) -> list[MemoryV1]:
+    """Memories of ten days apart, the first of the fifth of January."""
+    return [
+        MemoryV1(id=str(place), text=text, occurred_at=BEGAN + timedelta(days=10 * place))
+        for place, text in enumerate(texts)
+    ]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("older", "newer", "question"), TOLD_APART)
+async def test_what_is_told_apart_by_a_name_or_number_neither_ends_nor_replaces_the_other(
+    store: Store, older: str, newer: str, question: str, profile: str
+) -> None:
+    found = await store.asked(days(older, newer, *OTHERS), question, profile)
+    first = found.selection.items[0]
+    assert first.scored.memory.id == "0"
+    assert all(item.scored.ended is None and item.scored.succeeds is None for item in found.selection.items)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("speakers", "text", "question"), SAID_BY_SEVERAL)
+async def test_what_several_people_say_names_them_all(
+    store: Store, speakers: dict[str, int], text: str, question: str, profile: str
+) -> None:
+    said = [
+        MemoryV1(id=name, speaker=name, text=text, occurred_at=BEGAN + timedelta(days=day))
+        for name, day in speakers.items()
+    ]
+    found = await store.asked([*said, *days(*OTHERS)], question, profile)
+    assert {item.scored.memory.id for item in found.selection.items} >= speakers.keys()
+    assert all(name in found.rendered for name in speakers)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_the_last_of_equal_days_is_there_and_so_is_what_is_denied(store: Store, profile: str) -> None:
+    found = await store.asked(
+        days(*["Gave the dog its drops."] * 5), "When did the dog last get its drops?", profile
+    )
+    assert "4" in {item.scored.memory.id for item in found.selection.items}
+    texts = (
+        "Close the east valve before the pump starts.",
+        "Never close the east valve before the pump starts.",
+        "Close the west valve before the pump starts.",
+    )
+    found = await store.asked(days(*texts), "Which valve is closed before the pump starts?", profile)
+    assert {item.scored.memory.id for item in found.selection.items} == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("text", "question"), NO_SPEAKERS)
+async def test_what_has_never_spoken_is_searched_for_as_any_name(
+    store: Store, text: str, question: str, profile: str
+) -> None:
+    found = await store.asked(days(text, *OTHERS), question, profile)
+    assert found.selection.items[0].scored.memory.id == "0"
+    assert "not_said_by" not in found.selection.dropped
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("text", "question"), NEVER_WITHHELD)
+async def test_the_nearest_is_handed_over_however_unlikely_it_answers(
+    store: Store, text: str, question: str, profile: str
+) -> None:
+    found = await store.asked(days(text, *OTHERS), question, profile)
+    assert found.selection.items[0].scored.memory.id == "0"
+    assert found.withheld is None
+
+
+@pytest.mark.parametrize("fragment", ["?", "…", "🙂", "\u200b", "\0", " \n", "the", "x", "-- ;"])
+async def test_a_fragment_without_a_word_has_nothing_and_says_so(store: Store, fragment: str) -> None:
+    found = await store.asked(days(*OTHERS), fragment, "reflect.v1")
+    assert found.selection.items == ()
+    if fragment.strip():
+        assert found.withheld is not None
+        assert found.withheld.reason == "no_words"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_what_was_said_after_the_time_asked_as_of_is_not_seen(store: Store, profile: str) -> None:
+    told = days("Oda works for the ferry company.", "Oda works for the museum.", *OTHERS)
+    told.append(MemoryV1(id="undated", text="Oda works at night."))
+    asked_as_of = (BEGAN + timedelta(days=5)).isoformat()
+    found = await store.asked(told, "Where does Oda work?", profile, as_of=asked_as_of)
+    assert {item.scored.memory.id for item in found.selection.items} == {"0", "undated"}
