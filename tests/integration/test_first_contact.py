@@ -1,4 +1,4 @@
-"""What a newcomer tries first, over stores of a few memories: the right one is first, and nothing is lost or marked."""
+"""What a newcomer tries first, over stores of a few memories: the right one is first, and nothing is marked."""
 
 from __future__ import annotations
 
