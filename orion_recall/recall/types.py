@@ -16,7 +16,7 @@ from orion_recall.recall.candidates.unindexed import ComparesTexts
 from orion_recall.recall.cascade.run import CascadeRun
 from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence, Withheld
 from orion_recall.recall.pass_result import PassResult
-from orion_recall.recall.ranking.late_interaction import Closeness, LateInteractionReport, RerankReport
+from orion_recall.recall.ranking.model_scores import Closeness, ModelReport
 from orion_recall.recall.ranking.score import FindsEvidence
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
@@ -90,8 +90,8 @@ class Recalled:
     ranked: tuple[ScoredCandidate, ...]
     selection: Selection
     stage_ms: Mapping[str, float]
-    reranking: RerankReport | None = None
-    late_interaction: LateInteractionReport | None = None
+    reranking: ModelReport | None = None
+    late_interaction: ModelReport | None = None
     understood: Understanding | None = None
     result: PassResult | None = None
     confidence: AnswerConfidence = NO_CONFIDENCE

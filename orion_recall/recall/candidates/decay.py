@@ -6,8 +6,7 @@ score = BM25 * exp(-lambda * t), t in hours (the analysis of retrieval, rank 1).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from orion_recall.interfaces import MemoryReader
 from orion_recall.profile import Profile
@@ -17,30 +16,16 @@ from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.part_values import recency
 from orion_recall.values import MemoryView, SourceReport
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decay:
-    """The factor of an age, as of `now` (epoch seconds): as recency, 0.5 for a memory without a time."""
-
-    now: float
-    half_life_hours: float
-    minimum: float
-
-    @classmethod
-    def of(cls, profile: Profile, now: float) -> Decay | None:
-        """The profile's decay; None where its fusion has none."""
-        if profile.fusion.method != "bm25_decay":
-            return None
-        return cls(now=now, half_life_hours=profile.half_life_hours, minimum=profile.recency_floor)
-
-    def factor(self, memory: MemoryView) -> float:
-        """exp(-lambda * age), never below the minimum; 1 in the future."""
-        return recency(memory.ts, self.now, half_life_hours=self.half_life_hours, minimum=self.minimum)
+Decay = Callable[[MemoryView], float]
+"""The factor of a memory, as of the query's clock: as recency, 0.5 for a memory without a time."""
 
 
-def fused_limit(decay: Decay | None, most: int) -> int | None:
-    """How many candidates fusion may keep: with a decay all of them, whose ages are not known yet."""
-    return most if decay is None else None
+def decay_of(profile: Profile, now: float) -> Decay | None:
+    """The factor of a memory's age, exp(-lambda * age) and 1 in the future; None where fusion has no decay."""
+    if profile.fusion.method != "bm25_decay":
+        return None
+    half_life, least = profile.half_life_hours, profile.recency_floor
+    return lambda memory: recency(memory.ts, now, half_life_hours=half_life, minimum=least)
 
 
 async def newest_favoured(
@@ -58,7 +43,10 @@ async def newest_favoured(
     if decay is None:
         return pool
     memories = await fetch(keys_to_fetch(pool, reports), readers, timeout_s=timeout_s)
-    scores = {candidate.key: _decayed(candidate, memories, decay) for candidate in pool}
+    scores = dict.fromkeys((candidate.key for candidate in pool), 0.0)
+    for candidate in pool:
+        if (memory := memories.get(candidate.key) or read_of(candidate)) is not None:
+            scores[candidate.key] = candidate.fused * decay(memory)
     ordered = sorted(pool, key=lambda one: (-round(scores[one.key], 9), one.key))
     if index_is_away(reports):
         return ordered[:most]
@@ -73,10 +61,5 @@ def with_decay(
     if decay is None:
         return list(kept)
     for candidate, memory in kept:
-        candidate.fused *= decay.factor(memory)
+        candidate.fused *= decay(memory)
     return sorted(kept, key=lambda one: (-round(one[0].fused, 9), one[0].key))
-
-
-def _decayed(candidate: Candidate, memories: Mapping[int, MemoryView], decay: Decay) -> float:
-    memory = memories.get(candidate.key) or read_of(candidate)
-    return candidate.fused * decay.factor(memory) if memory is not None else 0.0

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from orion_recall.contracts import RecallOptionsV1
 from orion_recall.contracts.confidence import NotAsked
-from orion_recall.errors import ProfileError
 from orion_recall.profile import Profile
-from orion_recall.profile.cascade import LAYER_NAMES, Cascade, Layer, LayerName, MergeWeights
+from orion_recall.profile.cascade import Cascade, Layer, LayerName, MergeWeights
 from orion_recall.values import Scope
 
 # All layers' items are compared with each other: without a limit a large k would cost gigabytes.
@@ -70,14 +69,6 @@ def limits_of(
     )
 
 
-def check_profiles(cascade: Cascade, others: Mapping[str, Profile]) -> None:
-    """ProfileError when a layer names a profile that is not there; a folder of profiles is checked when read."""
-    for name in LAYER_NAMES:
-        wanted = cascade.layers.named(name).profile
-        if wanted is not None and wanted not in others:
-            raise ProfileError(f"the layer {name} is to be searched by the profile {wanted}: give it in `profiles`")
-
-
 def scope_of_layer(layer: Layer, limits: Limits) -> Scope | NotAsked:
     """The scope of a layer, never wider than the query's; or why it can see nothing."""
     kinds = _both(limits.scope.kinds, layer.kinds)
@@ -104,9 +95,8 @@ def _both(asked: tuple[str, ...], searched: tuple[str, ...]) -> tuple[str, ...] 
     return tuple(name for name in asked if name in searched) or None
 
 
-def profile_of_layer(layer: Layer, profile: Profile, most: int, others: Mapping[str, Profile]) -> Profile:
-    """The profile by which a layer is searched: its own or the query's, with the layer's sources on."""
-    by = profile if layer.profile is None else others[layer.profile]
+def profile_of_layer(layer: Layer, by: Profile, most: int) -> Profile:
+    """The profile by which a layer is searched: the query's, with the layer's sources on."""
     sources = layer.sources or by.sources_on
     return by.model_copy(
         update={

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
 
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Layer, LayerName
@@ -89,8 +88,6 @@ def merged(
                 best[key], claims[key] = (made, name, item), claim
     if are_several:
         made = {key: item for key, (item, _, _) in best.items()}
-        if limits.merge.name in ("round_robin", "layer_order"):
-            made = _placed(made, _places(members, limits.merge.name == "round_robin"))
         ordered = successors_first(in_order(made.values()), profile.superseded, now=now)
         whole = replace(whole, ranked=tuple(ordered))
     whole = replace(whole, ranked=tuple(said_once(whole.ranked, whole.dropped)))
@@ -118,19 +115,6 @@ def pool_of(members: Iterable[LayerResult]) -> PassResult:
         reports=tuple(kept(report) for report in whole.reports),
         within=tuple(kept(report) for report in whole.within),
     )
-
-
-def _places(members: Mapping[LayerName, LayerResult], is_round: bool) -> list[int]:
-    """The keys of all items: the first of each layer, then the second of each, or layer by layer."""
-    keys = [[item.candidate.key for item in one.items] for one in members.values()]
-    if is_round:
-        keys = [[key for key in turn if key is not None] for turn in zip_longest(*keys)]
-    return list(dict.fromkeys(chain.from_iterable(keys)))
-
-
-def _placed(items: Mapping[int, ScoredCandidate], places: Sequence[int]) -> dict[int, ScoredCandidate]:
-    """The items with scores of their places: 1 for the first, evenly less for each after it."""
-    return {key: replace(items[key], score=1 - place / len(places)) for place, key in enumerate(places)}
 
 
 def _composite(

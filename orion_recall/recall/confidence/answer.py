@@ -20,7 +20,7 @@ from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.text.normal import STOP_WORDS, words
+from orion_recall.text.normal import words
 from orion_recall.text.small_talk import small_talk
 
 MIN_PROBABILITY = 0.12
@@ -70,11 +70,10 @@ class Answer:
 
 
 def asks_nothing(query: RecallQueryV1, understood: Understanding, profile: Profile) -> Withheld | None:
-    """Why nothing is searched for: there is no word to search for, or it is small talk."""
+    """Why nothing is searched for: there is no letter and no digit to search for, or it is small talk."""
     if query.intent and words(query.intent):
         return None
-    said = words(understood.question.text)
-    if not said or (len(said) == 1 and (said[0] in STOP_WORDS or (said[0].isascii() and len(said[0]) == 1))):
+    if not any(map(str.isalnum, understood.question.text)):
         return Withheld(reason="no_words")
     names = {word for name in understood.people for word in words(name)}
     if profile.no_answer.greetings and (kind := small_talk(query.fragment, names)) is not None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from orion_recall.errors import SourceError
 from orion_recall.profile import Profile
-from orion_recall.profile.section_values import section_values
+from orion_recall.profile.sections import section_values
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, PartsInColumns, ScoredCandidate
 from orion_recall.scoring.part_values import Column, QueryFacts

@@ -16,7 +16,7 @@ from orion_recall.contracts.decision import SuccessionV1
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.selection import DropReason
 from orion_recall.recall.pass_result import PassResult
-from orion_recall.recall.report.asked import asked, scope_name
+from orion_recall.recall.report.asked import QUERY_CHARS, KeptText, asked, scope_name
 from orion_recall.recall.report.figures import (
     backend_counts,
     cascade_json,
@@ -24,7 +24,6 @@ from orion_recall.recall.report.figures import (
     no_answer_json,
     source_stats,
 )
-from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.summary import understood
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate, rounded_parts

@@ -35,7 +35,6 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
     rest: dict[str, Any] = {
         "class": classified.query_class,
         "shape": understanding.shape,
-        **({"calendar": True} if understanding.of_calendar else {}),
     }
     if with_words:
         rest["class_words"] = list(classified.words)
