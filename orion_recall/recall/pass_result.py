@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
-from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.candidates.fuse import Fusing
-from orion_recall.recall.ranking.model_scores import ModelReport
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.values import MemoryView, SourceReport
+from orion_recall.values import MemoryView, SourceReport, SourceStatus
 
 _KEY = itemgetter(0)
 
@@ -37,6 +36,20 @@ class Dropped(Counter[DropReason]):
         """Count one candidate."""
         self[reason] += 1
         self.each[key] = Drop(reason, for_key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReport:
+    """The report of a model, where the profile has it on: memories compared, milliseconds, and any error.
+
+    `judged` are the keys of those that a reranker judged. `off`: embedder or index do not offer late interaction.
+    """
+
+    status: SourceStatus
+    count: int = 0
+    ms: float = 0.0
+    error: str | None = None
+    judged: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

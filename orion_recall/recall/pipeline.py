@@ -18,8 +18,8 @@ from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.foreground import CUT_BY_CALLER
 from orion_recall.profile import Profile
+from orion_recall.recall.bundle.lines import Selection
 from orion_recall.recall.bundle.select import select, select_recap
-from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.cascade.layers import limits_of
 from orion_recall.recall.cascade.run import CascadeRun, run_cascade
 from orion_recall.recall.confidence.answer import (
@@ -32,7 +32,7 @@ from orion_recall.recall.confidence.answer import (
 )
 from orion_recall.recall.confidence.factors import confidences
 from orion_recall.recall.pass_result import PassResult, StageTimes
-from orion_recall.recall.ranking.order import with_instructing
+from orion_recall.recall.ranking.score import with_instructing
 from orion_recall.recall.search.all_sources import SILENT
 from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, scope_of, shown_of

@@ -14,10 +14,17 @@ from dataclasses import dataclass, field
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import section_values
-from orion_recall.recall.candidates.decay import decay_of, newest_favoured, with_decay
 from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, nearest_passages, with_passages
 from orion_recall.recall.candidates.filters import Exclusions, answering, visible, without_deleted
-from orion_recall.recall.candidates.fuse import WITH_TEXT, Fusing, fuse, similarities_of
+from orion_recall.recall.candidates.fuse import (
+    WITH_TEXT,
+    Fusing,
+    decay_of,
+    fuse,
+    newest_favoured,
+    similarities_of,
+    with_decay,
+)
 from orion_recall.recall.candidates.unindexed import (
     NONE_UNINDEXED,
     Unindexed,
@@ -28,15 +35,13 @@ from orion_recall.recall.candidates.unindexed import (
     with_told_times,
     with_unindexed,
 )
-from orion_recall.recall.pass_result import Dropped, PassResult, StageTimes
+from orion_recall.recall.pass_result import Dropped, ModelReport, PassResult, StageTimes
 from orion_recall.recall.ranking.model_scores import (
-    ModelReport,
     late_interaction,
     rerank,
     scaled,
 )
-from orion_recall.recall.ranking.order import in_recap, reduced
-from orion_recall.recall.ranking.score import evidence_of, facts_of, score_candidates
+from orion_recall.recall.ranking.score import evidence_of, facts_of, in_recap, reduced, score_candidates
 from orion_recall.recall.search.all_sources import MOST_KINDS, index_is_away, search_all
 from orion_recall.recall.search.follow_up import NO_FOLLOW_UP, FollowUp, follow_up
 from orion_recall.recall.search.further_lists import (

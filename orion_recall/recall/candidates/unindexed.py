@@ -19,7 +19,7 @@ from orion_recall.errors import ModelError
 from orion_recall.index.text_forms import dense_form_of_view
 from orion_recall.memory.extraction.light import find_times
 from orion_recall.recall.candidates.fuse import Fusing, fused_unindexed
-from orion_recall.recall.ranking.model_scores import ModelReport
+from orion_recall.recall.pass_result import ModelReport
 from orion_recall.recall.search.all_sources import index_is_away
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import told_ranges

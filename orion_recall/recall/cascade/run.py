@@ -18,8 +18,14 @@ from orion_recall.contracts.confidence import NotAsked
 from orion_recall.errors import SourceError
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Cascade, Layer, LayerName
-from orion_recall.recall.cascade.layers import Limits, profile_of_layer, scope_of_layer
-from orion_recall.recall.cascade.merge import LayerResult, merged, pool_of
+from orion_recall.recall.cascade.layers import (
+    LayerResult,
+    Limits,
+    merged,
+    pool_of,
+    profile_of_layer,
+    scope_of_layer,
+)
 from orion_recall.recall.confidence.factors import Confidence, confidences
 from orion_recall.recall.pass_result import PassResult, StageTimes
 from orion_recall.recall.understand.question import Understanding

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.models.reranker import Reranker
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import body
+from orion_recall.recall.pass_result import ModelReport
 from orion_recall.recall.ranking.score import combine, in_context, in_order
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.several_stores import Breaker
@@ -24,20 +25,6 @@ from orion_recall.values import SourceStatus
 T = TypeVar("T")
 _NO_INDEX, _AWAY = "there is no index", "the index is away"
 _NO_RERANKER = "the profile wants reranking and no reranker is configured: set ORION_RERANKER"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelReport:
-    """The report of a model, where the profile has it on: memories compared, milliseconds, and any error.
-
-    `judged` are the keys of those that a reranker judged. `off`: embedder or index do not offer late interaction.
-    """
-
-    status: SourceStatus
-    count: int = 0
-    ms: float = 0.0
-    error: str | None = None
-    judged: frozenset[int] = frozenset()
 
 
 class Closeness(Protocol):

@@ -14,9 +14,8 @@ from typing import Any
 from orion_recall.contracts import BundleStats, CandidateV1, RecallDecisionV1
 from orion_recall.recall.candidates.fuse import rrf_score
 from orion_recall.recall.report.decision import candidates_of, left_out
-from orion_recall.recall.report.figures import cascade_json, confidence_json
+from orion_recall.recall.report.figures import cascade_json, confidence_json, understood
 from orion_recall.recall.types import Recalled
-from orion_recall.recall.understand.summary import understood
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.values import MemoryView
 

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from orion_recall.errors import ModelError, PartialSourceError, SourceError
 from orion_recall.interfaces import Source
@@ -21,21 +21,30 @@ from orion_recall.scoring.intervals import WIDENED_S, told_ranges
 from orion_recall.values import Hit, Interval, Question, Scope, SearchRequest, SourceName, SourceReport
 
 Requests = Mapping[SourceName, SearchRequest]
-Further = tuple[SearchRequest, bool]
-"""A further request to the sources of the index; whether every hit is worth the same."""
 REPORTS_WEIGHT = 0.5
 """The weight in the fusion of a list of reports, where the person's own turns have 1."""
 _ENDING_S = 0.05
+
+
+class Further(NamedTuple):
+    """A further request to the sources of the index. `is_flat`: every hit is worth the same.
+
+    `of_others`: its list counts although the first search of its source failed, such as for want of a filter.
+    """
+
+    request: SearchRequest
+    is_flat: bool = False
+    of_others: bool = False
 
 
 def time_requests(question: Question, request: SearchRequest, profile: TimeInQuestions) -> list[Further]:
     """The requests for the times in the question that the profile wants to be searched."""
     time, scope, found = question.time, request.scope, list[Further]()
     if time.of != "told" and time.intervals and profile.weight_of_search(of_past=time.is_past(question.now)):
-        found.append((replace(request, scope=within(scope, time.intervals)), False))
+        found.append(Further(replace(request, scope=within(scope, time.intervals))))
     if profile.told_search_weight and (told := told_ranges(time, question.now)):
         # An appointment need not resemble the question: every one of that time is an answer.
-        found.append((replace(request, scope=replace(scope, told=told), min_score=-1.0), True))
+        found.append(Further(replace(request, scope=replace(scope, told=told), min_score=-1.0), is_flat=True))
     return found
 
 
@@ -53,7 +62,7 @@ def reports_of_others(request: SearchRequest, said: SaidBy | None) -> list[Furth
     """The request for what is asked for whoever said it: others may report somebody's words."""
     if said is None or not said.is_strict or not said.speakers:
         return []
-    return [(_of_speaker(request, said, ()), False)]
+    return [Further(_of_speaker(request, said, ()), of_others=True)]
 
 
 async def with_further(
@@ -66,24 +75,24 @@ async def with_further(
 ) -> tuple[list[SourceReport], list[SourceReport]]:
     """The reports of the search, and those of the further requests to the index; all are searched at once.
 
-    A list of a source whose first search failed, or that does not come in time, is left out.
+    A list that does not come in time is left out.
     """
     until = time.perf_counter() + timeout_s
     names: list[SourceName] = [name for name in INDEX_SOURCES if name in sources and name in requests]
-    lists = [
-        (name, is_flat, asyncio.create_task(_hits(sources[name], request)))
-        for request, is_flat in further
-        for name in names
+    lists: list[tuple[SourceName, Further, asyncio.Task[Sequence[Hit]]]] = [
+        (name, one, asyncio.create_task(_hits(sources[name], one.request))) for one in further for name in names
     ]
     try:
         reports = await searching
         well = {report.source for report in reports if report.status in ("ok", "empty")}
-        if waited := [task for name, _, task in lists if name in well]:
+        lists_of_well = [each for each in lists if each[1].of_others or each[0] in well]
+        if lists_of_well:
+            waited = [task for *_, task in lists_of_well]
             await asyncio.wait(waited, timeout=max(0.0, until - time.perf_counter()))
         return reports, [
-            SourceReport(source=name, status="ok", hits=tuple(hits), is_flat=is_flat)
-            for name, is_flat, task in lists
-            if name in well and task.done() and (hits := task.result())
+            SourceReport(source=name, status="ok", hits=tuple(hits), is_flat=one.is_flat)
+            for name, one, task in lists_of_well
+            if task.done() and (hits := task.result())
         ]
     finally:
         unfinished = {task for *_, task in lists if task.cancel()}

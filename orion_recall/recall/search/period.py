@@ -14,7 +14,7 @@ from typing import Final
 
 from orion_recall.errors import SourceError
 from orion_recall.interfaces import ChronologicalIndex
-from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.search.all_sources import INDEX_SOURCES
 from orion_recall.recall.search.further_lists import within

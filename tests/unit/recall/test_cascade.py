@@ -17,19 +17,16 @@ from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.cascade import LAYER_NAMES, Layer, LayerName
-from orion_recall.recall.cascade.layers import limits_of, scope_of_layer
-from orion_recall.recall.cascade.merge import LayerResult, merged
+from orion_recall.recall.cascade.layers import LayerResult, limits_of, merged, scope_of_layer
 from orion_recall.recall.confidence.factors import (
     Confidence,
     confidence,
-    source_quality,
 )
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.understand.question import understand
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.sources.record import MemoryUse
 from orion_recall.sources.vector_lexical import VectorSource
 from orion_recall.text.normal import memory_key
 from orion_recall.values import MemoryView, Question, Scope, SourceReport
@@ -428,24 +425,3 @@ def test_the_founding_formula_with_worked_numbers(factors: tuple[float, ...], ov
     )
     assert (made.overall, made.level) == (overall, word)
     assert made[2:] == factors
-
-
-@pytest.mark.parametrize(
-    ("sender", "use", "quality"),
-    [
-        (None, MemoryUse(), 0.9),
-        (1.0, MemoryUse(), 0.9),
-        (0.5, MemoryUse(), 0.72),  # 0.9 x (0.6 + 0.4 x 0.5)
-        (0.0, MemoryUse(), 0.54),
-        (None, MemoryUse(used=1), 0.966667),  # 0.9 + 0.4 x (2/3 - 1/2)
-        (None, MemoryUse(wrong=1), 0.833333),
-        (None, MemoryUse(used=2, wrong=2), 0.9),
-        (None, MemoryUse(accesses=3), 0.92),  # 0.9 + 0.01 x log2(4)
-        (None, MemoryUse(accesses=1_000_000), 0.95),
-        (None, MemoryUse(used=1000), 1.0),
-    ],
-)
-def test_the_quality_of_a_source_counts_its_sender_feedback_and_answers(
-    sender: float | None, use: MemoryUse, quality: float
-):
-    assert source_quality("world", sources=1, sender=sender, use=use) == pytest.approx(quality, abs=1e-6)

@@ -16,7 +16,7 @@ from orion_recall.contracts.confidence import NoAnswerReason, Trigger
 from orion_recall.decisions.memory_facts import MemoryFacts
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.cascade.run import Ended
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.asked import (

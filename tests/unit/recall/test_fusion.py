@@ -11,18 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.errors import ModelError, TransientSourceError
-from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.candidates.decay import Decay, decay_of, newest_favoured
-from orion_recall.recall.candidates.fetch import nearest_passages, with_passages
-from orion_recall.recall.candidates.fuse import WITH_TEXT, WITHIN, Method, fuse, fused_unindexed
+from orion_recall.recall.candidates.fetch import nearest_passages
+from orion_recall.recall.candidates.fuse import (
+    WITH_TEXT,
+    WITHIN,
+    Decay,
+    Method,
+    decay_of,
+    fuse,
+    fused_unindexed,
+    newest_favoured,
+)
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.sources.text_vectors import Nearness
-from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import SOURCE_NAMES, Hit, MemoryView, Question, SourceName, SourceReport
-from tests.samples.recall_fakes import NOW, FakeSource, Shelf, hit, key, profile, query, report, sources, view
+from tests.samples.recall_fakes import NOW, Shelf, hit, key, profile, query, report, view
 from tests.samples.source_samples import request
 
 HOUR = 3600.0
@@ -280,62 +284,6 @@ async def found(by: Finder | None, *, keys: Sequence[int] = (1, 2), timeout_s: f
     return await nearest_passages(QUESTION, "acme", keys, by, timeout_s=timeout_s, is_away=is_away)
 
 
-def test_a_memory_gets_the_number_of_its_best_passage():
-    text = "first part, second part"
-    memories = {1: view("long", text, passages=(0, 11, 6, len(text))), 2: view("short")}
-    assert with_passages(memories, {}) is memories
-    chosen = with_passages(memories, {1: 1, 3: 2})
-    assert (chosen[1].best_span, chosen[1].best_text) == ((6, len(text)), "part, second part")
-    assert chosen[2] == memories[2]
-    assert memories[1].best_text == "first part,"
-
-
-OWN = [view(f"own {place}", session_id="s1", beside=(key("own 0"),)) for place in range(120)]
-OWN_HITS = [hit(f"own {place}", 0.6 - place / 300) for place in range(100)]
-MAPPED = view("wiki:crane", "It lifts forty tonnes.", title="Harbour crane")
-
-
-class Near:
-    """Compares as it is told, by text; `silent` never embeds, `error` is raised instead."""
-
-    def __init__(
-        self, near: Mapping[str, Nearness], *, silent: bool = False, error: Exception | None = None
-    ) -> None:
-        self.near, self.silent, self.error = near, silent, error
-        self.embedded: list[Sequence[str]] = []
-
-    async def embed(self, texts: Sequence[str]) -> None:
-        self.embedded.append(texts)
-        if self.silent:
-            await asyncio.Event().wait()
-        if self.error is not None:
-            raise self.error
-
-    async def nearness(self, question: Question, texts: Sequence[str]) -> Sequence[Nearness | None]:
-        return [None if self.silent or self.error else self.near.get(text) for text in texts]
-
-
-class Late:
-    """The index has compared its own, the first of them best."""
-
-    async def why_off(self) -> str | None:
-        return None
-
-    async def closeness(
-        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
-    ) -> Mapping[int, float]:
-        own = {one.key: 0.4 - place / 1000 for place, one in enumerate(OWN_HITS)}
-        return {one: own[one] for one in keys if one in own}
-
-
-NEAREST = Near({"Harbour crane: It lifts forty tonnes.": Nearness(0.8, 0.9)})
-
-
-def of_others(*memories: MemoryView, score: float = 1.0) -> FakeSource:
-    """A graph arm that brings memories which no index holds."""
-    return FakeSource("rdf", [hit(one.id, score, read=lambda one=one: one) for one in memories])
-
-
 def shipped_like(**fields: Any) -> Any:
     """Fusion and weights as in reflect.v1."""
     ranking = {"fusion": 0.15, "similarity": 0.0, "late": 1.0, "neighbour": 0.75, "session": 1.25, "recency": 0.05}
@@ -349,55 +297,7 @@ def shipped_like(**fields: Any) -> Any:
     )
 
 
-def stores(tokens: TokenCounter, texts: Near | None, *others: FakeSource, **changes: Any) -> Sources:
-    found_by_words = FakeSource("lexical", OWN_HITS[:40])
-    arms = [FakeSource("vector", OWN_HITS), found_by_words, *others]
-    return sources(tokens, arms, *OWN, **{"late_interaction": Late(), "texts": texts} | changes)
-
-
 async def asked(made: Sources, timeout_s: float = 2.0, **fields: Any) -> Recalled:
     return await recall(
         query("How much does the crane lift?"), shipped_like(**fields), made, now=NOW, timeout_s=timeout_s
     )
-
-
-def place_of(recalled: Recalled, memory: MemoryView) -> int:
-    return [item.memory.id for item in recalled.ranked].index(memory.id) + 1
-
-
-async def test_what_only_a_light_arm_could_find_comes_first_when_it_is_nearest(tokens: TokenCounter):
-    made = await asked(stores(tokens, NEAREST, of_others(MAPPED)))
-    assert place_of(made, MAPPED) == 1
-    parts = made.ranked[0].parts
-    assert (parts["similarity"], parts["late"]) == (0.8, 1.0)
-    assert parts["fusion"] > 0.5, "its list weighs a tenth, and that is not held against it"
-    assert "neighbour" not in parts, "nobody knows what is beside it"
-    assert parts["session"] == pytest.approx((parts["fusion"] + parts["late"]) / 2), "a session of its own"
-    assert made.late_interaction is not None and made.late_interaction.count == 61
-
-
-@pytest.mark.parametrize("texts", [Near({}, silent=True), Near({}, error=ModelError("away")), None])
-async def test_what_is_not_made_in_time_has_no_part_and_the_answer_is_whole(
-    tokens: TokenCounter, texts: Near | None
-):
-    made = await asked(stores(tokens, texts, of_others(MAPPED)), source_timeout_ms=50)
-    item = next(item for item in made.ranked if item.memory.id == MAPPED.id)
-    assert not {"late", "similarity", "neighbour"} & item.parts.keys()
-    assert place_of(made, MAPPED) > 1, "how its own arm found it says too little to put it first"
-    assert made.outcome == "ok"
-
-
-@pytest.mark.parametrize(
-    "error", [KeyError("text"), TypeError("no text"), OverflowError("year"), TransientSourceError("gone")]
-)
-async def test_a_hit_that_cannot_be_read_is_missing_and_the_others_are_answered(
-    tokens: TokenCounter, error: Exception, caplog: pytest.LogCaptureFixture
-):
-    def unreadable() -> MemoryView:
-        raise error
-
-    graph = FakeSource("rdf", [hit("wiki:broken", 2.0, read=unreadable), hit(MAPPED.id, 1.0, read=lambda: MAPPED)])
-    recalled = await asked(stores(tokens, NEAREST, graph))
-    assert place_of(recalled, MAPPED) == 1
-    assert recalled.selection.dropped["missing"] == 1
-    assert "wiki:broken" not in caplog.text

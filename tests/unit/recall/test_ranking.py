@@ -18,10 +18,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.lines import FLAG
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.ranking.model_scores import ModelReport, late_interaction, rerank
-from orion_recall.recall.ranking.order import in_recap
-from orion_recall.recall.ranking.score import combine, score_candidates
-from orion_recall.recall.report.decision import RequestFacts, decision
-from orion_recall.recall.report.reply import reply
+from orion_recall.recall.ranking.score import combine, in_recap, score_candidates
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.part_values import QueryFacts, recency
@@ -118,32 +115,6 @@ async def recalled(tokens: TokenCounter, compared: Compared | None, weight: floa
         lexicon=Speakers("Ana"),
     )
     return await recall(query("what did Ana paint?"), late_profile(weight), made, now=NOW)
-
-
-async def test_the_part_decides_with_its_weight_and_is_asked_for_the_pool_without_names(tokens: TokenCounter):
-    compared = Compared(a=0.1, b=0.7)
-    made = await recalled(tokens, compared)
-    assert compared.asked == [("what did paint?", {key("a"), key("b"), key("mapped")})]
-    assert {item.memory.id: item.parts.get("late") for item in made.ranked} == {"a": 0.0, "b": 1.0, "mapped": None}
-    places = [item.memory.id for item in made.ranked]
-    assert places.index("b") < places.index("a")
-    assert made.late_interaction is not None
-    assert (made.late_interaction.status, made.late_interaction.count) == ("ok", 2)
-
-
-async def test_a_failure_is_told_and_degrades_nothing(tokens: TokenCounter):
-    made = await recalled(tokens, Compared(error=TransientSourceError("no server")))
-    assert made.outcome == "ok"
-    assert [item.memory.id for item in made.ranked] == ["a", "b", "mapped"]
-    said = query("what did Ana paint?", options={"k": 3})
-    answer = reply(said, made, latency_ms=1.0, profile="p", decision_id="d")
-    assert answer.bundle.stats.sources is not None
-    told = answer.bundle.stats.sources["late"]
-    assert (told.status, told.error) == ("failed", "no server")
-    kept = decision(
-        RequestFacts(decision_id="d", corr_id="c", query=said), outcome="ok", latency_ms=1.0, recalled=made
-    )
-    assert kept.sources["late"].status == "failed"
 
 
 LONG = (
@@ -264,33 +235,6 @@ async def test_a_reranker_that_keeps_failing_is_left_alone_for_a_while():
     judge.error, judge.known = None, {"a": 0.5}
     assert (await judged(ranked(0.8), judge, breaker=breaker))[1].status == "ok"
     assert (await judged(ranked(0.8), judge, breaker=breaker))[1].status == "ok"
-
-
-async def asked_of_rerank(tokens: TokenCounter, judge: Judge | None, **wanted: Any) -> Recalled:
-    """A recall of three memories of which the vector search likes the first best."""
-    memories = [view(name, f"{name} is what {name} says of {name}") for name in ("ann", "bob", "cat")]
-    arm = FakeSource("vector", (hit("ann", 0.9), hit("bob", 0.8), hit("cat", 0.7)))
-    made = sources(tokens, [arm], *memories, reranker=judge)
-    return await recall(query(options={}), profile(**wanted), made, now=NOW)
-
-
-async def test_a_recall_follows_the_reranker_where_its_profile_wants_it(tokens: TokenCounter):
-    judge = Judge(ann=0.0, bob=0.1, cat=1.0)
-    recalled = await asked_of_rerank(tokens, judge, rerank={"enabled": True, "weight": 10.0})
-    assert [item.scored.memory.id for item in recalled.selection.items] == ["cat", "bob", "ann"]
-    assert list(recalled.stage_ms) == [
-        "understand", "search", "fuse", "fetch", "score", "rerank", "rank", "select",
-    ]  # fmt: skip
-    answer = reply(query(options={}), recalled, latency_ms=1.0, profile="test.v1", decision_id="d")
-    stats = (answer.bundle.stats.sources or {})["rerank"]
-    assert (stats.status, stats.count) == ("ok", 3)
-    assert (answer.bundle.items[0].score_parts or {})["rerank"] == 1.0
-    kept = decision(
-        RequestFacts(decision_id="d", corr_id="c"), outcome=recalled.outcome, latency_ms=1.0, recalled=recalled
-    )
-    assert kept.sources["rerank"].status == "ok"
-    assert kept.selected[0].parts["rerank"] == 1.0
-    assert "rerank" not in kept.backend_counts
 
 
 HOUR = 3600.0

