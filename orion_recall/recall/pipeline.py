@@ -148,7 +148,6 @@ def _nothing(
     strategy: str | None = None,
     withheld: Withheld | None = None,
 ) -> Recalled:
-    """The outcome of a recall that searches for nothing."""
     return Recalled(
         outcome="empty",
         scope=scope,
@@ -199,7 +198,6 @@ def _confidence(
 
 
 def _with_dropped(selection: Selection, result: PassResult) -> Selection:
-    """The selection, with the counts of what was dropped before it."""
     dropped = dict(result.dropped)
     for reason, count in selection.dropped.items():
         dropped[reason] = dropped.get(reason, 0) + count

@@ -218,7 +218,6 @@ class SearchPass:
         return max(most, MOST_OF_PERIOD) if is_of_period(self.understood) else most
 
     async def _listed(self, requests: Mapping[SourceName, SearchRequest]) -> Sequence[int]:
-        """The keys of all memories of the period."""
         timeout_s = min(self.limits.source_s, self.left_s)
         return await keys_of_period(self.sources.chronological, requests, self.question.time, timeout_s=timeout_s)
 
@@ -304,7 +303,6 @@ class SearchPass:
         reports: Sequence[SourceReport],
         similarities: Mapping[int, float],
     ) -> tuple[FollowUp, Mapping[int, MemoryView]]:
-        """The follow-up search, and the memories of its further candidates."""
         followed = await follow_up(
             kept,
             self.question,

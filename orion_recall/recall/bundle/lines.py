@@ -231,7 +231,6 @@ class Lines:
         return text, whole
 
     def _window(self, parts: Parts, allowed: int) -> tuple[str, int]:
-        """The text's best window, after statements, title and speaker."""
         whole = parts.joined()
         if (whole_tokens := line_tokens(whole, self.tokens)) <= allowed:
             return whole, whole_tokens

@@ -274,7 +274,6 @@ def _report(name: SourceName, passes: Sequence[PassResult]) -> SourceReport:
 
 
 def _dropped(passes: Sequence[PassResult], kept: Mapping[int, ScoredCandidate]) -> Dropped:
-    """Why each memory is not among `kept`, once for all layers."""
     made = Dropped()
     for one_pass in passes:
         for key, why in one_pass.dropped.each.items():

@@ -177,7 +177,6 @@ async def _round(
     until: float,
     depth: int,
 ) -> dict[LayerName, tuple[Step, PassResult | None]]:
-    """The layers of one depth, searched at once."""
 
     async def one(name: LayerName) -> tuple[Step, PassResult | None]:
         layer = limits.cascade.layers.named(name)

@@ -147,7 +147,6 @@ def minima_of(profile: Profile, wanted: bool | None) -> NoAnswer:
 
 
 def _below(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) -> Withheld | None:
-    """Why the answer is withheld: it is below a minimum."""
     if not least.is_on or confidence.overall is None:
         return None
     numbers: tuple[tuple[NoAnswerReason, float | None, float], ...] = (

@@ -175,12 +175,10 @@ async def _search(
 
 
 def _by_kind(request: SearchRequest) -> list[SearchRequest]:
-    """The request for each kind of its scope alone."""
     return [replace(request, scope=replace(request.scope, kinds=(kind,))) for kind in request.scope.kinds]
 
 
 def _together(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """The hits of all lists, best first."""
     return sorted((hit for one in lists for hit in one), key=lambda hit: (-hit.score, hit.key))
 
 
