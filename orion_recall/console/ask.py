@@ -97,7 +97,7 @@ async def _asked(visit: Visit, profile: str, logged: RecallDecisionV1 | None) ->
         reply=None if told else reply,
         error=f"{told.type}: {told.message}" if told else "",
         items=[AskedItem(place=n, item=one, move="") for n, one in enumerate(reply.bundle.items, start=1)],
-        why=tuple(why_sentences(trace.get("why", ()))),
+        why=tuple(why_sentences(trace)),
     )
 
 

@@ -107,7 +107,7 @@ async def _page(
         lost=lost,
         lost_words=why_not_sentence(lost) if lost else "",
         explained=explained,
-        why=list(why_sentences(explained.trace.get("why", ()))) if explained else [],
+        why=list(why_sentences(explained.trace)) if explained else [],
         cascade_words=f"{trigger_words(cascade)}; {ended_words(cascade)}" if cascade else "",
         stages=stacked(_in_order(decision.stage_ms)),
         slowest=max((one.ms for one in decision.sources.values()), default=0.0) or 1.0,

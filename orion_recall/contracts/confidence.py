@@ -9,10 +9,8 @@ from pydantic import Field
 from orion_recall.contracts.fields import Message
 
 Share = Annotated[float, Field(ge=0, le=1)]
-MergeStrategy = Literal[
-    "confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted", "round_robin", "layer_order"
-]
-"""How the items of several layers became one order: by a sum in which one part weighs most, or layer by layer."""
+MergeStrategy = Literal["confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted"]
+"""How the items of several layers became one order: by a sum in which one part weighs most."""
 NotAsked = Literal["other_kinds", "other_tags", "no_session", "no_user", "no_time"]
 """Why a layer was not searched: the query wants other kinds or tags, has no session or user, no time was left."""
 Trigger = Literal[
@@ -83,8 +81,8 @@ class CascadeV1(Message):
     trigger: Trigger = Field(description="what the first layer's answer was against threshold and minimum")
     merge_strategy: MergeStrategy | None = Field(
         default=None,
-        description="round_robin, layer_order, or the part that weighs most in the score of merged items "
-        "(`cascade.merge`); null where there was nothing to merge",
+        description="the part that weighs most in the score of merged items (`cascade.merge`); null where there "
+        "was nothing to merge",
     )
     combined: dict[str, int] = Field(description="items of each layer in the answer")
     path: list[CascadeStepV1]

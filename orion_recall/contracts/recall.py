@@ -103,7 +103,7 @@ class RecallOptionsV1(ClosedMessage):
         le=6,
         description="of a cascade: how many times next layers may be asked; 0: only the first",
     )
-    merge_strategy: Literal["weighted", "confidence_weighted", "round_robin", "layer_order"] | None = Field(
+    merge_strategy: Literal["weighted", "confidence_weighted"] | None = Field(
         default=None, description="of a cascade: how the items of several layers become one order"
     )
     no_answer: bool | None = Field(

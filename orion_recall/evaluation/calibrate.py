@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from orion_recall.errors import EvaluationError
 from orion_recall.evaluation.dataset import read_lines
-from orion_recall.recall.confidence.answerable import LATE_SIGNALS, SIGNALS, AnswerModel, Weights
+from orion_recall.recall.confidence.answer import LATE_SIGNALS, SIGNALS, AnswerModel, Weights
 
 Values = npt.NDArray[np.float64]
 

@@ -22,7 +22,7 @@ from orion_recall.evaluation.run_stores import prepared, private_settings
 from orion_recall.interfaces import MemoryReader, Source
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.ranking.late_interaction import Closeness
+from orion_recall.recall.ranking.model_scores import Closeness
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.backends import Opened
 from orion_recall.settings import Settings

@@ -1,10 +1,11 @@
 """Profiles: the keys (`model` and its sections), the reading of YAML (`reading`), reloading (`watch`)."""
 
-from orion_recall.profile.difference import ProfileDifference, diff_profiles
 from orion_recall.profile.model import (
     KeyPath,
     Profile,
+    ProfileDifference,
     Strategies,
+    diff_profiles,
     profile_fields,
     profile_json_schema,
 )

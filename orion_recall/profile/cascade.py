@@ -12,7 +12,6 @@ from orion_recall.values import SourceName
 
 LayerName = Literal["semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]
 LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)
-MergeOrder = Literal["weighted", "confidence_weighted", "round_robin", "layer_order"]
 # The composite score of the specification.
 _SPECIFIED = {"confidence": 0.5, "layer": 0.3, "recency": 0.2, "score": 0.0}
 _STRATEGIES: dict[str, MergeStrategy] = {
@@ -44,12 +43,6 @@ class Layer(BaseModel):
     scope: Literal["session", "user", "global"] | None = Field(
         default=None,
         description="Whose memories it searches, never wider than the query asks for; null is as the profile.",
-    )
-    profile: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=64,
-        description="The profile by which it searches and ranks, one of those loaded; null is this one.",
     )
     weight: Share = Field(default=0.8, description="How much it counts when layers are merged, from 0 to 1.")
     then: _Layers = Field(
@@ -103,11 +96,10 @@ class MergeWeights(BaseModel):
 
     model_config = CONFIG
 
-    strategy: MergeOrder = Field(
+    strategy: Literal["weighted", "confidence_weighted"] = Field(
         default="weighted",
-        description="weighted: by the composite score; confidence_weighted: by the composite score with 0.5 "
-        "confidence, 0.3 layer and 0.2 recency, whatever the weights here; round_robin: the first item of each "
-        "layer, then the second of each; layer_order: all items of a layer, then those of the next.",
+        description="weighted: by the composite score; confidence_weighted: with 0.5 confidence, 0.3 layer and "
+        "0.2 recency, whatever the weights here.",
     )
     confidence: Share = Field(default=0.5, gt=0, description="Weight of the item's confidence (no unit).")
     layer: Share = Field(default=0.3, description="Weight of its layer's own weight (no unit).")
@@ -126,9 +118,7 @@ class MergeWeights(BaseModel):
 
     @property
     def name(self) -> MergeStrategy:
-        """The strategy; of a weighted one the part that weighs most, and of equal ones the first, as they stand."""
-        if self.strategy == "round_robin" or self.strategy == "layer_order":
-            return self.strategy
+        """The part that weighs most, of equal ones the first, as they stand."""
         weights = self.weights
         return _STRATEGIES[max(weights, key=weights.__getitem__)]
 

@@ -1,22 +1,86 @@
-"""One profile: its values, its strategies by the class and shape of the question, and its content hash."""
+"""One profile: its values, its strategies by class and shape of the question, its hash; and how two differ."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Collection
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_serializer, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from orion_recall.profile.profile_values import ProfileValues
 from orion_recall.profile.sections import CONFIG
-from orion_recall.profile.strategies import OnlyWhatIsSet, Overrides, overrides_of
 from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES, QueryClass, QuestionShape
 
 KeyPath = tuple[str, ...]
 """A key's place in the file: ("fusion", "weights", "rdf"); () is the file itself."""
+
+Values = TypeVar("Values", bound=BaseModel)
+
+
+class OnlyWhatIsSet(BaseModel):
+    """A model that serialises only the values that were set."""
+
+    model_config = CONFIG
+
+    @model_serializer(mode="plain")
+    def _set(self) -> dict[str, Any]:
+        given = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        return {name: _plain(value) for name, value in given.items()}
+
+
+class Overrides(OnlyWhatIsSet):
+    """Values that replace those of a profile or of one of its sections. Only keys in `model_fields_set` count."""
+
+    def applied_to(self, values: Values) -> Values:
+        """The values with these overrides; the same object where there are none.
+
+        Nothing is checked: a profile checks each of its strategies when it is made.
+        """
+        changed: dict[str, Any] = {}
+        for name in self.model_fields_set:
+            value = getattr(self, name)
+            changed[name] = value.applied_to(getattr(values, name)) if isinstance(value, Overrides) else value
+        return values.model_copy(update=changed) if changed else values
+
+
+def overrides_of(
+    model: type[BaseModel], name: str, *, leave_out: Collection[tuple[str, ...]] = ()
+) -> type[Overrides]:
+    """A model with the model's keys, bounds and descriptions, sections included, and none of them required.
+
+    `leave_out` are paths of keys. Checks across keys are left out: some of the keys may be in the profile only.
+    """
+    fields: dict[str, Any] = {}
+    for key, field in model.model_fields.items():
+        if (key,) in leave_out:
+            continue
+        optional = copy(field)
+        below = field.annotation
+        if isinstance(below, type) and issubclass(below, BaseModel):
+            inside = [path[1:] for path in leave_out if path[0] == key]
+            section = overrides_of(below, f"{name}{below.__name__}", leave_out=inside)
+            optional.annotation, optional.default = section, section()
+        else:
+            # The default is never used, and left out of the JSON Schema.
+            optional.default, optional.json_schema_extra = None, _without_default
+        optional.default_factory = None
+        fields[key] = (cast("Any", optional.annotation), optional)
+    return create_model(name, __base__=Overrides, __doc__=f"{name}: what differs.", **fields)
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+def _plain(value: object) -> Any:
+    return value.model_dump() if isinstance(value, BaseModel) else value
+
 
 # Keys that are needed before the class of a question is known.
 _NOT_BY_CLASS: tuple[KeyPath, ...] = (
@@ -151,3 +215,35 @@ def profile_fields(
         if with_overrides or not issubclass(below, OnlyWhatIsSet):
             fields.update(profile_fields(below, (*path, name), with_overrides=with_overrides))
     return fields
+
+
+ProfileValue = str | int | float | bool | tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileDifference:
+    """One key whose value differs between two profiles."""
+
+    key: str
+    left: ProfileValue
+    right: ProfileValue
+
+
+def diff_profiles(a: Profile, b: Profile) -> list[ProfileDifference]:
+    """The values that differ, by dotted key, in the model's order; the name is one of them."""
+    left, right = _flat(a.model_dump()), _flat(b.model_dump())
+    return [
+        ProfileDifference(key=key, left=left.get(key), right=right.get(key))
+        for key in dict.fromkeys((*left, *right))
+        if left.get(key) != right.get(key)
+    ]
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, ProfileValue]:
+    flat: dict[str, ProfileValue] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(cast("dict[str, Any]", value), f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import get_origin
 
 import yaml
 from pydantic_core import ErrorDetails
 
+from orion_recall.profile.cascade import LAYER_NAMES
 from orion_recall.profile.model import KeyPath, profile_fields
 from orion_recall.profile.yaml_nodes import Words, is_null, shown
 
 _OWN_FIELDS = profile_fields()
 _FIELDS = profile_fields(with_overrides=True)
-_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-_PRODUCT = re.compile(r"\d{1,12}(\s*\*\s*\d{1,12}){1,7}")
-_WITH_UNIT = re.compile(r"[-+]?\d+(\.\d+)?\s*[A-Za-z%]+")
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),
     "greater_than": ("gt", "more than"),
@@ -41,6 +37,10 @@ FORMER_KEYS: Mapping[str, str] = {
     "succession": "only stated successors count: write `superseded: mark`, `omit` (for `outdated: drop`) or `keep`",
     "ranking_with_assistant": "`ranking` holds everywhere: leave it out",
     "time.past_factor": "a time that is over decides by itself where many memories fit alike: leave it out",
+    **{
+        f"cascade.layers.{name}.profile": "a layer is searched by the query's own profile: leave it out"
+        for name in LAYER_NAMES
+    },
     "near_duplicate_similarity": "only equal texts count as the same memory: leave it out",
     "graph.conversation": "the walk over conversations is gone: leave it out",
     "ranking.conversation": "the walk over conversations is gone; `neighbour` and `session` weigh what is around",
@@ -141,7 +141,11 @@ def wrong_value(path: KeyPath, error: ErrorDetails, node: yaml.ScalarNode) -> Wo
         return "has no value", f"{give}: {_FIELDS[path].description}"
     kind, text = error["type"], shown(node.value)
     if kind in ("int_type", "float_type"):
-        return _not_a_number(path, node, whole=kind == "int_type")
+        wanted = "a whole number" if kind == "int_type" else "a number"
+        return (
+            f"{text} is not {wanted}",
+            f"write plain digits, without quotes or units: {_FIELDS[path].description}",
+        )
     if kind == "tuple_type":
         return f"{text} is one value, not a list", f"write [{node.value}]"
     if kind in _BOUNDS:
@@ -150,7 +154,7 @@ def wrong_value(path: KeyPath, error: ErrorDetails, node: yaml.ScalarNode) -> Wo
     if kind == "finite_number":
         return f"{text} is not a finite number", ""
     if kind == "bool_type":
-        return f"{text} is neither true nor false", _truth(node)
+        return f"{text} is neither true nor false", "write true or false, without quotes"
     if kind == "string_type":
         return f"{text} is not text to YAML", f'put it in quotes: "{node.value}"'
     if kind == "literal_error":
@@ -160,50 +164,6 @@ def wrong_value(path: KeyPath, error: ErrorDetails, node: yaml.ScalarNode) -> Wo
             "use 1 to 64 of: lower-case letters, digits, `.`, `_`, `-`; begin with a letter or digit"
         )
     return error["msg"], ""
-
-
-def _not_a_number(path: KeyPath, node: yaml.ScalarNode, *, whole: bool) -> Words:
-    wanted, text, value = "a whole number" if whole else "a number", shown(node.value), node.value.strip()
-    if node.tag.endswith(":bool"):
-        return f"{text} is true or false to YAML, not {wanted}", ""
-    if _PRODUCT.fullmatch(value):
-        product = math.prod(int(factor) for factor in value.split("*"))
-        return f"{text} is text, not a number: YAML does no arithmetic", f"write {product}"
-    if _NUMBER.fullmatch(value):
-        return _badly_written_number(node, float(value), whole=whole)
-    if _NUMBER.fullmatch(value.replace(",", ".")):
-        return f"{text} is text, not a number", f"write the decimal point: {value.replace(',', '.')}"
-    if _WITH_UNIT.fullmatch(value):
-        return f"{text} is text, not a number", f"write {wanted} without a unit: {_FIELDS[path].description}"
-    return f"{text} is text, not {wanted}", f"{_FIELDS[path].description}"
-
-
-def _badly_written_number(node: yaml.ScalarNode, number: float, *, whole: bool) -> Words:
-    text = shown(node.value)
-    if whole and math.isfinite(number) and not number.is_integer():
-        return f"{text} is not a whole number", f"write {math.floor(number)} or {math.ceil(number)}"
-    plain = _plain_digits(node.value.strip(), number)
-    if node.style in ("'", '"'):
-        return f"{text} is text because of its quotes", f"remove the quotes: {plain}"
-    if node.tag.endswith(":str"):
-        return f"{text} is text, not a number, to YAML 1.1", f"write {plain}"
-    return f"{text} is not a whole number", f"write {plain}"
-
-
-def _plain_digits(text: str, number: float) -> str:
-    """The number without an exponent, which YAML 1.1 takes only in some spellings."""
-    if number.is_integer() and abs(number) < 1e15:
-        return f"{number:.0f}"
-    return f"{Decimal(text):f}" if 1e-30 < abs(number) < 1e30 else "it in decimal digits"
-
-
-def _truth(node: yaml.ScalarNode) -> str:
-    word = node.value.strip().lower()
-    if word in ("true", "yes", "on", "y", "1", "t"):
-        return "write true, without quotes"
-    if word in ("false", "no", "off", "n", "0", "f"):
-        return "write false, without quotes"
-    return "write true or false"
 
 
 def _choice(expected: str, value: str) -> str:

@@ -8,17 +8,16 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from orion_recall.profile.canary import Canary
 from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
-from orion_recall.profile.graph_section import GraphWalk
-from orion_recall.profile.section_values import section_values
 from orion_recall.profile.sections import (
     CONFIG,
     MIN_RELEVANCE_SHARE,
     ROUNDING,
+    Canary,
     DecisionsKept,
     Expansion,
     Fusion,
+    GraphWalk,
     RankingWeights,
     Render,
     Rerank,
@@ -26,6 +25,7 @@ from orion_recall.profile.sections import (
     Share,
     TimeInQuestions,
     relevance_share,
+    section_values,
 )
 from orion_recall.values import ReaderInstructions, SourceName, Superseded
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from orion_recall.errors import ProfileError, ProfileProblem
-from orion_recall.profile.cascade import LAYER_NAMES
 from orion_recall.profile.model import KeyPath, Profile
 from orion_recall.profile.problems import (
     dotted,
@@ -123,7 +121,6 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
         raise _error([_unreadable(folder, error)]) from error
     readings = [_read(path) for path in found if not path.is_dir()]
     _refuse_second_names(readings)
-    _refuse_unknown_profiles(readings)
     for path in _OTHERS:
         _refuse_unknown_others(readings, path)
     problems = [problem for reading in readings for problem in reading.problems]
@@ -165,23 +162,6 @@ def _refuse_second_names(readings: list[_Reading]) -> None:
             line = other.places[_NAME].mark.line + 1
             what = f"{shown(place.value.value)} is already the profile of {other.file}, line {line}"
             reading.add_at(place.mark, _NAME, (what, "give one of them another name, or delete it"))
-
-
-def _refuse_unknown_profiles(readings: list[_Reading]) -> None:
-    """Layers of a cascade may be searched by another profile: it must be there."""
-    places = [reading.places[_NAME] for reading in readings if _NAME in reading.places]
-    names = {place.value.value for place in places if isinstance(place.value, yaml.ScalarNode)}
-    for reading in readings:
-        for name in LAYER_NAMES:
-            path: KeyPath = ("cascade", "layers", name, "profile")
-            place = reading.places.get(path)
-            if reading.profile is None or place is None:
-                continue
-            wanted = reading.profile.cascade.layers.named(name).profile
-            if wanted is not None and wanted not in names:
-                near = difflib.get_close_matches(wanted, names, n=1)
-                hint = f"did you mean {shown(near[0])}?" if near else f"there are {', '.join(sorted(names))}"
-                reading.add_at(place.mark, path, (f"{shown(wanted)} is no profile of this folder", hint))
 
 
 def _refuse_unknown_others(readings: list[_Reading], path: KeyPath) -> None:

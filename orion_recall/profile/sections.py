@@ -1,15 +1,15 @@
-"""The sections of a profile: fusion, ranking, time, reranking and others."""
+"""The sections of a profile: fusion, ranking, time, reranking, graph, canary and others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from orion_recall.scoring.parts import PARTS
-from orion_recall.values import RenderStyle
+from orion_recall.values import GraphMethod, RenderStyle
 
 Weight = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -240,3 +240,131 @@ class Shadow(BaseModel):
     share: Share = Field(
         default=0.1, description="The share of the queries that it recalls as well, from 0 to 1 (no unit)."
     )
+
+
+class GraphWalk(BaseModel):
+    """How far the graph source walks from the entities of the query."""
+
+    model_config = CONFIG
+
+    arm: GraphMethod = Field(
+        default="neighbourhood",
+        description="How memories are ranked by their nearness to the query's entities: ways in the "
+        "`neighbourhood`, spreading `activation`, forward `push` along meta-paths, or `pagerank` biased to them.",
+    )
+    hops: int = Field(default=1, ge=1, le=2, description="How many links away from a query's entity the walk goes.")
+    max_entities: int = Field(default=4, ge=1, le=16, description="How many entities of the query start a walk.")
+    max_statements: int = Field(
+        default=48, ge=1, le=500, description="How many statements the walk reads before it stops."
+    )
+    similar_entities: int = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="How many more entities start a walk whose names are close to the query in meaning.",
+    )
+    paths: bool = Field(
+        default=False,
+        description="Whether a possessive chain in the question (Ana's sister's employer) is gone along in the "
+        "graph; the path is the evidence.",
+    )
+    damping: Share = Field(
+        default=0.6,
+        description="The share of its score that a node passes on: the damping of `pagerank`, the decay of "
+        "`activation`.",
+    )
+    rounds: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="The rounds of `pagerank` (null: 20) or `activation` (null: 3).",
+    )
+    traverse: tuple[Literal["who", "related", "temporal"], ...] = Field(
+        default=(),
+        strict=False,
+        description="Further questions that are answered along the graph: `who` is X (what X is stated to be), how "
+        "A is `related` to B (a path), and what is told of a named time (`temporal`: whose time window fits).",
+    )
+    path_hops: int = Field(default=4, ge=1, le=5, description="How many edges a path has at most.")
+    path_expansions: int = Field(
+        default=60, ge=1, le=1000, description="How many entities a path search expands before it stops."
+    )
+    path_time: Share = Field(
+        default=0.5, gt=0, description="The share of `source_timeout_ms` that the searches for paths may take."
+    )
+
+
+_Step = Annotated[float, Field(gt=0, le=1)]
+
+
+class CanaryGates(BaseModel):
+    """How much worse than the control a canary may be before it is taken back."""
+
+    model_config = CONFIG
+
+    errors: Share = Field(
+        default=0.02,
+        description="By how much the share of degraded and failed answers may exceed that of the control.",
+    )
+    empty: Share = Field(
+        default=0.05, description="By how much the share of empty answers may exceed that of the control."
+    )
+    unsure: Share = Field(
+        default=0.05, description="By how much the share of unsure answers may exceed that of the control."
+    )
+    latency_ratio: float = Field(
+        default=1.5, ge=1, le=100, description="How many times the p95 latency of the control it may have."
+    )
+
+
+class Canary(BaseModel):
+    """Another profile that answers a share of the sessions instead of this one."""
+
+    model_config = CONFIG
+
+    profile: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="The other profile's name; null: this profile answers all of its queries.",
+    )
+    steps: Annotated[tuple[_Step, ...], Field(strict=False, min_length=1, max_length=16)] = Field(
+        default=(0.1, 0.5, 1.0),
+        description="The shares of the sessions that it answers, one step after the other; each is larger.",
+    )
+    step_minutes: int = Field(
+        default=1440, ge=1, le=525_600, description="The time that a step lasts at least (minutes)."
+    )
+    min_queries: int = Field(
+        default=200,
+        ge=10,
+        le=100_000,
+        description="Answers of either profile in a step before the gates are looked at (per worker).",
+    )
+    gates: CanaryGates = Field(
+        default=CanaryGates(), description="How much worse than this profile it may be before it is taken back."
+    )
+
+    @model_validator(mode="after")
+    def _steps_grow(self) -> Self:
+        if any(later <= before for before, later in zip(self.steps, self.steps[1:], strict=False)):
+            raise PydanticCustomError("steps", "each step must be larger than the one before it", {"key": "steps"})
+        if self.steps[0] == 1:
+            told = "the first step must be below 1: the gates compare with the sessions that are left"
+            raise PydanticCustomError("steps", told, {"key": "steps"})
+        return self
+
+
+_MOST_KEPT = 64
+_kept: dict[int, tuple[BaseModel, Mapping[str, Any]]] = {}
+
+
+def section_values(section: BaseModel) -> Mapping[str, Any]:
+    """The values of a frozen section, as `model_dump` gives them; nobody may change the mapping. Thread-safe."""
+    found = _kept.get(id(section))
+    if found is None:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        # The section is kept as well, so that no other one gets its id.
+        found = _kept[id(section)] = section, section.model_dump()
+    return found[1]

@@ -144,22 +144,14 @@ def _not_yaml(error: yaml.MarkedYAMLError, lines: list[str]) -> Unreadable:
     is_late = "could not find expected ':'" in problem or "quoted scalar" in context
     mark = (error.context_mark if is_late else None) or error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
-    words = _syntax_words(problem, context, lines[line] if line < len(lines) else "")
+    words = _syntax_words(problem, lines[line] if line < len(lines) else "")
     return Unreadable(words, line=line, column=column)
 
 
-def _syntax_words(problem: str, context: str, line: str) -> Words:
+def _syntax_words(problem: str, line: str) -> Words:
     indent = line[: len(line) - len(line.lstrip())]
     if "'\\t'" in problem or "\t" in indent:
         return "a tab stands where YAML wants spaces", "indent with spaces"
-    if "could not find expected ':'" in problem:
-        return "this line is not `key: value`", "write a colon and a space after the key"
-    if "mapping values are not allowed" in problem:
-        return "a second colon in one line", "put text with a colon in quotes, or check the indentation"
-    if "quoted scalar" in context and "end of stream" in problem:
-        return "the quote that opens here is never closed", ""
     if "another document" in problem:
         return "a second document begins here", "one file holds one profile"
-    if "<block end>" in problem or "<document start>" in problem:
-        return "this line does not fit the lines above", "check the indentation"
-    return f"this is not YAML: {problem}", ""
+    return f"this is not YAML: {problem}", "check colons, quotes and the indentation"

@@ -1,19 +1,19 @@
-"""The result of one search pass: reports, candidates, ranking, and counts of dropped candidates."""
+"""The result of one search pass: reports, candidates, ranking, counts of dropped candidates; and stage times."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
-from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.candidates.fuse import Fusing
-from orion_recall.recall.ranking.late_interaction import LateInteractionReport, RerankReport
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.values import MemoryView, SourceReport
+from orion_recall.values import MemoryView, SourceReport, SourceStatus
 
 _KEY = itemgetter(0)
 
@@ -39,6 +39,20 @@ class Dropped(Counter[DropReason]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReport:
+    """The report of a model, where the profile has it on: memories compared, milliseconds, and any error.
+
+    `judged` are the keys of those that a reranker judged. `off`: embedder or index do not offer late interaction.
+    """
+
+    status: SourceStatus
+    count: int = 0
+    ms: float = 0.0
+    error: str | None = None
+    judged: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PassResult:
     """One search pass, before caps and budget.
 
@@ -55,8 +69,8 @@ class PassResult:
     scored: Sequence[ScoredCandidate]
     ranked: tuple[ScoredCandidate, ...]
     dropped: Dropped
-    reranking: RerankReport | None = None
-    late_interaction: LateInteractionReport | None = None
+    reranking: ModelReport | None = None
+    late_interaction: ModelReport | None = None
     closeness: Mapping[int, float] = field(default_factory=dict[int, float])
     asked: Understanding | None = None
     fusing: Fusing | None = None
@@ -71,3 +85,24 @@ class PassResult:
         """The keys of memories that others repeat in the same words."""
         said_again = {drop.for_key for drop in self.dropped.each.values() if drop.for_key is not None}
         return said_again.union(item.candidate.key for item in self.ranked if item.same)
+
+
+class StageTimes:
+    """Milliseconds of every stage, in order."""
+
+    __slots__ = ("_began", "_last", "ms")
+
+    def __init__(self) -> None:
+        self._began = self._last = time.perf_counter()
+        self.ms: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the recall began."""
+        return time.perf_counter() - self._began
+
+    def done(self, stage: str) -> None:
+        """End a stage; the next one begins now."""
+        now = time.perf_counter()
+        self.ms[stage] = round((now - self._last) * 1000, 3)
+        self._last = now

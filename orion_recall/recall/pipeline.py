@@ -1,6 +1,6 @@
 """The recall pipeline: every step of one query, from understanding to bundle.
 
-understand -> a search pass, again where nothing is found (`search_tries`), or for each layer of a cascade ->
+understand -> a search pass, again where nothing is found, or for each layer of a cascade ->
 caps and token budget -> confidence -> the answer, which may be unsure -> bundle
 
 `recall()` is the whole service as one call; the worker calls it for each query on the bus.
@@ -12,13 +12,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.foreground import CUT_BY_CALLER
 from orion_recall.profile import Profile
+from orion_recall.recall.bundle.lines import Selection
 from orion_recall.recall.bundle.select import select, select_recap
-from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.cascade.layers import limits_of
 from orion_recall.recall.cascade.run import CascadeRun, run_cascade
 from orion_recall.recall.confidence.answer import (
@@ -30,20 +31,17 @@ from orion_recall.recall.confidence.answer import (
     asks_nothing,
 )
 from orion_recall.recall.confidence.factors import confidences
-from orion_recall.recall.pass_result import PassResult
-from orion_recall.recall.ranking.order import with_instructing
+from orion_recall.recall.pass_result import PassResult, StageTimes
+from orion_recall.recall.ranking.score import with_instructing
 from orion_recall.recall.search.all_sources import SILENT
 from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, scope_of, shown_of
-from orion_recall.recall.search_tries import SearchTries
-from orion_recall.recall.stage_times import StageTimes
+from orion_recall.recall.search_pass import search_tries
 from orion_recall.recall.types import RecallBasis, Recalled, Sources
 from orion_recall.recall.understand.question import Understanding, understand, zone_of
 from orion_recall.tasks import in_time
 from orion_recall.text.normal import memory_key
 from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceReport
-
-_NO_PROFILES: Mapping[str, Profile] = {}
 
 
 async def recall(
@@ -55,13 +53,12 @@ async def recall(
     now: float | None = None,
     timeout_s: float = 2.0,
     full_timeout_s: float | None = None,
-    profiles: Mapping[str, Profile] = _NO_PROFILES,
 ) -> Recalled:
     """The memories that answer the query, ranked, and those of them that fit into the bundle.
 
     `now` (epoch seconds) is the query's clock; `options.as_of` wins over it. The same data, profile and clock give
     the same result. `full_timeout_s` (default: `timeout_s`) is what a caller has who sets no shorter time: a source
-    that is late for a shorter one has not failed. `profiles` are the others that layers of a cascade may name.
+    that is late for a shorter one has not failed.
     Raises InvalidMessage for a scope without its id; a source that fails costs its own hits only. Without a
     fragment nothing is searched, nor for a greeting where the profile says so.
     """
@@ -86,22 +83,21 @@ async def recall(
     if (why_not := asks_nothing(query, understood, profile)) is not None:
         return _nothing(scope, stages, basis, understood=understood, strategy=strategy, withheld=why_not)
 
-    tries = SearchTries(
-        query=query,
-        understood=understood,
-        sources=sources,
-        applied_position=applied_position,
-        full_s=full_s,
-        stages=stages,
-    )
+    searched = partial(search_tries, query, understood, sources, applied_position=applied_position, full_s=full_s)
     cascade: CascadeRun | None = None
     limits = limits_of(profile, options, scope, query.session_id, query_class)
     if limits is not None and not is_of_period(understood):  # a period is listed as a whole
         cascade = await run_cascade(
-            limits, tries.run, profile, understood, others=profiles, timeout_s=timeout_s, facts=sources.record_facts
+            limits,
+            searched,
+            profile,
+            understood,
+            stages,
+            timeout_s=timeout_s,
+            facts=sources.record_facts,
         )
         stages.done("cascade")
-    result = cascade.result if cascade else await tries.run(profile, scope, timeout_s=timeout_s, is_first=True)
+    result = cascade.result if cascade else await searched(profile, scope, timeout_s=timeout_s, stages=stages)
     result = with_instructing(result, profile.reader_instructions)
     understood = result.asked or understood
 
@@ -152,7 +148,6 @@ def _nothing(
     strategy: str | None = None,
     withheld: Withheld | None = None,
 ) -> Recalled:
-    """The outcome of a recall that searches for nothing."""
     return Recalled(
         outcome="empty",
         scope=scope,
@@ -203,7 +198,6 @@ def _confidence(
 
 
 def _with_dropped(selection: Selection, result: PassResult) -> Selection:
-    """The selection, with the counts of what was dropped before it."""
     dropped = dict(result.dropped)
     for reason, count in selection.dropped.items():
         dropped[reason] = dropped.get(reason, 0) + count

@@ -8,18 +8,23 @@ Late interaction, the comparison, the follow-up search and reranking are done wh
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.profile import Profile
-from orion_recall.profile.section_values import section_values
-from orion_recall.recall.candidates.decay import Decay, fused_limit, newest_favoured, with_decay
+from orion_recall.profile.sections import section_values
 from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, nearest_passages, with_passages
-from orion_recall.recall.candidates.filters import Exclusions, question_filters, visible, without_deleted
-from orion_recall.recall.candidates.fuse import WITH_TEXT, Fusing, fuse, similarities_of
+from orion_recall.recall.candidates.filters import Exclusions, answering, visible, without_deleted
+from orion_recall.recall.candidates.fuse import (
+    WITH_TEXT,
+    Fusing,
+    decay_of,
+    fuse,
+    newest_favoured,
+    similarities_of,
+    with_decay,
+)
 from orion_recall.recall.candidates.unindexed import (
     NONE_UNINDEXED,
     Unindexed,
@@ -30,40 +35,36 @@ from orion_recall.recall.candidates.unindexed import (
     with_told_times,
     with_unindexed,
 )
-from orion_recall.recall.pass_result import Dropped, PassResult
-from orion_recall.recall.ranking.late_interaction import (
-    LateInteractionReport,
-    RerankReport,
+from orion_recall.recall.pass_result import Dropped, ModelReport, PassResult, StageTimes
+from orion_recall.recall.ranking.model_scores import (
     late_interaction,
+    rerank,
     scaled,
 )
-from orion_recall.recall.ranking.order import in_recap, reduced
-from orion_recall.recall.ranking.rerank import rerank
-from orion_recall.recall.ranking.score import evidence_of, facts_of, score_candidates
+from orion_recall.recall.ranking.score import evidence_of, facts_of, in_recap, reduced, score_candidates
 from orion_recall.recall.search.all_sources import MOST_KINDS, index_is_away, search_all
 from orion_recall.recall.search.follow_up import NO_FOLLOW_UP, FollowUp, follow_up
 from orion_recall.recall.search.further_lists import (
     REPORTS_WEIGHT,
-    SearchedTimes,
-    TimeSearch,
-    asks_of_others,
+    Further,
     reports_of_others,
     requests_of_speaker,
-    searched_times,
+    time_requests,
+    with_further,
 )
 from orion_recall.recall.search.period import (
     MOST_OF_PERIOD,
+    is_answered,
     is_of_period,
     keys_of_period,
     of_period,
+    tries,
     with_listed,
 )
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, requests_of
-from orion_recall.recall.stage_times import StageTimes
 from orion_recall.recall.successors import successors_first, with_successors
 from orion_recall.recall.types import Sources
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.part_values import QueryFacts
 from orion_recall.tasks import both
@@ -113,8 +114,9 @@ class SearchPass:
             listed = await self._listed(requests) if given is None else [one.key for one in given.pool]
         reports, within = await self._search(requests) if given is None else (given.reports, given.within)
         self.stages.done("search")
-        decay = Decay.of(self.profile, self.question.now)
-        limit, text = fused_limit(decay, self._most), WITH_TEXT if self.sources.has_external else 0
+        decay = decay_of(self.profile, self.question.now)
+        limit = self._most if decay is None else None  # the ages of candidates are not known yet
+        text = WITH_TEXT if self.sources.has_external else 0
         fusing = self._fusing
         pool = fuse(reports, limit=limit, with_text=text, within=within, **fusing)
         pool = await newest_favoured(pool, decay, self._most, reports, self.sources.readers, self.left_s)
@@ -149,9 +151,7 @@ class SearchPass:
             dropped=self.dropped,
             timeout_s=self.left_s,
         )
-        for keep in question_filters(self.understood, self.profile):
-            kept = keep(kept, dropped=self.dropped)
-
+        kept = answering(kept, self.understood, self.profile, self.dropped)
         facts = facts_of(
             self.understood,
             similarities=similarities,
@@ -170,7 +170,7 @@ class SearchPass:
         scored, reranking = await self._scored(kept, facts)
         scored = successors_first(scored, self.profile.superseded, now=self.question.now)
         least = self.profile.min_score if self.options.min_score is None else self.options.min_score
-        ranked = reduced(scored, self.understood, self.profile, least=least, dropped=self.dropped)
+        ranked = reduced(scored, self.question, self.profile, least=least, dropped=self.dropped)
         self.stages.done("rank")
         result = PassResult(
             reports=tuple(reports),
@@ -192,17 +192,24 @@ class SearchPass:
     async def _search(
         self, requests: Mapping[SourceName, SearchRequest]
     ) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
-        """The reports of every source, and those of the time search."""
-        again = not is_of_period(self.understood)  # a period is listed as a whole
-        return await search_lists(
-            self.sources,
-            requests,
-            times=searched_times(self.question, self.profile.time) if again else SearchedTimes(),
-            said=self.understood.said_by,
-            by_kind=1 < len(self.options.kinds) <= MOST_KINDS,
-            timeout_s=self.limits.source_s,
+        """The reports of every source, and the further lists; all are searched at once."""
+        said, sources, timeout_s = self.understood.said_by, self.sources.by_name, self.limits.source_s
+        further: list[Further] = []
+        if requests:
+            request = next(iter(requests.values()))  # sources are asked for the same
+            if not is_of_period(self.understood):  # a period is listed as a whole
+                further += time_requests(self.question, request, self.profile.time)
+            further += reports_of_others(request, said)
+        searching = search_all(
+            sources,
+            requests_of_speaker(requests, said),
+            self.sources.breakers,
+            timeout_s=timeout_s,
             retries=self.profile.source_retries,
+            fallback=self.sources.fallback,
+            by_kind=1 < len(self.options.kinds) <= MOST_KINDS,
         )
+        return await with_further(searching, further, sources, requests, timeout_s=timeout_s)
 
     @property
     def _most(self) -> int:
@@ -211,7 +218,6 @@ class SearchPass:
         return max(most, MOST_OF_PERIOD) if is_of_period(self.understood) else most
 
     async def _listed(self, requests: Mapping[SourceName, SearchRequest]) -> Sequence[int]:
-        """The keys of all memories of the period."""
         timeout_s = min(self.limits.source_s, self.left_s)
         return await keys_of_period(self.sources.chronological, requests, self.question.time, timeout_s=timeout_s)
 
@@ -232,7 +238,7 @@ class SearchPass:
 
     async def _read(
         self, pool: Sequence[Candidate], reports: Sequence[SourceReport]
-    ) -> tuple[Mapping[int, MemoryView], Mapping[int, float], LateInteractionReport | None]:
+    ) -> tuple[Mapping[int, MemoryView], Mapping[int, float], ModelReport | None]:
         """The candidates' memories with their best passages, and late interaction beside that, where it is on."""
         fetching = fetch(keys_to_fetch(pool, reports), self.sources.readers, timeout_s=self.left_s)
         if is_of_period(self.understood):
@@ -245,7 +251,7 @@ class SearchPass:
 
     async def _compare_words(
         self, keys: Sequence[int], *, is_away: bool
-    ) -> tuple[Mapping[int, int], Mapping[int, float], LateInteractionReport | None]:
+    ) -> tuple[Mapping[int, int], Mapping[int, float], ModelReport | None]:
         """The best passages by key, and late interaction with them, where the profile has it on."""
         timeout_s = min(self.left_s, self.limits.source_s)
         numbers = await nearest_passages(
@@ -279,7 +285,7 @@ class SearchPass:
         return visible(live, memories, self.scope, self.question, exclusions, self.dropped)
 
     async def _compare(
-        self, kept: Pairs, memories: Mapping[int, MemoryView], late: LateInteractionReport | None
+        self, kept: Pairs, memories: Mapping[int, MemoryView], late: ModelReport | None
     ) -> Unindexed:
         return await compared(
             [one for one in kept if one[0].key not in memories],
@@ -297,7 +303,6 @@ class SearchPass:
         reports: Sequence[SourceReport],
         similarities: Mapping[int, float],
     ) -> tuple[FollowUp, Mapping[int, MemoryView]]:
-        """The follow-up search, and the memories of its further candidates."""
         followed = await follow_up(
             kept,
             self.question,
@@ -311,9 +316,7 @@ class SearchPass:
         keys = [candidate.key for candidate in followed.further]
         return followed, await fetch(keys, self.sources.readers, timeout_s=self.left_s)
 
-    async def _scored(
-        self, kept: Pairs, facts: QueryFacts
-    ) -> tuple[Sequence[ScoredCandidate], RerankReport | None]:
+    async def _scored(self, kept: Pairs, facts: QueryFacts) -> tuple[Sequence[ScoredCandidate], ModelReport | None]:
         """The candidates by their scores; those of a recap by its own, which no reranker could judge."""
         if is_of_period(self.understood):
             return in_recap(kept), None
@@ -321,7 +324,7 @@ class SearchPass:
 
     async def _rerank(
         self, scored: Sequence[ScoredCandidate]
-    ) -> tuple[Sequence[ScoredCandidate], RerankReport | None]:
+    ) -> tuple[Sequence[ScoredCandidate], ModelReport | None]:
         if not self.profile.rerank.enabled:
             return scored, None
         self.stages.done("score")
@@ -339,35 +342,38 @@ class SearchPass:
         return judged
 
 
-async def search_lists(
+async def search_tries(
+    query: RecallQueryV1,
+    understood: Understanding,
     sources: Sources,
-    asked: Mapping[SourceName, SearchRequest],
+    profile: Profile,
+    scope: Scope,
     *,
-    times: SearchedTimes,
-    said: SaidBy | None,
-    by_kind: bool,
+    applied_position: float,
+    full_s: float,
+    stages: StageTimes,
     timeout_s: float,
-    retries: int,
-) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
-    """The reports of every source, and the further lists; all are searched at once.
+    given: PassResult | None = None,
+) -> PassResult:
+    """The result of the first reading of a question that finds something, else of the last one.
 
-    `times` are searched a second time. `said`: one person's words are asked for, and the index is searched for
-    them. `by_kind`: every source is searched for each kind of the request's scope alone.
+    `full_s` is the time of a query whose caller sets no shorter one.
     """
-    until = time.perf_counter() + timeout_s
-    async with TimeSearch(sources.by_name, asked, times) as searches:
-        searching = search_all(
-            sources.by_name,
-            requests_of_speaker(asked, said),
-            sources.breakers,
-            timeout_s=timeout_s,
-            retries=retries,
-            fallback=sources.fallback,
-            by_kind=by_kind,
+    limits = TimeLimits(pass_s=timeout_s, full_s=full_s, own_s=profile.source_timeout_ms / 1000)
+    result: PassResult | None = None
+    for asked, its_scope in await tries(understood, scope, sources.chronological, own_session=query.session_id):
+        one = SearchPass(
+            query=query,
+            understood=asked,
+            profile=profile,
+            scope=its_scope,
+            sources=sources,
+            applied_position=applied_position,
+            limits=limits,
+            stages=stages,
         )
-        if asks_of_others(said):
-            others = reports_of_others(sources.by_name, asked, said, timeout_s=timeout_s)
-            reports, reported = await asyncio.gather(searching, others)
-        else:
-            reports, reported = await searching, []
-        return reports, [*await searches.reports(reports, until=until), *reported]
+        result = await one.run(given)
+        if is_answered(result):
+            break
+    assert result is not None  # there is always a first try
+    return result

@@ -10,13 +10,13 @@ from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.reranker import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.sections import Render
-from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.bundle.lines import Selection
 from orion_recall.recall.candidates.fetch import FindsPassages
 from orion_recall.recall.candidates.unindexed import ComparesTexts
 from orion_recall.recall.cascade.run import CascadeRun
 from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence, Withheld
-from orion_recall.recall.pass_result import PassResult
-from orion_recall.recall.ranking.late_interaction import Closeness, LateInteractionReport, RerankReport
+from orion_recall.recall.pass_result import ModelReport, PassResult
+from orion_recall.recall.ranking.model_scores import Closeness
 from orion_recall.recall.ranking.score import FindsEvidence
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
@@ -90,8 +90,8 @@ class Recalled:
     ranked: tuple[ScoredCandidate, ...]
     selection: Selection
     stage_ms: Mapping[str, float]
-    reranking: RerankReport | None = None
-    late_interaction: LateInteractionReport | None = None
+    reranking: ModelReport | None = None
+    late_interaction: ModelReport | None = None
     understood: Understanding | None = None
     result: PassResult | None = None
     confidence: AnswerConfidence = NO_CONFIDENCE

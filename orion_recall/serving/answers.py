@@ -20,11 +20,10 @@ from orion_recall.errors import (
 )
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.asked import KeptText
 from orion_recall.recall.report.decision import RequestFacts, candidates_to_keep
-from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.report.reply import error_reply, reply, reply_json, why_failed
-from orion_recall.recall.search.lane import narrowed
-from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.search.requests import narrowed, scope_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.canaries import Canaries
 from orion_recall.serving.shadows import shadow_for
@@ -217,7 +216,6 @@ class Answers:
             now=self._deliveries.now(),
             timeout_s=timeout_s,
             full_timeout_s=self._full_timeout_s,
-            profiles={name: loaded.profile for name, loaded in request.profiles.items()},
         )
         assert facts.query is not None
         answer = reply(

@@ -24,7 +24,7 @@ from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.contracts import CanaryV1, RecallQueryV1
 from orion_recall.decisions.comparison import RECALLED, Answer, Compared, Pair, compared
 from orion_recall.errors import BusUnavailable
-from orion_recall.profile.canary import Canary, CanaryGates
+from orion_recall.profile.sections import Canary, CanaryGates
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.settings import Settings
 from orion_recall.telemetry import LOG_WORKER

@@ -20,8 +20,15 @@ from orion_recall.profile.watch import profiles_with_default
 from orion_recall.recall.report.asked import limits_of_decision, why_not_again
 from orion_recall.recall.report.explain import explained_decision
 from orion_recall.recall.report.sentences import no_answer_words
-from orion_recall.recall.report.why_not import WhyNot, lost_as_candidate, lost_in_search, never_found
-from orion_recall.recall.report.why_not_record import lost_by_record, lost_since, time_of
+from orion_recall.recall.report.why_not import (
+    WhyNot,
+    lost_as_candidate,
+    lost_by_record,
+    lost_in_search,
+    lost_since,
+    never_found,
+    time_of,
+)
 from orion_recall.serving.backends import open_sources, own_copy
 from orion_recall.serving.recall_again import KIND, Again, asked_again, served_profile
 from orion_recall.settings import Settings

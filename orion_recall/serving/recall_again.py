@@ -29,8 +29,7 @@ from orion_recall.recall.report.asked import clock_of, query_of, why_not_again
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.report.why_not import Fate
-from orion_recall.recall.search.lane import narrowed
-from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, requests_of, shown_of
+from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, narrowed, requests_of, shown_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import zone_of
 from orion_recall.settings import Settings
@@ -178,7 +177,6 @@ async def asked_again(
         tenant=tenant,
         now=clock_of(logged),
         timeout_s=_TIMEOUT_S,
-        profiles={name: loaded.profile for name, loaded in profiles.items()},
     )
     fate = None if memory_id is None else await _fate_of(memory_id, recalled, query, by, sources)
     return Again(

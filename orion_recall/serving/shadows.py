@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from redis.asyncio import Redis
@@ -19,8 +19,8 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import MessageError
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.asked import KeptText
 from orion_recall.recall.report.decision import RequestFacts, candidates_to_keep, decision
-from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel, outcomes
@@ -38,8 +38,7 @@ _WHOLE = float(1 << 63)
 class ShadowTask:
     """An answered query, to be recalled again by `profile` as of `now`.
 
-    `facts` are the query's own, `envelope` makes a message of a decision, and `profiles` are those that cascade
-    layers may name.
+    `facts` are the query's own, `envelope` makes a message of a decision.
     """
 
     facts: RequestFacts
@@ -48,7 +47,6 @@ class ShadowTask:
     profile: LoadedProfile
     now: float
     envelope: Callable[[bytes], bytes]
-    profiles: Mapping[str, LoadedProfile] = field(default_factory=dict[str, LoadedProfile])
 
 
 def shadow_for(facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> LoadedProfile | None:
@@ -112,7 +110,6 @@ class Shadows:
             tenant=task.tenant,
             now=task.now,
             timeout_s=timeout_s,
-            profiles={name: loaded.profile for name, loaded in task.profiles.items()},
         )
         facts = replace(
             task.facts,

@@ -27,8 +27,8 @@ from orion_recall.decisions.comparison import Answer
 from orion_recall.errors import MessageError, Overloaded
 from orion_recall.foreground import FOREGROUND
 from orion_recall.profile.watch import ProfilesInUse
+from orion_recall.recall.report.asked import KeptText
 from orion_recall.recall.report.decision import RequestFacts, decision
-from orion_recall.recall.report.query_text import KeptText
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.answers import Answers, Counters, QueryAnswer, QueryRequest
 from orion_recall.serving.canaries import Canaries
@@ -274,7 +274,6 @@ class Worker:
                 query=query,
                 tenant=recalled.scope.tenant,
                 profile=answer.shadow,
-                profiles=self._profiles.current,
                 now=recalled.understood.question.now,
                 envelope=partial(
                     self._deliveries.envelope, request.delivery, DECISION_KIND, correlation_id=facts.corr_id

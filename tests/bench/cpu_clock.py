@@ -22,7 +22,7 @@ from unittest.mock import patch
 from orion_recall.recall import pipeline, search_pass
 from orion_recall.recall.bundle import lines
 from orion_recall.recall.candidates import filters
-from orion_recall.recall.ranking import order
+from orion_recall.recall.ranking import score
 from orion_recall.recall.search import follow_up
 
 P = ParamSpec("P")
@@ -47,7 +47,7 @@ _CALLED: tuple[tuple[ModuleType, str, str], ...] = (
     (search_pass, "visible", ADMITTING),
     (filters, "in_asked_time", ADMITTING),
     (search_pass, "score_candidates", SCORING),
-    (order, "said_once", DUPLICATES),
+    (score, "said_once", DUPLICATES),
     (pipeline, "select", SELECTING),
     (lines, "head", RENDERING),
     (lines, "parts_of", RENDERING),

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from orion_recall.profile import Profile
-from orion_recall.profile.graph_section import GraphWalk
-from orion_recall.profile.sections import Rerank
+from orion_recall.profile.sections import GraphWalk, Rerank
 
 ADDED_SECTIONS = ("ranking", "time", "expansion", "rerank", "cascade", "no_answer", "strategies")
 RANK_POOL_BEFORE = 48

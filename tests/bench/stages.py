@@ -10,14 +10,13 @@ from orion_recall.bus.envelope import decode, encode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, RecallQueryV1, count_unknown, read_message
 from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.bundle.lines import Selection
 from orion_recall.recall.bundle.select import select
-from orion_recall.recall.bundle.selection import Selection
 from orion_recall.recall.candidates.fuse import fuse
 from orion_recall.recall.confidence.answer import AnswerConfidence
 from orion_recall.recall.confidence.factors import confidences
 from orion_recall.recall.pass_result import Dropped
-from orion_recall.recall.ranking.order import said_once
-from orion_recall.recall.ranking.score import score_candidates
+from orion_recall.recall.ranking.score import said_once, score_candidates
 from orion_recall.recall.report import decision as decisions
 from orion_recall.recall.report.reply import reply, reply_json
 from orion_recall.recall.types import Recalled

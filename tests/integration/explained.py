@@ -24,7 +24,7 @@ from orion_recall.serving.explain import why_not
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 
-KEEPS, PLAIN, NEAR, SURE, TIMED, FEW = "keeps.v1", "plain.v1", "near.v1", "sure.v1", "timed.v1", "few.v1"
+KEEPS, PLAIN, NEAR, SURE, TIMED = "keeps.v1", "plain.v1", "near.v1", "sure.v1", "timed.v1"
 VALUES: dict[str, Any] = {
     "vector_top_k": 20, "rdf_top_k": 20, "max_per_source": 20, "max_total_items": 20,
     "render_budget_tokens": 2000, "source_timeout_ms": 20_000, "rank_pool": 10, "budget": "low",
@@ -34,7 +34,6 @@ PROFILES: dict[str, dict[str, Any]] = {
     PLAIN: {},
     NEAR: {"min_similarity": 0.45, "rdf_top_k": 0},
     SURE: {"no_answer": {"min_confidence": 0.99}},
-    FEW: {"vector_top_k": 2, "rdf_top_k": 0, "max_total_items": 4, "rank_pool": 50, "decisions": {"share": 1.0}},
     TIMED: {"time": {"filter": True}, "rank_pool": 50},
 }
 CRANE = {"id": "crane", "text": "The harbour crane needs a new gearbox by Friday.", "speaker": "Bo"}

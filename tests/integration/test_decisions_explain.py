@@ -14,6 +14,7 @@ from explained import CRANE, KEEPS, PLAIN, SHED, Asked, served
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import SourceError
+from orion_recall.recall.report.sentences import why_sentences
 from orion_recall.serving.explain import ask_again, explain_decision
 from orion_recall.settings import Settings
 
@@ -38,7 +39,7 @@ async def test_an_explanation_is_of_what_was_kept_or_of_asking_again(asked: Aske
     assert told(kept.trace) == told(again.trace)
     for one in kept.trace["candidates"]:
         assert sum(part["share"] for part in one["parts"]) == pytest.approx(one["score"], abs=1e-6)
-    assert (kept.trace["why"][0]["id"], kept.trace["why"][0]["place"]) == (plain.selected_ids[0], 1)
+    assert next(why_sentences(kept.trace)).startswith(f"{plain.selected_ids[0]} is first")
     assert "gearbox" not in str(again.trace).lower().replace("gearbox by friday?", "")
 
 
@@ -64,7 +65,7 @@ async def test_the_command_says_why_with_its_exit_code_and_counts_no_use(asked: 
 
     await until(is_counted, "the use of both answers")
     code, out, err = await run_program(env, "decisions", "explain", plain.id, "--why-not", "shed")
-    assert (code, out.startswith("cap: The bundle was full")) == (0, True), (out, err)
+    assert (code, out.startswith("cap: It was left out: the bundle was full")) == (0, True), (out, err)
     assert "kept no candidates: the question was asked again" in err
     code, out, _ = await run_program(env, "decisions", "explain", kept.id[:13], "--why-not", "shed", "--json")
     told = json.loads(out)

@@ -69,15 +69,12 @@ async def asked(
     arms: Iterable[SourceName] = ("vector",),
     slow: Iterable[str] = (),
     timeout_s: float = 2.0,
-    profiles: Mapping[str, Profile] | None = None,
     **fields: Any,
 ) -> tuple[Recalled, list[LayeredSource]]:
     """The recall of memories that are as close to the question as `found` says, and what its sources were asked."""
     layered = [LayeredSource(name, found.items(), slow=slow) for name in arms]
     made = sources(tokens, layered, *found)  # pyright: ignore[reportArgumentType]
-    recalled = await recall(
-        query(**fields), by, made, now=NOW, timeout_s=timeout_s, profiles={} if profiles is None else profiles
-    )
+    recalled = await recall(query(**fields), by, made, now=NOW, timeout_s=timeout_s)
     return recalled, layered
 
 

@@ -92,7 +92,7 @@ def imports() -> dict[str, set[str]]:
 
 def test_the_walk_finds_the_package():
     assert {"errors", "recall", "recall.pipeline", "index.embedded.index", "client"} <= set(trees())
-    assert imports()["recall.pipeline"] >= {"recall.search_tries", "profile", "values", "contracts"}
+    assert imports()["recall.pipeline"] >= {"recall.search_pass", "profile", "values", "contracts"}
 
 
 def test_imports_go_one_way_through_the_rooms():

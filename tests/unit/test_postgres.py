@@ -11,7 +11,7 @@ import pytest
 
 from orion_recall.errors import QueryNotTaken, RecordError, SettingsError, SourceError
 from orion_recall.postgres import pool
-from orion_recall.postgres.address import DEFAULT_SCHEMA, read_address, with_schema
+from orion_recall.postgres.address import read_address, with_schema
 from orion_recall.postgres.pool import (
     HeldConnections,
     is_connection_lost,
@@ -25,13 +25,6 @@ from orion_recall.postgres.pool import (
 from orion_recall.settings import Settings
 
 
-@pytest.mark.parametrize("dsn", ["postgresql://u:p%40@h/db", "postgres://u@h:1/db?sslmode=disable"])
-def test_an_address_that_says_nothing_to_us_is_left_as_it_is_and_means_the_usual_schema(dsn: str) -> None:
-    address = read_address(dsn)
-    assert (address.dsn, address.schema, address.cache_size) == (dsn, DEFAULT_SCHEMA, None)
-    assert with_schema(dsn, DEFAULT_SCHEMA) == dsn
-
-
 def test_what_an_address_says_to_us_is_not_told_the_server() -> None:
     dsn = with_schema(
         "postgresql://u@h/db?sslmode=disable&statement_cache_size=0&application_name=a", "mesh_memory"
@@ -39,10 +32,6 @@ def test_what_an_address_says_to_us_is_not_told_the_server() -> None:
     address = read_address(dsn)
     assert (address.schema, address.cache_size) == ("mesh_memory", 0)
     assert address.dsn == "postgresql://u@h/db?sslmode=disable&application_name=a"
-
-
-def test_an_address_without_parameters_can_name_a_schema() -> None:
-    assert read_address(with_schema("postgresql://u@h/db", "other")).schema == "other"
 
 
 def test_the_settings_put_the_schema_into_the_address() -> None:
@@ -136,22 +125,12 @@ async def test_a_value_that_is_refused_is_the_querys_fault_and_nothing_else_is(
     assert isinstance(raised.value, QueryNotTaken) is is_the_querys_fault
 
 
-@pytest.mark.parametrize("name", ["memories", "_private", "Mixed_Case", "mémoire", "日記", "a$1", "x" * 63])
-def test_a_name_is_quoted_as_it_is_written(name: str) -> None:
-    assert quote_identifier(name) == f'"{name}"'
-
-
 @pytest.mark.parametrize(
     "name", ["", "1st", "$x", "a b", 'a"b', "a;b", "a-b", "a\x00b", "a\n", "x" * 64, "é" * 32, "a.b"]
 )
 def test_a_name_that_postgres_would_not_take_is_refused(name: str) -> None:
     with pytest.raises(SettingsError, match="name"):
         quote_identifier(name)
-
-
-def test_a_table_may_be_named_with_its_schema() -> None:
-    assert quote_qualified("diary.entries") == '"diary"."entries"'
-    assert quote_qualified("entries") == '"entries"'
 
 
 @pytest.mark.parametrize("name", ["a.b.c", "a.", ".b", "."])
@@ -163,11 +142,6 @@ def test_a_table_name_with_missing_or_too_many_parts_is_refused(name: str) -> No
 def test_json_for_postgres_has_neither_nul_nor_lone_surrogates_in_keys_and_texts() -> None:
     cleaned = json.loads(to_json({"a\x00": ["b\x00", "c\ud800"], "ok": "é\\u0000 is text"}))
     assert cleaned == {"a\ufffd": ["b\ufffd", "c\ufffd"], "ok": "é\\u0000 is text"}
-
-
-def test_json_for_postgres_refuses_numbers_that_json_has_not() -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        to_json({"score": float("nan")})
 
 
 @pytest.mark.parametrize(
@@ -207,11 +181,6 @@ def test_the_reason_of_a_data_error_does_not_quote_the_value() -> None:
     error = asyncpg.InvalidTextRepresentationError('invalid input syntax for type integer: "my secret"')
     assert "secret" not in reason(error)
     assert "22P02" in reason(error)
-
-
-def test_errors_that_are_not_of_postgres_pass_through_untouched() -> None:
-    with pytest.raises(KeyError), translate("reading"):
-        raise KeyError("x")
 
 
 async def test_a_server_that_is_not_there_is_a_record_error_without_the_password(tmp_path: Path) -> None:

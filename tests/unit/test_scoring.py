@@ -23,7 +23,6 @@ from orion_recall.scoring.intervals import (
     tells_of,
     told_ranges,
     told_share,
-    widened,
 )
 from orion_recall.scoring.part_values import Column, QueryFacts
 from orion_recall.scoring.parts import PARTS, part_columns
@@ -40,22 +39,6 @@ def test_they_are_those_of_its_place_without_what_it_does_not_have() -> None:
     assert second == {"fusion": 0.5, "late": 0.25}
     assert list(second.items()) == [("fusion", 0.5), ("late", 0.25)]
     assert {**first, "rerank": 0.75} == {"fusion": 1.0, "similarity": 0.0, "rerank": 0.75}
-
-
-def test_one_part_is_asked_for_as_of_a_dictionary() -> None:
-    parts = PartsInColumns(COLUMNS, 1)
-    assert [parts.get(name) for name in ("fusion", "similarity", "speaker")] == [0.5, None, None]
-    assert parts.get("similarity", 0.0) == 0.0
-    assert ("late" in parts, "similarity" in parts) == (True, False)
-    with pytest.raises(KeyError):
-        parts["speaker"]
-
-
-def test_a_part_of_zero_is_a_part() -> None:
-    parts = PartsInColumns(COLUMNS, 0)
-    assert parts.get("similarity", 1.0) == 0.0
-    assert parts["similarity"] == 0.0
-    assert len(parts) == 2
 
 
 def test_parts_are_rounded_alike_wherever_they_come_from():
@@ -91,23 +74,6 @@ def test_the_founding_formula_is_a_profile():
     assert scored["one"].parts["overlap"] == 0.5
 
 
-def test_parts_that_nothing_can_be_said_of_are_left_out():
-    pair = [found("a", 0.5), found("b", 0.4)]
-    used = profile(ranking=FOUNDING)
-    without = score_candidates(pair, used, QueryFacts(now=NOW))
-    assert all({"overlap", "evidence"}.isdisjoint(item.parts) for item in without)
-    of_others = QueryFacts(now=NOW, entities=("Ana",), evidence={1: 1.0}, unindexed=frozenset((key("b"),)))
-    parts = {item.memory.id: item.parts for item in score_candidates(pair, used, of_others)}
-    assert parts["a"]["overlap"] == parts["a"]["evidence"] == 0.0
-    assert {"overlap", "evidence"}.isdisjoint(parts["b"]), "an external store's memory has neither"
-
-
-def test_they_weigh_nothing_unless_a_profile_says_so():
-    facts = QueryFacts(now=NOW, entities=("Ana",), evidence={key("a"): 3.0})
-    (item,) = score_candidates([found("a", 0.5, entities=("Ana",))], profile(), facts)
-    assert {"overlap", "evidence"}.isdisjoint(item.parts)
-
-
 Pair = tuple[Candidate, MemoryView]
 
 
@@ -138,21 +104,6 @@ def made(part: str, *candidates: Pair) -> dict[str, float | None]:
     return {memory.id: value for (_, memory), value in zip(candidates, column, strict=bool(column))}
 
 
-OFF_BY_DEFAULT = (
-    *("words", "meaning", "session", "after_question", "first_person"),
-    *("tells_time", "asks_nothing"),
-)
-
-
-def test_a_part_that_weighs_nothing_is_not_made():
-    pair = [found_at("a", scores={"lexical": 2.0, "vector": 0.5}, session_id="s"), found_at("b")]
-    columns = parts_of(pair, profile())
-    assert set(OFF_BY_DEFAULT).isdisjoint(columns)
-    assert {name: RankingWeights().model_dump()[name] for name in OFF_BY_DEFAULT} == dict.fromkeys(
-        OFF_BY_DEFAULT, 0
-    )
-
-
 def test_words_and_meaning_are_a_sources_scores_stretched_over_the_candidates():
     scores: list[dict[SourceName, float]] = [
         {"lexical": 9.0, "vector": 0.5},
@@ -163,10 +114,6 @@ def test_words_and_meaning_are_a_sources_scores_stretched_over_the_candidates():
     candidates = [found_at(name, scores=one) for name, one in zip("abcd", scores, strict=True)]
     assert made("words", *candidates) == {"a": 1.0, "b": 0.5, "c": 0.0, "d": 0.0}
     assert made("meaning", *candidates) == {"a": 1.0, "b": 0.0, "c": 0.0, "d": 0.0}
-
-
-def test_what_a_source_did_not_find_at_all_has_no_part_of_it():
-    assert made("words", found_at("a", scores={"vector": 0.5})) == {}
 
 
 def test_session_is_the_best_fused_score_among_the_candidates_of_the_session():
@@ -188,28 +135,6 @@ def test_session_counts_late_interaction_as_much_as_the_fused_score():
     late = {key("a"): 0.0, key("b"): 1.0}
     columns = parts_of(turns, weighing("session", "late"), late=late)
     assert columns["session"] == pytest.approx([0.75, 0.75, 0.5])
-
-
-def test_passages_each_of_which_is_a_session_of_its_own_keep_the_order_of_the_fused_score():
-    passages = [found_at(str(place), place / 10, session_id=str(place)) for place in range(1, 9)]
-    columns = parts_of(passages, weighing("session"))
-    assert columns["session"] == columns["fusion"]
-
-
-def test_after_question_is_for_what_follows_one():
-    assert made("after_question", found_at("a", after_question=True), found_at("b")) == {
-        "a": 1.0,
-        "b": 0.0,
-    }
-
-
-def test_first_person_is_for_what_speaks_so():
-    assert made("first_person", found_at("a", first_person=True), found_at("b")) == {"a": 1.0, "b": 0.0}
-
-
-def test_late_interaction_is_a_part_of_the_memories_that_were_compared():
-    columns = parts_of([found_at("a"), found_at("b")], profile(), late={key("a"): 0.75})
-    assert columns["late"] == [0.75, None]
 
 
 def test_what_the_index_does_not_hold_has_no_part_that_the_index_alone_could_give():
@@ -247,16 +172,6 @@ def test_what_only_own_index_and_graph_could_say_of_a_memory_is_no_loss_of_one_o
     assert columns["speaker"] == [1.0, 0.0, None, 1.0], "a store without speakers does not say who spoke"
 
 
-def test_what_the_index_does_not_hold_counts_for_its_session():
-    turns = [found_at("a", 0.2, session_id="one"), found_at("b", 0.8, session_id="one")]
-    columns = parts_of(turns, weighing("session"), unindexed=frozenset((key("b"),)))
-    assert columns["session"] == [1.0, 1.0]
-
-
-def test_no_candidates_have_no_parts():
-    assert parts_of([], weighing(*OFF_BY_DEFAULT), late={}) == {}
-
-
 def test_every_part_is_in_the_unit_interval_for_scores_of_any_kind():
     dice = random.Random(7)
     candidates = [
@@ -283,15 +198,7 @@ def test_the_ranking_section_of_a_profile_has_the_parts_of_the_table_and_their_w
 
 
 DAY = 86_400.0
-
-
 WEEK = Interval(start=10 * DAY, end=17 * DAY, kind="relative", words="last week")
-
-
-SINCE = Interval(start=10 * DAY, end=None, kind="open", words="since then")
-
-
-BEFORE = Interval(start=None, end=10 * DAY, kind="open", words="before that")
 
 
 @pytest.mark.parametrize(
@@ -314,19 +221,6 @@ def test_inside_counts_whole_and_a_day_beside_it_nearly(start: float, until: flo
     assert overlap([WEEK], start, until) == share
 
 
-def test_an_undated_memory_is_of_no_time():
-    assert overlap([WEEK], None) is None
-
-
-def test_an_open_interval_has_one_end():
-    assert [overlap([SINCE], day * DAY) for day in (8, 9, 10, 1000)] == [0.0, 0.9, 1.0, 1.0]
-    assert [overlap([BEFORE], day * DAY) for day in (-1000, 9, 10, 11)] == [1.0, 1.0, 0.9, 0.0]
-
-
-def test_of_several_intervals_each_will_do():
-    assert overlap([WEEK, BEFORE], 3 * DAY) == overlap([BEFORE, WEEK], 3 * DAY) == 1.0
-
-
 def test_a_day_that_is_named_exactly_is_that_day_alone_where_something_is_of_it():
     day = Interval(10 * DAY, 11 * DAY, "date", "on the tenth", exact=True)
     beside, on_it, far = (11.5 * DAY, None), (10.5 * DAY, None), (20 * DAY, None)
@@ -334,12 +228,6 @@ def test_a_day_that_is_named_exactly_is_that_day_alone_where_something_is_of_it(
     assert overlaps([day], [beside, far]) == [0.9, 0.0]
     assert overlaps([day._replace(exact=False)], [beside, on_it, far]) == [0.9, 1.0, 0.0]
     assert overlaps([day], [(None, None), on_it]) == [None, 1.0]
-
-
-def test_a_wider_interval_has_a_day_more_on_both_sides_and_is_exact_no_more():
-    wide = widened(Interval(10 * DAY, 11 * DAY, "date", "on the tenth", exact=True))
-    assert (wide.start, wide.end, wide.exact) == (9 * DAY, 12 * DAY, False)
-    assert widened(SINCE).end is None
 
 
 def test_proximity_is_one_inside_and_halves_with_each_length_of_the_interval() -> None:
@@ -351,15 +239,7 @@ def test_proximity_is_one_inside_and_halves_with_each_length_of_the_interval() -
     assert proximity(week, None) is None
 
 
-def test_an_interval_without_an_end_is_thirty_days_to_proximity() -> None:
-    since = (Interval(start=100 * DAY, end=None, kind="open", words="since then"),)
-    assert proximity(since, 500 * DAY) == 1.0
-    assert proximity(since, 70 * DAY) == pytest.approx(0.5)
-
-
 NOW_OF_PARTS = 100 * DAY + 0.5 * DAY
-
-
 YESTERDAY = Interval(99 * DAY, 100 * DAY, "relative", "yesterday", exact=True)
 
 
@@ -374,14 +254,8 @@ def parts(of: TimeOf, *memories: MemoryView, used: Profile | None = None) -> dic
 
 
 THEN = view("then", ts=99.5 * DAY)
-
-
 REPORT = view("report", ts=100.2 * DAY, told=(ToldTime(99 * DAY, 100 * DAY),))
-
-
 PLAN = view("plan", ts=90 * DAY, told=(ToldTime(99 * DAY, 100 * DAY),))
-
-
 OTHER = view("other", ts=50 * DAY)
 
 
@@ -394,14 +268,6 @@ def test_what_happened_was_said_then_or_told_later_and_counts_once():
     }
 
 
-def test_what_was_said_then_is_that_alone():
-    assert parts("said", THEN, REPORT) == {"then": (1.0, None), "report": (0.0, None)}
-
-
-def test_what_is_told_of_a_time_is_that_whenever_it_was_said():
-    assert parts("told", THEN, REPORT, PLAN) == {"then": (None, 0.0), "report": (None, 1.0), "plan": (None, 1.0)}
-
-
 def test_where_no_time_is_named_any_told_one_fits_and_least_where_the_question_asks_when():
     coming = view("coming", told=(ToldTime(120 * DAY, 121 * DAY),))
     for asks_when, worth in ((False, 0.5), (True, 0.25)):
@@ -412,8 +278,6 @@ def test_where_no_time_is_named_any_told_one_fits_and_least_where_the_question_a
 
 
 NOW_OF_OVERLAP = 20_000 * DAY + DAY / 2
-
-
 TODAY = 20_000 * DAY
 
 
@@ -427,10 +291,6 @@ def told(first: float, last: float, *, weekly: bool = False) -> ToldTime:
 
 def asked(first: float, last: float) -> tuple[float, float]:
     return TODAY + first * DAY, TODAY + last * DAY
-
-
-def test_a_question_about_what_was_said_has_no_told_time():
-    assert told_ranges(QuestionTime(intervals=(interval(0, 1),), of="said"), NOW_OF_OVERLAP) == ()
 
 
 def test_what_is_to_come_begins_now():
@@ -447,11 +307,6 @@ def test_a_day_is_that_of_the_zone_and_a_told_one_has_its_date(hours: float):
     assert told_ranges(of_past, NOW_OF_OVERLAP) == (asked(0, 1),)
     assert told_ranges(ahead, TODAY - hours * 3600 + 60) == ((TODAY + 60, TODAY + DAY),)
     assert told_ranges(replace(ahead, intervals=()), NOW_OF_OVERLAP) == ((NOW_OF_OVERLAP + hours * 3600, None),)
-
-
-def test_a_question_about_the_past_is_not_cut():
-    assert told_ranges(QuestionTime(intervals=(interval(-3, 4),)), NOW_OF_OVERLAP) == (asked(-3, 4),)
-    assert told_ranges(QuestionTime(asks_when=True), NOW_OF_OVERLAP) == ()
 
 
 @pytest.mark.parametrize(
@@ -471,13 +326,6 @@ def test_a_question_about_the_past_is_not_cut():
 def test_a_told_time_fits_by_its_overlap_and_its_length(one: ToldTime, share: float):
     assert told_share([one], [asked(1, 2)]) == pytest.approx(share)
     assert tells_of([one], [asked(1, 2)]) is (share > 0)
-
-
-def test_open_intervals_overlap_what_lies_on_their_side():
-    assert told_share([told(5, 6)], [(NOW_OF_OVERLAP, None)]) == 1.0
-    assert told_share([told(-5, -4)], [(NOW_OF_OVERLAP, None)]) == 0.0
-    assert told_share([told(-5, -4, weekly=True)], [(NOW_OF_OVERLAP, None)]) == 0.8
-    assert told_share([], [(NOW_OF_OVERLAP, None)]) == 0.0
 
 
 def test_what_happened_is_told_of_afterwards_and_of_nothing_much_longer():

@@ -78,9 +78,10 @@ def _why(out: Console, stats: BundleStats, trace: Json) -> None:
             out,
             [f"Nothing is returned: {no_answer_words(stats.no_answer)}.{f' {looked_at}.' if looked_at else ''}"],
         )
-    elif not trace.get("why"):
+    elif not (sentences := [*why_sentences(trace)]):
         _lines(out, ["Nothing was found that may be shown."])
-    _lines(out, why_sentences(trace.get("why", ())))
+    else:
+        _lines(out, sentences)
     if stats.confidence is not None and stats.no_answer is None:  # of what is not handed over it says nothing
         _lines(out, [_confidence(stats.confidence, trace)])
     if stats.probability is not None:

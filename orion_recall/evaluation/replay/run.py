@@ -36,9 +36,9 @@ from orion_recall.evaluation.trials import SOURCE_TIMEOUT_MS, patient
 from orion_recall.evaluation.vectors import VectorCache
 from orion_recall.postgres.pool import Pool
 from orion_recall.profile import Profile
-from orion_recall.profile.watch import LoadedProfile, loaded_profiles, profiles_with_default
+from orion_recall.profile.watch import loaded_profiles, profiles_with_default
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.search.lane import narrowed
+from orion_recall.recall.search.requests import narrowed
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.explain import Asker
 from orion_recall.serving.recall_again import Again, asked_again, served_profile
@@ -145,7 +145,6 @@ class _Asking:
     run: ReplayRun
 
     async def all(self, progress: Progress) -> None:
-        loaded = loaded_profiles(self.settings.profiles_dir)
         now, shown = datetime.now(UTC), False
         for done, logged in enumerate(self.run.chosen.queries, 1):
             moment = await self._moment(logged, now)
@@ -154,7 +153,7 @@ class _Asking:
             if not shown:
                 progress.begins("queries", len(self.run.chosen.queries))
                 shown = True
-            self.run.queries.append(await self._one(logged, moment, loaded))
+            self.run.queries.append(await self._one(logged, moment))
             progress.advanced(done)
 
     async def _moment(self, logged: LoggedQuery, now: datetime) -> Moment:
@@ -163,9 +162,8 @@ class _Asking:
             return Moment(position=await past.head_at(now, after=past.position), at=now)
         return await past.moment(logged.began, logged.read_at)
 
-    async def _one(self, logged: LoggedQuery, moment: Moment, loaded: Mapping[str, LoadedProfile]) -> Replayed:
-        others = {name: one.profile for name, one in loaded.items()}
-        control, tried = await self._both(logged, self.served[logged.profile_hash], others)
+    async def _one(self, logged: LoggedQuery, moment: Moment) -> Replayed:
+        control, tried = await self._both(logged, self.served[logged.profile_hash])
         erased = await self._erased(logged)
         why = None
         if control.ids != logged.answer.ids:
@@ -192,18 +190,16 @@ class _Asking:
             is_behind=read_at is not None and read_at < moment.position,
         )
 
-    async def _both(
-        self, logged: LoggedQuery, profile: Profile, others: Mapping[str, Profile]
-    ) -> tuple[Answer, Answer | None]:
+    async def _both(self, logged: LoggedQuery, profile: Profile) -> tuple[Answer, Answer | None]:
         """Both answers, in turns the one and the other first: the second finds more in caches."""
         found: dict[int, Answer] = {}
         asked = [profile] if self.plan.tried is None else [profile, self.plan.tried]
         order = list(enumerate(asked))
         for place, one in reversed(order) if len(self.run.queries) % 2 else order:
-            found[place] = await self._answer(logged, one, {**others, one.profile: one})
+            found[place] = await self._answer(logged, one)
         return found[0], found.get(1)
 
-    async def _answer(self, logged: LoggedQuery, profile: Profile, others: Mapping[str, Profile]) -> Answer:
+    async def _answer(self, logged: LoggedQuery, profile: Profile) -> Answer:
         began = time.perf_counter()
         try:
             recalled = await recall(
@@ -213,7 +209,6 @@ class _Asking:
                 tenant=logged.tenant,
                 now=logged.clock,
                 timeout_s=SOURCE_TIMEOUT_MS / 1000,
-                profiles=others,
             )
         except InvalidMessage:  # such as a scope that the query has no id for
             return Answer(outcome="invalid")

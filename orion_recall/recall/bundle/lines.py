@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.relative_dates import RelativeDates
-from orion_recall.recall.bundle.selection import SelectedItem
 from orion_recall.recall.bundle.snippet import line_tokens, snippet
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.inert import inert
@@ -232,7 +231,6 @@ class Lines:
         return text, whole
 
     def _window(self, parts: Parts, allowed: int) -> tuple[str, int]:
-        """The text's best window, after statements, title and speaker."""
         whole = parts.joined()
         if (whole_tokens := line_tokens(whole, self.tokens)) <= allowed:
             return whole, whole_tokens
@@ -297,3 +295,55 @@ class Lines:
         if dated == window or (with_dates := line_tokens(dated, self.tokens)) > allowed:
             return window, used
         return dated, with_dates
+
+
+DropReason = Literal[
+    "excluded",
+    "own_turn",
+    "filtered",
+    "deleted",
+    "missing",
+    "other_time",
+    "not_said_by",
+    "other_people",
+    "rank_pool",
+    "below_min_score",
+    "near_duplicate",
+    "superseded",
+    "instructs_reader",
+    "source_top_k",
+    "max_per_source",
+    "repetition",
+    "max_total_items",
+    "token_budget",
+    "over_fetch",
+    "no_answer",
+    "unsure",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedItem:
+    """A selected item: the scored candidate, its snippet and its rendered line, "" where another line names it.
+
+    `tokens` are the line's, with the newline that follows it. `is_cut`: the snippet is not all of the memory.
+    """
+
+    scored: ScoredCandidate
+    snippet: str
+    line: str
+    tokens: int
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The selected items in order, and the number of dropped candidates by reason.
+
+    `left_out` has the reasons of those that were ranked and did not get into the bundle, by key.
+    """
+
+    items: tuple[SelectedItem, ...]
+    tokens: int
+    dropped: Mapping[DropReason, int]
+    left_out: Mapping[int, DropReason] = field(default_factory=dict[int, "DropReason"])

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.lines import SHOWN_V1, Lines, Shown
-from orion_recall.recall.bundle.selection import DropReason, SelectedItem, Selection
+from orion_recall.recall.bundle.lines import SHOWN_V1, DropReason, Lines, SelectedItem, Selection, Shown
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.normal import content_words, stems
 from orion_recall.values import SOURCE_NAMES, SourceName

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.interfaces import in_scope
@@ -21,6 +19,8 @@ from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
 from orion_recall.text.normal import normal_form
 from orion_recall.text.reported import reports
 from orion_recall.values import MemoryView, Question, Scope
+
+Pairs = Sequence[tuple[Candidate, MemoryView]]
 
 OWN_TURN_S = 120.0
 _ACTIVE_TURN_S = 180.0
@@ -115,9 +115,7 @@ def visible(
     return kept
 
 
-def in_asked_time(
-    kept: Sequence[tuple[Candidate, MemoryView]], question: Question, dropped: Dropped
-) -> list[tuple[Candidate, MemoryView]]:
+def in_asked_time(kept: Pairs, question: Question, dropped: Dropped) -> list[tuple[Candidate, MemoryView]]:
     """The candidates of the time that the question names, where it names one; undated memories are dropped.
 
     They are of that time if they were said then, or tell of it, whichever the question means; what happened is told
@@ -147,61 +145,26 @@ def _is_own_turn(memory: MemoryView, question: Question) -> bool:
     )
 
 
-_READ_CHARS = 4_000
-
-Kept = Sequence[tuple[Candidate, MemoryView]]
-
-
-@dataclass(frozen=True, slots=True)
-class SaidByFilter:
-    """Keeps what a person said who has spoken in the scope."""
-
-    said: SaidBy
-
-    def kept(self, candidates: Kept, dropped: Dropped) -> Kept:
-        """The candidates that this person said, or that report it, of the time asked about; all where none is."""
-        own = [one for one in candidates if self._is_in_time(one[1]) and self._is_said(one[1])]
-        if not own:
-            return candidates
-        keys = {candidate.key for candidate, _ in own}
-        for candidate, _ in candidates:
-            if candidate.key not in keys:
-                dropped.note("not_said_by", candidate.key)
-        return own
-
-    def _is_said(self, memory: MemoryView) -> bool:
-        return memory.speaker in self.said.speakers or reports(memory.text[:_READ_CHARS], self.said.names)
-
-    def _is_in_time(self, memory: MemoryView) -> bool:
-        intervals, moment = self.said.intervals, memory.ts
-        return not intervals or (
-            moment is not None
-            and any(
-                (one.start is None or one.start <= moment) and (one.end is None or moment < one.end)
-                for one in intervals
-            )
-        )
-
-
-Pairs = Sequence[tuple[Candidate, MemoryView]]
-
-
-class QuestionFilter(Protocol):
-    """Keeps candidates that can answer; `dropped` notes the others, with the reason."""
-
-    def __call__(self, kept: Pairs, /, *, dropped: Dropped) -> Pairs: ...
-
-
-def question_filters(
-    understood: Understanding,
-    profile: Profile,
-) -> list[QuestionFilter]:
-    """The filters of a question."""
-    filters: list[QuestionFilter] = []
+def answering(kept: Pairs, understood: Understanding, profile: Profile, dropped: Dropped) -> Pairs:
+    """The candidates that can answer the question: of whose words, of what time and of what period it asks."""
     if (said := understood.said_by) is not None and said.is_strict:
-        filters.append(SaidByFilter(said).kept)
+        kept = _said(kept, said, dropped)
     if profile.time.filter:
-        filters.append(partial(in_asked_time, question=understood.question))
-    if is_of_period(understood):
-        filters.append(partial(in_period, understood=understood))
-    return filters
+        kept = in_asked_time(kept, understood.question, dropped)
+    return in_period(kept, understood, dropped) if is_of_period(understood) else kept
+
+
+def _said(kept: Pairs, said: SaidBy, dropped: Dropped) -> Pairs:
+    """The candidates that this person said, or that report it, of the time asked about; all where none is."""
+    own: set[int] = set()
+    for candidate, memory in kept:
+        if said.intervals and not overlap(said.intervals, memory.ts, exactly=True):
+            continue
+        if memory.speaker in said.speakers or reports(memory.text[:_MOST_CHARS], said.names):
+            own.add(candidate.key)
+    if not own:
+        return kept
+    for candidate, _ in kept:
+        if candidate.key not in own:
+            dropped.note("not_said_by", candidate.key)
+    return [one for one in kept if one[0].key in own]

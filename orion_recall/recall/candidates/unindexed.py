@@ -19,7 +19,7 @@ from orion_recall.errors import ModelError
 from orion_recall.index.text_forms import dense_form_of_view
 from orion_recall.memory.extraction.light import find_times
 from orion_recall.recall.candidates.fuse import Fusing, fused_unindexed
-from orion_recall.recall.ranking.late_interaction import LateInteractionReport
+from orion_recall.recall.pass_result import ModelReport
 from orion_recall.recall.search.all_sources import index_is_away
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import told_ranges
@@ -136,8 +136,8 @@ def fused_with_unindexed(
 
 
 def with_unindexed(
-    closeness: Mapping[int, float], late: LateInteractionReport | None, unindexed: Unindexed
-) -> tuple[Mapping[int, float], LateInteractionReport | None]:
+    closeness: Mapping[int, float], late: ModelReport | None, unindexed: Unindexed
+) -> tuple[Mapping[int, float], ModelReport | None]:
     """Late interaction of indexed and unindexed memories together."""
     if late is None or not unindexed.late_interaction:
         return closeness, late

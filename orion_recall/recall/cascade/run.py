@@ -18,10 +18,16 @@ from orion_recall.contracts.confidence import NotAsked
 from orion_recall.errors import SourceError
 from orion_recall.profile import Profile
 from orion_recall.profile.cascade import Cascade, Layer, LayerName
-from orion_recall.recall.cascade.layers import Limits, check_profiles, profile_of_layer, scope_of_layer
-from orion_recall.recall.cascade.merge import LayerResult, merged, pool_of
+from orion_recall.recall.cascade.layers import (
+    LayerResult,
+    Limits,
+    merged,
+    pool_of,
+    profile_of_layer,
+    scope_of_layer,
+)
 from orion_recall.recall.confidence.factors import Confidence, confidences
-from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.pass_result import PassResult, StageTimes
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.record import MemoryUse, RecordFacts
@@ -43,7 +49,7 @@ class RunPass(Protocol):
         scope: Scope,
         *,
         timeout_s: float,
-        is_first: bool = False,
+        stages: StageTimes,
         given: PassResult | None = None,
     ) -> PassResult: ...
 
@@ -104,24 +110,23 @@ async def run_cascade(
     run_pass: RunPass,
     profile: Profile,
     understood: Understanding,
+    stages: StageTimes,
     *,
-    others: Mapping[str, Profile],
     timeout_s: float,
     facts: RecordFacts | None = None,
 ) -> CascadeRun | None:
-    """Run the cascade from its first layer on. `facts` tell how memories were used, where there is a record.
+    """Run the cascade from its first layer on, which counts in `stages`; `facts` tell how memories were used.
 
     `timeout_s` is for all layers, and the profile's own deadline for those after the first. None when no layer may
     see what the query asks for, such as memories of a kind that no layer has.
     """
-    check_profiles(limits.cascade, others)
     until = time.perf_counter() + timeout_s
     path: list[Step] = []
     members: dict[LayerName, LayerResult] = {}
     names: Sequence[LayerName] = (limits.first,)
     depth = 0
     while True:
-        passes = await _round(names, limits, run_pass, profile, others=others, until=until, depth=depth)
+        passes = await _round(names, limits, run_pass, profile, stages, until=until, depth=depth)
         for name, (step, result) in passes.items():
             if result is not None:
                 layer = limits.cascade.layers.named(name)
@@ -167,12 +172,11 @@ async def _round(
     limits: Limits,
     run_pass: RunPass,
     profile: Profile,
+    stages: StageTimes,
     *,
-    others: Mapping[str, Profile],
     until: float,
     depth: int,
 ) -> dict[LayerName, tuple[Step, PassResult | None]]:
-    """The layers of one depth, searched at once."""
 
     async def one(name: LayerName) -> tuple[Step, PassResult | None]:
         layer = limits.cascade.layers.named(name)
@@ -180,8 +184,8 @@ async def _round(
         if isinstance(scope, str):
             return Step(layer=name, depth=depth, not_asked=scope), None
         began = time.perf_counter()
-        by = profile_of_layer(layer, profile, limits.most, others)
-        result = await run_pass(by, scope, timeout_s=until - began, is_first=depth == 0)
+        by = profile_of_layer(layer, profile, limits.most)
+        result = await run_pass(by, scope, timeout_s=until - began, stages=StageTimes() if depth else stages)
         step = Step(
             layer=name,
             depth=depth,
@@ -262,6 +266,10 @@ async def _pooled(
         return {}
     pool = pool_of(members.values())
     ranked = await run_pass(
-        profile.model_copy(update={"rank_pool": len(pool.keys)}), limits.scope, timeout_s=timeout_s, given=pool
+        profile.model_copy(update={"rank_pool": len(pool.keys)}),
+        limits.scope,
+        timeout_s=timeout_s,
+        stages=StageTimes(),
+        given=pool,
     )
     return {item.candidate.key: item for item in ranked.scored}

@@ -1,26 +1,78 @@
-"""What was asked of a recall: kept beside its text in the decision log, and asked again from there."""
+"""What was asked of a recall: its text as the decision log keeps it, and all that is needed to ask it again."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from orion_recall.contracts import RecallDecisionV1, RecallOptionsV1, RecallQueryV1, read_message
+from orion_recall.errors import InvalidMessage, MessageError
 from orion_recall.profile import CANDIDATES, Profile
-from orion_recall.recall.report.query_text import KeptText
-from orion_recall.recall.search.requests import caps_of
 from orion_recall.recall.types import Recalled
 from orion_recall.recall.understand.question import zone_name
-from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES, QueryClass, QuestionShape, Scope, SourceName
+from orion_recall.settings import Settings
+from orion_recall.text.redaction import NO_REDACTION, Redaction
+from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES, QueryClass, QuestionShape, Scope
 
-_TOP_K: Mapping[SourceName, str] = {
-    "vector": "vector_top_k",
-    "lexical": "lexical_top_k",
-    "rdf": "rdf_top_k",
-    "sql_timeline": "sql_top_k",
-}
+QUERY_CHARS = 4000
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptText:
+    """The query text in its kept form.
+
+    The hash is BLAKE2b (RFC 7693) of the whole text as it was sent. Without a key, anybody can check a guessed text
+    against the hash; with a key, which all workers share, only those with the key can.
+    """
+
+    mode: Literal["full", "hash", "none"] = "full"
+    key: bytes = field(default=b"", repr=False)
+    redaction: Redaction = NO_REDACTION
+
+    @classmethod
+    def of(cls, settings: Settings) -> KeptText:
+        """As the settings say."""
+        secret = settings.query_hash_key
+        # A key may have 64 bytes; a secret of any length becomes one.
+        key = hashlib.blake2b(secret.get_secret_value().encode()).digest() if secret else b""
+        return cls(mode=settings.query_text, key=key, redaction=Redaction.at("log", settings.redact))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether text is kept as it is."""
+        return self.mode == "full"
+
+    def query(self, text: str) -> str:
+        """The text, cut; or its hash; or "". A text that is not there has no hash."""
+        if self.mode == "full":
+            return self.redaction.text(text[:QUERY_CHARS])
+        return self._hash(text) if self.mode == "hash" and text else ""
+
+    def intent(self, text: str | None) -> str | None:
+        """The same for the words that came along with the query."""
+        if self.mode == "full" or not text:
+            return self.redaction.optional(text) if self.mode == "full" else text
+        return self._hash(text) if self.mode == "hash" else None
+
+    def keeps(self, text: str | None) -> bool:
+        """Whether nothing in a text is redacted."""
+        return not self.redaction.kinds or text is None or self.redaction.text(text) == text
+
+    def error(self, error: MessageError) -> str:
+        """What was wrong with a message, without quoting it where its text is not kept."""
+        if self.is_full or not isinstance(error, InvalidMessage):
+            return self.redaction.text(str(error))
+        return error.without_values
+
+    def _hash(self, text: str) -> str:
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), key=self.key, digest_size=_DIGEST_BYTES)
+        return f"blake2b:{digest.hexdigest()}"
+
+
 _PARTS = ("options", "scope", "turn", "limits")
 # Times are no numbers of telephones, and whose memories are searched is told in other columns as it is.
 _NO_TEXT = frozenset(
@@ -135,29 +187,16 @@ def scope_of_decision(decision: RecallDecisionV1) -> Mapping[str, Any]:
     return _part(decision, "scope")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceCap:
-    """How many items one source may bring to the selection: by the profile's `key` with its `value`, or by `k`."""
-
-    most: int
-    key: str
-    value: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(NamedTuple):
     """The limits that a query was answered under, by its profile and options.
 
-    `source_limit` is how many hits each source searches for, `rank_pool` how many candidates are ranked in full,
-    `source_caps` how many of these a source may bring.
+    `source_limit` is how many hits each source searches for, `rank_pool` how many candidates are ranked in full.
     """
 
     min_score: float
-    max_items: int
     budget_tokens: int
     rank_pool: int
     source_limit: int
-    source_caps: Mapping[SourceName, SourceCap]
 
 
 def limits_of_decision(decision: RecallDecisionV1, profile: Profile) -> Limits:
@@ -167,21 +206,12 @@ def limits_of_decision(decision: RecallDecisionV1, profile: Profile) -> Limits:
     shapes: dict[str, QuestionShape] = {name: name for name in QUESTION_SHAPES}
     query_class, shape = classes.get(str(understood.get("class"))), shapes.get(str(understood.get("shape")))
     by = profile if query_class is None else profile.for_class(query_class, shape)
-    most = options.k or by.max_total_items
     return Limits(
         min_score=by.min_score if options.min_score is None else options.min_score,
-        max_items=most,
         budget_tokens=options.max_tokens or by.render_budget_tokens,
-        rank_pool=max(by.rank_pool, most),
+        rank_pool=max(by.rank_pool, options.k or by.max_total_items),
         source_limit=CANDIDATES[options.budget or by.budget],
-        source_caps=_source_caps(by, options),
     )
-
-
-def _source_caps(profile: Profile, options: RecallOptionsV1) -> Mapping[SourceName, SourceCap]:
-    own, asked = caps_of(profile, RecallOptionsV1()).source_top_k, caps_of(profile, options).source_top_k
-    keys = {**_TOP_K, "lexical": "vector_top_k"} if profile.lexical_top_k is None else _TOP_K
-    return {name: SourceCap(most=asked[name], key=keys[name], value=own[name]) for name in _TOP_K}
 
 
 def _moment(told: object) -> float | None:

@@ -14,19 +14,18 @@ from typing import Any
 from orion_recall.contracts import CanaryV1, CandidateV1, ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
 from orion_recall.contracts.decision import SuccessionV1
 from orion_recall.profile import Profile
-from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.pass_result import PassResult
-from orion_recall.recall.report.asked import asked, scope_name
+from orion_recall.recall.report.asked import QUERY_CHARS, KeptText, asked, scope_name
 from orion_recall.recall.report.figures import (
     backend_counts,
     cascade_json,
     confidence_json,
     no_answer_json,
     source_stats,
+    understood,
 )
-from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
 from orion_recall.recall.types import Recalled
-from orion_recall.recall.understand.summary import understood
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate, rounded_parts
 from orion_recall.text.normal import number_of
 from orion_recall.values import MemoryView, Outcome, SuccessionLink

@@ -9,55 +9,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from orion_recall.contracts import BundleStats, CandidateV1, RecallDecisionV1
 from orion_recall.recall.candidates.fuse import rrf_score
-from orion_recall.recall.ranking.order import TELLS
 from orion_recall.recall.report.decision import candidates_of, left_out
-from orion_recall.recall.report.figures import cascade_json, confidence_json
+from orion_recall.recall.report.figures import cascade_json, confidence_json, understood
 from orion_recall.recall.types import Recalled
-from orion_recall.recall.understand.summary import understood
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.values import MemoryView
 
 Json = Mapping[str, Any]
 
 MOST_CANDIDATES = 60
-MOST_EXPLAINED = 3
-"""So many items have an entry in `why`."""
-_MOST_PARTS = 3
 _TEXT_CHARS = 200
 _STATEMENTS = 5
 _DIGITS = 6
-# Scores are equal to 1e-6.
-_SAME = 5e-7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One part of a score: its value in [0, 1], its weight, and its share of the score."""
-
-    name: str
-    value: float
-    weight: float
-    share: float
-
-
-def score_shares(candidate: CandidateV1) -> list[Part]:
+def score_shares(candidate: CandidateV1) -> list[dict[str, Any]]:
     """The parts of a candidate's score, the largest share first; the shares add up to the score exactly."""
     whole = sum(candidate.weights.values())
     if candidate.score is None or whole <= 0:
         return []
-    exact = [value * candidate.weights.get(name, 0.0) / whole for name, value in candidate.parts.items()]
+    weights = {name: candidate.weights.get(name, 0.0) for name in candidate.parts}
+    exact = [value * weights[name] / whole for name, value in candidate.parts.items()]
     made = [
-        Part(name=name, value=value, weight=candidate.weights.get(name, 0.0), share=share)
+        {"part": name, "value": value, "weight": weights[name], "share": share}
         for (name, value), share in zip(
             candidate.parts.items(), apportioned(exact, candidate.score, _DIGITS), strict=True
         )
     ]
-    return sorted(made, key=lambda part: (-part.share, -part.weight, part.name))
+    return sorted(made, key=lambda part: (-part["share"], -part["weight"], part["part"]))
 
 
 def apportioned(values: Sequence[float], total: float, digits: int) -> list[float]:
@@ -147,7 +130,6 @@ def _trace(
             scores = one.pop("source_scores", {})
             one["sources"] = {name: {"rank": rank, **scores.get(name, {})} for name, rank in one["ranks"].items()}
             del one["ranks"]
-        trace["why"] = _why(trace.get("understood") or {}, [one for one in told if one["kept"]])
         trace["candidates"] = told
     return trace
 
@@ -162,75 +144,12 @@ def _candidate(one: CandidateV1) -> dict[str, Any]:
         "ranks": dict(one.ranks),
         "led_by": one.led_by,
         "score": one.score,
-        "parts": [
-            {"part": part.name, "value": part.value, "weight": part.weight, "share": part.share}
-            for part in score_shares(one)
-        ],
+        "parts": score_shares(one),
         "dropped": {"reason": one.dropped, "for": one.dropped_for} if one.dropped else None,
         "layer": one.layer,
         "confidence": None,
         **{name: link.model_dump(mode="json") for name, link in links.items()},
     }
-
-
-def _why(understood: Json, kept: Sequence[Json]) -> list[Json]:
-    """An entry with the order, where it is another one than that of the scores, and one for each first item."""
-    time: Json = understood.get("time") or {}
-    if understood.get("shape") == "recap":
-        return [_recap(time, kept)] if kept else []
-    is_calendar = understood.get("calendar") and any(_value(one, "told") >= TELLS for one in kept)
-    firsts = [
-        _first(place, one, kept[place] if place < len(kept) else None)
-        for place, one in enumerate(kept[:MOST_EXPLAINED], start=1)
-    ]
-    return [*([{"code": "calendar"}] if is_calendar else []), *firsts]
-
-
-def _recap(time: Json, kept: Sequence[Json]) -> Json:
-    """The counts of a recap and its order's code, as far as they are known without the memories."""
-    times = [one.get("ts") or 0.0 for one in kept if not one.get("chatter")]
-    is_known = "ts" in kept[0]
-    return {
-        "code": "recap",
-        "of": "time" if time.get("intervals") else "session",
-        "widened": bool(time.get("widened")),
-        "memories": len(kept),
-        "sessions": len({one.get("session_id") for one in kept} - {None}) if is_known else None,
-        "chatter": len(kept) - len(times) if is_known else None,
-        "order": None if not is_known else "time" if times == sorted(times) else "best_of_sessions",
-    }
-
-
-def _first(place: int, one: Json, following: Json | None) -> Json:
-    names = ("id", "score", "led_by", "layer", "succeeds", "ended_by", "statements")
-    return {
-        "code": "item",
-        "place": place,
-        "found": {name: how["rank"] for name, how in one["sources"].items()},
-        "parts": [
-            {"part": part["part"], "share": part["share"]}
-            for part in one["parts"][:_MOST_PARTS]
-            if part["share"] > 0
-        ],
-        "ahead": None if following is None else _ahead(one, following),
-        **{name: one[name] for name in names if one.get(name)},
-    }
-
-
-def _ahead(one: Json, following: Json) -> Json | None:
-    """By how much an item leads the next, and the part with the largest share of that; None where it does not."""
-    lead = (one["score"] or 0.0) - (following["score"] or 0.0)
-    if lead < -_SAME:
-        return None  # a calendar is in the order of its times
-    if lead < _SAME:
-        return {"by": 0.0, "part": None}
-    theirs = {part["part"]: part["share"] for part in following["parts"]}
-    gains = {part["part"]: part["share"] - theirs.get(part["part"], 0.0) for part in one["parts"]}
-    return {"by": round(lead, _DIGITS), "part": max(gains, key=lambda name: (gains[name], name), default=None)}
-
-
-def _value(one: Json, name: str) -> float:
-    return next((part["value"] for part in one["parts"] if part["part"] == name), 0.0)
 
 
 def _of_memories(recalled: Recalled) -> Mapping[str, Json]:

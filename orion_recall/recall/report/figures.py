@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from orion_recall.contracts import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, SourceStats
 from orion_recall.contracts.confidence import Trigger
-from orion_recall.recall.bundle.selection import Selection
+from orion_recall.recall.bundle.lines import Selection
 from orion_recall.recall.cascade.run import CascadeRun, Step
 from orion_recall.recall.confidence.answer import AnswerConfidence, Withheld
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.types import Recalled
+from orion_recall.recall.understand.question import Understanding
+from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.values import SourceReport
+from orion_recall.when.times import session_words
 
 
 def cascade_json(run: CascadeRun, confidence: AnswerConfidence, selection: Selection) -> CascadeV1:
@@ -110,3 +114,61 @@ def _trigger(primary: Step, run: CascadeRun) -> Trigger:
     if primary.is_sure(run.limits):
         return "sure"
     return "relevance_unknown" if primary.relevance is None else "relevance_below_minimum"
+
+
+def understood(understanding: Understanding, *, with_words: bool = True) -> dict[str, Any]:
+    """JSON; `with_words` is False where no text of the query may be kept.
+
+    Times are ISO 8601 in UTC, null where an interval has no end on that side.
+    """
+    time = understanding.question.time
+    told: dict[str, Any] = {
+        "intervals": [
+            {
+                "from": _instant(interval.start),
+                "until": _instant(interval.end),
+                "kind": interval.kind,
+                **({"words": interval.words} if with_words else {}),
+            }
+            for interval in time.intervals
+        ],
+        "asks_when": time.asks_when,
+        "session": None if time.session is None else session_words(time.session),
+        "of": time.of if time.intervals else None,
+        "widened": time.widened,
+    }
+    classified = understanding.classified
+    rest: dict[str, Any] = {
+        "class": classified.query_class,
+        "shape": understanding.shape,
+    }
+    if with_words:
+        rest["class_words"] = list(classified.words)
+        rest["people"] = list(understanding.people)
+        if understanding.asker is not None:
+            rest["asker"] = understanding.asker
+        if understanding.said_by is not None:
+            rest["said_by"] = _said_by(understanding.said_by)
+        rest["entities"] = [{"name": entity.name, "kind": entity.kind} for entity in understanding.entities]
+    return {"time": told, **rest}
+
+
+def _said_by(said: SaidBy) -> dict[str, Any]:
+    """Whose words are asked for, and about what; `only`: nothing else answers, `then`: of a time as well."""
+    return {
+        "name": said.name,
+        "speakers": list(said.speakers),
+        "about": said.topic,
+        "only": said.is_strict,
+        "then": bool(said.intervals),
+    }
+
+
+def _instant(moment: float | None) -> str | None:
+    """As ISO 8601; None for what is open, or beyond the years that a calendar has."""
+    if moment is None:
+        return None
+    try:
+        return datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return None

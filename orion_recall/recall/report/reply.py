@@ -23,8 +23,7 @@ from orion_recall.contracts import (
     whole_ms,
 )
 from orion_recall.errors import ErrorKind
-from orion_recall.recall.bundle.lines import source_ref
-from orion_recall.recall.bundle.selection import SelectedItem
+from orion_recall.recall.bundle.lines import SelectedItem, source_ref
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.report.figures import backend_counts, confidence_json, no_answer_json, source_stats
 from orion_recall.recall.types import Recalled

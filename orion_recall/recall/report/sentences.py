@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
+from itertools import zip_longest
 from typing import Any, Final, cast
 
 from orion_recall.contracts import NoAnswerV1
@@ -85,85 +86,61 @@ _ENDED: Final[Json] = {
     "no_layer": "there is no further layer; the surest layer had {best:.3f}",
     "deadline": "no time was left for {left}; the surest layer had {best:.3f}",
 }
-_CALENDAR: Final = (
-    "The question is taken as one about a calendar: what is of its time comes first, days in the order of time, "
-    "then what comes every week and what takes longer; the others are best first."
-)
-_RECAP_ORDER: Final[Json] = {
-    "time": ", in the order of time",
-    "best_of_sessions": ", the best of each session before its further ones, and longer ones before shorter ones",
-}
 _WHY_NOT: Final[Json] = {
     "kept": "It was handed over: it is {place} in the answer.",
-    "kept_now": "It was not in the logged answer; asked again on {data}, it would be {place}: data, build or times "
-    "have changed since.",
+    "kept_now": "It was not in the logged answer; asked again on {data}, it would be {place}.",
     "nothing_searched": "Nothing was searched: {why}.",
     "not_kept": "It cannot be known any more: {why}.",
     "no_reason": "It was left out: no reason was kept.",
-    "stored_later": "It was stored {length} after the question was asked.",
-    "deleted": "It was deleted {length} {when} the question was asked.",
-    "replaced": "It was replaced by {by} {length} {when} the question was asked.",
-    "behind": "Index and graph had not applied it yet when the search began; changes that they were behind: "
-    "{by_how_much:.0f} (read_at).",
+    "stored_later": "It was stored after the question was asked.",
+    "deleted": "It was deleted {when} the question was asked.",
+    "replaced": "It was replaced by {by} {when} the question was asked.",
+    "behind": "Index and graph had not applied it yet when the search began (read_at).",
     "changed_just_then": "It was changed or deleted just then: index and graph had not applied that yet.",
     "other_scope": "Only memories of the {what} {wanted} were searched, and it is of {own}.",
     "other_kind": "Only memories of the kind {wanted} were searched, and it is of the kind {own}.",
     "other_tag": "Only memories with the tag {wanted} were searched.",
-    "excluded": "The query leaves it out by its id (options.exclude, or the turn that is answered).",
-    "own_turn": "It is taken as the question itself, just said.",
-    "not_said_by": "The question asks for what somebody said, and it is not among that: said by somebody else, at "
-    "another time, or not found to be about what is asked.",
-    "other_people": "None of the people whom the question names was found in it.",
-    "instructs_reader": "It reads as an instruction to its reader, and the profile holds such memories back "
-    "(reader_instructions).",
-    "filtered": "The query may not see it: it is outside its scope or filters.",
     "undated": "Only a time was searched (since, until), and it is undated.",
-    "before_since": "It is {length} before the beginning (since) of the time that was searched.",
-    "after_as_of": "It is {length} after the time as of which the query was asked (as_of).",
-    "after_until": "It is {length} after the end (until) of the time that was searched.",
-    "other_time": "It is not of the time that the question names.",
-    "time_searched": "It is not of the time that the question names, and that alone was searched.",
-    "silent": "Only {found_by} would have found it, and {silent}.",
-    "silent_again": "No other source finds it: {silent}.",
+    "before_since": "It is before the beginning (since) of the time that was searched.",
+    "after_as_of": "It is after the time as of which the query was asked (as_of).",
+    "after_until": "It is after the end (until) of the time that was searched.",
+    "silent": "No source that answered has it: {silent}.",
     "never_found": "No source finds it, in lists of up to {deepest:,}: neither by the question's words, nor from "
     "what the question names, nor near enough in meaning (min_similarity).",
-    "near_duplicate": "It is nearly the same as {for}, which was kept in its place{by_score}.",
-    "superseded": "It has a successor, {for}, and the profile leaves such memories out (superseded){by_score}.",
     "no_answer": "It was found and withheld with the whole answer: {reason}.",
-    "below_min_score": "Its score {score:.3f} is {by_how_much:.3f} under min_score {minimum:g}.",
-    "unsure": "The answer is unsure, and it is not among the nearest {kept} that were handed over (unsure_items).",
-    "beyond_source_top_k": "Its source had brought all that it may: it is {place} of {source} in the order, and "
-    "{most} may come ({key} is {value}).",
-    "source_top_k": "Its source had brought all that it may ({source}), and then there was no room.",
-    "max_per_source": "There were enough items of its source (max_per_source): {before} of {source} are ranked "
-    "before it.",
-    "repetition": "An item before it has most of its words (max_repetition), and then there was no room.",
-    "max_total_items": "The bundle was full (k, max_total_items): it is {place} in the order.",
-    "over_fetch": "Its layer of the cascade had brought all that it may: it is {place} in the order.",
-    "token_budget": "No tokens were left for it (max_tokens, render_budget_tokens).",
-    "line_too_long": "Of {budget} tokens (max_tokens, render_budget_tokens) {left} were left, and its line needs "
-    "{tokens}.",
-    "not_tried": "Of {budget} tokens (max_tokens, render_budget_tokens) {left} were left; items before it did not "
-    "fit, and after so many no more are tried (over_budget).",
-    "rank_pool": "It is {ranks}{after_fusion}; the first {rank_pool} are ranked in full (rank_pool).",
+    "rank_pool": "It is {ranks}, and not among the first after the fusion, which are ranked in full (rank_pool).",
     "end_of_lists": "It is near the end of its lists, where a search may break off at another place each time.",
     "beyond_lists": "It is not among the first {limit} of any source (budget): it is {place} of {source}.",
 }
+_KEYS: Final[Json] = {
+    "excluded": "options.exclude",
+    "instructs_reader": "reader_instructions",
+    "superseded": "superseded",
+    "below_min_score": "min_score",
+    "unsure": "unsure_items",
+    "source_top_k": "vector_top_k, lexical_top_k, rdf_top_k, sql_top_k",
+    "max_per_source": "max_per_source",
+    "repetition": "max_repetition",
+    "max_total_items": "k, max_total_items",
+    "token_budget": "max_tokens, render_budget_tokens",
+}
+"""What decides about a reason: a key of the profile, or an option."""
 # Scores are shown to three digits.
 _SHOWN: Final = 5e-4
+_MOST_EXPLAINED, _MOST_PARTS = 3, 3
 _HOUR, _DAY = 3600.0, 86_400.0
 
 
-def why_sentences(why: Sequence[Json]) -> Iterator[str]:
-    """The entries of a trace's `why`, each in a sentence or two, on one line."""
-    for entry in why:
-        match entry["code"]:
-            case "calendar":
-                yield _CALENDAR
-            case "recap":
-                yield _recap(entry)
-            case _:
-                yield _item(entry)
+def why_sentences(trace: Json) -> Iterator[str]:
+    """Why the first items came first: a sentence or two for each, on one line; one for a recap."""
+    kept = [one for one in trace.get("candidates", ()) if one["kept"]]
+    understood: Json = trace.get("understood") or {}
+    if understood.get("shape") == "recap" and kept:
+        yield _recap(understood.get("time") or {}, kept)
+        return
+    for one, following in zip_longest(kept[:_MOST_EXPLAINED], kept[1 : _MOST_EXPLAINED + 1]):
+        if one is not None:
+            yield _item(one, following)
 
 
 def no_answer_words(why: NoAnswerV1 | Json) -> str:
@@ -194,28 +171,22 @@ def dropped_words(reason: str, other: str = "another") -> str:
 
 
 def why_not_sentence(lost: WhyNot) -> str:
-    """Why a memory is not in the answer."""
-    facts, by = dict(lost.facts), lost.by_how_much
+    """Why a memory is not in the answer, and by how much."""
+    facts = dict(lost.facts)
     told = {name: _fact(name, value) for name, value in facts.items()}
-    told |= {"by_how_much": by, "length": "" if by is None or lost.unit != "seconds" else length(by)}
-    told["by_score"] = "" if by is None else f" (its score is {abs(by):.3f} {'lower' if by >= 0 else 'higher'})"
-    told["after_fusion"] = f", and {told['place']} after the fusion" if "place" in told else ""
-    told["tokens"] = facts.get("tokens", "more")
     if lost.code == "no_answer":
         told["reason"] = no_answer_words(facts) if facts else "it was not sure enough"
-    is_plain = lost.code == "below_min_score" and by is None
-    words = "Its score is under min_score." if is_plain else _WHY_NOT[lost.code].format(**told)
+    if (known := _WHY_NOT.get(lost.code)) is not None:
+        words = known.format(**told)
+    else:
+        key = f" ({_KEYS[lost.code]})" if lost.code in _KEYS else ""
+        place = f"; it is {told['place']} in the order" if facts.get("place") else ""
+        words = f"It was left out: {dropped_words(lost.code, told.get('for', 'another'))}{key}{place}."
+    if (by := lost.by_how_much) is not None:
+        words += f" By how much: {length(by) if lost.unit == 'seconds' else f'{by:.6g} ({lost.unit})'}."
     if lost.stage == "deleted" and facts["when"] == "after":
         words += " What the search did with it was not kept, and cannot be found out any more."
-    if lost.code in ("other_time", "time_searched"):
-        words += (
-            " It is undated."
-            if facts.get("undated")
-            else ""
-            if by is None
-            else f" It is {length(by)} away from it."
-        )
-    return words
+    return f"{words} It is undated." if lost.code == "other_time" and facts.get("undated") else words
 
 
 def interval_words(interval: Json, zone: str) -> str:
@@ -243,55 +214,56 @@ def length(seconds: float) -> str:
     return f"{seconds // _HOUR:.0f} hours" if seconds < 2 * _DAY else f"{seconds // _DAY:.0f} days"
 
 
-def _item(entry: Json) -> str:
-    layer = f" in the layer {entry['layer']}" if entry.get("layer") else ""
-    reasons = [f"{_found(entry['found'], entry.get('led_by'))}{layer}"]
-    if parts := [f"{part['share']:.3f} by {_part(part['part'])}" for part in entry["parts"]]:
+def _item(one: Json, following: Json | None) -> str:
+    layer = f" in the layer {one['layer']}" if one.get("layer") else ""
+    reasons = [f"{_found(one)}{layer}"]
+    largest = [part for part in one["parts"][:_MOST_PARTS] if part["share"] > 0]
+    if parts := [f"{part['share']:.3f} by {_part(part['part'])}" for part in largest]:
         reasons.append(f"most of its score is {', '.join(parts)}")
-    if statements := entry.get("statements"):
+    if statements := one.get("statements"):
         reasons.append(f"read in texts for the graph: {', then '.join(map(one_line, statements))}")
-    if older := entry.get("succeeds"):
+    if older := one.get("succeeds"):
         reasons.append(
             f"it takes the place and the score of {one_line(older['id'])}, which it succeeds "
             f"({STATED[older['reason']]})"
         )
-    if newer := entry.get("ended_by"):
+    if newer := one.get("ended_by"):
         reasons.append(f"succeeded by {one_line(newer['id'])} ({STATED[newer['reason']]})")
-    head = f"{one_line(entry['id'])} is {ordinal(entry['place'])} with {entry.get('score') or 0.0:.3f}"
-    return f"{head}: {'; '.join(reasons)}.{_ahead(entry['ahead'])}"
+    head = f"{one_line(one['id'])} is {ordinal(one['place'])} with {one.get('score') or 0.0:.3f}"
+    return f"{head}: {'; '.join(reasons)}.{_ahead(one, following)}"
 
 
-def _found(ranks: Json, led_by: str | None) -> str:
+def _found(one: Json) -> str:
     """The rank in each source, the best first; what led to it where no source found it."""
-    if not ranks:
-        return f"found by no search itself: {LED_BY.get(led_by or '', 'fetched with what was found')}"
-    best = sorted(ranks.items(), key=lambda one: (one[1], one[0]))
-    return f"found {', '.join(f'{ordinal(rank)} {FOUND_BY.get(name, name)}' for name, rank in best)}"
+    if not one["sources"]:
+        return f"found by no search itself: {LED_BY.get(one.get('led_by') or '', 'fetched with what was found')}"
+    best = sorted((how["rank"], name) for name, how in one["sources"].items())
+    return f"found {', '.join(f'{ordinal(rank)} {FOUND_BY.get(name, name)}' for rank, name in best)}"
 
 
-def _ahead(ahead: Json | None) -> str:
-    if ahead is None:
+def _ahead(one: Json, following: Json | None) -> str:
+    """By how much an item leads the next, and the part with the largest share of that."""
+    lead = 0.0 if following is None else (one["score"] or 0.0) - (following["score"] or 0.0)
+    if following is None or lead < 0:  # a source's cap may put a better one after it
         return ""
-    if ahead["by"] == 0.0:
-        return " The next scores the same; the newer one comes first, then the smaller id."
-    if ahead["by"] < _SHOWN:
-        return " The next has nearly the same score: less than 0.001 lies between them."
-    return f" It leads the next by {ahead['by']:.3f}, most of all by {_part(ahead['part'])}."
+    if lead < _SHOWN:
+        return " The next has the same score, or nearly: less than 0.001 lies between them."
+    theirs = {part["part"]: part["share"] for part in following["parts"]}
+    gains = {part["part"]: part["share"] - theirs.get(part["part"], 0.0) for part in one["parts"]}
+    most = max(gains, key=lambda name: (gains[name], name), default=None)
+    return f" It leads the next by {lead:.3f}, most of all by {_part(most)}."
 
 
 def _part(name: str | None) -> str:
     return REASONS.get(name or "", f"the part {name}")
 
 
-def _recap(entry: Json) -> str:
-    count, sessions, chatter = entry["memories"], entry["sessions"], entry["chatter"]
-    held = f"{count} {'memory' if count == 1 else 'memories'}"
-    held += f" of {sessions} session{'s'[: sessions != 1]}" if sessions else ""
-    held += (
-        " from a day before to a day after it, as nothing was found of it itself" if entry["widened"] else " of it"
-    )
-    order = f"{_RECAP_ORDER.get(entry['order'] or '', '')}{', chatter last' if chatter else ''}"
-    return f"The question is taken as one about a {entry['of']} as a whole, so this is a recap: {held}{order}."
+def _recap(time: Json, kept: Sequence[Json]) -> str:
+    held = f"{len(kept)} {'memory' if len(kept) == 1 else 'memories'}"
+    beside = " from a day before to a day after it, as nothing was found of it itself"
+    of = "time" if time.get("intervals") else "session"
+    told = f"{held}{beside if time.get('widened') else ' of it'}"
+    return f"The question is taken as one about a {of} as a whole, so this is a recap: {told}."
 
 
 def _fact(name: str, value: Any) -> Any:
@@ -308,8 +280,6 @@ def _fact(name: str, value: Any) -> Any:
             f"{source} was {how['status']} ({how['error'] or 'no reason given'})" for source, how in value.items()
         ]
         return "; ".join(told)
-    if name == "found_by":
-        return _and(value)
     if isinstance(value, list):
         return " or ".join(one_line(str(one)) for one in cast("list[object]", value))
     return one_line(value) if isinstance(value, str) else value

@@ -9,11 +9,13 @@ asking again. `sentences.why_not_sentence` has the words.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal, cast
 
 from orion_recall.contracts import CandidateV1, RecallDecisionV1, SourceStats
-from orion_recall.recall.report.asked import Limits
+from orion_recall.decisions.memory_facts import MemoryFacts
+from orion_recall.recall.report.asked import Limits, options_of, scope_of_decision
 from orion_recall.values import JsonValue
 
 Stage = Literal[
@@ -22,8 +24,21 @@ Stage = Literal[
 ]  # fmt: skip
 """`kept`: it is in the answer. `kept_now`: it was not, and would be now. `unknown`: it cannot be known any more."""
 Unit = Literal["places", "score", "tokens", "seconds", "changes"]
-FILTERS = frozenset({"excluded", "own_turn", "not_said_by", "other_people", "instructs_reader", "filtered"})
-CAPS = frozenset({"source_top_k", "max_per_source", "repetition", "max_total_items", "over_fetch"})
+_STAGES: Mapping[str, Stage] = {
+    **dict.fromkeys(
+        ("excluded", "own_turn", "not_said_by", "other_people", "instructs_reader", "filtered"), "filter"
+    ),
+    **dict.fromkeys(
+        ("source_top_k", "max_per_source", "repetition", "max_total_items", "over_fetch", "unsure"), "cap"
+    ),
+    **dict.fromkeys(("below_min_score", "no_answer"), "score"),
+    "near_duplicate": "near_duplicate",
+    "superseded": "superseded",
+    "token_budget": "budget",
+    "other_time": "time",
+}
+"""The stages of the reasons for which candidates are dropped."""
+_IDS = ("session_id", "user_id", "agent_id", "run_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,22 +84,25 @@ def lost_as_candidate(
     one = next((each for each in candidates if each.id == memory_id), None)
     if one is None:
         return None
-    reason = one.dropped or "no_reason"
-    if reason in ("near_duplicate", "superseded"):
-        return _for_another(one, candidates)
-    if reason in ("below_min_score", "no_answer"):
-        return _too_low(decision, one, limits)
-    if reason == "unsure":
-        most = sum(each.kept for each in candidates)
-        by = None if one.place is None else float(max(one.place - most, 1))
-        return WhyNot(stage="cap", code=reason, by_how_much=by, unit="places" if by else None, facts={"kept": most})
-    if reason in CAPS:
-        return _beyond_source(one, limits, candidates) or _capped(one, reason, candidates)
-    if reason == "token_budget":
-        return _no_tokens(decision, one, limits, fate)
-    if reason == "other_time":
-        return WhyNot(stage="time", code=reason)
-    return WhyNot(stage="filter" if reason in FILTERS else "unknown", code=reason)
+    code = one.dropped or "no_reason"
+    lost = WhyNot(stage=_STAGES.get(code, "unknown"), code=code)
+    match lost.stage:
+        case "near_duplicate" | "superseded":
+            other = next((each for each in candidates if each.id == one.dropped_for), None)
+            return _by_score(lost, one.score, None if other is None else other.score, {"for": one.dropped_for})
+        case "score" if code == "no_answer":
+            why = decision.no_answer
+            facts = {} if why is None else why.model_dump(mode="json", exclude={"near_misses"})
+            return _by_score(lost, facts.get("value"), facts.get("minimum"), facts)
+        case "score":
+            least = None if limits is None else limits.min_score
+            return _by_score(lost, one.score, least, {"score": one.score, "minimum": least})
+        case "cap":
+            return _capped(lost, one, candidates)
+        case "budget":
+            return _no_tokens(lost, decision, one, limits, fate)
+        case _:
+            return lost
 
 
 def lost_in_search(
@@ -99,10 +117,9 @@ def lost_in_search(
     named = lost_as_candidate(again, memory_id, limits, fate)
     if found_by and set(found_by) <= set(silent):
         return WhyNot(stage="source", code="silent", facts={"found_by": [*found_by], "silent": {**silent}})
-    if not found_by and named is None and still:
-        return WhyNot(stage="source", code="silent_again", facts={"silent": {**(silent or still)}})
-    if not found_by and named is None and silent:
-        return None
+    if not found_by and named is None and (silent or still):
+        facts: dict[str, JsonValue] = {"found_by": [], "silent": {**(silent or still)}}
+        return WhyNot(stage="source", code="silent", facts=facts) if still else None
     if named is not None and named.stage != "kept":
         return named
     if named is not None:
@@ -112,15 +129,30 @@ def lost_in_search(
     if fate.reason is not None:
         return WhyNot(stage="filter", code=fate.reason)
     if fate.ranks:
-        return _beyond_pool(limits, fate)
+        place = fate.pool_place
+        lost = WhyNot(stage="rank_pool", code="rank_pool", facts={"ranks": {**fate.ranks}, "place": place})
+        return lost if place is None else _by_places(lost, place - limits.rank_pool)
     if fate.deep_ranks and min(fate.deep_ranks.values()) <= limits.source_limit:
         return _narrowed(again)
-    return _beyond_lists(limits, fate) if fate.deep_ranks else None
+    if not fate.deep_ranks:
+        return None
+    rank, best = min((rank, name) for name, rank in fate.deep_ranks.items())
+    facts = {"source": best, "place": rank, "limit": limits.source_limit}
+    return _by_places(WhyNot(stage="rank_pool", code="beyond_lists", facts=facts), rank - limits.source_limit)
 
 
 def never_found(fate: Fate) -> WhyNot:
     """No list has it, however long."""
     return WhyNot(stage="never_found", code="never_found", facts={"deepest": fate.deepest})
+
+
+def _by_places(lost: WhyNot, places: int) -> WhyNot:
+    return replace(lost, by_how_much=float(max(places, 1)), unit="places")
+
+
+def _by_score(lost: WhyNot, own: float | None, wanted: float | None, facts: Mapping[str, JsonValue]) -> WhyNot:
+    by = None if own is None or wanted is None else round(wanted - own, 6)
+    return replace(lost, by_how_much=by, unit=None if by is None else "score", facts=facts)
 
 
 def _silent(sources: Mapping[str, SourceStats]) -> dict[str, JsonValue]:
@@ -131,91 +163,28 @@ def _silent(sources: Mapping[str, SourceStats]) -> dict[str, JsonValue]:
     }
 
 
-def _for_another(one: CandidateV1, candidates: Sequence[CandidateV1]) -> WhyNot:
-    other = next((each for each in candidates if each.id == one.dropped_for), None)
-    by = None if other is None or other.score is None or one.score is None else round(other.score - one.score, 6)
-    stage: Stage = "near_duplicate" if one.dropped == "near_duplicate" else "superseded"
-    unit: Unit | None = None if by is None else "score"
-    return WhyNot(stage=stage, code=stage, by_how_much=by, unit=unit, facts={"for": one.dropped_for})
+def _capped(lost: WhyNot, one: CandidateV1, candidates: Sequence[CandidateV1]) -> WhyNot:
+    """By how many places it missed the last that was kept; of those of its source, where that had its share."""
+    of_source = lost.code in ("source_top_k", "max_per_source")
+    order = [each for each in candidates if each.place and (not of_source or each.source == one.source)]
+    kept = [each.place or 0 for each in order if each.kept]
+    lost = replace(lost, facts={"source": one.source, "place": one.place, "kept": len(kept)})
+    if one.place is None or not kept or lost.code == "repetition":
+        return lost
+    beyond = sum(max(kept) < (each.place or 0) <= one.place for each in order)
+    return _by_places(lost, beyond if of_source else one.place - max(kept))
 
 
-def _too_low(decision: RecallDecisionV1, one: CandidateV1, limits: Limits | None) -> WhyNot:
-    if one.dropped == "no_answer":
-        why = decision.no_answer
-        facts: dict[str, JsonValue] = {} if why is None else why.model_dump(mode="json", exclude={"near_misses"})
-        by = None if why is None or why.value is None or why.minimum is None else round(why.minimum - why.value, 6)
-        return WhyNot(
-            stage="score", code="no_answer", by_how_much=by, unit=None if by is None else "score", facts=facts
-        )
-    if limits is None or one.score is None:
-        return WhyNot(stage="score", code="below_min_score")
-    return WhyNot(
-        stage="score",
-        code="below_min_score",
-        by_how_much=round(limits.min_score - one.score, 6),
-        unit="score",
-        facts={"score": one.score, "minimum": limits.min_score},
-    )
-
-
-def _beyond_source(one: CandidateV1, limits: Limits | None, candidates: Sequence[CandidateV1]) -> WhyNot | None:
-    """By how many places it missed what its source may bring; None where that is not known."""
-    if one.dropped != "source_top_k" or one.place is None or limits is None:
-        return None
-    # The cap counts all of the source in the order, whether they were handed over or not.
-    place = 1 + sum(each.source == one.source and 0 < (each.place or 0) < one.place for each in candidates)
-    cap = limits.source_caps[one.source]
-    if place <= cap.most:
-        return None
-    facts: dict[str, JsonValue] = {
-        "source": one.source, "place": place, "most": cap.most, "key": cap.key, "value": cap.value
-    }  # fmt: skip
-    by = float(place - cap.most)
-    return WhyNot(stage="cap", code="beyond_source_top_k", by_how_much=by, unit="places", facts=facts)
-
-
-def _capped(one: CandidateV1, reason: str, candidates: Sequence[CandidateV1]) -> WhyNot:
-    facts: dict[str, JsonValue] = {"source": one.source, "place": one.place}
-    kept = [each for each in candidates if each.kept and each.place is not None]
-    by: int | None = None
-    if reason == "max_per_source":
-        of_source = [each for each in candidates if each.source == one.source and each.place is not None]
-        before = sum((each.place or 0) < (one.place or 0) for each in of_source)
-        by = max(before - sum(each.kept for each in of_source) + 1, 1)
-        facts["before"] = before
-    elif reason in ("max_total_items", "over_fetch") and one.place is not None and kept:
-        by = max(one.place - max(each.place or 0 for each in kept), 1)
-        facts["kept"] = len(kept)
-    return WhyNot(
-        stage="cap",
-        code=reason,
-        by_how_much=None if by is None else float(by),
-        unit=None if by is None else "places",
-        facts=facts,
-    )
-
-
-def _no_tokens(decision: RecallDecisionV1, one: CandidateV1, limits: Limits | None, fate: Fate | None) -> WhyNot:
+def _no_tokens(
+    lost: WhyNot, decision: RecallDecisionV1, one: CandidateV1, limits: Limits | None, fate: Fate | None
+) -> WhyNot:
+    facts: dict[str, JsonValue] = {"place": one.place}
     if limits is None:
-        return WhyNot(stage="budget", code="token_budget", facts={"place": one.place})
+        return replace(lost, facts=facts)
     left = max(limits.budget_tokens - decision.tokens, 0)
-    facts: dict[str, JsonValue] = {"place": one.place, "budget": limits.budget_tokens, "left": left}
-    if fate is None or fate.tokens is None:
-        return WhyNot(stage="budget", code="line_too_long", facts=facts)
-    by = fate.tokens - left
-    if by <= 0:
-        return WhyNot(stage="budget", code="not_tried", facts=facts)
-    facts["tokens"] = fate.tokens
-    return WhyNot(stage="budget", code="line_too_long", by_how_much=float(by), unit="tokens", facts=facts)
-
-
-def _beyond_pool(limits: Limits, fate: Fate) -> WhyNot:
-    facts: dict[str, JsonValue] = {"ranks": {**fate.ranks}, "rank_pool": limits.rank_pool}
-    if fate.pool_place is None:
-        return WhyNot(stage="rank_pool", code="rank_pool", facts=facts)
-    by = float(max(fate.pool_place - limits.rank_pool, 1))
-    facts["place"] = fate.pool_place
-    return WhyNot(stage="rank_pool", code="rank_pool", by_how_much=by, unit="places", facts=facts)
+    facts |= {"budget": limits.budget_tokens, "left": left}
+    by = None if fate is None or fate.tokens is None or fate.tokens <= left else float(fate.tokens - left)
+    return replace(lost, by_how_much=by, unit="tokens" if by else None, facts=facts)
 
 
 def _narrowed(again: RecallDecisionV1) -> WhyNot:
@@ -223,18 +192,77 @@ def _narrowed(again: RecallDecisionV1) -> WhyNot:
     understood = again.understood or {}
     time = understood.get("time")
     if isinstance(time, dict) and time.get("intervals"):
-        return WhyNot(stage="time", code="time_searched")
+        return WhyNot(stage="time", code="other_time")
     if understood.get("said_by"):
         return WhyNot(stage="filter", code="not_said_by")
     return WhyNot(stage="rank_pool", code="end_of_lists")
 
 
-def _beyond_lists(limits: Limits, fate: Fate) -> WhyNot:
-    rank, best = min((rank, name) for name, rank in fate.deep_ranks.items())
-    return WhyNot(
-        stage="rank_pool",
-        code="beyond_lists",
-        by_how_much=float(max(rank - limits.source_limit, 1)),
-        unit="places",
-        facts={"source": best, "place": rank, "limit": limits.source_limit},
-    )
+def lost_by_record(decision: RecallDecisionV1, memory: MemoryFacts) -> WhyNot | None:
+    """The stage before any search that lost it; None where it could have been found."""
+    asked_at = decision.created_at
+    if memory.recorded_at > asked_at:
+        return _by_seconds(WhyNot(stage="not_stored", code="stored_later"), asked_at, memory.recorded_at)
+    if memory.gone_at is not None and memory.gone_at <= asked_at:
+        return _gone(memory, memory.gone_at, asked_at)
+    read = (decision.read_at or {}).get("index")
+    if read is not None and memory.unread is not None and memory.unread_at and memory.unread_at <= asked_at:
+        return WhyNot(stage="not_indexed", code="behind", by_how_much=float(memory.unread - read), unit="changes")
+    return _not_asked_for(decision, memory)
+
+
+def lost_since(decision: RecallDecisionV1, memory: MemoryFacts) -> WhyNot | None:
+    """That a memory was deleted after the decision, so that asking again says nothing of it."""
+    return None if memory.gone_at is None else _gone(memory, memory.gone_at, decision.created_at)
+
+
+def time_of(decision: RecallDecisionV1, memory: MemoryFacts, lost: WhyNot) -> WhyNot:
+    """A memory lost by the question's time, with how far it is from the nearest interval."""
+    if (at := memory.at) is None:
+        return replace(lost, facts={**lost.facts, "undated": True})
+    time = (decision.understood or {}).get("time")
+    intervals = cast("Mapping[str, Any]", time).get("intervals", ()) if isinstance(time, Mapping) else ()
+    ends = [
+        [datetime.fromisoformat(told) if told else at for told in (one["from"], one["until"])] for one in intervals
+    ]
+    gaps = [max((start - at).total_seconds(), (at - end).total_seconds(), 0.0) for start, end in ends]
+    return replace(lost, by_how_much=round(min(gaps), 3), unit="seconds") if gaps else lost
+
+
+def _by_seconds(lost: WhyNot, one: datetime, other: datetime) -> WhyNot:
+    return replace(lost, by_how_much=round(abs((one - other).total_seconds()), 3), unit="seconds")
+
+
+def _gone(memory: MemoryFacts, gone_at: datetime, asked_at: datetime) -> WhyNot:
+    facts: dict[str, JsonValue] = {"when": "before" if gone_at <= asked_at else "after", "by": memory.superseded_by}
+    code = "replaced" if memory.superseded_by else "deleted"
+    return _by_seconds(WhyNot(stage="deleted", code=code, facts=facts), gone_at, asked_at)
+
+
+def _not_asked_for(decision: RecallDecisionV1, memory: MemoryFacts) -> WhyNot | None:
+    scope, options = scope_of_decision(decision), options_of(decision)
+    for name in _IDS:
+        if (wanted := scope.get(name)) is not None and (own := getattr(memory, name)) != wanted:
+            facts: dict[str, JsonValue] = {"what": name.removesuffix("_id"), "wanted": str(wanted), "own": own}
+            return WhyNot(stage="scope", code="other_scope", facts=facts)
+    kinds, tags = _texts(scope.get("kinds")), _texts(scope.get("tags"))
+    if kinds and not {memory.kind, memory.guessed_kind} & set(kinds):
+        return WhyNot(stage="filter", code="other_kind", facts={"wanted": [*kinds], "own": memory.kind})
+    if tags and not set(tags) & set(memory.tags):
+        return WhyNot(stage="filter", code="other_tag", facts={"wanted": [*tags]})
+    if memory.id in options.exclude:
+        return WhyNot(stage="filter", code="excluded")
+    at, since, until = memory.at, options.since, options.until
+    if at is None:
+        return WhyNot(stage="time", code="undated") if since or until else None
+    if options.as_of is not None and at > options.as_of:
+        return _by_seconds(WhyNot(stage="time", code="after_as_of"), at, options.as_of)
+    if until is not None and at >= until:
+        return _by_seconds(WhyNot(stage="time", code="after_until"), at, until)
+    if since is not None and at < since:
+        return _by_seconds(WhyNot(stage="time", code="before_since"), at, since)
+    return None
+
+
+def _texts(value: object) -> list[str]:
+    return [str(one) for one in cast("Sequence[object]", value)] if isinstance(value, list | tuple) else []

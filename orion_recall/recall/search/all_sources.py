@@ -22,56 +22,31 @@ RECORD = "record"
 PATIENCE = 0.5
 
 
-class FallbackSearch:
-    """Begins `search` when it is needed; `task` is its task then, which gives None once the index has answered.
-
-    Until then it costs a timer and no task: of a healthy index each recall would have one for nothing.
-    """
-
-    def __init__(
-        self,
-        index: Collection[asyncio.Task[SourceReport]],
-        search: Callable[[], Coroutine[Any, Any, SourceReport]],
-        *,
-        patience_s: float,
-    ) -> None:
-        self.task: asyncio.Task[SourceReport | None] | None = None
-        self._search, self._waiting = search, set(index)
-        self._timer = asyncio.get_running_loop().call_later(max(patience_s, 0), self._begin)
-        for one in index:
-            one.add_done_callback(self._ended)
-
-    def end(self) -> None:
-        """Do not begin it any more; one that has begun is for the caller to end."""
-        self._timer.cancel()
-        for one in self._waiting:
-            one.remove_done_callback(self._ended)
-
-    def _ended(self, one: asyncio.Task[SourceReport]) -> None:
-        self._waiting.discard(one)
-        if self.task is not None:
-            return  # which watches the index itself
-        if _any_answered([one]):
-            self.end()
-        elif not self._waiting:
-            self._begin()
-
-    def _begin(self) -> None:
-        self.end()
-        self.task = asyncio.create_task(self._searched(set(self._waiting)))
-
-    async def _searched(self, waiting: set[asyncio.Task[SourceReport]]) -> SourceReport | None:
-        """The report of `search`; None once a source of the index has answered."""
-        searching = asyncio.create_task(self._search())
-        try:
-            while not searching.done():
-                done, _ = await asyncio.wait({searching, *waiting}, return_when=asyncio.FIRST_COMPLETED)
-                waiting -= done
-                if _any_answered(done - {searching}):
-                    return None
-            return searching.result()
-        finally:
-            searching.cancel()
+async def _fallback(
+    index: Collection[asyncio.Task[SourceReport]],
+    search: Callable[[], Coroutine[Any, Any, SourceReport]],
+    *,
+    patience_s: float,
+) -> SourceReport | None:
+    """The report of `search`, which begins once the index is silent or slow; None as soon as the index answers."""
+    waiting, until = set(index), time.perf_counter() + patience_s
+    while waiting:
+        left_s = max(until - time.perf_counter(), 0)
+        done, waiting = await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        if _any_answered(done):
+            return None
+        if not done:
+            break
+    searching = asyncio.create_task(search())
+    try:
+        while not searching.done():
+            done, _ = await asyncio.wait({searching, *waiting}, return_when=asyncio.FIRST_COMPLETED)
+            waiting -= done
+            if _any_answered(done - {searching}):
+                return None
+        return searching.result()
+    finally:
+        searching.cancel()
 
 
 def _any_answered(tasks: Collection[asyncio.Task[SourceReport]]) -> bool:
@@ -137,38 +112,28 @@ async def search_all(
             reports[name] = SourceReport(source=name, status="late", error="no time was left")
         else:
             searches[name], waited[name] = noticed(_search(source, request, breakers[name], retries, by_kind))
-    until = began + timeout_s
     index: list[SourceName] = [name for name in INDEX_SOURCES if name in searches]
-    falling_back: FallbackSearch | None = None
+    tasks: set[asyncio.Task[Any]] = set(searches.values())
+    instead: asyncio.Task[SourceReport | None] | None = None
     if fallback is not None and index:
         search = partial(_search, fallback.source, requests[index[0]], fallback.breaker, 0)
         silent = [searches[name] for name in index]
-        falling_back = FallbackSearch(silent, search, patience_s=timeout_s * PATIENCE)
-    tasks: set[asyncio.Task[Any]] = set(searches.values())
+        tasks.add(instead := asyncio.create_task(_fallback(silent, search, patience_s=timeout_s * PATIENCE)))
     try:
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_s)
-        if falling_back is not None and falling_back.task is not None:
-            tasks.add(falling_back.task)
-            await asyncio.wait(tasks, timeout=max(until - time.perf_counter(), 0))
     finally:
-        if falling_back is not None:
-            falling_back.end()
-            if falling_back.task is not None:
-                tasks.add(falling_back.task)
         unfinished = {task for task in tasks if task.cancel()}
         if unfinished:  # they end within a turn or two of the loop; one that does not is not waited for
             await asyncio.wait(unfinished, timeout=_ENDING_S)
     for name, task in searches.items():
         is_late, is_excused = task in unfinished, requests[name].is_short or waited[name].is_set
         reports[name] = _late(name, breakers[name], timeout_s, began, is_excused) if is_late else task.result()
-    if falling_back is not None and fallback is not None and index_is_away(reports.values()):
-        instead = falling_back.task
-        is_late = instead is None or instead in unfinished
-        if is_late:
+    if instead is not None and fallback is not None and index_is_away(reports.values()):
+        if instead in unfinished:
             error = f"no answer within {timeout_s * 1000:.0f} ms"
             fallback.breaker.record_late(error, time.monotonic(), is_excused=requests[index[0]].is_short)
-        found = None if instead is None or is_late else instead.result()
+        found = None if instead in unfinished else instead.result()
         reports[index[0]] = with_fallback(reports[index[0]], found)
     return list(reports.values())
 
@@ -210,12 +175,10 @@ async def _search(
 
 
 def _by_kind(request: SearchRequest) -> list[SearchRequest]:
-    """The request for each kind of its scope alone."""
     return [replace(request, scope=replace(request.scope, kinds=(kind,))) for kind in request.scope.kinds]
 
 
 def _together(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """The hits of all lists, best first."""
     return sorted((hit for one in lists for hit in one), key=lambda hit: (-hit.score, hit.key))
 
 

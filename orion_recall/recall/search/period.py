@@ -8,13 +8,13 @@ wider on both sides, since people are often a day off.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from orion_recall.errors import SourceError
 from orion_recall.interfaces import ChronologicalIndex
-from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.search.all_sources import INDEX_SOURCES
 from orion_recall.recall.search.further_lists import within
@@ -23,12 +23,10 @@ from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import as_told, overlap, told_share, widened
 from orion_recall.scoring.part_values import READ_CHARS
 from orion_recall.text.normal import without_possessive, words
-from orion_recall.time_values import TimedKey
 from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName
 
 MOST_OF_PERIOD: Final = 200
-"""Memories of a period that are candidates; of a period with more, as many of each of its parts."""
-_PARTS: Final = 10
+"""Memories of a period that are candidates, the newest ones."""
 _SHORT_S: Final = 3 * 86_400.0
 # "This year" tells little of yesterday: a told time may be twice as long as the period.
 _TELLS: Final = 0.7
@@ -52,7 +50,7 @@ def is_of_what_happened(time: QuestionTime) -> bool:
 
 async def tries(
     understood: Understanding, scope: Scope, index: ChronologicalIndex | None, *, own_session: str | None
-) -> AsyncGenerator[Asked]:
+) -> list[Asked]:
     """The understandings and scopes to search by, one after another until something is found.
 
     A session that is named by its place becomes the scope, where it is all that is asked for; else it counts in the
@@ -66,18 +64,16 @@ async def tries(
             question = replace(understood.question, time=replace(time, session_id=named))
             understood = replace(understood, question=question)
     if not is_of_period(understood):
-        yield understood, scope
-        return
+        return [(understood, scope)]
     if not time.intervals:
         if named is None:  # nobody knows which session it is
             understood = replace(understood, shape=None)
-        yield understood, replace(scope, session_id=scope.session_id or named)
-        return
-    yield understood, scope
+        return [(understood, replace(scope, session_id=scope.session_id or named))]
     wider = tuple(widened(one) if _is_short(one) else one for one in time.intervals)
-    if wider != time.intervals:
-        time = replace(understood.question.time, intervals=wider, widened=True)
-        yield replace(understood, question=replace(understood.question, time=time)), scope
+    if wider == time.intervals:
+        return [(understood, scope)]
+    time = replace(understood.question.time, intervals=wider, widened=True)
+    return [(understood, scope), (replace(understood, question=replace(understood.question, time=time)), scope)]
 
 
 def is_answered(result: PassResult) -> bool:
@@ -115,7 +111,7 @@ async def keys_of_period(
     if index is None or not asked:
         return []
     scope = asked[0].scope
-    listed: list[Coroutine[None, None, Sequence[TimedKey]]] = [_listed(index, scope)]
+    listed = [index.in_time_order(scope, MOST_OF_PERIOD, newest_first=True)]
     if is_of_what_happened(time):
         ranges = tuple((one.start, one.end) for one in time.intervals)
         later = replace(scope, until=None, told=ranges)
@@ -126,26 +122,6 @@ async def keys_of_period(
     except (SourceError, TimeoutError):
         return []
     return list(dict.fromkeys(one.key for part in found for one in part))
-
-
-async def _listed(index: ChronologicalIndex, scope: Scope) -> Sequence[TimedKey]:
-    """All memories of the scope; of too many as many of each part of its time, the newest ones of that."""
-    found = await index.in_time_order(scope, MOST_OF_PERIOD, newest_first=True)
-    if len(found) < MOST_OF_PERIOD:
-        return found
-    since, until = scope.since, found[0].ts
-    if since is None:
-        since = (await index.in_time_order(scope, 1))[0].ts
-    step = (until - since) / _PARTS
-    if step <= 0:
-        return found
-    edges = [since + place * step for place in range(_PARTS)]
-    parts = [
-        replace(scope, since=start, until=end) for start, end in zip(edges, [*edges[1:], scope.until], strict=True)
-    ]
-    most = MOST_OF_PERIOD // _PARTS
-    lists = await asyncio.gather(*(index.in_time_order(part, most, newest_first=True) for part in parts))
-    return [one for part in lists for one in part]
 
 
 def with_listed(pool: Sequence[Candidate], keys: Sequence[int]) -> list[Candidate]:
@@ -162,11 +138,9 @@ def in_period(kept: Sequence[Pair], understood: Understanding, dropped: Dropped)
     """
     time = understood.question.time
     within = [one for one in kept if _is_of_time(one[1], time)] if time.intervals else list(kept)
+    of_people = within
     if understood.people:
-        people = _People.of(within, understood.people, with_sessions=time.of == "said")
-        of_people = [one for one in within if people.has(one[1])]
-    else:
-        of_people = within
+        of_people = _of_people(within, understood.people, with_sessions=time.of == "said")
     reasons: dict[int, DropReason] = {
         **{candidate.key: "other_time" for candidate, _ in kept},
         **{candidate.key: "other_people" for candidate, _ in within},
@@ -178,27 +152,17 @@ def in_period(kept: Sequence[Pair], understood: Understanding, dropped: Dropped)
     return of_people
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _People:
-    """What is of some people: what they said, what names them, and where talk is asked for their sessions."""
-
-    speakers: frozenset[str]
-    names: frozenset[str]
-    sessions: frozenset[str | None]
-
-    @classmethod
-    def of(cls, kept: Sequence[Pair], people: Sequence[str], *, with_sessions: bool) -> _People:
-        sessions = {memory.session_id for _, memory in kept if with_sessions and memory.speaker in people}
-        return cls(
-            speakers=frozenset(people),
-            names=frozenset(words(one)[0] for one in people if words(one)),
-            sessions=frozenset(sessions) - {None},
-        )
-
-    def has(self, memory: MemoryView) -> bool:
-        if memory.speaker in self.speakers or memory.session_id in self.sessions:
-            return True
-        return not self.names.isdisjoint(map(without_possessive, words(memory.text[:READ_CHARS])))
+def _of_people(kept: Sequence[Pair], people: Sequence[str], *, with_sessions: bool) -> list[Pair]:
+    """What some people said, what names them, and where talk is asked for their sessions."""
+    names = frozenset(words(one)[0] for one in people if words(one))
+    sessions = {memory.session_id for _, memory in kept if with_sessions and memory.speaker in people} - {None}
+    return [
+        (candidate, memory)
+        for candidate, memory in kept
+        if memory.speaker in people
+        or memory.session_id in sessions
+        or not names.isdisjoint(map(without_possessive, words(memory.text[:READ_CHARS])))
+    ]
 
 
 def _is_of_time(memory: MemoryView, time: QuestionTime) -> bool:

@@ -1,4 +1,4 @@
-"""Search requests: scope, a request for each source with its time, and bundle caps, made from query and profile."""
+"""Search requests: scope, lane, a request for each source, and bundle caps, made from query and profile."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.select import Caps
 from orion_recall.recall.bundle.snippet import asks_for_time
 from orion_recall.recall.understand.expansion import more_words_wanted
+from orion_recall.setting_values import LaneUse
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
 
@@ -69,6 +70,31 @@ def scope_of(query: RecallQueryV1, profile: Profile, tenant: str) -> Scope:
         until=options.until.timestamp() if options.until else None,
         as_of=options.as_of.timestamp() if options.as_of else None,
     )
+
+
+def narrowed(query: RecallQueryV1, profile: Profile, use: LaneUse) -> RecallQueryV1 | None:
+    """The query narrowed by its lane; None where the lane is ignored.
+
+    As a tag: only memories with that tag. As a scope: session or user, where all of a tenant's memories would be
+    searched; it is ignored where the query's own scope is as narrow. InvalidMessage when tag and lane exclude each
+    other.
+    """
+    lane, options = query.lane, query.options or NO_OPTIONS
+    if lane is None or use == "ignore":
+        return None
+    if use == "tag":
+        if options.tags and lane not in options.tags:
+            raise InvalidMessage(
+                "payload.lane: it is a tag that memories must have (ORION_QUERY_LANE): "
+                "name it in payload.options.tags as well, or no tag there"
+            )
+        return query.model_copy(update={"options": options.model_copy(update={"tags": (lane,)})})
+    scope = options.scope or profile.scope
+    if lane == scope:
+        return query
+    if scope == "global" and lane in ("session", "user"):
+        return query.model_copy(update={"options": options.model_copy(update={"scope": lane})})
+    return None
 
 
 def requests_of(

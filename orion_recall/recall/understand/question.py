@@ -23,8 +23,8 @@ from orion_recall.recall.understand.people import (
 )
 from orion_recall.recall.understand.said_by import SaidBy, said_by
 from orion_recall.recall.understand.shape import (
-    asks_for_calendar,
     asks_for_list,
+    asks_what_is_ahead,
     is_alone,
     keyword_text_of,
     without_times,
@@ -46,9 +46,8 @@ class Understanding:
 
     `named_speaker` is the one speaker it names, as written, `people` all of them. `asker` is the speaker that "I"
     means. `said_by`: it asks for somebody's words. `entities` are the names in it, in its own spelling. `shape`: it
-    asks for a recap of a period, or for a list of all of a kind; None for one answer. `of_calendar`: it asks for
-    all that is told of the time that it names. `zone`: that of its times. `identifiers`: its numbers and
-    single letters that are of no time.
+    asks for a recap of a period, or for a list of all of a kind; None for one answer. `zone`: that of its times.
+    `identifiers`: its numbers and single letters that are of no time.
     """
 
     question: Question
@@ -57,7 +56,6 @@ class Understanding:
     people: tuple[str, ...] = ()
     entities: tuple[NamedEntity, ...] = ()
     shape: QuestionShape | None = None
-    of_calendar: bool = False
     asker: str | None = None
     said_by: SaidBy | None = None
     is_first_person: bool = False
@@ -123,7 +121,6 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         entities=called,
         identifiers=_identifiers(text, terms),
         shape=_shape(said, time),
-        of_calendar=asks_for_calendar(said, time),
         zone=zone_name(query),
     )
 
@@ -155,7 +152,7 @@ def _chains(
 def _shape(said: Sequence[str], time: QuestionTime) -> QuestionShape | None:
     if time.alone and time.of != "told":
         return "recap"
-    return "list" if asks_for_calendar(said, time) or asks_for_list(said) else None
+    return "list" if asks_what_is_ahead(said, time) or asks_for_list(said) else None
 
 
 def _one_speaker(named: Collection[str], told: SaidBy | None) -> str | None:

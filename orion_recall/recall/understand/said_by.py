@@ -3,7 +3,7 @@
 said_by("What did Ana say about the roof last week?", ...) -> Ana, "the roof", last week
 
 Read are questions ("What did Ana say", "Has Ana written anything about", "Which book did Ana recommend"), clauses
-("remind me what Ana said") and nouns ("Ana's advice on", "anything from Ana about"). English only.
+("remind me what Ana said") and nouns ("Ana's advice on"). English only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from orion_recall.recall.understand.people import TITLES, assistants, by_first_name, named_speakers, without_title
+from orion_recall.recall.understand.people import assistants, by_first_name, named_speakers, without_title
 from orion_recall.text.normal import STOP_WORDS, content_words, words
 from orion_recall.text.reported import BASE_FORMS, NOUNS, SAID, SAYING
 from orion_recall.values import Interval, QuestionTime
@@ -31,7 +31,6 @@ _ADDRESSEES = frozenset("me us you him her them myself everybody everyone people
 _ABOUT = frozenset("about regarding concerning on of for re over with".split())
 _LINKS = frozenset("in at on during since from to and that , this of by".split())
 _EMPTY = frozenset("anything something things thing everything else there it this that".split())
-_GIVING = frozenset("give given gave make made".split())
 _OF_SAYING = frozenset("yesterday today ago last this recently".split())
 _MOST_NAME_WORDS = 4
 _NO_NAME = SAYING | _ADVERBS
@@ -83,32 +82,19 @@ class _Reader:
         for place, word in enumerate(self.folded):
             if word in _AUXILIARIES and (asked is not None or place == 0):
                 found = self._verb_after(place + 1, BASE_FORMS if word in ("did", "does", "do") else SAID)
-                if found is not None and not (asked is not None and self._asks_whom(asked, found[1])):
+                # "Who does Ana report to?" is nobody's words.
+                if found is not None and (asked is None or self.folded[asked] not in ("who", "whom")):
                     subject, end = found
                     before = [] if asked is None else self.folded[asked:place]
                     return self._made(subject, end, before)
-            elif word in ("what", "whatever") and (found := self._verb_after(place + 1, SAID)) is not None:
-                return self._made(*found)
-            elif word == "from" and place and self.folded[place - 1] in (*_EMPTY, *NOUNS, "news", "word"):
-                subject = self._subject(place + 1)
-                if subject is not None and (self.folded[place - 1] not in _EMPTY or self._ends_or_goes_on(subject)):
-                    return self._made(subject, subject.end)
-            elif (found := self._noun(place)) is not None:
-                return self._made(*found)
+            else:
+                is_what = word in ("what", "whatever")
+                found = (self._verb_after(place + 1, SAID) if is_what else None) or self._noun(place)
+                if found is not None:
+                    return self._made(*found)
             if word in _ASKING:
                 asked = place
         return None
-
-    def _asks_whom(self, asked: int, end: int) -> bool:
-        """Whether it is "Who does Ana report to?" or "Who do I write to?", which is nobody's words."""
-        if self.folded[asked] not in ("who", "whom") or self.folded[end : end + 1] != ["to"]:
-            return False
-        return self.folded[end - 1] in ("report", "answer") or not {"do", "does"}.isdisjoint(self.folded[asked:end])
-
-    def _ends_or_goes_on(self, subject: _Subject) -> bool:
-        """Whether nothing, a time or a topic follows: "everything from Ana here?" need not be words of hers."""
-        following = self.folded[subject.end] if subject.end < len(self.folded) else "?"
-        return not following[0].isalnum() or following in _ABOUT | _LINKS | _OF_SAYING
 
     def _verb_after(self, place: int, forms: frozenset[str]) -> tuple[_Subject, int] | None:
         """The subject that begins here, and where its verb of saying ends."""
@@ -120,9 +106,7 @@ class _Reader:
             at += 1
         if at >= len(self.folded):
             return None
-        # "What advice did Ana give": the noun stands before the auxiliary.
-        of_noun = self.folded[at] in _GIVING and place > 1 and self.folded[place - 2] in NOUNS
-        return (subject, at + 1) if of_noun or self.folded[at] in forms else None
+        return (subject, at + 1) if self.folded[at] in forms else None
 
     def _noun(self, place: int) -> tuple[_Subject, int] | None:
         """ "Ana's advice on": a name with its possessive ending, and what somebody says."""
@@ -149,7 +133,6 @@ class _Reader:
             after = self.folded[place + 1] if place + 1 < len(self.folded) else ""
             mine = assistants(self.speakers) if after in ("assistant", "bot", "chatbot", "ai") else ()
             return _of_speakers(f"{word} {after}", mine, place + 2) if mine else None
-        titled, place = place, self._after_title(place)
         end = place
         while (
             end < len(self.tokens)
@@ -159,23 +142,7 @@ class _Reader:
             and (self.tokens[end][0].isupper() or self._is_speaker(place, end + 1))
         ):
             end += 1
-        name = [token for token in self.tokens[titled:end] if token[0].isalnum()]
-        subject = self._named(name, end) if end > place else None
-        if subject is None or self.folded[end : end + 1] != ["and"] or (other := self._subject(end + 1)) is None:
-            return subject
-        return _Subject(
-            f"{subject.name} and {other.name}",
-            tuple(dict.fromkeys((*subject.speakers, *other.speakers))),
-            tuple(sorted({*subject.names, *other.names})),
-            other.end,
-        )
-
-    def _after_title(self, place: int) -> int:
-        """Where the name begins: after "Dr." where a name follows it."""
-        if self.folded[place] not in TITLES:
-            return place
-        after = place + 1 + (self.folded[place + 1 : place + 2] == ["."])
-        return after if after < len(self.tokens) and self.tokens[after][0].isupper() else place
+        return self._named(self.tokens[place:end], end) if end > place else None
 
     def _is_speaker(self, place: int, end: int) -> bool:
         said = tuple(words(" ".join(self.tokens[place:end])))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence, Set
+from itertools import pairwise
 from typing import Final
 
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
@@ -80,17 +81,8 @@ _WHOLE: Final = frozenset("time day night week way year month morning evening ri
 
 
 _ALL: Final = frozenset("what's anything everything something else all list show".split())
-_ASKING: Final = frozenset(("what", "which"))
 # "What is on", not "what music is on".
-_AFTER_WHAT: Final = frozenset(
-    """is are am was do does did have has had will would shall should can could must may might comes come happens
-    else all i we you they i've we've""".split()
-)
-# Of which a calendar has all: "which meetings are next week?".
-_ENTRIES: Final = PLAN_NOUNS | frozenset(
-    """event events meeting meetings task tasks visit visits booking bookings commitment commitments thing things
-    stuff dates""".split()
-)
+_AFTER_WHAT: Final = STOP_WORDS | PLAN_NOUNS | {"else", "happens", "comes"}
 
 
 def asks_for_list(words: Sequence[str]) -> bool:
@@ -116,19 +108,15 @@ def _is_plural(word: str) -> bool:
     return word not in _SINGULAR and _PLURAL.fullmatch(word) is not None
 
 
-def asks_for_calendar(words: Sequence[str], time: QuestionTime) -> bool:
+def asks_what_is_ahead(words: Sequence[str], time: QuestionTime) -> bool:
     """Whether the question, in folded words, wants all of what is to come in the time that it names.
 
     Such as "what do I have on tomorrow?", not "what music do we play in April?".
     """
     if time.of != "told" or not time.intervals or not time.ahead or time.asks_when:
         return False
-    if time.alone or not _ALL.isdisjoint(words):
-        return True
-    return any(
-        word in _ASKING and (after in _AFTER_WHAT or not _ENTRIES.isdisjoint((after, then)))
-        for word, after, then in zip(words, (*words[1:], ""), (*words[2:], "", ""), strict=False)
-    )
+    whats = [after for word, after in pairwise(words) if word in ("what", "which")]
+    return time.alone or not _ALL.isdisjoint(words) or not _AFTER_WHAT.isdisjoint(whats)
 
 
 # What a question for a period says besides its time: verbs and nouns of talk, of happening and of summaries.

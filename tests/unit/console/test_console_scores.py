@@ -79,7 +79,7 @@ def explained(item: ScoredCandidate) -> dict[str, float]:
         parts=dict(item.parts),
         weights={name: item.weights[name] for name in item.parts},
     )
-    return {part.name: part.share for part in score_shares(candidate)}
+    return {part["part"]: part["share"] for part in score_shares(candidate)}
 
 
 @pytest.mark.parametrize("time_decides", [False, True])

@@ -18,7 +18,7 @@ from orion_recall.evaluation.calibrate import (
     read_answer_lines,
     reliability,
 )
-from orion_recall.recall.confidence.answerable import LATE_SIGNALS, SIGNALS
+from orion_recall.recall.confidence.answer import LATE_SIGNALS, SIGNALS
 from tests.samples.evaluation_samples import written
 
 

@@ -67,69 +67,16 @@ def test_a_file_gives_its_profile(file: Path):
     assert (profile.fusion.k, profile.fusion.weights.rdf, profile.fusion.weights.vector) == (10, 1.0, 1.0)
 
 
-def test_comments_and_order_do_not_change_the_hash(file: Path):
-    file.write_text(written())
-    before = load_profile(file).content_hash
-    file.write_text("# why\n" + "".join(f"{line}  # so\n" for line in reversed(written().splitlines())))
-    assert load_profile(file).content_hash == before
-
-
-@pytest.mark.parametrize(("word", "value"), [("yes", True), ("On", True), ("no", False), ("off", False)])
-def test_the_booleans_of_yaml_1_1_are_taken(file: Path, word: str, value: bool):
-    file.write_text(written(enable_sql_timeline=word))
-    assert load_profile(file).enable_sql_timeline is value
-
-
-@pytest.mark.parametrize("word", ["null", "~", ""])
-def test_the_keyword_source_may_be_left_to_the_vector_source_in_writing(file: Path, word: str):
-    file.write_text(written(lexical_top_k=word))
-    assert load_profile(file).effective_lexical_top_k == 12
-
-
-@pytest.mark.parametrize(("word", "value"), [("1_000", 1000), ("+5", 5)])
-def test_whole_numbers_are_read_as_yaml_means_them(file: Path, word: str, value: int):
-    file.write_text(written(vector_top_k=word))
-    assert load_profile(file).vector_top_k == value
-
-
-def test_a_date_is_text_where_text_is_wanted(file: Path):
-    file.write_text(written(description="2024-01-31"))
-    assert load_profile(file).description == "2024-01-31"
-
-
-def test_a_file_with_a_byte_order_mark_and_windows_lines_is_read(file: Path):
-    file.write_bytes(b"\xef\xbb\xbf" + written().replace("\n", "\r\n").encode())
-    assert load_profile(file).profile == "test.v1"
-
-
-def test_an_alias_is_read_where_it_stands(file: Path):
-    file.write_text(written(vector_top_k="&k 7", rdf_top_k="*k"))
-    assert load_profile(file).rdf_top_k == 7
-
-
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        (
-            "sql_since_minutes",
-            "60*24*14",
-            "`60*24*14` is text, not a number: YAML does no arithmetic; write 20160",
-        ),
-        ("time_decay_half_life_hours", "24 * 29", "YAML does no arithmetic; write 696"),
-        ("sql_since_minutes", '"180"', "text because of its quotes; remove the quotes: 180"),
-        ("min_score", "'0.5'", "text because of its quotes; remove the quotes: 0.5"),
-        ("max_per_source", "4.0", "`4.0` is not a whole number; write 4"),
-        ("max_per_source", "4.5", "`4.5` is not a whole number; write 4 or 5"),
-        ("min_score", "1e-3", "not a number, to YAML 1.1; write 0.001"),
-        ("sql_since_minutes", "2e3", "not a number, to YAML 1.1; write 2000"),
-        ("min_score", "1e999", "write it in decimal digits"),
-        ("min_score", "0,5", "write the decimal point: 0.5"),
-        ("render_budget_tokens", "256 tokens", "a whole number without a unit: The length"),
-        ("time_decay_half_life_hours", "3 days or so", "is text, not a number; The age"),
-        ("vector_top_k", "true", "`true` is true or false to YAML, not a whole number"),
+        ("sql_since_minutes", "60*24*14", "`60*24*14` is not a whole number; write plain digits, without quotes"),
+        ("min_score", "'0.5'", "`0.5` is not a number; write plain digits, without quotes or units: The final"),
+        ("max_per_source", "4.5", "is not a whole number; write plain digits"),
+        ("min_score", "1e-3", "`1e-3` is not a number; write plain digits"),
+        ("render_budget_tokens", "256 tokens", "write plain digits, without quotes or units: The length"),
+        ("vector_top_k", "true", "`true` is not a whole number"),
         ("source_timeout_ms", "0100", "`0100` is no decimal number to YAML 1.1"),
-        ("source_timeout_ms", "0x64", "`0x64` is no decimal number"),
-        ("source_timeout_ms", "1:30", "`1:30` is no decimal number"),
         ("source_timeout_ms", "9" * 5000, "is no decimal number"),
         ("time_decay_half_life_hours", "1:30.5", "`1:30.5` is no decimal number"),
         ("min_score", ".nan", "`.nan` is not a finite number"),
@@ -137,9 +84,7 @@ def test_an_alias_is_read_where_it_stands(file: Path):
         ("min_score", "1.5", "`1.5` is out of range; it must be at most 1"),
         ("source_timeout_ms", "5", "`5` is out of range; it must be at least 10"),
         ("time_decay_half_life_hours", "0", "it must be more than 0"),
-        ("enable_sql_timeline", '"yes"', "`yes` is neither true nor false; write true, without quotes"),
-        ("enable_sql_timeline", "0", "write false, without quotes"),
-        ("enable_sql_timeline", "maybe", "write true or false"),
+        ("enable_sql_timeline", "maybe", "write true or false, without quotes"),
         ("description", "12", '`12` is not text to YAML; put it in quotes: "12"'),
         ("description", "no", 'put it in quotes: "no"'),
         ("scope", "Session", "`Session` is not one of the choices; did you mean `session`?"),
@@ -175,56 +120,21 @@ def test_a_wrong_value_says_what_to_write_instead(file: Path, key: str, value: s
     assert expected in said(problem)
 
 
-def test_a_list_is_read_as_one(file: Path):
-    file.write_text(f"{written()}cascade:\n  layers:\n    meta: {{kinds: [opinion, observation], then: []}}\n")
-    meta = load_profile(file).cascade.layers.meta
-    assert (meta.kinds, meta.then) == (("opinion", "observation"), ())
-
-
-def test_a_layer_may_name_another_profile_of_the_folder_and_no_other(tmp_path: Path):
-    layer = "cascade:\n  layers:\n    graph: {profile: %s}\n"
-    (tmp_path / "test.v1.yaml").write_text(written() + layer % "deep.v1")
-    (tmp_path / "deep.v1.yaml").write_text(written(profile="deep.v1"))
-    assert load_profiles(tmp_path)["test.v1"].cascade.layers.graph.profile == "deep.v1"
-    (tmp_path / "test.v1.yaml").write_text(written() + layer % "deep.v2")
-    with pytest.raises(ProfileError) as caught:
-        load_profiles(tmp_path)
-    (problem,) = caught.value.problems
-    assert (problem.line, problem.key) == (9, "cascade.layers.graph.profile")
-    assert said(problem).endswith("`deep.v2` is no profile of this folder; did you mean `deep.v1`?")
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("descripton: x", "descripton: is not a known key; did you mean `description`?"),
-        ("Enable-SQL-Timeline: yes", "did you mean `enable_sql_timeline`?"),
         ("k: 10", "is not a key here; `k` belongs under `fusion`"),
-        ("fusion.k: 10", "is not a key here; `k` belongs under `fusion`"),
         ("lexical: 1", "`lexical` belongs under `fusion.weights`"),
-        ("recency: 0.1", "`recency` belongs under `ranking`"),
         ("hop: 1", "did you mean `hops` under `graph`?"),
-        ("fusion: {min_score: 0.1}", "fusion.min_score: is not a key here; `min_score` belongs at the top level"),
         ("ranking: {hops: 1}", "ranking.hops: is not a key here; `hops` belongs under `graph`"),
-        ("graph: {fusion: 1}", "`fusion` belongs at the top level or `fusion` belongs under `ranking`"),
         ("fusion: {weights: {lexcal: 1}}", "fusion.weights.lexcal: is not a known key; did you mean `lexical`?"),
-        (
-            "graph: {zzz: 1}",
-            "the keys under `graph` are `arm`, `hops`, `max_entities`, `max_statements`",
-        ),
         ("zzz: 1", "explained in profiles/example.yaml"),
-        ("<<: {rank_pool: 20}", "merge keys are not read in a profile; write the values out"),
         ("? [a, b]\n: 1", "?: is not a known key"),
-        ('"": 1', "a key is missing before the colon"),
     ],
 )
 def test_an_unknown_key_is_led_to_where_it_belongs(file: Path, line: str, expected: str):
     assert expected in said(problem_of(file, f"{written()}{line}\n"))
-
-
-def test_a_misspelt_required_key_is_not_reported_as_missing_too(file: Path):
-    problem = problem_of(file, written().replace("vector_top_k", "vector_topk"))
-    assert said(problem) == "vector_topk: is not a known key; did you mean `vector_top_k`?"
 
 
 def test_a_missing_key_is_named_with_what_it_is(file: Path):
@@ -238,10 +148,6 @@ def test_a_key_given_twice_names_both_lines(file: Path):
     problem = problem_of(file, written() + "rdf_top_k: 7\n")
     assert (problem.key, problem.line) == ("rdf_top_k", 7)
     assert "in line 3 and in line 7" in problem.message
-
-
-def test_a_key_given_twice_below_another_is_refused(file: Path):
-    assert problem_of(file, written() + "fusion:\n  k: 1\n  k: 1\n").key == "fusion.k"
 
 
 @pytest.mark.parametrize(
@@ -266,51 +172,14 @@ def test_a_check_across_keys_points_at_the_key_it_is_about(
     assert words in problem.message
 
 
-def test_the_founding_weighted_sum_is_a_profile(file: Path) -> None:
-    file.write_text(
-        written()
-        + "ranking: {fusion: 0.2, similarity: 0, time: 0.1, recency: 0.1}\n"
-        + "rerank: {enabled: true, weight: 0.6}\n"
-    )
-    weights = load_profile(file).weights(reranked=True)
-    assert {name: weight for name, weight in weights.items() if weight} == {
-        "rerank": 0.6,
-        "fusion": 0.2,
-        "time": 0.1,
-        "recency": 0.1,
-    }
-
-
-STRATEGIES = "\n  temporal:\n    rank_pool: 96\n    ranking: {time: 0.6}\n  relational: {rdf_top_k: 12}"
-
-
-def test_a_profile_may_differ_by_the_class_of_the_question(file: Path):
-    file.write_text(written(strategies=STRATEGIES, rank_pool="48"))
-    profile = load_profile(file)
-    temporal, relational = profile.for_class("temporal"), profile.for_class("relational")
-    assert (temporal.rank_pool, temporal.ranking.time, temporal.ranking.fusion) == (96, 0.6, 0.7)
-    assert (relational.rank_pool, relational.rdf_top_k) == (48, 12)
-    assert profile.for_class("factual") is profile
-
-
 @pytest.mark.parametrize(
     ("strategies", "key", "line", "words"),
     [
         ("{temporary: {rank_pool: 96}}", "strategies.temporary", 7, "did you mean `temporal`"),
-        ("\n  temporal:\n    rank_pol: 96", "strategies.temporal.rank_pol", 9, "did you mean `rank_pool`"),
         ("\n  temporal:\n    rank_pool: 9", "strategies.temporal.rank_pool", 9, "it must be at least 10"),
-        ("\n  meta:\n    ranking:\n      time: '1'", "strategies.meta.ranking.time", 10, "remove the quotes"),
         ("\n  meta:\n    rank_pool:", "strategies.meta.rank_pool", 9, "has no value"),
-        ("\n  meta: 3", "strategies.meta", 8, "needs keys under it"),
         ("\n  meta:\n    scope: user", "strategies.meta.scope", 9, "`scope` belongs at the top level"),
-        ("\n  meta: {time: {day_first: true}}", "strategies.meta.time.day_first", 8, "belongs under `time`"),
         ("\n  meta: {strategies: {}}", "strategies.meta.strategies", 8, "belongs at the top level"),
-        (
-            "\n  planning: {rank_pool: 50}\n  meta:\n    ranking:\n      recency: 9",
-            "strategies.meta.ranking.recency",
-            11,
-            "for meta questions all weights but `recency`",
-        ),
         ("\n  meta:\n    vector_top_k: 0\n    rdf_top_k: 0", "strategies.meta.vector_top_k", 9, "no source is on"),
     ],
 )
@@ -362,13 +231,6 @@ def test_the_text_shows_file_line_column_and_the_line_with_a_caret(file: Path):
     assert caret.index("^") == source.index("kk")
 
 
-def test_the_caret_is_under_the_place_in_a_very_long_line(file: Path):
-    problem = problem_of(file, written(description=f'"{"x" * 300}": y'))
-    *_, source, caret = str(problem).splitlines()
-    assert len(source) < 120
-    assert source[caret.index("^")] == ":"
-
-
 def test_every_problem_of_a_file_is_reported_in_the_order_of_its_lines(file: Path):
     text = (
         written(vector_top_k='"12"', max_per_source="0")
@@ -394,21 +256,13 @@ def test_a_file_of_rubbish_is_not_reported_without_end(file: Path):
     ("text", "line", "column", "words"),
     [
         (b"", 1, 1, "the file is empty"),
-        (b"# only this\n", 1, 1, "the file is empty"),
         (b"- a\n", 1, 1, "not a mapping"),
-        (b"profile:test\n", 1, 1, "not a mapping"),
         (b"!!python/object:os.system {a: 1}\n", 1, 1, "not a mapping"),
-        (b"profile: x\nvector_top_k 12\nrdf_top_k: 3\n", 2, 1, "this line is not `key: value`"),
         (b"profile: x\nfusion:\n\tk: 1\n", 3, 1, "a tab stands where YAML wants spaces"),
-        (b"profile:\tx\n", 1, 9, "a tab stands where YAML wants spaces"),
-        (b"profile: a: b\n", 1, 11, "a second colon in one line"),
-        (b"profile: x\ndescription: 'a\nrdf_top_k: 3\n", 2, 14, "the quote that opens here is never closed"),
-        (b"  profile: x\nrdf_top_k: 1\n", 2, 1, "this line does not fit the lines above"),
-        (b"a: 1\n---\nb: 1\n", 2, 1, "a second document begins here"),
+        (b"profile: a: b\n", 1, 11, "mapping values are not allowed"),
+        (b"  profile: x\nrdf_top_k: 1\n", 2, 1, "this is not YAML"),
         (b"a: *b\n", 1, 4, "found undefined alias 'b'"),
-        (b"a: 1\nb: \xff\n", 2, 4, "this is not UTF-8"),
         (b"a: 1\nb: x\x00\n", 2, 5, "the control character U+0000 is not allowed"),
-        (b"[" * 100_000, 1, 17, "nested deeper than 16 levels"),
     ],
 )
 def test_what_is_not_yaml_is_reported_with_its_line(file: Path, text: bytes, line: int, column: int, words: str):
@@ -422,29 +276,15 @@ def test_aliases_that_double_cost_nothing(file: Path):
     assert {p.message for p in problems_of(file, written() + bomb)} == {"is not a known key"}
 
 
-def test_an_alias_of_itself_ends(file: Path):
-    assert problem_of(file, written(fusion="&f {weights: *f}")).key == "fusion.weights.weights"
-
-
 def test_a_file_over_the_size_limit_is_not_parsed(file: Path):
     text = written() + "#" * MAX_FILE_BYTES
     assert problem_of(file, text).message == "is larger than 256 KB: no profile is"
-
-
-def test_a_file_that_cannot_be_read_is_a_profile_error(tmp_path: Path):
-    with pytest.raises(ProfileError, match=r"none\.yaml: cannot be read: No such file"):
-        load_profile(tmp_path / "none.yaml")
 
 
 def test_a_file_named_unlike_its_profile_is_told_to_rename(tmp_path: Path):
     problem = problem_of(tmp_path / "other.yaml", written())
     assert (problem.line, problem.key) == (1, "profile")
     assert problem.hint == "rename the file to `test.v1.yaml`, or the profile to `other`"
-
-
-def test_only_the_example_may_be_named_unlike_its_profile(tmp_path: Path):
-    (tmp_path / "example.yaml").write_text(written())
-    assert load_profile(tmp_path / "example.yaml").profile == "test.v1"
 
 
 def test_a_folder_gives_its_profiles_by_name(tmp_path: Path):
@@ -454,14 +294,6 @@ def test_a_folder_gives_its_profiles_by_name(tmp_path: Path):
     (tmp_path / "notes.txt").write_text("not a profile")
     (tmp_path / "old.yaml").mkdir()
     assert list(load_profiles(tmp_path)) == ["a.v1", "b.v1"]
-
-
-def test_a_copied_template_is_served_once_its_profile_has_a_name_of_its_own(tmp_path: Path):
-    (tmp_path / "test.v1.yaml").write_text(written())
-    (tmp_path / "example.yaml").write_text(written(profile="example.v1"))
-    assert list(load_profiles(tmp_path)) == ["test.v1"]
-    (tmp_path / "example.yaml").write_text(written(profile="mine.v1"))
-    assert list(load_profiles(tmp_path)) == ["mine.v1", "test.v1"]
 
 
 def test_two_files_with_one_profile_name_are_both_named(tmp_path: Path):
@@ -483,12 +315,6 @@ def test_the_problems_of_all_files_of_a_folder_come_together(tmp_path: Path):
     assert [Path(p.file).name for p in caught.value.problems] == ["a.yaml", "b.yaml", "gone.yaml"]
 
 
-@pytest.mark.parametrize("name", ["", "missing"])
-def test_a_folder_without_profiles_is_an_error(tmp_path: Path, name: str):
-    with pytest.raises(ProfileError, match=r"holds no profile|cannot be read"):
-        load_profiles(tmp_path / name)
-
-
 def in_unit() -> st.SearchStrategy[float]:
     return st.floats(0, 1)
 
@@ -502,8 +328,6 @@ def whole(low: int, high: int) -> st.SearchStrategy[int]:
 
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9._-]{0,63}", fullmatch=True)
-
-
 PROFILES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "profile": NAMES,
@@ -551,13 +375,6 @@ def test_a_dumped_profile_loads_to_an_equal_one_with_the_same_hash(
     loaded = load_profile(path)
     assert loaded == profile
     assert loaded.content_hash == profile.content_hash
-
-
-@pytest.mark.parametrize("escape", ["\\UFFFFFFFF", "\\U00110000"])
-def test_an_escape_that_is_no_character_is_refused(file: Path, escape: str):
-    file.write_text(written() + f'description: "{escape}"\n')
-    with pytest.raises(ProfileError, match=r"mend the escape"):
-        load_profiles(file.parent)
 
 
 def profile(name: str, **changes: object) -> Profile:
@@ -652,13 +469,6 @@ async def test_an_edit_is_taken_and_said(tmp_path: Path, caplog: pytest.LogCaptu
     assert after.version in caplog.text
 
 
-async def test_a_new_profile_comes_and_an_old_one_goes(tmp_path: Path) -> None:
-    async with watching(tmp_path) as edited:
-        write(tmp_path, "c.v1")
-        (tmp_path / "b.v1.yaml").unlink()
-        await edited.until(lambda now: now.state.names == ("a.v1", "c.v1"))
-
-
 async def test_a_broken_edit_is_refused_with_its_place_until_it_is_mended(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -745,16 +555,6 @@ async def test_a_folder_that_goes_and_comes_back_is_watched_again(tmp_path: Path
         await edited.until(lambda now: items(now) == 1)
 
 
-async def test_who_asks_is_told_also_that_nothing_is_new(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "orion_recall.profiles")
-    async with watching(tmp_path) as edited:
-        edited.watch.ask()
-        async with asyncio.timeout(30):
-            while "the files say the same" not in caplog.text:
-                await asyncio.sleep(0.01)
-        assert edited.told == 0
-
-
 async def test_the_shipped_profiles_are_read_again_when_asked_and_not_watched() -> None:
     shipped = loaded_profiles(None)
     in_use = ProfilesInUse({name: one for name, one in shipped.items() if name == "reflect.v1"})
@@ -777,14 +577,6 @@ async def test_a_watch_that_ends_leaves_no_thread_waiting_and_no_file_open(tmp_p
                 await asyncio.sleep(0.05)
         while open_watches(tmp_path) > 0:
             await asyncio.sleep(0.05)
-
-
-def test_a_version_is_one_of_names_and_contents_not_of_their_order() -> None:
-    one, other = (LoadedProfile(profile=profile(name), content_hash=name) for name in ("a.v1", "b.v1"))
-    forwards, backwards = {"a.v1": one, "b.v1": other}, {"b.v1": other, "a.v1": one}
-    assert ProfilesInUse(forwards).state.version == ProfilesInUse(backwards).state.version
-    changed = {"a.v1": one, "b.v1": LoadedProfile(profile=other.profile, content_hash="c")}
-    assert ProfilesInUse(changed).state.version != ProfilesInUse(forwards).state.version
 
 
 @pytest.mark.parametrize(("former", "instead"), FORMER_KEYS.items())

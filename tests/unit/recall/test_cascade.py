@@ -13,33 +13,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.contracts import RecallOptionsV1
-from orion_recall.errors import ProfileError
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.cascade import LAYER_NAMES, Layer, LayerName
-from orion_recall.recall.cascade.layers import limits_of, scope_of_layer
-from orion_recall.recall.cascade.merge import LayerResult, merged, united
+from orion_recall.recall.cascade.layers import LayerResult, limits_of, merged, scope_of_layer
 from orion_recall.recall.confidence.factors import (
     Confidence,
-    completeness,
     confidence,
-    confidences,
-    consistency,
-    level,
-    source_quality,
 )
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.understand.question import understand
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.sources.record import MemoryUse
 from orion_recall.sources.vector_lexical import VectorSource
 from orion_recall.text.normal import memory_key
-from orion_recall.values import MemoryView, Question, Scope, SourceName, SourceReport, SourceStatus
+from orion_recall.values import MemoryView, Question, Scope, SourceReport
 from tests.samples.layered import DAY, asked, cascading, descent_of, ids, of_kind, path, steps
-from tests.samples.recall_fakes import NOW, hit, key, profile, query, scored, sources, view
+from tests.samples.recall_fakes import NOW, key, profile, query, scored, sources, view
 
 ALL = Scope(tenant="default")
 
@@ -79,15 +71,6 @@ def test_what_a_layer_may_see(layer: dict[str, Any], fields: dict[str, Any], see
     assert found == (seen if isinstance(seen, str) else replace(ALL, **seen))
 
 
-@pytest.mark.parametrize(("options", "most"), [({}, 300), ({"k": 5}, 15), ({"k": 1000}, 300)])
-def test_what_a_layer_may_bring_has_a_limit(options: dict[str, Any], most: int):
-    given = query(options=options).options
-    assert given is not None
-    limits = limits_of(cascading(), given, ALL, None)
-    assert limits is not None
-    assert limits.most == most
-
-
 def test_the_shipped_precedence_is_the_founding_documents():
     layers = profile().cascade.layers
     assert {name: layers.named(name).then for name in LAYER_NAMES} == {
@@ -102,40 +85,8 @@ def test_the_shipped_precedence_is_the_founding_documents():
     assert (profile().cascade.threshold, profile().cascade.max_depth, profile().cascade.over_fetch) == (0.5, 2, 3)
 
 
-@pytest.mark.parametrize(
-    ("question_class", "first", "layer"),
-    [
-        ("factual", None, "semantic"),
-        ("temporal", None, "episodic"),
-        ("relational", None, "graph"),
-        ("procedural", None, "procedural"),
-        ("planning", None, "planning"),
-        ("prospective", None, "prospective"),
-        ("meta", None, "meta"),
-        ("temporal", "semantic", "semantic"),
-    ],
-)
-def test_the_first_layer_is_that_of_the_questions_class_unless_the_profile_names_one(
-    question_class: str, first: str | None, layer: str
-):
-    options = query(options={}).options
-    assert options is not None
-    limits = limits_of(cascading(first=first), options, ALL, None, question_class)
-    assert limits is not None
-    assert limits.first == layer
-
-
 HALF = confidence(relevance=0.5, quality=0.5, recency=0.5, consistency=0.5, completeness=0.5)
-
-
 WHOLE = confidence(relevance=1.0, quality=1.0, recency=1.0, consistency=1.0, completeness=1.0)
-
-
-def reported(
-    source: SourceName = "vector", status: SourceStatus = "ok", *, names: str = "", **fields: Any
-) -> SourceReport:
-    hits = tuple(hit(name, 1.0 - place / 10) for place, name in enumerate(names))
-    return SourceReport(source=source, status=status, hits=hits, **fields)
 
 
 def member(
@@ -187,64 +138,11 @@ def test_a_worked_composite_score():
     assert together.firsts == {key("a"), key("b")}
 
 
-def test_a_memory_belongs_to_the_layer_that_searches_its_kind():
-    together = by(
-        {
-            "semantic": member([of("a"), of("b")], weight=0.9),
-            "procedural": member([of("a")], weight=0.8, kinds=("procedure",)),
-        }
-    )
-    assert together.layers == {key("a"): "procedural", key("b"): "semantic"}
-    assert {item.memory.id: item.parts["layer"] for item in together.result.ranked} == {"a": 0.8, "b": 0.9}
-
-
-@pytest.mark.parametrize(
-    ("strategy", "order"),
-    [
-        ("weighted", "cabd"),
-        ("confidence_weighted", "abcd"),
-        ("round_robin", "acbd"),
-        ("layer_order", "abcd"),
-    ],
-)
-def test_the_order_of_merged_items_can_be_chosen(strategy: str, order: str):
-    members: dict[LayerName, LayerResult] = {
-        "semantic": member([of("a", 0.9), of("b", 0.8)], weight=0.9, sure=WHOLE),
-        "graph": member([of("c", 0.9), of("d", 0.1)], weight=0.1),
-    }
-    pooled = {key(name): of(name, score) for name, score in zip("abcd", (0.5, 0.4, 0.9, 0.1), strict=True)}
-    merge = {"strategy": strategy, "confidence": 0.01, "layer": 0.0, "recency": 0.0, "score": 1.0}
-    ranked = by(members, pooled, **merge).result.ranked
-    assert "".join(item.memory.id for item in ranked) == order
-    assert [item.score for item in ranked] == sorted((item.score for item in ranked), reverse=True)
-
-
-def test_a_source_that_was_silent_for_one_layer_is_so_for_all_and_keeps_what_it_found():
-    (vector, lexical, rdf, timeline) = united(
-        [
-            member([], reported(names="ab", ms=2.0), reported("lexical", "empty", ms=1.0)),
-            member([], reported(status="late", ms=5.0, error="no time"), reported("rdf", names="c")),
-            member([], reported(names="bd", ms=1.0), reported("rdf", "empty")),
-        ]
-    ).reports
-    assert (vector.status, vector.error, vector.ms) == ("late", "no time", 8.0)
-    assert [each.key for each in vector.hits] == [key(name) for name in "abd"], "each once"
-    assert (lexical.status, rdf.status, timeline.status) == ("empty", "ok", "off")
-
-
 # Confidences with the shipped half-life of 72 hours and memories a day old: 0.35 cosine + 0.25 quality + 0.119 + …
 FACT, FARTHER_FACT = of_kind("world", "fact", "farther")
-
-
 EPISODE, SECOND_EPISODE = of_kind("experience", "episode", "second")
-
-
 PROCEDURE, WEAK_PROCEDURE = of_kind("procedure", "procedure", "weak")
-
-
 LOW = {FACT: 0.2, FARTHER_FACT: 0.1, EPISODE: 0.9, SECOND_EPISODE: 0.6, PROCEDURE: 0.5}
-
-
 HIGH = LOW | {FACT: 0.8}
 
 
@@ -286,23 +184,6 @@ async def test_high_confidence_in_the_first_layer_brings_in_no_other(tokens: Tok
     assert recalled.rendered == plain.rendered, "the first layer's answer is left as it is"
 
 
-async def test_a_confident_memory_without_relevance_does_not_end_the_cascade(tokens: TokenCounter):
-    low = LOW | {FACT: 0.29}
-    recalled, _ = await asked(tokens, low, cascading(threshold=0.5, min_relevance=0.3))
-    assert steps(recalled)[0].confidence == 0.570555
-    assert len(path(recalled)) == 4
-    recalled, _ = await asked(tokens, LOW | {FACT: 0.3}, cascading(threshold=0.5, min_relevance=0.3))
-    assert len(path(recalled)) == 1
-
-
-async def test_as_shipped_a_fact_is_searched_for_among_all_kinds(tokens: TokenCounter):
-    recalled, _ = await asked(tokens, LOW, profile(cascade={"enabled": True}))
-    assert path(recalled) == [("semantic", 0)]
-    assert ids(recalled)[0] == "episode"
-    plain, _ = await asked(tokens, LOW, profile())
-    assert recalled.rendered == plain.rendered
-
-
 async def test_only_confidence_strictly_under_the_threshold_goes_on(tokens: TokenCounter):
     recalled, _ = await asked(tokens, LOW, cascading())
     at = steps(recalled)[0].confidence
@@ -325,14 +206,6 @@ async def test_the_depth_limit_returns_the_best_so_far(tokens: TokenCounter, max
     assert [layer for layer, _ in path(recalled)] == layers
     assert descent_of(recalled).ended == ("depth" if max_depth < 2 else "no_layer")
     assert ids(recalled)[0] == ("fact" if max_depth == 0 else "episode")
-
-
-async def test_layers_of_layers_are_asked_next_and_none_twice(tokens: TokenCounter):
-    recalled, _ = await asked(tokens, LOW, cascading(threshold=1.0, first="prospective", max_depth=6))
-    assert path(recalled) == [
-        ("prospective", 0), ("procedural", 1), ("semantic", 1), ("episodic", 2), ("graph", 2),
-    ]  # fmt: skip
-    assert descent_of(recalled).ended == "no_layer"
 
 
 async def test_results_of_all_layers_are_merged_by_their_composite_score(tokens: TokenCounter):
@@ -387,13 +260,6 @@ async def test_a_weak_procedural_answer_gains_facts_and_an_episode(tokens: Token
     recalled, _ = await asked(tokens, found, cascading(first="procedural", threshold=0.55))
     assert path(recalled) == [("procedural", 0), ("episodic", 1), ("semantic", 1)]
     assert {item.scored.memory.kind for item in recalled.selection.items} == {"procedure", "world", "experience"}
-
-
-async def test_each_layer_may_bring_so_many_times_what_the_bundle_holds(tokens: TokenCounter):
-    many = {view(f"e{n}", f"{n} boats", kind="experience", ts=NOW): 0.9 - n / 100 for n in range(20)}
-    recalled, _ = await asked(tokens, LOW | many, cascading(threshold=1.0, over_fetch=2), options={"k": 3})
-    assert len(ids(recalled)) == 3
-    assert sum(layer == "episodic" for layer in descent_of(recalled).layers.values()) == 6
 
 
 async def test_the_question_is_embedded_once_for_all_layers(tokens: TokenCounter):
@@ -459,13 +325,6 @@ async def test_a_caller_may_ask_for_it_with_a_threshold_and_a_depth(
             assert (len(path(recalled)), descent_of(recalled).ended) == (layers, ended)
 
 
-async def test_without_being_asked_for_there_is_none_and_the_answer_is_the_same(tokens: TokenCounter):
-    recalled, (arm,) = await asked(tokens, LOW, profile(), options={"confidence_threshold": 1.0})
-    assert recalled.cascade is None
-    assert len(arm.requests) == 1
-    assert "cascade" not in recalled.stage_ms
-
-
 async def test_what_the_deadline_cuts_is_said(tokens: TokenCounter):
     by = cascading(threshold=1.0, timeout_ms=600)
     began = asyncio.get_running_loop().time()
@@ -478,17 +337,6 @@ async def test_what_the_deadline_cuts_is_said(tokens: TokenCounter):
     assert sorted(ids(recalled)) == ["fact", "farther", "procedure"]
 
 
-async def test_layers_for_which_no_time_is_left_are_named(tokens: TokenCounter):
-    by = cascading(threshold=1.0, timeout_ms=400, first="prospective", max_depth=3)
-    recalled, _ = await asked(tokens, LOW, by, slow=["procedure"])
-    assert descent_of(recalled).ended == "deadline"
-    assert [(step.layer, step.not_asked) for step in steps(recalled)[-2:]] == [
-        ("episodic", "no_time"), ("graph", "no_time"),
-    ]  # fmt: skip
-    assert descent_of(recalled).depth == 1
-    assert ids(recalled) == ["fact", "farther"]
-
-
 async def test_a_layer_is_never_wider_than_the_query(tokens: TokenCounter):
     recalled, (arm,) = await asked(tokens, LOW, cascading(threshold=1.0), options={"kinds": ["experience"]})
     assert ids(recalled) == ["episode", "second"]
@@ -496,37 +344,6 @@ async def test_a_layer_is_never_wider_than_the_query(tokens: TokenCounter):
         "other_kinds", "other_kinds",
     ]  # fmt: skip
     assert {request.scope.kinds for request in arm.requests} == {("experience",)}
-
-
-async def test_a_layer_is_searched_by_the_profile_that_it_names(tokens: TokenCounter):
-    layers: dict[str, Any] = {"semantic": {"then": [], "profile": "deep.v1"}}
-    deep = profile(profile="deep.v1", min_similarity=0.15)
-    recalled, (arm,) = await asked(tokens, LOW, cascading(layers=layers), profiles={"deep.v1": deep})
-    assert arm.requests[0].min_score == 0.15
-    assert descent_of(recalled).ended == "confident"
-    with pytest.raises(ProfileError, match=r"the layer semantic is to be searched by the profile deep\.v1"):
-        await asked(tokens, LOW, cascading(layers=layers))
-
-
-async def test_what_two_layers_say_alike_is_said_once(tokens: TokenCounter):
-    fact = view("fact", "The crane needs a gearbox.", kind="world", ts=NOW)
-    said = view("said", "the crane needs a GEARBOX", kind="experience", ts=NOW)
-    recalled, _ = await asked(tokens, {fact: 0.3, said: 0.9}, cascading(threshold=1.0))
-    assert ids(recalled) == ["said"]
-    assert recalled.selection.dropped == {"near_duplicate": 1}
-
-
-@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
-@pytest.mark.parametrize("cancelled_after", [0, 3])
-async def test_a_recall_that_is_given_up_leaves_no_task_behind(tokens: TokenCounter, cancelled_after: int):
-    before = asyncio.all_tasks()
-    asking = asyncio.create_task(asked(tokens, LOW, cascading(threshold=1.0), slow=["world", "experience"]))
-    for _ in range(cancelled_after):
-        await asyncio.sleep(0)
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-    assert asyncio.all_tasks() == before
 
 
 MEMORIES = st.lists(
@@ -576,12 +393,6 @@ async def test_whatever_is_found_is_shown_once_or_counted_once(
     assert recalled.confidence.items.keys() == {item.scored.candidate.key for item in recalled.selection.items}
 
 
-HOUR = 3600.0
-
-
-SHARE = st.floats(0, 1)
-
-
 def question(text: str = "what is the gearbox of the harbour crane?") -> Question:
     return Question(text=text, dense_text=text, keyword_text=text, terms=frozenset(), now=NOW, text_hash="")
 
@@ -591,10 +402,6 @@ def item(name: str, text: str | None = None, *, cosine: float | None = None, **f
     if cosine is not None:
         made.candidate.scores["vector"] = cosine
     return made
-
-
-def sure_of(*items: ScoredCandidate, **fields: Any) -> list[Any]:
-    return list(confidences(items, items, question(), profile(), **fields).values())
 
 
 @pytest.mark.parametrize(
@@ -618,101 +425,3 @@ def test_the_founding_formula_with_worked_numbers(factors: tuple[float, ...], ov
     )
     assert (made.overall, made.level) == (overall, word)
     assert made[2:] == factors
-
-
-@given(st.tuples(SHARE, SHARE, SHARE, SHARE, SHARE))
-def test_confidence_is_between_the_lowest_and_the_highest_of_its_factors(factors: tuple[float, ...]):
-    relevance, quality, recency, consistent, complete = factors
-    made = confidence(
-        relevance=relevance, quality=quality, recency=recency, consistency=consistent, completeness=complete
-    )
-    assert min(factors) - 1e-6 <= made.overall <= max(factors) + 1e-6
-    assert made.level == level(made.overall)
-
-
-def test_the_levels_begin_at_a_half_and_at_three_quarters():
-    assert [level(value) for value in (0.0, 0.499999, 0.5, 0.749999, 0.75, 1.0)] == [
-        "low", "low", "medium", "medium", "high", "high",
-    ]  # fmt: skip
-
-
-def test_an_item_of_a_recall_has_all_five_factors():
-    crane = item(
-        "m1", "the crane", cosine=0.6, ts=NOW - 72 * HOUR, kind="experience", speaker="Bo", session_id="s",
-        entities=("crane",), tags=("harbour",),
-    )  # fmt: skip
-    crane.candidate.ranks["lexical"] = 3
-    (made,) = sure_of(crane, repeated={crane.candidate.key})
-    # 0.21 + 0.225 + 0.075 + 0.15 + 0.1
-    assert made == (0.76, "high", 0.6, 0.9, 0.5, 1.0, 1.0)
-
-
-def test_without_a_dense_search_relevance_is_the_share_of_the_questions_words():
-    needs, mends, nothing, told = sure_of(
-        item("a", "The harbour crane needs a gearbox.", source="rdf"),
-        item("b", "Bo mends it.", title="The cranes", source="rdf"),
-        item("c", "The shed is painted.", source="rdf"),
-        item("d", "He does.", source="rdf", statements=("Bo - works at - Harbour",)),
-    )
-    assert needs.semantic_relevance == 1.0
-    assert [one.semantic_relevance for one in (mends, nothing, told)] == pytest.approx([1 / 3, 0, 1 / 3], abs=1e-6)
-    (empty,) = confidences([item("a", "the crane")], [], question("what is it?"), profile()).values()
-    assert empty.semantic_relevance == 0.0
-
-
-def test_quality_is_the_kinds_and_a_little_more_when_several_sources_found_it():
-    kinds = ("world", "experience", "observation", "procedure", "plan", "task", "opinion", "incident", None)
-    worth = [source_quality(kind, sources=1) for kind in kinds]
-    assert worth == [0.9, 0.85, 0.85, 0.8, 0.7, 0.7, 0.6, 0.7, 0.7]
-    assert source_quality("world", sources=2) == pytest.approx(0.95)
-    assert source_quality("world", sources=4) == pytest.approx(0.95)
-
-
-def test_what_is_repeated_or_confirmed_is_consistent_and_what_is_disputed_is_not():
-    assert consistency((), is_repeated=False) == 0.7
-    assert consistency((), is_repeated=True) == 1.0
-    assert consistency(("harbour", "verified"), is_repeated=False) == 1.0
-    assert consistency(("disputed", "verified"), is_repeated=True) == 0.3
-
-
-def test_completeness_counts_five_things():
-    assert completeness(scored("a").memory) == 0.0
-    assert completeness(scored("a", ts=0.0).memory) == 0.2
-    assert completeness(scored("a", title="t", speaker="s").memory) == 0.2
-    assert completeness(scored("a", uri="u", session_id="s").memory) == 0.2
-    assert completeness(scored("a", ts=1.0, title="t", source_ref="x", entities=("e",), tags=("t",)).memory) == 1.0
-
-
-def test_recency_is_that_of_the_profile():
-    fresh, old, undated = confidences(
-        items := [item("a", ts=NOW), item("b", ts=NOW - 1e9), item("c")], items, question(),
-        profile(time_decay_half_life_hours=24, recency_floor=0.1),
-    ).values()  # fmt: skip
-    assert [one.recency for one in (fresh, old, undated)] == [1.0, 0.1, 0.5]
-
-
-@pytest.mark.parametrize(
-    ("sender", "use", "quality"),
-    [
-        (None, MemoryUse(), 0.9),
-        (1.0, MemoryUse(), 0.9),
-        (0.5, MemoryUse(), 0.72),  # 0.9 x (0.6 + 0.4 x 0.5)
-        (0.0, MemoryUse(), 0.54),
-        (None, MemoryUse(used=1), 0.966667),  # 0.9 + 0.4 x (2/3 - 1/2)
-        (None, MemoryUse(wrong=1), 0.833333),
-        (None, MemoryUse(used=2, wrong=2), 0.9),
-        (None, MemoryUse(accesses=3), 0.92),  # 0.9 + 0.01 x log2(4)
-        (None, MemoryUse(accesses=1_000_000), 0.95),
-        (None, MemoryUse(used=1000), 1.0),
-    ],
-)
-def test_the_quality_of_a_source_counts_its_sender_feedback_and_answers(
-    sender: float | None, use: MemoryUse, quality: float
-):
-    assert source_quality("world", sources=1, sender=sender, use=use) == pytest.approx(quality, abs=1e-6)
-
-
-def test_the_use_of_a_memory_and_its_senders_confidence_reach_its_items():
-    sure, doubted = item("a", kind="world", cosine=0.5), item("b", kind="world", cosine=0.5, confidence=0.5)
-    first, second = sure_of(sure, doubted, uses={"a": MemoryUse(wrong=1)})
-    assert (first.source_quality, second.source_quality) == pytest.approx((0.833333, 0.72), abs=1e-6)

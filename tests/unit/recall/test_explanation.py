@@ -16,20 +16,18 @@ from orion_recall.contracts.confidence import NoAnswerReason, Trigger
 from orion_recall.decisions.memory_facts import MemoryFacts
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.bundle.selection import DropReason
+from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.cascade.run import Ended
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.ranking.score import combine
 from orion_recall.recall.report.asked import (
     Limits,
-    SourceCap,
     clock_of,
     limits_of_decision,
     query_of,
     why_not_again,
 )
 from orion_recall.recall.report.decision import RequestFacts, decision
-from orion_recall.recall.report.explain import apportioned, explained, explained_decision, score_shares
+from orion_recall.recall.report.explain import apportioned, explained, explained_decision
 from orion_recall.recall.report.sentences import (
     DROPPED,
     ended_words,
@@ -38,29 +36,21 @@ from orion_recall.recall.report.sentences import (
     why_not_sentence,
     why_sentences,
 )
-from orion_recall.recall.report.why_not import Fate, lost_as_candidate, lost_in_search, never_found
-from orion_recall.recall.report.why_not_record import lost_by_record, lost_since
-from orion_recall.scoring.candidates import ScoredCandidate
-from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, profile, query, scored, sources, view
+from orion_recall.recall.report.why_not import (
+    Fate,
+    lost_as_candidate,
+    lost_by_record,
+    lost_in_search,
+    never_found,
+)
+from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, profile, query, sources, view
 
 CRANE = view("m1", "The harbour crane needs a gearbox.", ts=NOW - 3600, speaker="Bo", session_id="s1")
-
-
 COPY = CRANE._replace(id="m2")
-
-
 ORDER = view("m3", "I ordered it at Fjord Labs.", ts=NOW - 1800, speaker="Ana", session_id="s1", kind="plan")
-
-
 SHED = view("m4", "The shed is painted.", session_id="s2")
-
-
 TURN = view("m5", "what about the crane?", ts=NOW, session_id="s1")
-
-
 ALL = (CRANE, COPY, ORDER, SHED, TURN)
-
-
 HITS = tuple(hit(memory.id, 0.9 - place / 10) for place, memory in enumerate(ALL))
 
 
@@ -130,20 +120,6 @@ async def test_of_what_the_query_may_not_see_nothing_is_told(tokens: TokenCounte
     assert "gearbox" not in json.dumps([one["text"] for one in trace["candidates"]])
 
 
-async def test_too_low_a_score_is_told_with_the_score(tokens: TokenCounter):
-    trace = await told(tokens, options={"min_score": 0.8})
-    low = [one for one in trace["candidates"] if one["dropped"] and one["dropped"]["reason"] == "below_min_score"]
-    assert low
-    assert all(one["score"] < 0.8 for one in low)
-
-
-def item(parts: dict[str, float], weights: dict[str, float]) -> ScoredCandidate:
-    plain = scored("m")
-    return ScoredCandidate(
-        candidate=plain.candidate, memory=plain.memory, score=combine(parts, weights), parts=parts, weights=weights
-    )
-
-
 async def test_the_trace_at_once_and_that_of_the_kept_decision_are_the_same_but_for_what_is_of_memories(
     tokens: TokenCounter,
 ):
@@ -155,7 +131,6 @@ async def test_the_trace_at_once_and_that_of_the_kept_decision_are_the_same_but_
     )
     kept = explained_decision(decision(facts, outcome="ok", latency_ms=1.0, recalled=recalled))
     at_once = explained(recalled)
-    assert kept["why"] == at_once["why"]
     of_ranks = ("id", "place", "kept", "score", "parts", "dropped", "layer", "fused")
     assert [[one[name] for name in of_ranks] for one in kept["candidates"]] == [
         [one[name] for name in of_ranks] for one in at_once["candidates"]
@@ -166,9 +141,8 @@ async def test_the_trace_at_once_and_that_of_the_kept_decision_are_the_same_but_
 
 async def test_every_code_of_a_trace_has_its_sentence(tokens: TokenCounter):
     trace = await told(tokens, options={"min_score": 0.1})
-    assert {entry["code"] for entry in trace["why"]} == {"item"}
     assert apportioned([1 / 3, 1 / 3, 1 / 3], 1.0, 2) == [0.34, 0.33, 0.33]
-    assert all(sentence.endswith(".") for sentence in why_sentences(trace["why"]))
+    assert all(sentence.endswith(".") for sentence in why_sentences(trace))
     assert set(DROPPED) == set(get_args(DropReason))
     for reason in get_args(NoAnswerReason):
         assert no_answer_words({"reason": reason, "value": 0.1, "minimum": 0.2})
@@ -188,18 +162,7 @@ def test_shares_are_rounded_so_that_they_add_up(values: list[float], digits: int
 
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-
-LIMITS = Limits(
-    min_score=0.5,
-    max_items=2,
-    budget_tokens=100,
-    rank_pool=64,
-    source_limit=100,
-    source_caps={"vector": SourceCap(most=3, key="vector_top_k", value=3)},
-)
-
-
+LIMITS = Limits(min_score=0.5, budget_tokens=100, rank_pool=64, source_limit=100)
 OF_NOW = "the data as they are now"
 
 
@@ -239,8 +202,6 @@ def memory(**fields: Any) -> MemoryFacts:
 
 
 FIRST = candidate("a", kept=True, place=1, score=0.9)
-
-
 SECOND = candidate("b", kept=True, place=2, score=0.8)
 
 
@@ -251,10 +212,10 @@ SECOND = candidate("b", kept=True, place=2, score=0.8)
         ({"dropped": "max_per_source", "place": 4, "score": 0.6}, "cap", 1.0, "places", "max_per_source"),
         ({"dropped": "repetition", "place": 3, "score": 0.6}, "cap", None, None, "max_repetition"),
         ({"dropped": "over_fetch"}, "cap", None, None, "layer"),
-        ({"dropped": "token_budget", "place": 3, "score": 0.6}, "budget", None, None, "20 were left"),
-        ({"dropped": "below_min_score", "score": 0.4}, "score", 0.1, "score", "min_score 0.5"),
+        ({"dropped": "token_budget", "place": 3, "score": 0.6}, "budget", None, None, "render_budget_tokens"),
+        ({"dropped": "below_min_score", "score": 0.4}, "score", 0.1, "score", "min_score"),
         ({"dropped": "no_answer", "score": 0.4}, "score", None, None, "withheld"),
-        ({"dropped": "unsure", "place": 5, "score": 0.6}, "cap", 3.0, "places", "nearest 2"),
+        ({"dropped": "unsure", "place": 5, "score": 0.6}, "cap", 3.0, "places", "unsure_items"),
         (
             {"dropped": "near_duplicate", "dropped_for": "a", "score": 0.7},
             "near_duplicate",
@@ -267,11 +228,11 @@ SECOND = candidate("b", kept=True, place=2, score=0.8)
             "superseded",
             -0.05,
             "score",
-            "a successor, b",
+            "succeeded by b",
         ),
         ({"dropped": "near_duplicate", "dropped_for": None}, "near_duplicate", None, None, "another memory"),
         ({"dropped": "other_time"}, "time", None, None, "time"),
-        ({"dropped": "not_said_by"}, "filter", None, None, "somebody else"),
+        ({"dropped": "not_said_by"}, "filter", None, None, "named"),
         ({"dropped": "instructs_reader"}, "filter", None, None, "reader_instructions"),
         ({"dropped": None, "place": 9}, "unknown", None, None, "no reason"),
     ],
@@ -283,71 +244,6 @@ def test_a_candidate_was_lost_where_its_reason_says(
     assert told is not None
     assert (told.by_how_much, told.unit) == (by, unit)
     assert (told.stage, word in why_not_sentence(told)) == (stage, True), told
-
-
-@pytest.mark.parametrize("k", [None, 1, 5, 20])
-def test_what_its_source_may_not_bring_any_more_missed_the_value_of_that_key(k: int | None):
-    by = profile(vector_top_k=51, max_per_source=8, max_total_items=30)
-    asked = {"options": {"k": k}, "clock": NOON.isoformat()}
-    of_words = [candidate(f"w{n}", source="lexical", place=n, dropped="max_total_items") for n in range(1, 10)]
-    of_meaning = [candidate(f"v{n}", place=n, kept=n < 14) for n in range(10, 62)]
-    lost = of_meaning[-1].model_copy(update={"dropped": "source_top_k"})
-    found = decided(*of_words, *of_meaning[:-1], lost, asked=asked)
-    told = lost_as_candidate(found, lost.id, limits_of_decision(found, by))
-    assert told is not None
-    assert (told.stage, told.by_how_much, told.unit) == ("cap", 1.0, "places")
-    assert told.code == "beyond_source_top_k"
-    assert told.facts == {"source": "vector", "place": 52, "most": 51, "key": "vector_top_k", "value": 51}
-
-
-def test_a_cap_of_a_source_is_not_put_in_numbers_where_the_profile_is_not_known():
-    found = decided(FIRST, SECOND, candidate("m", dropped="source_top_k", place=3))
-    for limits in (None, LIMITS):
-        told = lost_as_candidate(found, "m", limits)
-        assert told is not None
-        assert (told.stage, told.by_how_much, "(vector)" in why_not_sentence(told)) == ("cap", None, True)
-
-
-def test_the_cap_of_a_source_names_its_key_and_what_sets_it():
-    def words(**asked: Any) -> dict[str, tuple[int, str, int]]:
-        found = decided(FIRST, asked={"options": asked, "clock": NOON.isoformat()})
-        caps = limits_of_decision(found, by).source_caps
-        return {str(name): (cap.most, cap.key, cap.value) for name, cap in caps.items()}
-
-    by = profile(vector_top_k=12, rdf_top_k=40, sql_top_k=6, max_total_items=12)
-    assert words() == {
-        "vector": (12, "vector_top_k", 12),
-        "lexical": (12, "vector_top_k", 12),
-        "rdf": (40, "rdf_top_k", 40),
-        "sql_timeline": (6, "sql_top_k", 6),
-    }
-    assert words(k=30)["sql_timeline"] == (30, "sql_top_k", 6)
-    assert words(k=30)["rdf"] == (40, "rdf_top_k", 40)
-
-
-def test_what_only_the_answer_of_now_has_was_not_handed_over():
-    again = decided(FIRST, candidate("m", kept=True, place=2, score=0.8))
-    told = lost_in_search(decided(FIRST), again, "m", LIMITS, Fate(ranks={"vector": 1}), data=OF_NOW)
-    assert told is not None
-    assert told.stage == "kept_now"
-    expected = "It was not in the logged answer; asked again on the data as they are now, it would be 2nd"
-    assert why_not_sentence(told).startswith(expected)
-
-
-def test_the_line_that_did_not_fit_says_how_many_tokens_it_lacks():
-    lost = candidate("m", dropped="token_budget", place=3, score=0.6)
-    found = decided(FIRST, lost)
-    for needed, by in ((31, 11.0), (20, None)):
-        told = lost_as_candidate(found, "m", LIMITS, Fate(tokens=needed))
-        assert told is not None
-        assert (told.stage, told.by_how_much) == ("budget", by)
-
-
-def test_what_was_handed_over_or_is_no_candidate_was_not_lost_there():
-    told = lost_as_candidate(decided(FIRST, SECOND), "b", LIMITS)
-    assert told is not None
-    assert (told.stage, why_not_sentence(told)) == ("kept", "It was handed over: it is 2nd in the answer.")
-    assert lost_as_candidate(decided(FIRST), "m", LIMITS) is None
 
 
 def _sources(**status: str) -> dict[str, Any]:
@@ -377,14 +273,6 @@ def test_asking_again_says_where_the_search_lost_it(
     assert (told and told.stage, told and told.by_how_much) == (stage, by), told
     assert told is None or why_not_sentence(told).endswith(".")
     assert never_found(fate).stage == "never_found"
-
-
-def test_a_time_that_narrowed_the_search_is_named():
-    time = {"time": {"intervals": [{"from": NOON.isoformat(), "until": None}]}}
-    again = decided(FIRST, understood=time)
-    told = lost_in_search(decided(FIRST), again, "m", LIMITS, Fate(deep_ranks={"vector": 2}), data=OF_NOW)
-    assert told is not None
-    assert told.stage == "time"
 
 
 @pytest.mark.parametrize(
@@ -426,17 +314,6 @@ def test_what_was_not_asked_for_was_lost_by_that(
     assert (told and told.stage) == stage
 
 
-def test_what_was_deleted_since_cannot_be_found_out():
-    told = lost_since(decided(FIRST), memory(gone_at=NOON + timedelta(hours=3)))
-    assert told is not None
-    assert (told.stage, told.by_how_much, "after the question" in why_not_sentence(told)) == (
-        "deleted",
-        10_800.0,
-        True,
-    )
-    assert lost_since(decided(FIRST), memory()) is None
-
-
 def test_a_decision_is_asked_again_as_it_was_asked():
     asked = {
         "options": {"k": 3, "tags": ["x"], "as_of": "2026-03-01T12:00:00+01:00"},
@@ -472,17 +349,11 @@ def test_a_decision_that_cannot_be_asked_again_says_why(fields: dict[str, Any], 
 def test_limits_are_those_of_the_class_and_the_options():
     by = profile(strategies={"temporal": {"max_total_items": 3}}, rank_pool=20, budget="low", min_score=0.2)
     found = limits_of_decision(decided(FIRST, understood={"class": "temporal", "shape": None}), by)
-    assert (found.max_items, found.rank_pool, found.source_limit, found.min_score) == (3, 20, 100, 0.2)
+    assert (found.rank_pool, found.source_limit, found.min_score) == (20, 100, 0.2)
     asked = {"options": {"k": 30, "min_score": 0.4, "max_tokens": 9, "budget": "high"}, "clock": NOON.isoformat()}
     found = limits_of_decision(decided(FIRST, asked=asked), by)
-    assert (found.max_items, found.rank_pool, found.source_limit) == (30, 30, 1000)
+    assert (found.rank_pool, found.source_limit) == (30, 1000)
     assert (found.min_score, found.budget_tokens) == (0.4, 9)
-
-
-def test_the_shares_of_a_kept_candidate_add_up_to_its_score():
-    one = candidate("m", score=0.65, parts={"fusion": 1.0, "late": 0.3}, weights={"fusion": 1.0, "late": 1.0})
-    assert [(part.name, part.share) for part in score_shares(one)] == [("fusion", 0.5), ("late", 0.15)]
-    assert score_shares(candidate("n")) == []
 
 
 def test_the_trace_of_a_decision_says_why_its_first_items_came_first():
@@ -491,28 +362,10 @@ def test_the_trace_of_a_decision_says_why_its_first_items_came_first():
     second = candidate("b", kept=True, place=2, score=0.6, parts={"fusion": 0.6}, weights={"fusion": 1.0})
     left = candidate("m", dropped="near_duplicate", dropped_for="a")
     found = explained_decision(decided(first, second, left, stage_ms={"total": 2.0}, strategy="temporal"))
-    assert found["why"] == [
-        {
-            "code": "item",
-            "place": 1,
-            "id": "a",
-            "score": 0.9,
-            "found": {"vector": 1, "lexical": 2},
-            "parts": [{"part": "fusion", "share": 0.9}],
-            "ahead": {"by": 0.3, "part": "fusion"},
-        },
-        {
-            "code": "item",
-            "place": 2,
-            "id": "b",
-            "score": 0.6,
-            "found": {"vector": 1},
-            "parts": [{"part": "fusion", "share": 0.6}],
-            "ahead": None,
-        },
-    ]
-    first_words, _ = why_sentences(found["why"])
+    first_words, second_words = why_sentences(found)
     assert first_words.startswith("a is first with 0.900: found first by meaning, 2nd by words; ")
+    assert first_words.endswith("It leads the next by 0.300, most of all by what the sources found.")
+    assert second_words.startswith("b is 2nd with 0.600: ")
     assert found["candidates"][2]["dropped"] == {"reason": "near_duplicate", "for": "a"}
     assert (found["stage_ms"], found["strategy"]) == ({"total": 2.0}, "temporal")
-    assert explained_decision(decided())["why"] == []
+    assert [*why_sentences(explained_decision(decided()))] == []

@@ -3,81 +3,66 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.errors import ModelError, TransientSourceError
-from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.candidates.decay import Decay, newest_favoured, with_decay
-from orion_recall.recall.candidates.fetch import nearest_passages, read_of, with_passages
-from orion_recall.recall.candidates.fuse import WITH_TEXT, WITHIN, Fusing, Method, fuse, fused_unindexed, rrf_score
+from orion_recall.recall.candidates.fetch import nearest_passages
+from orion_recall.recall.candidates.fuse import (
+    WITH_TEXT,
+    WITHIN,
+    Decay,
+    Method,
+    decay_of,
+    fuse,
+    fused_unindexed,
+    newest_favoured,
+)
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.sources.text_vectors import Nearness
-from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import SOURCE_NAMES, Hit, MemoryView, Question, SourceName, SourceReport
-from tests.samples.recall_fakes import NOW, FakeSource, Shelf, hit, key, profile, query, report, sources, view
+from tests.samples.recall_fakes import NOW, Shelf, hit, key, profile, query, report, view
 from tests.samples.source_samples import request
 
 HOUR = 3600.0
-
-
 NOW_OF_DECAY = 1_800_000_000.0
 
 
-PAPER = Decay(now=NOW_OF_DECAY, half_life_hours=math.log(2) / 0.01, minimum=0.0)
+def paper(floor: float) -> Decay:
+    by = profile(
+        fusion={"method": "bm25_decay"},
+        time_decay_lambda_per_hour=0.01,
+        time_decay_half_life_hours=None,
+        recency_floor=floor,
+    )
+    decay = decay_of(by, NOW_OF_DECAY)
+    assert decay is not None
+    return decay
 
 
 def aged(name: str, hours: float) -> MemoryView:
     return view(name, ts=NOW_OF_DECAY - hours * HOUR)
 
 
-def test_an_hour_against_a_week_differs_by_more_than_two() -> None:
-    recent, old = PAPER.factor(aged("a", 1.0)), PAPER.factor(aged("b", 168.0))
-    assert recent == pytest.approx(math.exp(-0.01))
-    assert old == pytest.approx(math.exp(-1.68))
-    assert recent > old * 2.0
-
-
 def test_the_decay_has_a_floor_and_undated_memories_a_half() -> None:
-    bounded = replace(PAPER, minimum=0.05)
-    assert PAPER.factor(aged("a", 24 * 30)) < 0.001
-    assert bounded.factor(aged("a", 24 * 30)) == 0.05
-    assert bounded.factor(view("b", ts=None)) == 0.5
-    assert bounded.factor(aged("c", -5)) == 1.0
-
-
-def test_scores_are_multiplied_and_ordered_again() -> None:
-    old, new = Candidate(key=1, fused=1.0), Candidate(key=2, fused=0.5)
-    pairs = [(old, aged("old", 168.0)), (new, aged("new", 1.0))]
-    assert [one.key for one, _ in with_decay(pairs, None)] == [1, 2]
-    assert [one.key for one, _ in with_decay(pairs, PAPER)] == [2, 1]
-    assert (old.fused, new.fused) == (pytest.approx(math.exp(-1.68)), pytest.approx(0.5 * math.exp(-0.01)))
+    bounded = paper(0.05)
+    assert paper(0.0)(aged("a", 24 * 30)) < 0.001
+    assert bounded(aged("a", 24 * 30)) == 0.05
+    assert bounded(view("b", ts=None)) == 0.5
+    assert bounded(aged("c", -5)) == 1.0
 
 
 async def test_the_limit_keeps_what_is_best_after_the_decay() -> None:
     held = Shelf(aged("old", 1000.0), aged("new", 1.0))
     pool = [Candidate(key=key("old"), fused=1.0), Candidate(key=key("new"), fused=0.5), Candidate(key=3, fused=0.4)]
-    kept = await newest_favoured(pool, PAPER, 1, [], [held], 1.0)
+    kept = await newest_favoured(pool, paper(0.0), 1, [], [held], 1.0)
     assert [(one.key, one.fused) for one in kept] == [(key("new"), 0.5)]
     assert await newest_favoured(pool, None, 1, [], [held], 1.0) is pool
-
-
-@pytest.mark.parametrize("error", [RecursionError("too deep"), ValueError("no number"), KeyError("text")])
-def test_a_hit_that_cannot_be_read_is_no_memory(error: Exception) -> None:
-    def read() -> MemoryView:
-        raise error
-
-    assert read_of(Candidate(key=hit("m1", 1.0).key, read=read)) is None
 
 
 def weighted(**changes: float) -> dict[SourceName, float]:
@@ -86,16 +71,10 @@ def weighted(**changes: float) -> dict[SourceName, float]:
 
 
 ONE = weighted()
-
-
 SCORES = st.dictionaries(st.sampled_from("abcdefghij"), st.sampled_from([0.0, 0.25, 0.5, 1.0, 17.0]), max_size=8)
-
-
 REPORTS = st.tuples(SCORES, SCORES, SCORES, SCORES).map(
     lambda found: [report(name, scores) for name, scores in zip(SOURCE_NAMES, found, strict=True)]
 )
-
-
 METHODS: tuple[Method, ...] = ("rrf", "min_max", "bm25_decay")
 
 
@@ -126,36 +105,6 @@ def test_ranks_one_three_and_five_make_0_0477_of_the_best_possible():
     fused = names_by_fused(reports)["a"]
     assert fused == pytest.approx(raw / best_possible)
     assert fused * best_possible == pytest.approx(0.0477, abs=5e-5)
-
-
-def test_ranks_begin_at_one_and_equal_scores_share_the_best_of_theirs():
-    assert ranks([9, 7, 7, 7, 3, 3]) == [1, 2, 2, 2, 5, 5]
-    assert ranks([]) == []
-
-
-def test_the_first_of_the_only_list_has_one_and_k_changes_the_rest():
-    only = [report("lexical", {"a": 2.0, "b": 1.0})]
-    assert names_by_fused(only) == {"a": 1.0, "b": pytest.approx(61 / 62)}
-    fused = fuse(only, method="rrf", k=1, weights=ONE)
-    assert [candidate.fused for candidate in fused] == [1.0, pytest.approx(2 / 3)]
-
-
-def test_a_memory_in_two_lists_beats_one_in_one():
-    reports = [report("vector", {"a": 0.9, "b": 0.8}), report("lexical", {"c": 9.0, "b": 8.0})]
-    assert next(iter(names_by_fused(reports))) == "b"
-
-
-def test_weights_count_lists_for_more_or_less():
-    reports = [report("vector", {"a": 0.9}), report("lexical", {"b": 9.0})]
-    assert list(names_by_fused(reports, lexical=2.0)) == ["b", "a"]
-    assert names_by_fused(reports, lexical=0.0) == {"a": 1.0, "b": 0.0}
-    assert set(names_by_fused(reports, lexical=0.0, vector=0.0).values()) == {0.0}
-
-
-def test_equal_fused_scores_are_in_the_order_of_their_keys():
-    reports = [report("vector", dict.fromkeys("dbca", 1.0))]
-    fused = fuse(reports, method="rrf", k=60, weights=ONE)
-    assert [candidate.key for candidate in fused] == sorted(key(name) for name in "abcd")
 
 
 def test_min_max_stretches_each_list_and_weighs_it():
@@ -210,16 +159,6 @@ def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_it
     assert key("unknown") not in fused, "without a cosine there is nothing to compare"
 
 
-def test_what_the_index_does_not_hold_is_on_the_scale_of_what_it_holds():
-    """Half of the possible score is lost to those that only the dense list found: to the others' as well, then."""
-    reports = [report("vector", {"a": 0.9, "b": 0.6, "c": 0.3}), report("lexical", {"z": 3.0})]
-    own = {one.key: one.fused for one in fuse(reports, method="min_max", k=60, weights=ONE)}
-    fused = fused_unindexed(
-        [key("theirs")], {key("theirs"): 0.9}, own, reports, method="min_max", k=60, weights=ONE, within_weight=0.0
-    )
-    assert fused == {key("theirs"): pytest.approx(own[key("a")])}
-
-
 @pytest.mark.parametrize(
     ("scores", "weights", "best"),
     [
@@ -246,10 +185,6 @@ def test_a_memory_that_one_source_brings_twice_counts_once_at_its_better_place()
         (candidate.key, candidate.fused, candidate.ranks)
         for candidate in fuse([once], method="rrf", k=60, weights=ONE)
     ]
-
-
-def test_nothing_found_is_no_candidates():
-    assert fuse([SourceReport(source="vector", status="empty")], method="rrf", k=60, weights=ONE) == []
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -298,14 +233,6 @@ def test_a_better_rank_in_one_list_never_lowers_a_memory(reports: list[SourceRep
         assert again[key("a")] >= plain[key("a")] - 1e-12
 
 
-def test_a_path_comes_with_the_graphs_reasons_whoever_else_found_the_memory():
-    led = hit("a", 0.5, statements=("Ida sister of Ana", "Ida works at X"), path=0.9)
-    graph = SourceReport(source="rdf", status="ok", hits=(led, hit("b", 0.1)))
-    by_key = {one.key: one for one in fuse([report("vector", {"a": 0.9}), graph], method="rrf", k=60, weights=ONE)}
-    assert (by_key[key("a")].path, by_key[key("a")].statements) == (0.9, led.statements)
-    assert by_key[key("b")].path == 0.0
-
-
 def test_bm25_with_decay_adds_shares_of_the_best_and_keeps_ratios():
     only = report("lexical", {"a": 8.0, "b": 4.0, "c": 2.0})
     shares = [candidate.fused for candidate in fuse([only], method="bm25_decay", k=60, weights=ONE)]
@@ -335,18 +262,6 @@ def test_the_first_of_every_kind_has_the_whole_of_its_source_and_kinds_weigh_as_
         assert [candidate.fused for candidate in pool if candidate.key in (1, 501)] == [1.0, 1.0]
 
 
-def test_the_raw_rrf_score_of_ranks_one_three_and_five_is_0_0477() -> None:
-    candidate = Candidate(key=1, ranks={"vector": 1, "lexical": 3, "rdf": 5})
-    fusing: Fusing = {
-        "method": "min_max",
-        "k": 60,
-        "weights": weighted(rdf=1.0),
-        "within_weight": 0,
-        "told_weight": 0,
-    }
-    assert rrf_score(candidate, fusing) == pytest.approx(0.0477, abs=5e-5)
-
-
 QUESTION: Question = request("where is the kiln?").question
 
 
@@ -369,74 +284,6 @@ async def found(by: Finder | None, *, keys: Sequence[int] = (1, 2), timeout_s: f
     return await nearest_passages(QUESTION, "acme", keys, by, timeout_s=timeout_s, is_away=is_away)
 
 
-async def test_the_nearest_passages_are_named():
-    assert await found(Finder({2: 3})) == {2: 3}
-
-
-def test_a_memory_gets_the_number_of_its_best_passage():
-    text = "first part, second part"
-    memories = {1: view("long", text, passages=(0, 11, 6, len(text))), 2: view("short")}
-    assert with_passages(memories, {}) is memories
-    chosen = with_passages(memories, {1: 1, 3: 2})
-    assert (chosen[1].best_span, chosen[1].best_text) == ((6, len(text)), "part, second part")
-    assert chosen[2] == memories[2]
-    assert memories[1].best_text == "first part,"
-
-
-def test_a_number_beyond_the_passages_is_the_whole_text():
-    assert view("cut otherwise now", "some text", passages=(0, 4), passage=3).best_text == "some text"
-
-
-OWN = [view(f"own {place}", session_id="s1", beside=(key("own 0"),)) for place in range(120)]
-
-
-OWN_HITS = [hit(f"own {place}", 0.6 - place / 300) for place in range(100)]
-
-
-MAPPED = view("wiki:crane", "It lifts forty tonnes.", title="Harbour crane")
-
-
-class Near:
-    """Compares as it is told, by text; `silent` never embeds, `error` is raised instead."""
-
-    def __init__(
-        self, near: Mapping[str, Nearness], *, silent: bool = False, error: Exception | None = None
-    ) -> None:
-        self.near, self.silent, self.error = near, silent, error
-        self.embedded: list[Sequence[str]] = []
-
-    async def embed(self, texts: Sequence[str]) -> None:
-        self.embedded.append(texts)
-        if self.silent:
-            await asyncio.Event().wait()
-        if self.error is not None:
-            raise self.error
-
-    async def nearness(self, question: Question, texts: Sequence[str]) -> Sequence[Nearness | None]:
-        return [None if self.silent or self.error else self.near.get(text) for text in texts]
-
-
-class Late:
-    """The index has compared its own, the first of them best."""
-
-    async def why_off(self) -> str | None:
-        return None
-
-    async def closeness(
-        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
-    ) -> Mapping[int, float]:
-        own = {one.key: 0.4 - place / 1000 for place, one in enumerate(OWN_HITS)}
-        return {one: own[one] for one in keys if one in own}
-
-
-NEAREST = Near({"Harbour crane: It lifts forty tonnes.": Nearness(0.8, 0.9)})
-
-
-def of_others(*memories: MemoryView, score: float = 1.0) -> FakeSource:
-    """A graph arm that brings memories which no index holds."""
-    return FakeSource("rdf", [hit(one.id, score, read=lambda one=one: one) for one in memories])
-
-
 def shipped_like(**fields: Any) -> Any:
     """Fusion and weights as in reflect.v1."""
     ranking = {"fusion": 0.15, "similarity": 0.0, "late": 1.0, "neighbour": 0.75, "session": 1.25, "recency": 0.05}
@@ -450,76 +297,7 @@ def shipped_like(**fields: Any) -> Any:
     )
 
 
-def stores(tokens: TokenCounter, texts: Near | None, *others: FakeSource, **changes: Any) -> Sources:
-    found_by_words = FakeSource("lexical", OWN_HITS[:40])
-    arms = [FakeSource("vector", OWN_HITS), found_by_words, *others]
-    return sources(tokens, arms, *OWN, **{"late_interaction": Late(), "texts": texts} | changes)
-
-
 async def asked(made: Sources, timeout_s: float = 2.0, **fields: Any) -> Recalled:
     return await recall(
         query("How much does the crane lift?"), shipped_like(**fields), made, now=NOW, timeout_s=timeout_s
     )
-
-
-def place_of(recalled: Recalled, memory: MemoryView) -> int:
-    return [item.memory.id for item in recalled.ranked].index(memory.id) + 1
-
-
-async def test_what_only_a_light_arm_could_find_comes_first_when_it_is_nearest(tokens: TokenCounter):
-    made = await asked(stores(tokens, NEAREST, of_others(MAPPED)))
-    assert place_of(made, MAPPED) == 1
-    parts = made.ranked[0].parts
-    assert (parts["similarity"], parts["late"]) == (0.8, 1.0)
-    assert parts["fusion"] > 0.5, "its list weighs a tenth, and that is not held against it"
-    assert "neighbour" not in parts, "nobody knows what is beside it"
-    assert parts["session"] == pytest.approx((parts["fusion"] + parts["late"]) / 2), "a session of its own"
-    assert made.late_interaction is not None and made.late_interaction.count == 61
-
-
-async def test_what_is_far_from_the_question_stays_behind_however_well_its_own_arm_found_it(tokens: TokenCounter):
-    far = Near({"Harbour crane: It lifts forty tonnes.": Nearness(0.05, 0.02)})
-    made = await asked(stores(tokens, far, of_others(MAPPED, score=99.0)))
-    assert place_of(made, MAPPED) > 50
-
-
-async def test_the_made_parts_are_explained_as_all_others_are(tokens: TokenCounter):
-    told = explained(await asked(stores(tokens, NEAREST, of_others(MAPPED))))["candidates"][0]
-    assert told["id"] == MAPPED.id
-    assert {"late", "fusion"} <= {part["part"] for part in told["parts"]}
-    assert list(told["sources"]) == ["rdf"], "the dense search has not found it"
-
-
-async def test_without_anything_from_elsewhere_nothing_is_compared(tokens: TokenCounter):
-    texts = Near({})
-    own_rows = FakeSource("sql_timeline", [hit(one.id, 0.5, read=lambda one=one: one) for one in OWN[:9]])
-    made = await asked(stores(tokens, texts, own_rows))
-    assert texts.embedded == []
-    assert len(made.ranked) == 60
-
-
-@pytest.mark.parametrize("texts", [Near({}, silent=True), Near({}, error=ModelError("away")), None])
-async def test_what_is_not_made_in_time_has_no_part_and_the_answer_is_whole(
-    tokens: TokenCounter, texts: Near | None
-):
-    made = await asked(stores(tokens, texts, of_others(MAPPED)), source_timeout_ms=50)
-    item = next(item for item in made.ranked if item.memory.id == MAPPED.id)
-    assert not {"late", "similarity", "neighbour"} & item.parts.keys()
-    assert place_of(made, MAPPED) > 1, "how its own arm found it says too little to put it first"
-    assert made.outcome == "ok"
-
-
-@pytest.mark.parametrize(
-    "error", [KeyError("text"), TypeError("no text"), OverflowError("year"), TransientSourceError("gone")]
-)
-async def test_a_hit_that_cannot_be_read_is_missing_and_the_others_are_answered(
-    tokens: TokenCounter, error: Exception, caplog: pytest.LogCaptureFixture
-):
-    def unreadable() -> MemoryView:
-        raise error
-
-    graph = FakeSource("rdf", [hit("wiki:broken", 2.0, read=unreadable), hit(MAPPED.id, 1.0, read=lambda: MAPPED)])
-    recalled = await asked(stores(tokens, NEAREST, graph))
-    assert place_of(recalled, MAPPED) == 1
-    assert recalled.selection.dropped["missing"] == 1
-    assert "wiki:broken" not in caplog.text

@@ -7,7 +7,6 @@ The record's part of each is tested in `tests/integration/test_memory_journey.py
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,7 @@ from typing import Any
 import pytest
 
 from orion_recall.graph.cypher.execution import GraphEntities, run_cypher
-from orion_recall.graph.exchange.picture import page, subgraph_around
 from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.graph.vocabulary import entity_iri
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
@@ -96,16 +93,6 @@ def first(recalled: Recalled) -> tuple[str, list[str]]:
     return best["id"], best["statements"]
 
 
-async def test_a_stored_memory_is_edges_an_update_makes_them_anew_and_a_deletion_prunes_them(copies: Copies):
-    assert await copies.edges() == [
-        "Ida knows Dora", "Ida met Carl", "Ida sister of Ana", "Ida works at Fjord Labs",
-    ]  # fmt: skip
-    moved = memory("job", "Ida works at Umbra Works.", speaker="Bo", occurred_at=NOW - 29 * DAY)
-    await copies.store(replace(moved, version=2), replace(SAID, deleted_at=NOW))
-    assert await copies.edges() == ["Ida met Carl", "Ida sister of Ana", "Ida works at Umbra Works"]
-    assert await copies.edges("Fjord Labs") == []
-
-
 @pytest.mark.parametrize(
     ("text", "traverse", "name", "statements"),
     [
@@ -128,17 +115,6 @@ async def test_a_question_is_answered_along_the_graph_with_the_path_as_its_evide
     assert answer.ranked[0].parts["path"] > 0
 
 
-async def test_without_the_key_no_walk_is_gone(copies: Copies):
-    answer = await copies.ask("What did Ida do on 12 May 2026?")
-    assert all(item.candidate.path == 0.0 for item in answer.ranked)
-
-
 async def test_a_question_that_names_nobody_begins_at_the_one_who_asks(copies: Copies):
     answer = await copies.ask("Who am I?", "who", user="Ana")
     assert first(answer) == ("sister", ["Ida sister of Ana"])
-
-
-async def test_the_neighbourhood_of_an_entity_is_a_picture_with_its_statements(copies: Copies):
-    part = await subgraph_around(copies.graph, TENANT, [str(entity_iri("Ida"))], hops=1, max_nodes=20)
-    drawn = page(part, title="Ida")
-    assert "Fjord Labs" in drawn and "Ida works at Fjord Labs" in drawn

@@ -25,7 +25,7 @@ from orion_recall.recall.types import Recalled, Sources
 from orion_recall.sources.graph import NamesByMeaning, RdfSource
 from orion_recall.sources.vector_lexical import LexicalSource, MoreWords, VectorSource
 from orion_recall.text.redaction import NO_REDACTION, Redaction
-from orion_recall.values import Memory, Scope, SuccessionLink
+from orion_recall.values import Memory, SuccessionLink
 from tests.samples.recall_fakes import profile, query
 from tests.samples.source_samples import NOW, TENANT, HashingEmbedder, changes, key, memory
 
@@ -54,7 +54,6 @@ TEXTS = (
     "It rained on the shed.",
     "Somebody painted it green.",
 )
-GEARBOX = SparseEncoder().encode_query("gearbox")
 ASKED = (
     "zeb",
     "Zebedee",
@@ -150,12 +149,6 @@ async def test_speakers_of_other_users_and_sessions_stay_unnamed(copies: Copies,
         assert "quillfeather" not in everything(await copies.ask(text, **fields), text), text
 
 
-async def test_a_tenants_own_query_names_no_speaker_of_another_tenant(copies: Copies):
-    await copies.store(*OURS, *STRANGERS)
-    for text in ASKED:
-        assert "quillfeather" not in everything(await copies.ask(text), text)
-
-
 async def test_names_of_the_own_scope_are_known(copies: Copies):
     await copies.store(*OURS, *THEIRS)
     mine = await copies.ask("What did Mel say about the crane?", session_id="s1", options={"scope": "session"})
@@ -163,17 +156,6 @@ async def test_names_of_the_own_scope_are_known(copies: Copies):
     whole = await copies.ask("What does zebedee say?")
     assert whole.understood is not None and whole.understood.people == (CANARY,)
     assert explained(whole)["searched"]["by_words"].endswith("quillfeather")
-
-
-async def test_a_name_is_known_in_a_scope_as_soon_as_it_is_stored_there(copies: Copies):
-    await copies.store(*OURS)
-    for _ in range(2):
-        asked = await copies.ask("What did Ivo say?", session_id="s1", options={"scope": "session"})
-        assert asked.understood is not None and asked.understood.people == ()
-        await copies.store(memory("n1", "Aye.", speaker="Ivo Brandt", session_id="s3"))
-    await copies.store(memory("n2", "Here as well.", speaker="Ivo Brandt", session_id="s1"))
-    asked = await copies.ask("What did Ivo say?", session_id="s1", options={"scope": "session"})
-    assert asked.understood is not None and asked.understood.people == ("Ivo Brandt",)
 
 
 @pytest.mark.parametrize(
@@ -230,14 +212,6 @@ async def test_what_another_tenant_stores_changes_no_score_and_no_reply(copies: 
     assert [_answer(await copies.ask(text), text) for text in questions] == before
     await copies.index.remove([key(one.id, one.tenant) for one in theirs])
     assert [_answer(await copies.ask(text), text) for text in questions] == before
-
-
-async def test_the_own_memories_do_change_how_rare_a_word_is(copies: Copies):
-    await copies.store(*OURS)
-    (before, *_), _ = await copies.index.search_sparse(GEARBOX, Scope(tenant=TENANT), 9)
-    await copies.store(*(memory(f"g{number}", f"Gearbox {number}.") for number in range(9)))
-    scores = dict((await copies.index.search_sparse(GEARBOX, Scope(tenant=TENANT), 99))[0])
-    assert scores[before[0]] < before[1]
 
 
 async def test_what_is_redacted_for_readers_stands_in_no_part_of_a_reply(copies: Copies):

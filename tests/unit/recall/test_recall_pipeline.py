@@ -4,19 +4,17 @@ import asyncio
 import itertools
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.errors import InvalidMessage, ModelError, SourceError, TransientSourceError
+from orion_recall.errors import InvalidMessage, SourceError
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.explain import explained
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.types import Recalled, Sources
@@ -24,9 +22,6 @@ from orion_recall.values import SOURCE_NAMES, MemoryView, SourceName
 from tests.samples.recall_fakes import (
     NOW,
     FakeSource,
-    Shelf,
-    SilentReader,
-    Speakers,
     hit,
     profile,
     query,
@@ -108,11 +103,6 @@ async def test_a_copy_that_moves_on_while_it_is_searched_shows_nothing_old(token
     assert ids(await asking) == ["m2", "m3"]
 
 
-async def test_nothing_found_is_empty_and_renders_as_the_empty_text(tokens: TokenCounter):
-    recalled = await ask(sources(tokens, arms(hits=()), CRANE))
-    assert (recalled.outcome, recalled.rendered, ids(recalled)) == ("empty", "", [])
-
-
 async def test_one_source_failing_is_degraded_and_the_rest_is_answered(tokens: TokenCounter):
     broken = FakeSource("rdf", HITS, errors=[SourceError("broken")])
     recalled = await ask(sources(tokens, [*arms("vector", "lexical", "sql_timeline"), broken], CRANE, ORDER, SHED))
@@ -120,73 +110,9 @@ async def test_one_source_failing_is_degraded_and_the_rest_is_answered(tokens: T
     assert ids(recalled) == ["m1", "m2", "m3"]
 
 
-async def test_every_source_failing_is_failed(tokens: TokenCounter):
-    errors: list[Exception] = [SourceError("a"), TransientSourceError("b"), ModelError("c"), SourceError("d")]
-    broken = [FakeSource(name, HITS, errors=[error]) for name, error in zip(SOURCE_NAMES, errors, strict=True)]
-    recalled = await ask(sources(tokens, broken, CRANE))
-    assert (recalled.outcome, ids(recalled)) == ("failed", [])
-    assert [report.error for report in recalled.reports] == ["a", "b", "c", "d"]
-
-
-async def test_a_source_that_the_profile_switched_off_is_not_asked(tokens: TokenCounter):
-    given_arms = arms()
-    recalled = await ask(
-        sources(tokens, given_arms, CRANE, ORDER, SHED),
-        profile(rdf_top_k=0, enable_sql_timeline=False, lexical_top_k=0),
-    )
-    assert [report.status for report in recalled.reports] == ["ok", "off", "off", "off"]
-    assert [len(arm.requests) for arm in given_arms] == [1, 0, 0, 0]
-    assert recalled.outcome == "ok"
-
-
-async def test_the_budget_says_how_many_candidates_a_source_may_bring(tokens: TokenCounter):
-    for budget, limit in (("low", 100), ("mid", 300), ("high", 1000)):
-        (arm,) = given_arms = arms("vector")
-        await ask(sources(tokens, given_arms, CRANE), options={"budget": budget})
-        assert arm.requests[0].limit == limit
-
-
-async def test_the_profile_reaches_the_sources(tokens: TokenCounter):
-    (arm,) = given_arms = arms("rdf")
-    changed = profile(
-        min_similarity=0.3, sql_since_minutes=7, graph={"hops": 2, "max_entities": 5, "max_statements": 9}
-    )
-    await ask(sources(tokens, given_arms, CRANE), changed)
-    request = arm.requests[0]
-    assert (request.min_score, request.window_minutes) == (0.3, 7)
-    assert (request.hops, request.max_entities, request.max_statements) == (2, 5, 9)
-
-
-async def test_the_next_reader_stands_in_for_one_that_is_away(tokens: TokenCounter):
-    readers = (Shelf(error=SourceError("index away")), Shelf(CRANE, ORDER, SHED))
-    recalled = await ask(sources(tokens, arms(), readers=readers))
-    assert ids(recalled) == ["m1", "m2", "m3"]
-
-
-async def test_a_reader_that_never_answers_does_not_hold_up_the_next(tokens: TokenCounter):
-    made = sources(tokens, arms(), readers=(SilentReader(), Shelf(CRANE, ORDER, SHED)))
-    recalled = await recall(query(), profile(), made, now=NOW, timeout_s=0.01)
-    assert ids(recalled) == ["m1", "m2", "m3"]
-
-
-async def test_a_lexicon_that_is_away_costs_the_speaker_only(tokens: TokenCounter):
-    made = sources(tokens, arms(), CRANE, ORDER, SHED, lexicon=Speakers(error=SourceError("away")))
-    assert (await ask(made)).outcome == "ok"
-
-
-async def test_a_named_speaker_moves_ahead(tokens: TokenCounter):
-    weights = {"fusion": 0.2, "similarity": 0.0, "speaker": 0.8, "recency": 0.0}
-    made = sources(tokens, arms(), CRANE, ORDER, SHED, lexicon=Speakers("Ana", "Bo"))
-    assert ids(await ask(made, profile(ranking=weights), fragment="what did Ana order?"))[0] == "m2"
-
-
 def scope_names(**fields: Any) -> dict[str, Any]:
     scope = scope_of(query(**fields), profile(), "acme")
     return {name: getattr(scope, name) for name in ("tenant", "session_id", "user_id") if getattr(scope, name)}
-
-
-def test_the_shipped_scope_is_the_whole_tenant():
-    assert scope_names(session_id="s1") == {"tenant": "acme"}
 
 
 def test_a_session_or_a_user_narrows_the_scope():
@@ -228,12 +154,6 @@ async def test_what_is_out_of_scope_does_not_get_past_the_last_door(
     recalled = await ask(sources(tokens, arms(), CRANE, ORDER, SHED), **fields)
     assert ids(recalled) == left
     assert recalled.selection.dropped == {"filtered": 3 - len(left)}
-
-
-async def test_excluded_memories_are_left_out(tokens: TokenCounter):
-    recalled = await ask(sources(tokens, arms(), CRANE, ORDER, SHED), options={"exclude": ["m1", "m3", "m9"]})
-    assert ids(recalled) == ["m2"]
-    assert recalled.selection.dropped == {"excluded": 2}
 
 
 TURN = "What about the crane?"
@@ -305,78 +225,12 @@ async def test_the_active_turn_that_a_caller_names_is_left_out(
     assert recalled.selection.dropped == ({"own_turn": 1} if own else {})
 
 
-async def test_memories_that_are_the_active_turn_by_id_are_left_out_beside_those_of_the_options(
-    tokens: TokenCounter,
-):
-    recalled = await ask(
-        sources(tokens, arms(), CRANE, ORDER, SHED),
-        options={"exclude": ["m1"]},
-        exclude={"active_turn_ids": ["m3", 7, "m9"], "active_turn_text": "", "active_turn_ts": None},
-    )
-    assert ids(recalled) == ["m2"]
-    assert recalled.selection.dropped == {"excluded": 2}
-
-
 @pytest.mark.parametrize("fragment", ["", "  \n\t "])
 async def test_without_a_fragment_nothing_is_searched_and_the_answer_is_empty(tokens: TokenCounter, fragment: str):
     asked = arms()
     recalled = await ask(sources(tokens, asked, CRANE, ORDER, SHED), fragment=fragment, intent="the crane")
     assert (recalled.outcome, recalled.rendered, recalled.reports) == ("empty", "", ())
     assert [source.requests for source in asked] == [[]] * len(asked)
-
-
-async def test_as_of_is_the_querys_clock(tokens: TokenCounter):
-    at = datetime.fromtimestamp(NOW, UTC)
-    made = sources(tokens, arms(), CRANE, ORDER, SHED)
-    moved = await recall(query(options={"as_of": at}), profile(), made, now=NOW + 9e6)
-    assert [item.score for item in moved.ranked] == [item.score for item in (await ask(made)).ranked]
-    assert [item.score for item in moved.ranked] != [
-        item.score for item in (await recall(query(), profile(), made, now=NOW + 9e6)).ranked
-    ]
-
-
-async def test_items_under_the_minimum_score_are_dropped_and_a_query_may_change_it(tokens: TokenCounter):
-    made = sources(tokens, arms(), CRANE, ORDER, SHED)
-    scores = [item.score for item in (await ask(made)).ranked]
-    assert scores == sorted(scores, reverse=True)
-    by_profile = await ask(made, profile(min_score=scores[1]))
-    assert ids(by_profile) == ["m1", "m2"]
-    assert by_profile.selection.dropped == {"below_min_score": 1}
-    by_query = await ask(made, profile(min_score=scores[1]), options={"min_score": 0.0})
-    assert ids(by_query) == ["m1", "m2", "m3"]
-
-
-async def test_k_and_max_tokens_win_over_the_profile(tokens: TokenCounter):
-    made = sources(tokens, arms(), CRANE, ORDER, SHED)
-    assert ids(await ask(made, profile(max_total_items=1), options={"k": 2})) == ["m1", "m2"]
-    few = await ask(made, options={"max_tokens": 30})
-    assert 0 < tokens.count(few.rendered) <= 30
-
-
-async def test_a_list_has_the_room_of_its_strategy_and_other_questions_the_profiles_own(tokens: TokenCounter):
-    given = profile(max_total_items=1, strategies={"list": {"max_total_items": 3}})
-    hits = [hit("m1", 0.9), hit("m2", 0.8), hit("m3", 0.7)]
-    made = sources(tokens, arms("vector", hits=hits), CRANE, ORDER, SHED)
-    listed = await ask(made, given, fragment="Which cranes do we own?")
-    assert (len(listed.selection.items), listed.strategy) == (3, "list")
-    plain = await ask(made, given, fragment="Where is the crane?")
-    assert (len(plain.selection.items), plain.strategy) == (1, None)
-    asked_for_less = await ask(made, given, fragment="Which cranes do we own?", options={"k": 2})
-    assert len(asked_for_less.selection.items) == 2
-
-
-async def test_the_lines_have_the_profiles_style_and_dates_in_the_askers_zone(tokens: TokenCounter):
-    met = view("met", "we met yesterday", ts=NOW, speaker="Bo")
-    made = sources(tokens, arms("vector", hits=[hit("met", 0.9)]), met)
-    asked: dict[str, Any] = {"options": {"timezone": "Pacific/Kiritimati"}}
-    assert (
-        await ask(made, profile(render={"relative_dates": True}))
-    ).rendered == "- [2026-03-01 vector met] Bo: we met yesterday [28 February]"
-    short = await ask(made, profile(render={"style": "short", "relative_dates": True}), **asked)
-    assert short.rendered == "- 2026-03-02 Bo: we met yesterday [1 March]"
-    plain = await ask(made, profile(render={"relative_dates": False}))
-    assert plain.rendered == "- [2026-03-01 vector met] Bo: we met yesterday"
-    assert explained(short)["render"] == {"style": "short", "relative_dates": True}
 
 
 async def test_the_order_in_which_sources_answer_does_not_matter(tokens: TokenCounter):

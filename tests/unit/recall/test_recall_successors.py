@@ -47,34 +47,16 @@ def test_a_successor_stands_right_before_the_older_memory_with_its_score():
     assert new.succeeds == link("new")._replace(key=key("old"), id="old")
 
 
-def test_a_successor_that_stands_higher_stays_where_it_is():
-    new, old = item("new", 0.9), item("old", 0.4, link("new"))
-    assert order(new, item("between", 0.5), old) == ["new", "between", "old"]
-    assert (new.score, new.succeeds, old.ended) == (0.9, None, link("new"))
-
-
 def test_the_last_of_a_chain_is_first():
     chain = [item("a", 0.8, link("b", -5)), item("b", 0.3, link("c")), item("c", 0.1)]
     assert order(*chain) == ["c", "b", "a"]
     assert [one.score for one in chain] == [0.8, 0.8, 0.8]
 
 
-def test_of_a_cycle_the_better_one_is_no_older_one():
-    first, second = item("a", 0.8, link("b")), item("b", 0.3, link("a"))
-    assert order(first, second) == ["b", "a"]
-    assert (first.ended, second.ended) == (link("b"), None)
-
-
 @pytest.mark.parametrize("day", [0.5, 20.0])
 def test_a_successor_said_after_the_clock_counts_for_nothing(day: float):
     old = item("old", 0.8, link("new", day))
     assert order(old, item("new", 0.2)) == ["old", "new"]
-    assert old.ended is None
-
-
-def test_keep_moves_and_marks_nothing():
-    old = item("old", 0.8, link("new"))
-    assert order(old, item("new", 0.2), switch="keep") == ["old", "new"]
     assert old.ended is None
 
 
@@ -122,10 +104,6 @@ async def test_a_successor_that_no_search_found_is_fetched_and_the_older_line_sa
     assert told["new"]["led_by"] == "succession"
 
 
-async def test_one_item_is_the_successor(tokens: TokenCounter):
-    assert ids(await answered(tokens, [OLD, NEW, OTHER], options={"k": 1})) == ["new"]
-
-
 async def test_a_profile_omits_what_has_a_successor_but_for_questions_of_before(tokens: TokenCounter):
     got = await answered(tokens, [OLD, NEW, OTHER], switch="omit")
     assert ids(got) == ["new", "other"]
@@ -151,11 +129,6 @@ async def test_a_successor_that_the_query_may_not_see_changes_nothing(tokens: To
     got = await answered(tokens, [mine, hidden], found=("old",), options=options)
     assert (ids(got), marked(got)) == (["old"], [])
     assert "new" not in str(explained(got)["candidates"])
-
-
-async def test_a_successor_that_is_gone_changes_nothing(tokens: TokenCounter):
-    got = await answered(tokens, [OLD, OTHER])
-    assert (ids(got), marked(got)) == (["old", "other"], [])
 
 
 # Neither replaces the other: told apart by a place, a number, a letter, a card; ends of other things.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pass_result import Dropped
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.ranking.order import said_once
+from orion_recall.recall.ranking.score import said_once
 from orion_recall.recall.types import Recalled
 from orion_recall.values import MemoryView
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, scored, sources, view
@@ -50,21 +49,6 @@ async def test_all_who_said_it_are_items_of_which_there_are_no_more_than_the_pro
     assert shown(recalled) == {"m0", "m1"}
     assert "Dag" not in recalled.rendered
     assert recalled.selection.dropped == {"max_total_items": 1}
-
-
-async def test_what_equals_an_item_without_room_is_counted_as_it_is(tokens: TokenCounter) -> None:
-    said = [view(f"m{n}", "I want pizza.", speaker=name, ts=NOW) for n, name in enumerate(["Ana", "Bo"])]
-    recalled = await ask(tokens, "Who wants pizza?", *said, render_budget_tokens=3)
-    assert shown(recalled) == set()
-    assert recalled.selection.dropped == {"token_budget": 2}
-
-
-async def test_equal_statements_of_several_days_are_one_line_with_all_ids(tokens: TokenCounter) -> None:
-    said = [view(f"m{n}", "Took the blood pressure pill.", speaker="Ida", ts=NOW - DAY * n) for n in range(6)]
-    recalled = await ask(tokens, "When did Ida last take the pill?", *said)
-    (line,) = recalled.rendered.splitlines()
-    assert datetime.fromtimestamp(NOW, UTC).date().isoformat() in line
-    assert shown(recalled) == {one.id for one in said}
 
 
 async def test_the_same_said_again_by_the_same_speaker_on_the_same_day_is_dropped_for_the_first(

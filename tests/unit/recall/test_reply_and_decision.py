@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,29 +10,25 @@ from typing import Any
 
 import pytest
 
-from orion_recall.contracts import CandidateV1, CascadeV1, MemoryBundleV1, RecallQueryV1, RecallReplyV1
+from orion_recall.contracts import CascadeV1, MemoryBundleV1, RecallQueryV1, RecallReplyV1
 from orion_recall.errors import InvalidMessage, RefusedMessage, SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.asked import KeptText
 from orion_recall.recall.report.decision import RequestFacts, candidates_of, candidates_to_keep, decision
-from orion_recall.recall.report.query_text import QUERY_CHARS, KeptText
-from orion_recall.recall.report.reply import backend_counts, error_reply, reply, reply_json, why_failed
+from orion_recall.recall.report.reply import error_reply, reply, reply_json
 from orion_recall.recall.types import Recalled
 from orion_recall.settings import Settings
 from orion_recall.text.redaction import Redaction
-from orion_recall.values import MemoryView, Question, SourceReport
+from orion_recall.values import MemoryView, Question
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 OPTIONS: dict[str, Any] = {
     "tenant": "acme", "scope": "user", "user": "ana@example.org", "k": 3, "kinds": ["world"], "tags": ["blue-word"],
     "timezone": "Europe/Berlin", "include": {"metadata": True},
 }  # fmt: skip
-
-
 TURN = {"active_turn_ids": ["t-1"], "active_turn_text": "what of the winch?"}
-
-
 FULL = KeptText()
 
 
@@ -85,21 +80,9 @@ async def test_redacted_words_are_not_kept_and_whose_memories_they_were_is(token
     assert (await decided(tokens, redacting, options={"k": 3})).not_replayable is None
 
 
-async def test_a_query_that_is_cut_cannot_be_asked_again(tokens: TokenCounter):
-    told = await decided(tokens, text="crane " * 1000)
-    assert told.not_replayable == "of the query the first 4,000 characters are kept"
-
-
 TEXT = "We spoke of rain. The crane needs a gearbox."
-
-
 LONG = view("long", TEXT, entities=("Fjord Labs",), passages=(0, 17, 18, len(TEXT)), user_id="u-1")
-
-
 SHORT = view("short", "Bo paints the crane for Fjord Labs.", entities=("Bo", "Fjord Labs"), user_id="u-1")
-
-
-FOREIGN = view("foreign", "Fjord Labs sold the crane.", entities=("Fjord Labs", "Eve"), user_id="u-2")
 
 
 class SecondPassage:
@@ -127,58 +110,17 @@ async def test_a_chunk_says_where_in_its_memory_it_is(tokens: TokenCounter) -> N
     assert told.entities is None
 
 
-async def test_an_entitys_state_is_what_the_items_tell_of_it(tokens: TokenCounter) -> None:
-    told = await bundle(tokens, LONG, SHORT, include={"entities": True})
-    assert told.entities is not None
-    assert set(told.entities) == {"Fjord Labs", "Bo"}
-    labs = told.entities["Fjord Labs"]
-    assert (labs.name, labs.memory_count, sorted(labs.memory_ids)) == ("Fjord Labs", 2, ["long", "short"])
-    assert sorted(labs.observations) == sorted(item.snippet for item in told.items)
-    assert told.entities["Bo"].memory_ids == ["short"]
-    assert told.chunks is None
-
-
-async def test_what_is_out_of_scope_is_told_by_neither(tokens: TokenCounter) -> None:
-    """A source that forgets its filter: the other user's memory is named nowhere."""
-    include = {"chunks": True, "entities": True}
-    told = await bundle(tokens, SHORT, FOREIGN, scope="user", user="u-1", include=include)
-    assert told.entities is not None
-    assert told.chunks is not None
-    assert set(told.entities) == {"Fjord Labs", "Bo"}
-    assert told.entities["Fjord Labs"].memory_ids == ["short"]
-    assert set(told.chunks) == {"short#0"}
-
-
-async def test_without_asking_there_is_neither(tokens: TokenCounter) -> None:
-    told = await bundle(tokens, SHORT)
-    assert not {"entities", "chunks"} & told.model_fields_set
-
-
 CRANE = view("m1", "The harbour crane needs a gearbox.", ts=NOW - 3600, speaker="Bo", session_id="s1")
-
-
 COPY = CRANE._replace(id="m2")
-
-
 ORDER = view("m3", "I ordered it at Fjord Labs.", ts=NOW - 1800, speaker="Ana", session_id="s1", kind="plan")
-
-
 SHED = view("m4", "The shed is painted.", session_id="s2")
-
-
 ALL = (CRANE, COPY, ORDER, SHED)
-
-
 HITS = tuple(hit(memory.id, 0.9 - place / 10) for place, memory in enumerate(ALL))
 
 
 async def recalled_by(tokens: TokenCounter, by: Profile | None = None, **fields: Any) -> Recalled:
     arms = [FakeSource("vector", HITS), FakeSource("rdf", (hit("m3", 2.0, statements=("Ana ordered gearbox",)),))]
     return await recall(query(**fields), by or profile(), sources(tokens, arms, *ALL), now=NOW)
-
-
-def by_id(kept: list[CandidateV1]) -> dict[str, CandidateV1]:
-    return {one.id: one for one in kept}
 
 
 def keeping(share: float, candidates: int = 50) -> Profile:
@@ -197,60 +139,10 @@ def test_the_share_of_the_queries_keeps_its_candidates_and_the_same_ones_again()
     assert (drawn(0.0), len(drawn(1.0))) == (set(), len(ids))
 
 
-def test_a_query_that_asks_for_a_trace_keeps_them_unless_none_are_wanted():
-    assert candidates_to_keep(profile(), "c-1", is_traced=False) == 0
-    assert candidates_to_keep(profile(), "c-1", is_traced=True) == 50
-    assert candidates_to_keep(keeping(1.0, candidates=0), "c-1", is_traced=True) == 0
-
-
-async def test_of_each_candidate_ranks_parts_and_weights_are_kept_that_give_its_score(tokens: TokenCounter):
-    recalled = await recalled_by(tokens)
-    kept = candidates_of(recalled, 50)
-    order = by_id(kept)["m3"]
-    assert (order.ranks, order.source, order.kept) == ({"vector": 3, "rdf": 1}, "rdf", True)
-    scores = {item.candidate.key: item for item in recalled.ranked}
-    assert [one.place for one in kept if one.place] == list(range(1, len(scores) + 1))
-    for one in kept:
-        assert one.score is not None
-        assert one.parts.keys() == one.weights.keys()
-        mean = sum(value * one.weights[name] for name, value in one.parts.items()) / sum(one.weights.values())
-        assert mean == pytest.approx(one.score, abs=1e-5)
-
-
-async def test_what_was_left_out_says_why_and_for_which_other(tokens: TokenCounter):
-    by = profile(max_total_items=1)
-    kept = by_id(candidates_of(await recalled_by(tokens, by, options={"exclude": ["m4"]}), 50))
-    assert {name: (one.kept, one.dropped, one.dropped_for) for name, one in kept.items()} == {
-        "m3": (True, None, None),
-        "m1": (False, "max_total_items", None),
-        "m2": (False, "near_duplicate", "m1"),
-        "m4": (False, "excluded", None),
-    }
-    assert (kept["m2"].place, kept["m4"].score) == (None, None)
-
-
 async def test_a_memory_that_the_query_may_not_see_is_counted_and_not_named(tokens: TokenCounter):
     recalled = await recalled_by(tokens, options={"kinds": ["plan"]})
     assert [one.id for one in candidates_of(recalled, 50)] == ["m3"]
     assert recalled.selection.dropped["filtered"] == 3
-
-
-async def test_no_text_of_a_memory_is_in_them(tokens: TokenCounter):
-    told = json.dumps([one.model_dump() for one in candidates_of(await recalled_by(tokens), 50)])
-    for words in ("gearbox", "Fjord", "painted", "Ana", "ordered"):
-        assert words not in told
-
-
-async def test_some_room_is_left_for_those_that_were_dropped_before_the_order(tokens: TokenCounter):
-    memories = [view(f"m{number}", f"{number} boats and {number * 7} cranes") for number in range(60)]
-    hits = [hit(f"m{number}", 1.0 - number / 200) for number in range(60)]
-    made = sources(tokens, [FakeSource("vector", hits)], *memories)
-    options = {"exclude": [f"m{number}" for number in range(40, 60)]}
-    recalled = await recall(query(options=options), profile(rank_pool=100), made, now=NOW)
-    kept = candidates_of(recalled, 30)
-    assert len(kept) == 30
-    assert [one.dropped for one in kept].count("excluded") == 10
-    assert len(candidates_of(recalled, 500)) == 60
 
 
 def facts_of(**changes: Any) -> RequestFacts:
@@ -314,23 +206,11 @@ async def test_a_decision_tells_the_way_of_a_cascade_and_why_nothing_was_handed_
     assert told.confidence == told.cascade.final_confidence == 0.72
 
 
-def test_a_query_that_was_not_searched_for_is_decided_all_the_same():
-    made = decision(facts_of(query=query()), outcome="expired", latency_ms=0.1, error="too late")
-    assert (made.outcome, made.error, made.query) == ("expired", "too late", "what about the crane?")
-    assert (made.selected_ids, made.backend_counts, made.dropped, made.sources) == ([], {}, {}, {})
-    assert (made.latency_ms, made.stage_ms) == (0, {"total": 0.1})
-
-
 def test_what_an_unreadable_query_said_is_kept_as_far_as_it_was_text():
     raw = {"fragment": "crane", "verb": 7, "session_id": "s", "node_id": None}
     made = decision(facts_of(raw=raw), outcome="invalid", latency_ms=0.1, error="payload.verb: …")
     assert (made.query, made.query_chars, made.verb, made.session_id, made.node_id) == ("crane", 5, None, "s", None)
     assert decision(facts_of(), outcome="invalid", latency_ms=0.1).query == ""
-
-
-def test_a_long_query_is_cut_and_its_length_kept():
-    made = decision(facts_of(query=query("crane " * 2000)), outcome="refused", latency_ms=0.1)
-    assert (len(made.query), made.query_chars) == (4000, 12000)
 
 
 async def test_a_decision_says_what_was_understood_and_without_words_where_text_is_not_kept(tokens: TokenCounter):
@@ -352,37 +232,14 @@ async def test_a_decision_says_what_was_understood_and_without_words_where_text_
     assert "last week" not in told[1].model_dump_json() + told[2].model_dump_json()
 
 
-TEXT_OF_TEXT = "what did my doctor say?"
-
-
 def kept(mode: str, key: str | None = None) -> KeptText:
     return KeptText.of(Settings.read(query_text=mode, query_hash_key=key))
-
-
-def test_a_hash_is_that_of_the_whole_text_and_says_which_it_is() -> None:
-    digest = hashlib.blake2b(TEXT_OF_TEXT.encode(), digest_size=16).hexdigest()
-    assert kept("hash").query(TEXT_OF_TEXT) == f"blake2b:{digest}"
-    long = "a" * (QUERY_CHARS + 1)
-    assert kept("hash").query(long) != kept("hash").query(long + "a")
-    assert kept("full").query(long) == long[:-1]
-
-
-def test_with_a_key_the_hash_is_another_and_equal_texts_stay_equal() -> None:
-    assert len({kept("hash", key).query(TEXT_OF_TEXT) for key in (None, "k", "k" * 200, "k" * 201)}) == 4
-    assert kept("hash", "k").query(TEXT_OF_TEXT) == kept("hash", "k").query(TEXT_OF_TEXT)
-    assert kept("hash", "").query(TEXT_OF_TEXT) == kept("hash", None).query(TEXT_OF_TEXT), "an empty secret is none"
 
 
 def test_errors_quote_messages_only_where_their_text_is_kept() -> None:
     error = InvalidMessage("fragment: no (got 'x')", without_values="fragment: no")
     assert (kept("full").error(error), kept("hash").error(error)) == ("fragment: no (got 'x')", "fragment: no")
     assert kept("none").error(RefusedMessage("not here")) == "not here"
-
-
-def test_a_key_does_not_show() -> None:
-    settings = Settings.read(query_text="hash", query_hash_key="hunter2")
-    assert "hunter2" not in f"{settings!r} {settings.model_dump_json()} {KeptText.of(settings)!r}"
-    assert str(KeptText.of(settings).key) not in repr(KeptText.of(settings))
 
 
 def test_what_is_kept_is_redacted_where_the_settings_say_so() -> None:
@@ -396,14 +253,10 @@ def test_what_is_kept_is_redacted_where_the_settings_say_so() -> None:
 
 
 FOUNDING_ITEM = ["id", "source", "source_ref", "uri", "score", "ts", "title", "snippet", "tags"]
-
-
 CRANE_OF_REPLY = view(
     "m1", "The crane needs a gearbox.", ts=NOW, title="Crane", kind="plan", speaker="Bo", session_id="s",
     tags=("harbour",), entities=("Fjord Labs",), uri="x:1", source_ref="chat",
 )  # fmt: skip
-
-
 SHED_OF_REPLY = view("m2", "The shed is painted.")
 
 
@@ -429,22 +282,6 @@ async def test_without_options_a_reply_has_the_founding_documents_fields_only(to
     }  # fmt: skip
     assert isinstance(written["bundle"]["stats"]["latency_ms"], int)
     assert [list(item) for item in written["bundle"]["items"]] == [FOUNDING_ITEM, FOUNDING_ITEM]
-
-
-async def test_an_item_says_where_it_comes_from(tokens: TokenCounter):
-    written, recalled = await answered(tokens)
-    crane, shed = written["bundle"]["items"]
-    assert crane == {
-        "id": "m1", "source": "lexical", "source_ref": "chat", "uri": "x:1", "score": recalled.ranked[0].score,
-        "ts": NOW, "title": "Crane", "snippet": "Crane: Bo: The crane needs a gearbox.", "tags": ["harbour"],
-    }  # fmt: skip
-    assert (shed["source"], shed["source_ref"], shed["ts"], shed["tags"]) == ("vector", "index", None, [])
-
-
-async def test_the_rendered_text_is_one_bullet_for_every_item(tokens: TokenCounter):
-    written, _ = await answered(tokens)
-    lines = written["bundle"]["rendered"].split("\n")
-    assert [line.partition("] ")[2] for line in lines] == [item["snippet"] for item in written["bundle"]["items"]]
 
 
 async def test_options_bring_the_further_fields(tokens: TokenCounter):
@@ -482,39 +319,6 @@ async def test_each_further_part_comes_on_request_only(tokens: TokenCounter, par
     assert stats.get("trace", {"ranked": 2})["ranked"] == 2
     told = {"time", "class", "class_words", "shape", "people", "entities"}
     assert stats.get("trace", {"understood": dict.fromkeys(told)})["understood"].keys() == told
-
-
-async def test_the_chunk_of_a_long_memory_is_its_best_passage(tokens: TokenCounter):
-    text = "We spoke of rain. The crane needs a gearbox."
-    long = view("m1", text, passages=(0, 17, 18, len(text)))
-
-    class SecondPassage:
-        async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:
-            return dict.fromkeys(keys, 1)
-
-    found = sources(tokens, [FakeSource("vector", (hit("m1", 0.9),))], long)
-    asked = query(options={"include": {"chunks": True}})
-    recalled = await recall(asked, profile(), replace(found, passages=SecondPassage()), now=NOW)
-    (item,) = reply(asked, recalled, latency_ms=1.0, profile="test.v1", decision_id="d-1").bundle.items
-    assert (item.chunk, item.snippet) == ("The crane needs a gearbox.", "… The crane needs a gearbox.")
-
-
-async def test_nothing_found_is_an_empty_bundle_without_an_error(tokens: TokenCounter):
-    written, _ = await answered(tokens, options={"exclude": ["m1", "m2"]})
-    assert (written["bundle"]["rendered"], written["bundle"]["items"]) == ("", [])
-    assert "error" not in written
-    assert written["bundle"]["stats"]["dropped"] == {"excluded": 2}
-
-
-async def test_nobody_who_does_not_ask_why_pays_for_it(tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch):
-    def refuse(_: object) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr("orion_recall.recall.report.reply.explained", refuse)
-    await answered(tokens, options={"include": {"entities": True, "chunks": True}})
-    await answered(tokens)
-    with pytest.raises(AssertionError):
-        await answered(tokens, options={"include": {"trace": True}})
 
 
 async def test_a_cascade_names_the_layer_of_every_item_and_its_way_in_the_trace(tokens: TokenCounter):
@@ -559,20 +363,3 @@ def test_an_error_is_an_empty_bundle_with_the_reason():
         "error": {"type": "expired", "message": "too late"},
     }
     RecallReplyV1.model_validate(written)
-
-
-def test_an_error_is_only_an_empty_bundle_for_those_who_read_no_more_than_v1_fields():
-    made = error_reply("expired", "too late", latency_ms=0.6, profile="test.v1", extended=False)
-    stats: dict[str, Any] = {"backend_counts": {}, "latency_ms": 1, "profile": "test.v1"}
-    assert json.loads(made) == {"bundle": {"rendered": "", "items": [], "stats": stats}}
-
-
-def test_counts_are_of_the_sources_that_were_asked():
-    reports = (
-        SourceReport(source="vector", status="ok", hits=(hit("a", 1.0),)),
-        SourceReport(source="rdf", status="late", error="no answer within 5 ms"),
-        SourceReport(source="sql_timeline", status="off"),
-    )
-    assert backend_counts(reports) == {"vector": 1, "rdf": 0}
-    assert why_failed(reports[1:]) == "no source answered (rdf: no answer within 5 ms)"
-    assert why_failed(reports[2:]) == "no source answered (none of the profile's sources is configured)"

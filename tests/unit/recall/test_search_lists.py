@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,26 +16,19 @@ from orion_recall.errors import (
     ModelError,
     ScopeNotKept,
     SourceError,
-    TransientSourceError,
 )
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.decision import RequestFacts, decision
-from orion_recall.recall.report.explain import explained
-from orion_recall.recall.report.reply import reply, reply_json
 from orion_recall.recall.search import all_sources
 from orion_recall.recall.search.all_sources import FallbackSource, search_all
-from orion_recall.recall.search.further_lists import requests_of_speaker, within
-from orion_recall.recall.search.lane import narrowed
-from orion_recall.recall.search.period import MOST_OF_PERIOD
-from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.search.further_lists import requests_of_speaker
+from orion_recall.recall.search.requests import narrowed, scope_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.setting_values import LaneUse
 from orion_recall.sources.several_stores import Breaker
-from orion_recall.tasks import Slots, cancel
 from orion_recall.text.people.titles import title_names
 from orion_recall.time_values import TimedKey
 from orion_recall.values import (
@@ -65,11 +58,7 @@ from tests.samples.recall_fakes import (
 QUESTION = Question(
     text="crane", dense_text="crane", keyword_text="crane", terms=frozenset({"crane"}), now=NOW, text_hash=""
 )
-
-
 REQUEST = SearchRequest(question=QUESTION, scope=Scope(tenant="acme"), limit=10)
-
-
 FOUND = (hit("a", 2.0), hit("b", 1.0))
 
 
@@ -91,60 +80,12 @@ async def search(
     return {report.source: report for report in reports}
 
 
-async def test_every_source_has_a_report_in_a_fixed_order():
-    reports = await search(FakeSource("rdf"), FakeSource("vector", FOUND))
-    assert {name: report.status for name, report in reports.items()} == {
-        "vector": "ok", "lexical": "off", "rdf": "empty", "sql_timeline": "off",
-    }  # fmt: skip
-    assert reports["vector"].hits == FOUND
-    assert reports["vector"].ms > 0
-
-
-@pytest.mark.parametrize("error", [SourceError("broken"), TransientSourceError("broken"), ModelError("broken")])
-async def test_a_failing_source_costs_its_own_hits_only(error: Exception):
-    reports = await search(FakeSource("vector", FOUND, errors=[error]), FakeSource("lexical", FOUND))
-    assert (reports["vector"].status, reports["vector"].error, reports["vector"].hits) == ("failed", "broken", ())
-    assert reports["lexical"].hits == FOUND
-
-
 async def test_a_source_that_misses_the_deadline_is_late_and_is_cancelled():
     slow = FakeSource("rdf", FOUND, opened=asyncio.Event())
     reports = await search(slow, FakeSource("vector", FOUND), timeout_s=0.5)
     assert (reports["rdf"].status, reports["rdf"].hits) == ("late", ())
     assert "500 ms" in (reports["rdf"].error or "")
     assert reports["vector"].status == "ok"
-
-
-async def test_sources_are_searched_at_the_same_time():
-    gate = asyncio.Event()
-
-    class Opener(FakeSource):
-        async def search(self, request: SearchRequest) -> Sequence[Any]:
-            gate.set()
-            return await super().search(request)
-
-    reports = await search(FakeSource("vector", FOUND, opened=gate), Opener("sql_timeline", FOUND))
-    assert [reports["vector"].status, reports["sql_timeline"].status] == ["ok", "ok"]
-
-
-async def test_a_passing_error_is_tried_again():
-    flaky = FakeSource("vector", FOUND, errors=[TransientSourceError("busy"), TransientSourceError("busy")])
-    reports = await search(flaky, retries=2)
-    assert reports["vector"].hits == FOUND
-    assert len(flaky.requests) == 3
-
-
-async def test_an_error_that_will_not_pass_is_not_tried_again():
-    broken = FakeSource("vector", FOUND, errors=[SourceError("broken")])
-    assert (await search(broken, retries=3))["vector"].status == "failed"
-    assert len(broken.requests) == 1
-
-
-async def test_retries_stay_inside_the_deadline():
-    flaky = FakeSource("vector", FOUND, errors=[TransientSourceError("busy") for _ in range(100)])
-    report = (await search(flaky, retries=50, timeout_s=0.5))["vector"]
-    assert report.status == "late"
-    assert 0 < len(flaky.requests) < 10
 
 
 @pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
@@ -158,28 +99,6 @@ async def test_a_cancelled_search_leaves_nothing_running():
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
     assert not [one for one in asyncio.all_tasks() if "object _search at" in repr(one.get_coro())]
-
-
-async def test_a_source_that_failed_three_times_is_left_alone():
-    held = breakers()
-    broken = FakeSource("vector", FOUND, errors=[SourceError("no server") for _ in range(9)])
-    for _ in range(3):
-        assert (await search(broken, held=held))["vector"].error == "no server"
-    report = (await search(broken, held=held))["vector"]
-    assert (report.status, report.error) == ("failed", "left alone after: no server")
-    assert len(broken.requests) == 3
-
-
-def test_an_open_breaker_lets_one_through_every_two_seconds():
-    breaker = Breaker()
-    for now in (0.0, 0.1, 0.2):
-        assert breaker.lets_through(now)
-        breaker.record("away", now)
-    assert not breaker.lets_through(2.1)
-    assert breaker.lets_through(2.3)
-    assert not breaker.lets_through(2.4), "the one that was let through holds the others back"
-    breaker.record(None, 2.5)
-    assert breaker.lets_through(2.6)
 
 
 async def test_a_query_whose_scope_a_source_cannot_keep_to_fails_and_costs_no_other_query_the_source():
@@ -206,38 +125,6 @@ async def test_a_source_of_another_tenant_is_not_asked_and_nothing_of_its_failur
     report = (await search(theirs, held=held))["vector"]
     assert (report.status, report.error, report.hits) == ("empty", None, ())
     assert theirs.requests == []
-
-
-class OneAtATime(FakeSource):
-    """A source with one slot, whose first search ends when it is told to, and the others never."""
-
-    def __init__(self) -> None:
-        super().__init__("vector", FOUND)
-        self.slots, self.first_ends, self.asked = Slots(1), asyncio.Event(), 0
-
-    async def search(self, request: SearchRequest) -> Sequence[Any]:
-        self.asked += 1
-        until = self.first_ends if self.asked == 1 else asyncio.Event()
-        async with self.slots:
-            await until.wait()
-        return self.hits
-
-
-@pytest.mark.parametrize(("others_are_answered", "failures"), [(True, 0), (False, 1)])
-async def test_waiting_for_a_turn_is_no_failure_as_long_as_others_are_answered(
-    others_are_answered: bool, failures: int
-):
-    source, held = OneAtATime(), breakers()
-    first, second = (asyncio.create_task(source.search(REQUEST)) for _ in range(2))
-    late = asyncio.create_task(search(source, timeout_s=0.2, held=held))
-    while source.asked < 3:
-        await asyncio.sleep(0)
-    if others_are_answered:
-        source.first_ends.set()
-        await first
-    assert (await late)["vector"].status == "late"
-    assert held["vector"].failures == failures
-    await cancel(first, second)
 
 
 KINDS = replace(REQUEST, scope=Scope(tenant="acme", kinds=("world", "opinion")))
@@ -276,14 +163,8 @@ async def test_each_kind_is_searched_for_alone_and_has_its_own_list():
 
 
 HANG_S = 60.0
-
-
 CRANE = view("m1", "The harbour crane needs a gearbox.", ts=NOW - 3600, source_ref="record")
-
-
 SHED = view("m2", "The shed is painted.")
-
-
 INDEX: tuple[SourceName, ...] = ("vector", "lexical")
 
 
@@ -327,21 +208,6 @@ async def test_when_both_arms_fail_the_record_answers_in_their_place(
     assert (reports["vector"].status, reports["vector"].fallback, reports["vector"].hits) == ("failed", None, ())
 
 
-async def test_it_alone_keeps_a_recall_from_failing_and_is_counted(tokens: TokenCounter) -> None:
-    recalled = await ask(scene(tokens, *map(away, INDEX), found=record()), rdf_top_k=0, enable_sql_timeline=False)
-    assert recalled.outcome == "degraded"
-    decided = decision(
-        RequestFacts(decision_id="d", corr_id="c"), outcome="degraded", latency_ms=1, recalled=recalled
-    )
-    assert decided.sources["lexical"].model_dump(exclude={"ms"}) == {
-        "status": "failed", "count": 1, "error": "the index is gone", "stood_in": "record",
-    }  # fmt: skip
-    assert decided.backend_counts == {"vector": 0, "lexical": 1}
-    answer = reply(query(options={}), recalled, latency_ms=1, profile="p", decision_id="d")
-    assert reply_json(answer).count(b"stood_in") == 1, "a source for which nobody stood in does not name it"
-    assert answer.bundle.items[0].source_ref == "record"
-
-
 async def test_an_index_that_hangs_is_stood_in_for_within_the_same_time(
     tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,27 +237,12 @@ async def test_if_all_of_them_hang_the_deadline_holds_and_the_record_is_left_alo
 
 
 TEXT = "who founded the maker of the harbour crane?"
-
-
 CRANE_OF_UP = view("crane", "The harbour crane was made by Umbra Works.", title="Harbour crane")
-
-
 UMBRA = view("umbra", "It was founded by Ida Miles.", title="Umbra Works")
-
-
 IDA = view("ida", "She was born there.", title="Ida Miles", kind="world")
-
-
 SHED_OF_UP = view("shed", "The shed is painted.")
-
-
 FIRST = (hit("crane", 0.9), hit("shed", 0.2), hit("umbra", 0.1))
-
-
 LINKS = {"fusion": 0.5, "similarity": 0.0, "links": 0.6, "recency": 0.0}
-
-
-STEPS = {"fusion": 0.5, "similarity": 0.0, "second_step": 0.25, "recency": 0.0}
 
 
 class Titles:
@@ -415,24 +266,6 @@ class Titles:
         return {one: given for one, given in called.items() if not set(given).isdisjoint(names)}
 
 
-class Keywords(FakeSource):
-    """Brings `hits`, and `further` for a question with names that were not in the first."""
-
-    further: tuple[Hit, ...] = ()
-
-    async def search(self, request: SearchRequest) -> Any:
-        if request.question.keyword_text.startswith(f"{TEXT} "):
-            self.requests.append(request)
-            return self.further
-        return await super().search(request)
-
-
-def keywords(hits: Iterable[Hit] = FIRST, further: Iterable[Hit] = ()) -> Keywords:
-    made = Keywords("lexical", hits)
-    made.further = tuple(further)
-    return made
-
-
 async def ask_of_up(
     tokens: TokenCounter, ranking: dict[str, float], *arms: FakeSource, titles: Titles | None = None, **changes: Any
 ) -> Recalled:
@@ -443,29 +276,6 @@ async def ask_of_up(
 
 def order(recalled: Recalled) -> list[str]:
     return [item.memory.id for item in recalled.ranked]
-
-
-def part(recalled: Recalled, name: str) -> dict[str, float]:
-    return {item.memory.id: item.parts[name] for item in recalled.ranked if name in item.parts}
-
-
-async def test_a_memory_whose_title_stands_in_the_best_one_moves_up(tokens: TokenCounter):
-    recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST), titles=Titles(UMBRA, CRANE_OF_UP))
-    assert order(recalled) == ["crane", "umbra", "shed"]
-    # The question names the crane; what the crane's text names has the crane's own score.
-    assert part(recalled, "links") == {"crane": 1.0, "umbra": 1.0, "shed": 0.0}
-    assert order(await ask_of_up(tokens, LINKS | {"links": 0.0}, FakeSource("vector", FIRST))) == [
-        "crane",
-        "shed",
-        "umbra",
-    ]
-
-
-async def test_titles_of_external_memories_lead_to_them_as_own_titles_do(tokens: TokenCounter):
-    page = view("wiki:umbra", "It was founded by Ida Miles.", title="Umbra Works")
-    graph = FakeSource("rdf", [hit(page.id, 0.1, read=lambda: page)])
-    recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST[:2]), graph, titles=Titles(CRANE_OF_UP))
-    assert part(recalled, "links") == {"crane": 1.0, "wiki:umbra": 1.0, "shed": 0.0}
 
 
 async def test_links_stay_in_scope_and_what_was_deleted_is_led_to_by_nobody(tokens: TokenCounter):
@@ -483,38 +293,6 @@ async def test_links_stay_in_scope_and_what_was_deleted_is_led_to_by_nobody(toke
     assert recalled.selection.dropped == {"deleted": 1}
 
 
-async def test_the_second_search_has_the_names_that_the_first_hits_bring_and_the_question_does_not(
-    tokens: TokenCounter,
-):
-    named = view("crane", CRANE_OF_UP.text, entities=("Harbour Crane", "Umbra Works"))
-    arm = keywords(FIRST, [hit("crane", 9.0), hit("ida", 8.0), hit("shed", 5.0), hit("umbra", 1.0)])
-    made = sources(tokens, [arm], named, UMBRA, IDA, SHED_OF_UP)
-    used = profile(ranking=STEPS, enable_query_expansion=False)
-    recalled = await recall(query(TEXT), used, made, now=NOW)
-    assert arm.requests[-1].question.keyword_text == f"{TEXT} Umbra Works"
-    # The first two gain nothing; the others by score between the best and the last.
-    assert part(recalled, "second_step") == {"crane": 0.0, "shed": 0.0, "umbra": 0.0, "ida": 0.875}
-    (ida,) = [item for item in recalled.ranked if item.memory.id == "ida"]
-    assert ida.candidate.best_source == "lexical"
-
-
-async def test_without_weights_nothing_is_looked_for(tokens: TokenCounter):
-    arm, titles = keywords(), Titles(UMBRA)
-    recalled = await ask_of_up(tokens, {"fusion": 0.5, "recency": 0.0}, arm, titles=titles)
-    assert (len(arm.requests), titles.asked) == (1, [])
-    assert "follow" not in recalled.stage_ms
-
-
-@pytest.mark.parametrize("fault", [{"fails": True}, {"hangs": True}])
-async def test_titles_that_fail_or_hang_cost_their_links_and_no_more(tokens: TokenCounter, fault: dict[str, bool]):
-    began = time.perf_counter()
-    recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST), titles=Titles(UMBRA, **fault))
-    assert order(recalled) == ["crane", "shed", "umbra"]
-    assert recalled.outcome == "ok"
-    assert time.perf_counter() - began < 30
-    assert not [task for task in asyncio.all_tasks() if "orion_recall/recall/" in repr(task)]
-
-
 TENANT_OF_LANE = "default"
 
 
@@ -523,10 +301,6 @@ def scope(use: LaneUse, by: dict[str, Any] | None = None, **fields: Any) -> Scop
     wide = profile(**(by or {}))
     made = narrowed(query(**fields), wide, use)
     return None if made is None else scope_of(made, wide, TENANT_OF_LANE)
-
-
-def test_a_lane_is_ignored_unless_the_settings_say_otherwise():
-    assert scope("ignore", lane="session", session_id="s") is None
 
 
 @pytest.mark.parametrize("tags", [[], ["chat"], ["chat", "harbour"]])
@@ -559,17 +333,8 @@ def test_a_lane_may_be_a_scope_and_then_only_narrows(lane: str, options: dict[st
     assert scope("scope", lane=lane, session_id="s", options=options) == expected
 
 
-def test_a_lane_that_is_a_scope_without_its_id_is_an_error_and_not_all_memories():
-    with pytest.raises(InvalidMessage, match="session needs"):
-        scope("scope", lane="session", session_id="")
-
-
 CLOCK = datetime(2026, 6, 17, 12, tzinfo=UTC).timestamp()  # a Wednesday
-
-
 DAY = 86_400.0
-
-
 YESTERDAY = CLOCK - DAY
 
 
@@ -635,33 +400,6 @@ async def test_a_recap_is_everything_of_the_period_and_nothing_else(tokens: Toke
     assert recalled.selection.dropped["other_time"] == 2
 
 
-async def test_the_day_beside_is_looked_at_only_where_the_day_has_nothing(tokens: TokenCounter):
-    memory = view("eve", "We painted the boat.", ts=YESTERDAY - DAY, session_id="eve")
-    recalled = await ask_day(tokens, "What happened yesterday?", memory)
-    assert ids(recalled) == ["eve"]
-    assert recalled.understood is not None
-    assert recalled.understood.question.time.widened
-    (why,) = explained(recalled)["why"]
-    assert (why["code"], why["of"], why["widened"], why["memories"]) == ("recap", "time", True, 1)
-    nothing = await ask_day(tokens, "What happened yesterday?", memory._replace(ts=YESTERDAY - 3 * DAY))
-    assert (ids(nothing), nothing.outcome) == ([], "empty")
-
-
-async def test_a_recap_that_names_somebody_is_of_that_person(tokens: TokenCounter):
-    memories = (
-        view("own", "The rudder came.", speaker="Hana", ts=YESTERDAY, session_id="one"),
-        view("named", "Hana has mended the sail.", speaker="Otto", ts=YESTERDAY + 1, session_id="two"),
-        view("other", "The anchor is lost.", speaker="Otto", ts=YESTERDAY + 2, session_id="two"),
-    )
-    assert ids(await ask_day(tokens, "What did Hana do yesterday?", *memories)) == ["own", "named"]
-    assert ids(await ask_day(tokens, "What did Otto and I talk about yesterday?", *memories)) == [
-        "named",
-        "other",
-    ]
-    nothing = await ask_day(tokens, "What did Rosa do yesterday?", *memories)
-    assert ids(nothing) == [], "the day itself is not empty: no day beside it is looked at"
-
-
 @pytest.mark.parametrize(
     ("text", "session"),
     [
@@ -683,53 +421,12 @@ async def test_a_session_is_named_by_its_place_in_the_whole_scope(tokens: TokenC
     assert ids(recalled) == [f"{session}-0", f"{session}-1"]
 
 
-async def test_a_period_with_too_much_is_covered_from_its_beginning_to_its_end(tokens: TokenCounter):
-    turns = [view(f"m{day}-{n}", f"{day} {n}", ts=CLOCK - day * DAY - n) for day in range(1, 100) for n in range(8)]
-    recalled = await ask_day(tokens, "What happened since March?", *turns)
-    days = {item.memory.id.split("-")[0] for item in recalled.ranked}
-    assert len(recalled.ranked) <= MOST_OF_PERIOD
-    assert any(int(day[1:]) > 80 for day in days)
-    assert any(int(day[1:]) < 10 for day in days)
-
-
-@pytest.mark.parametrize("index", [Calendar(error=SourceError("away")), Calendar(hangs=True)])
-async def test_without_the_list_the_sources_find_what_they_can(tokens: TokenCounter, index: Calendar):
-    memories = (view("then", "The rudder came.", ts=YESTERDAY), view("now", "It fits.", ts=CLOCK - 60))
-    recalled = await ask_day(tokens, "What happened yesterday?", *memories, found=["now", "then"], index=index)
-    assert ids(recalled) == ["then"]
-
-
-async def test_a_recap_is_not_withheld_for_resembling_nothing(tokens: TokenCounter):
-    memory = view("then", "The rudder came.", ts=YESTERDAY)
-    made = replace(sources(tokens, [FakeSource("vector", [])], memory), chronological=Calendar(memory))
-    used = profile(no_answer={"min_confidence": 0.99})
-    recalled = await recall(query("What happened yesterday?"), used, made, now=CLOCK)
-    assert ids(recalled) == ["then"]
-
-
-async def test_the_scope_of_the_query_holds_in_a_recap(tokens: TokenCounter):
-    memories = (
-        view("ours", "The rudder came.", ts=YESTERDAY, kind="world"),
-        view("theirs", "The sail came.", ts=YESTERDAY, kind="task"),
-    )
-    recalled = await ask_day(tokens, "What happened yesterday?", *memories, options={"kinds": ["world"]})
-    assert ids(recalled) == ["ours"]
-
-
 QUESTION_OF_SEARCH = Question(text="t", dense_text="t", keyword_text="t", terms=frozenset(), now=0.0, text_hash="h")
-
-
 SCOPE = Scope(tenant="t", since=50.0)
-
-
 NAMES: tuple[SourceName, ...] = ("vector", "lexical", "rdf")
-
-
 REQUESTS: Mapping[SourceName, SearchRequest] = {
     name: SearchRequest(question=QUESTION_OF_SEARCH, scope=SCOPE, limit=10) for name in NAMES
 }
-
-
 DAYS = (Interval(100.0, 200.0, "date", "monday"), Interval(300.0, 400.0, "date", "wednesday"))
 
 
@@ -742,14 +439,8 @@ def test_the_index_is_asked_for_the_persons_own_turns_of_that_time():
 
 
 TEXT_OF_SEARCH = "what about the crane yesterday?"
-
-
 MIDNIGHT = NOW - NOW % DAY
-
-
 OLD = view("old", "the crane creaked", ts=MIDNIGHT - 0.5 * DAY)
-
-
 NEW = view("new", "the crane fell", ts=MIDNIGHT - 90 * DAY)
 
 
@@ -800,15 +491,6 @@ async def test_a_second_search_that_fails_or_hangs_costs_its_hits_and_no_more(
     assert [item.memory.id for item in recalled.ranked] == ["new"]
     assert time.perf_counter() - began < 30
     assert not [task for task in asyncio.all_tasks() if "orion_recall/recall/" in repr(task)]
-
-
-def test_the_scope_is_narrowed_and_never_widened():
-    scope = Scope(tenant="t", since=4 * DAY, until=6 * DAY)
-    one = Interval(start=5 * DAY, end=9 * DAY, kind="date", words="then")
-    other = Interval(start=None, end=3 * DAY, kind="open", words="before")
-    assert within(scope, [one]) == Scope(tenant="t", since=4 * DAY, until=6 * DAY)
-    assert within(Scope(tenant="t"), [one]) == Scope(tenant="t", since=4 * DAY, until=10 * DAY)
-    assert within(Scope(tenant="t"), [one, other]) == Scope(tenant="t", until=10 * DAY)
 
 
 class Telling(FakeSource):

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-import time as clock
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orion_recall.recall.report.figures import understood
 from orion_recall.recall.understand.chains import MOST_STEPS, chains, walks
-from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
+from orion_recall.recall.understand.classes import Classified, classify
 from orion_recall.recall.understand.expansion import expansions
-from orion_recall.recall.understand.people import asking_speaker, entities, is_first_person, named_speakers
+from orion_recall.recall.understand.people import asking_speaker, entities, named_speakers
 from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.recall.understand.said_by import SaidBy, said_by
 from orion_recall.recall.understand.shape import asks_for_list
-from orion_recall.recall.understand.summary import understood
-from orion_recall.text.normal import content_words, text_hash, words
-from orion_recall.values import NO_TIME, QUERY_CLASSES, Chain, QueryClass
+from orion_recall.text.normal import content_words, words
+from orion_recall.values import Chain, QueryClass
 from orion_recall.when.times import times
 from tests.samples.recall_fakes import NOW, profile, query
 
@@ -28,17 +27,11 @@ from tests.samples.recall_fakes import NOW, profile, query
     ("text", "seed", "vias"),
     [
         ("What is Ana's sister's employer?", "Ana", [("sister", "employer"), ("sister",)]),
-        ("the employer of the sister of Ana", "Ana", [("sister", "employer")]),
         ("Who is the employer of Ana's sister?", "Ana", [("sister", "employer")]),
-        ("Where does Ana's sister work?", "Ana", [("sister", "work"), ("sister work",), ("sister",)]),
         ("Where does the sister of Ana live?", "Ana", [("sister", "live"), ("sister",)]),
-        ("Ana Miles’ boss", "Ana Miles", [("boss",)]),
         ("Ana Miles's boss", "Ana Miles", [("boss",)]),
-        ("Who is Jean-Luc's boss?", "Jean-Luc", [("boss",)]),
         ("What is Ana's home town?", "Ana", [("home", "town"), ("home town",), ("home",)]),
-        ("the founder of Fjord Labs", "Fjord Labs", [("founder",)]),
         ("Did you hear: Ana's old friend's brother?", "Ana", [("friend", "brother"), ("friend",)]),
-        ("Is Bo here? What is Ana's job?", "Ana", [("job",)]),
     ],
 )  # fmt: skip
 def test_a_chain_begins_at_a_name_and_has_its_readings_longest_first(
@@ -74,12 +67,6 @@ SISTER_WORKS = (("sister", "work"), ("sister work",), ("sister",))
 )  # fmt: skip
 def test_my_is_said_of_the_one_who_asks(text: str, readings: list[tuple[str, tuple[str, ...]]]):
     assert [(chain.seed, chain.via) for chain in chains(text, "Bo Lind")] == readings
-
-
-def test_a_verb_after_who_leads_back_from_what_it_is_done_to():
-    assert [(chain.seed, chain.via) for chain in chains("Who owns Fjord Labs?")] == [("Fjord Labs", ("owns",))]
-    assert chains("Who told Ana about it?") == ()
-    assert chains("Who is Ana?") == ()
 
 
 @given(st.text())
@@ -122,56 +109,20 @@ def asked(text: str) -> Classified:
     ("text", "query_class", "deciding"),
     [
         ("Which colour is the boat?", "factual", ()),
-        ("Ana", "factual", ()),
         ("", "factual", ()),
-        ("What happened with the database configuration last week?", "temporal", ("what happened", "last week")),
         ("When did Ana sell the boat?", "temporal", ("when",)),
-        ("How long did the repair take?", "temporal", ("how long",)),
         ("What did we talk about in our first session?", "temporal", ("first session",)),
-        ("How should I optimize the memory system?", "planning", ("how should", "optimize")),
         ("What did Ana recommend for the crane?", "factual", ()),
-        ("Do you recommend the slow belt?", "planning", ("do you recommend",)),
         ("How to optimize PostgreSQL?", "procedural", ("how to",)),
-        ("How do we flash a board?", "procedural", ("how do we",)),
         ("What are the steps to start the pump?", "procedural", ("steps to",)),
-        ("How do Ana and Bo know each other?", "relational", ("know each other",)),
         ("Who is Ana's sister?", "relational", ("who is", "ana's sister")),
-        ("What is the name of the wife of the engraver?", "relational", ("wife of",)),
         ("Who is our contact in Oslo?", "relational", ("who is", "is our contact")),
-        ("What is due on Friday?", "prospective", ("is due", "Friday")),
         ("What does Bo still have to do?", "prospective", ("still have to",)),
-        ("Remind me of the dentist", "prospective", ("remind me",)),
         ("What do we know about Leonor?", "meta", ("what do we know about",)),
-        ("Is there anything on record of the crane?", "meta", ("on record",)),
     ],
 )
 def test_a_question_has_the_class_that_its_words_say(text: str, query_class: QueryClass, deciding: tuple[str, ...]):
     assert asked(text) == Classified(query_class, deciding)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "My sister said that it rained",
-        "What's mother reading?",
-        "Where did they go by bus?",
-        "Which film did Bo like?",
-    ],
-)
-def test_words_that_only_look_like_a_cue_decide_nothing(text: str):
-    assert asked(text) == FACTUAL
-
-
-def test_a_time_that_lies_ahead_speaks_for_what_is_to_be_done():
-    assert asked("What has to be done next week?").query_class == "prospective"
-    assert asked("What did we have for dinner last week?").query_class == "temporal"
-
-
-@given(st.text(max_size=500))
-def test_any_text_has_a_class(text: str):
-    found = asked(text)
-    assert found.query_class in QUERY_CLASSES
-    assert bool(found.words) == (found.query_class != "factual")
 
 
 @pytest.mark.parametrize(
@@ -202,63 +153,28 @@ def test_what_is_known_is_found_in_lower_case_and_spelt_as_it_is_known():
 NAMES = ["Melanie Jones", "Theodore", "Andrea", "Hermione", "Caroline", "李 Wei"]
 
 
-@pytest.mark.parametrize(
-    ("text", "forms"),
-    [
-        ("What did Ana buy?", ["bought"]),
-        ("bought it", ["buy"]),
-        ("she went", ["go", "gone"]),
-        ("children", ["child"]),
-    ],
-)
-def test_the_other_forms_of_an_irregular_verb_are_added(text: str, forms: list[str]):
-    assert expansions(text, [], words(text)) == forms
-
-
 @pytest.mark.parametrize("asked", ["Mel", "Melanie", "melanie jones", "Melanie's"])
 def test_a_first_name_or_a_beginning_of_it_brings_the_whole_name(asked: str):
     found = {*words(asked), *expansions(f"Where is {asked} now?", NAMES, words(asked))}
     assert {"melanie", "jones"} <= found
 
 
-@given(st.text(max_size=80), st.lists(st.sampled_from([*NAMES, "", "?"])), st.booleans())
-def test_what_is_added_is_new_said_once_and_in_a_fixed_order(text: str, names: list[str], some: bool):
-    terms = frozenset(words(text)) if some else frozenset[str]()
-    added = expansions(text, names, terms)
-    assert len(set(added)) == len(added)
-    assert not terms & set(added)
-    assert added == expansions(text, list(reversed(names)), terms)
-
-
 @pytest.mark.parametrize(
     "question",
     [
         "Which parcels have I sent back?",
-        "Which doctors do I see?",
         "Which Spanish courses did we take?",
-        "What languages does Ines speak?",
         "Which of my plants need shade?",
-        "What have I lent to the neighbours since May?",
         "What have we spent so far?",
-        "Who belongs to the orchestra?",
         "Who is in my climbing group?",
-        "Who's in my family?",
         "Who are my cousins?",
-        "What are the names of our hens?",
         "What are all the allergies in the house?",
-        "List the open tasks",
         "List all invoices, please.",
-        "Give me a list of my passwords' places",
         "Tell me all the films we saw",
-        "Name all the bakers in town",
         "Show me every receipt",
-        "How many marathons have I run?",
         "How many people work there?",
-        "Can you list my subscriptions?",
         "What do I keep in the cellar?",
-        "What else did Mo bring?",
         "Did Kai repair all the chairs?",
-        "What are my deadlines?",
     ],
 )
 def test_a_question_for_all_of_a_kind_asks_for_a_list(question: str):
@@ -269,33 +185,19 @@ def test_a_question_for_all_of_a_kind_asks_for_a_list(question: str):
     "question",
     [
         "",
-        "Where do I live?",
         "Which bus goes to the harbour?",
-        "Which class did Ines take?",
         "What is my address?",
-        "Who is my boss?",
         "Who are you?",
-        "When is the concert?",
         "How do I reset the router?",
-        "How many days are left?",
         "How many tablets does the dog get?",
-        "How many eggs do I need for the cake?",
         "How long is the bridge?",
-        "What are the steps to publish?",
         "What are the ingredients of the soup?",
-        "What did we talk about yesterday?",
         "What has Ben said?",
-        "What was going on all day?",
         "Why is he late all the time?",
-        "What does she want?",
         "What series did we watch?",
-        "Does Mia eat fish?",
         "What news is there?",
-        "What has changed in the office since May?",
         "What has happened so far?",
-        "How many miles are there in a league?",
         "What is this?",
-        "x " * 500,
     ],
 )
 def test_a_question_for_one_answer_does_not(question: str):
@@ -306,17 +208,11 @@ def test_a_question_for_one_answer_does_not(question: str):
     ("user", "speakers", "callers", "asker"),
     [
         ("Iris Lund", ["Iris Lund", "Bram"], (), "Iris Lund"),
-        ("iris_lund", ["Iris Lund", "Bram"], (), "Iris Lund"),
         ("iris", ["Iris Lund", "Bram"], (), "Iris Lund"),
-        ("Bram Visser", ["Iris Lund", "Bram"], (), "Bram"),
         ("Iris Falk", ["Iris Lund", "Bram"], (), None),
-        ("Iris", ["Iris Lund", "Iris Falk"], (), None),
         ("u-17", ["Iris Lund", "Bram"], ("u-17=Iris Lund",), "Iris Lund"),
-        ("u-17", ["Iris Lund", "Assistant"], ("u-17=Nobody",), None),
         ("u-17", ["Iris Lund", "Bram"], (), None),
-        ("u-17", ["Iris Lund", "Assistant"], (), "Iris Lund"),
         (None, ["user", "assistant"], (), "user"),
-        (None, ["Iris Lund", "Bram", "Assistant"], (), None),
         (None, [], (), None),
     ],
 )  # fmt: skip
@@ -324,22 +220,12 @@ def test_who_asks(user: str | None, speakers: list[str], callers: tuple[str, ...
     assert asking_speaker(user, frozenset(speakers), callers) == asker
 
 
-def test_questions_in_the_first_person():
-    assert is_first_person(words("Where is my bike?"))
-    assert is_first_person(words("What’s up? I’m late"))
-    assert not is_first_person(words("Where is our bike?"))
-    assert not is_first_person(words("Where is Mya's bike?"))
-
-
 @pytest.mark.parametrize(
     ("text", "named"),
     [
         ("What does Bram Visser like?", ["Bram Visser"]),
-        ("What does Bram like?", ["Bram Okafor", "Bram Visser"]),
         ("Who is Bram Tak?", []),
-        ("Who is Bram, Hana's brother?", ["Bram Okafor", "Bram Visser"]),
         ("What does bram like?", ["Bram Okafor", "Bram Visser"]),
-        ("Am I going to that course in Bram?", []),
         ("What do I see in Bram?", ["Bram Okafor", "Bram Visser"]),
     ],
 )  # fmt: skip
@@ -352,13 +238,9 @@ def test_a_full_name_is_one_person_and_a_first_name_all_who_bear_it(text: str, n
     ("text", "named"),
     [
         ("What did Wanda say about the goats?", ["Dr. Wanda Osei"]),
-        ("What did Dr. Osei say?", ["Dr. Wanda Osei"]),
         ("What did doctor Osei say?", ["Dr. Wanda Osei"]),
-        ("What did Mrs. Tran say?", ["Mrs Tran"]),
         ("What did Mr Tran say?", ["Mr Tran"]),
-        ("What did Tran say?", ["Mr Tran", "Mrs Tran"]),
         ("What did Mrs Osei say?", []),
-        ("What did the doctor say?", []),
     ],
 )
 def test_a_speaker_with_a_title_is_called_without_it_or_by_it_and_the_last_name(text: str, named: list[str]):
@@ -373,64 +255,20 @@ def asked_of_question(fragment: str, *speakers: str, **fields: object) -> Unders
     return understand(query(fragment, **fields), PLAIN, now=NOW, speakers=frozenset(speakers))
 
 
-def test_a_question_carries_text_clock_place_and_hash():
-    question = asked_of_question("Where is Ana?", session_id="s", node_id="n").question
-    assert (question.text, question.now, question.session_id, question.node_id) == ("Where is Ana?", NOW, "s", "n")
-    assert question.text_hash == text_hash("where is ana")
-
-
-def test_the_words_of_the_intent_join_the_keyword_search_only():
-    question = asked_of_question("Where is Ana?", intent="plan repairs").question
-    assert question.keyword_text == "Where is Ana? plan repairs"
-    assert {"ana", "plan", "repairs"} == question.terms
-    assert question.dense_text == question.text == "Where is Ana?"
-
-
-def test_the_verb_is_never_searched_for():
-    question = asked_of_question("Where is Ana?", verb="introspect").question
-    assert "introspect" not in f"{question.keyword_text} {question.dense_text} {question.terms}"
-
-
-def test_expansion_adds_to_the_keywords_and_leaves_the_embedded_text_alone():
-    with_expansion = understand(query("What did Bo buy?"), profile(), now=NOW, speakers=frozenset()).question
-    assert with_expansion.keyword_text == "What did Bo buy? bought"
-    assert with_expansion.terms == {"bo", "buy", "bought"}
-    assert with_expansion.dense_text == "What did Bo buy?"
-
-
-def test_a_named_speaker_is_found_and_taken_out_of_the_embedded_text():
-    understood = asked_of_question("What did Ana's crew repair, Ana?", "Ana", "Bo")
-    assert understood.named_speaker == "Ana"
-    assert understood.question.dense_text == "What did crew repair,"
-    assert "Ana" in understood.question.keyword_text
-
-
 @pytest.mark.parametrize(
     ("fragment", "named"),
     [
         ("What did Ana Silva mend?", "Ana Silva"),
-        ("What did ana costa mend?", "Ana Costa"),
         ("What did Ana mend?", None),
-        ("What did Dee mend?", "Dee Diaz"),
         ("What did Diaz mend?", None),
-        ("What did Bo and Dee mend?", None),
         ("What did Bo mend?", "Bo"),
-        ("What did Bo Berg mend?", "Bo Berg"),
         ("What will the doctor mend?", "The Doctor"),
-        ("What will the crew mend?", None),
         ("What will Will Ward mend?", "Will Ward"),
-        ("Who mends?", None),
     ],
 )
 def test_the_one_speaker_whom_the_question_names_is_known(fragment: str, named: str | None):
     speakers = ("Ana Silva", "Ana Costa", "Dee Diaz", "Bo", "Bo Berg", "The Doctor", "Will Ward", "???")
     assert asked_of_question(fragment, *speakers).named_speaker == named
-
-
-def test_a_very_long_fragment_is_searched_by_its_beginning():
-    question = asked_of_question("cranes. " * 5000).question
-    assert len(question.text) <= 4000
-    assert question.terms == {"cranes"}
 
 
 @given(st.text(min_size=1, max_size=200), st.frozensets(st.text(max_size=10), max_size=5))
@@ -458,24 +296,7 @@ def test_days_begin_in_the_zone_of_the_options_else_at_the_offset_of_as_of_else_
     assert starts == {"utc": midnight, "offset": midnight - 2 * 3600, "zone": later}
 
 
-def test_a_speaker_who_is_called_like_a_month_is_none():
-    assert asked_of_question("What came from April?", "April", "Bo").question.time.intervals == ()
-
-
-def test_a_clock_beyond_the_calendar_leaves_the_question_without_a_time():
-    understood = understand(query("Who came yesterday?"), PLAIN, now=1e20, speakers=frozenset())
-    assert understood.question.time.intervals == ()
-
-
-def test_the_profile_says_where_summer_is():
-    south = profile(time={"hemisphere": "south"})
-    question = understand(query("in the summer of 2021"), south, now=NOW, speakers=frozenset()).question
-    assert question.time.intervals[0].start == datetime(2021, 12, 1, tzinfo=UTC).timestamp()
-
-
 NOW_OF_BY = datetime(2026, 5, 20, 12, tzinfo=UTC)
-
-
 SPEAKERS_OF_BY = frozenset(["Iris", "Bram Visser", "Bram Okafor", "Hana", "Assistant"])
 
 
@@ -487,25 +308,13 @@ def read(text: str, *, asker: str | None = "Iris", speakers: frozenset[str] = SP
     ("text", "speakers", "topic", "intervals"),
     [
         ("What did Hana say last?", ["Hana"], "", []),
-        ("What did Hana say yesterday?", ["Hana"], "", ["yesterday"]),
         ("What did Hana say about the kiln?", ["Hana"], "the kiln", []),
-        ("What did Hana say about the kiln last week?", ["Hana"], "the kiln", ["last week"]),
         ("What did Hana say on Monday about the kiln?", ["Hana"], "the kiln", ["Monday"]),
-        ("What did Hana say about the delivery on Friday?", ["Hana"], "the delivery on Friday", []),
         ("What has Hana written since Sunday?", ["Hana"], "", ["since Sunday"]),
-        ("What did hana promise me?", ["Hana"], "", []),
         ("Has Hana mentioned anything about the kiln?", ["Hana"], "the kiln", []),
-        ("Did Hana tell us anything regarding the glaze today?", ["Hana"], "the glaze", ["today"]),
-        ("What advice did Hana give me on glazes?", ["Hana"], "glazes", []),
-        ("Remind me what Hana wrote about the kiln", ["Hana"], "the kiln", []),
         ("What was Hana's advice on the clay?", ["Hana"], "the clay", []),
-        ("Anything from Hana about the rent?", ["Hana"], "the rent", []),
         ("What did Bram say about the rent?", ["Bram Okafor", "Bram Visser"], "the rent", []),
-        ("What did Bram Visser say about the rent?", ["Bram Visser"], "the rent", []),
-        ("What did Hana and Bram Visser say about the rent?", ["Hana", "Bram Visser"], "the rent", []),
-        ("What did I say about the rent?", ["Iris"], "the rent", []),
         ("What did I promise Hana?", ["Iris"], "Hana", []),
-        ("What did the assistant recommend for the glaze?", ["Assistant"], "the glaze", []),
         ("What did you suggest for Sunday?", ["Assistant"], "", ["Sunday"]),
     ],
 )  # fmt: skip
@@ -541,36 +350,6 @@ def test_questions_for_something_in_what_was_said_only_prefer_the_speaker(text: 
 )  # fmt: skip
 def test_other_questions_ask_for_nobodys_words(text: str):
     assert read(text) is None
-
-
-def test_without_a_known_asker_i_am_nobody():
-    assert read("What did I say about the rent?", asker=None) is None
-
-
-def test_a_first_name_that_one_speaker_bears_finds_reports_by_either_name():
-    said = read("What did Hana Sato say?", speakers=frozenset(["Hana Sato", "Iris"]))
-    assert said is not None
-    assert said.names == ("hana", "hana sato")
-
-
-@given(st.text(alphabet=st.sampled_from("What did Hana say 'about, my the to on? From and"), max_size=120))
-def test_every_text_is_read_in_by(text: str):
-    said_by(text, NO_TIME, speakers=SPEAKERS_OF_BY, asker="Iris")
-
-
-def test_hostile_texts_take_no_time_in_by():
-    began = clock.process_time()
-    for text in ("what did " * 50_000, "did the a " * 50_000, "Hana and " * 50_000, "did Hana and " * 50_000):
-        read(text)
-    assert clock.process_time() - began < 10
-
-
-@pytest.mark.parametrize("name", ["Dr. Osei", "Dr Wanda Osei", "Wanda"])
-def test_whose_words_are_asked_for_may_have_a_title(name: str):
-    found = read(f"What did {name} say about the goats?", speakers=frozenset(["Dr. Wanda Osei", "Dr. Emil Brandt"]))
-    assert found is not None
-    assert (found.speakers, found.topic, found.is_strict) == (("Dr. Wanda Osei",), "the goats", True)
-    assert {"wanda", "wanda osei"} <= set(found.names)
 
 
 def test_times_are_told_in_utc_with_the_words_that_decided_them():
@@ -619,22 +398,11 @@ def test_without_words_no_name_and_no_word_of_the_question_is_told():
 
 
 NOW_OF_WALKS = datetime(2026, 11, 24, 12, tzinfo=UTC)
-
-
 ALL = ("who", "related", "temporal")
 
 
 def asked_of_walks(text: str, *, asker: str | None = "Mel", known: tuple[str, ...] = ()) -> tuple[Chain, ...]:
     return walks(text, ALL, named=entities(text, known), time=times(text, NOW_OF_WALKS), asker=asker)
-
-
-@pytest.mark.parametrize(
-    ("text", "seed"),
-    [("Who is Hana Sato?", "Hana Sato"), ("who's hana again?", "hana"), ("Who am I?", "Mel")],
-)
-def test_who_somebody_is_begins_at_the_name(text: str, seed: str):
-    (found,) = asked_of_walks(text)
-    assert (found.asks, found.seed, found.via, found.target) == ("who", seed, (), None)
 
 
 @pytest.mark.parametrize(
@@ -653,27 +421,3 @@ def test_who_somebody_is_begins_at_the_name(text: str, seed: str):
 def test_a_relation_is_a_path_between_both_names(text: str, ends: tuple[str, str]):
     (found,) = asked_of_walks(text)
     assert (found.asks, (found.seed, found.target)) == ("related", ends)
-
-
-@pytest.mark.parametrize(
-    ("text", "seeds"),
-    [
-        ('What did Ana do to the "old pump" on 12 May 2026?', ["old pump", "Ana"]),
-        ("What did Ana do in May?", ["Ana"]),
-        ("what did ana do on 12 May 2026?", ["Ana"]),
-        ("What happened to the pump on 12 May 2026?", ["", "Mel"]),
-        ("What happened yesterday?", ["", "Mel"]),
-    ],
-)
-def test_a_time_is_looked_for_at_quoted_then_capitalised_then_known_names_and_last_at_the_asker(
-    text: str, seeds: list[str]
-):
-    found = asked_of_walks(text, known=("Ana",) if "ana" in text.casefold() else ())
-    assert [(one.asks, one.seed) for one in found] == [("temporal", seed) for seed in seeds]
-
-
-@pytest.mark.parametrize(
-    "text", ["", "What did Ana say?", "Who is my boss?", "How are you?", "How is Ana related to Ana?"]
-)
-def test_other_questions_ask_for_no_walk(text: str):
-    assert asked_of_walks(text) == ()

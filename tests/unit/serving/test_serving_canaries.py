@@ -10,7 +10,7 @@ from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.decisions.comparison import Answer
 from orion_recall.errors import BusUnavailable
 from orion_recall.profile import Profile
-from orion_recall.profile.canary import Canary
+from orion_recall.profile.sections import Canary
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.serving.canaries import Canaries, CanaryTrial, SharedTrial, TrialsOnBus
 from orion_recall.settings import Settings

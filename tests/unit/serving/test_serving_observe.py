@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
-from orion_recall.recall.bundle.selection import SelectedItem, Selection
+from orion_recall.recall.bundle.lines import SelectedItem, Selection
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
