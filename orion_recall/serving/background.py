@@ -36,11 +36,9 @@ from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.keeper import CopyKeeper
-from orion_recall.memory.replicas.maintenance import CopyRequests
-from orion_recall.memory.replicas.projector import Projector, heartbeat_for_broken
+from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests
+from orion_recall.memory.replicas.projector import Projector, WriterLock, heartbeat_for_broken
 from orion_recall.memory.replicas.tombstones import Freshness
-from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.postgres.periods import Periods
 from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, migrate, open_pool
 from orion_recall.profile.watch import LoadedProfile

@@ -23,8 +23,7 @@ from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import find_drift
-from orion_recall.memory.replicas.keeper import CopyKeeper, SelfCheck, do
-from orion_recall.memory.replicas.maintenance import CopyRequests
+from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, SelfCheck, do
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.recall.pipeline import recall
@@ -108,7 +107,7 @@ async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data
         assert found["examples"] == {
             "missing": ["default/m1"],
             "stale": ["default/m2"],
-            "extra": ["default/m3", "?/ghost"],
+            "extra": ["default/m3", f"key {memory_key(TENANT, 'ghost')}"],
         }
         told: list[tuple[int, int]] = []
         mended = await do("repair", reader, projector, lambda done, total: told.append((done, total)))

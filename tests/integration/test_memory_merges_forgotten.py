@@ -20,8 +20,7 @@ from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, open_connection, open_pool
 from orion_recall.sources.timeline import TimelineSource

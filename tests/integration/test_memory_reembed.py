@@ -20,9 +20,8 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import EngineError, ModelError, RecordError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.memory.replicas.reembed import Reembedded, reembed
-from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql, successions_sql
-from orion_recall.memory.record.compose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
+from orion_recall.memory.record.compose import ChangeVerdict, Patch, conflict, judged
 from orion_recall.memory.record.extraction_queue import queue_following, queue_new
 from orion_recall.memory.record.successions import inherit
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
@@ -45,11 +45,7 @@ class MemoryChanges:
         self._pool, self._extractor = pool, extractor
 
     async def update(
-        self,
-        tenant: str,
-        patches: Sequence[Patch],
-        *,
-        actor: str | None = None,
+        self, tenant: str, patches: Sequence[Patch], *, actor: str | None = None
     ) -> list[ChangeVerdict]:
         """Updates memories, each judged alone, in one transaction; verdicts in the order of the patches.
 
@@ -57,10 +53,9 @@ class MemoryChanges:
         """
         if not patches:
             return []
-        drafted = await drafts_now(self._pool, tenant, patches)
         async with borrow(self._pool, "changing memories") as connection, connection.transaction():
             await connection.execute(sql.LOCK_OUTBOX)
-            return await update(connection, tenant, patches, drafted, actor=actor, extractor=self._extractor)
+            return await update(connection, tenant, patches, actor=actor, extractor=self._extractor)
 
     async def delete(
         self,
@@ -99,32 +94,18 @@ class MemoryChanges:
         ]
 
 
-async def drafts_now(pool: Pool, tenant: str, patches: Sequence[Patch]) -> Mapping[str, Draft]:
-    """Composes the patched memories as they are now, in a thread and without a lock."""
-    firsts = _firsts(patches)
-    async with borrow(pool, "reading memories") as connection:
-        rows = await connection.fetch(sql.GET, tenant, list(firsts))
-    held = {row["id"]: sql.to_memory(row) for row in rows}
-    return await asyncio.to_thread(drafts, FOREGROUND.throttled(firsts.values(), _AT_A_TIME), held)
-
-
 async def update(
     connection: Connection,
     tenant: str,
     patches: Sequence[Patch],
-    drafted: Mapping[str, Draft],
     *,
     actor: str | None = None,
     extractor: str = "light",
 ) -> list[ChangeVerdict]:
-    """`MemoryChanges.update` in the caller's transaction and under its lock on the outbox.
-
-    `drafted` is what `drafts_now` gave for these patches; memories that changed since are composed again.
-    """
-    firsts = _firsts(patches)
+    """`MemoryChanges.update` in the caller's transaction and under its lock on the outbox."""
+    firsts = {patch.id: patch for patch in reversed(patches)}
     held = await _read(connection, tenant, list(firsts))
-    drafted = await _refreshed(drafted, firsts, held)
-    found = {name: judged(patch, held.get(name), drafted.get(name)) for name, patch in firsts.items()}
+    found = await asyncio.to_thread(_judged, list(firsts.values()), held)
     changed = {memory.id: memory for memory in found.values() if isinstance(memory, Memory)}
     neighbours = await _neighbours(connection, tenant, changed)
     await queue_following(connection, tenant, list(changed))
@@ -149,23 +130,8 @@ async def update(
     return verdicts
 
 
-def _firsts(patches: Sequence[Patch]) -> dict[str, Patch]:
-    firsts: dict[str, Patch] = {}
-    for patch in patches:
-        firsts.setdefault(patch.id, patch)
-    return firsts
-
-
-async def _refreshed(
-    drafted: Mapping[str, Draft], patches: Mapping[str, Patch], held: Mapping[str, Memory]
-) -> Mapping[str, Draft]:
-    """The drafts, with those of memories that have changed since composed again."""
-    late = [
-        patches[name]
-        for name, memory in held.items()
-        if stays(patches[name], memory) is None and not is_of(drafted.get(name), memory)
-    ]
-    return {**drafted, **await asyncio.to_thread(drafts, late, held)} if late else drafted
+def _judged(patches: Sequence[Patch], held: Mapping[str, Memory]) -> dict[str, Memory | ChangeVerdict]:
+    return {patch.id: judged(patch, held.get(patch.id)) for patch in FOREGROUND.throttled(patches, _AT_A_TIME)}
 
 
 async def delete(

@@ -34,7 +34,7 @@ from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.memory.replicas.projector import WriterLock
 from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder
 
