@@ -25,7 +25,8 @@ from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.import_file import ImportSummary
 from orion_recall.memory.transfer.importer import import_file, wait_for_copies
 from orion_recall.postgres.address import DEFAULT_SCHEMA
-from orion_recall.postgres.pool import Pool, migrate, open_pool
+from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.schema import migrate
 from orion_recall.sample.timed import sample_memories
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings

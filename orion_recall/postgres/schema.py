@@ -19,8 +19,15 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.errors import RecordError
 from orion_recall.postgres.address import quote_identifier, read_address
-from orion_recall.postgres.connections import Connection, close_connection, connect, connect_options
-from orion_recall.postgres.errors import first_line, sqlstate, translate
+from orion_recall.postgres.pool import (
+    Connection,
+    close_connection,
+    connect,
+    connect_options,
+    first_line,
+    sqlstate,
+    translate,
+)
 
 WORKER_ROLE = "orion_worker"
 

@@ -17,10 +17,9 @@ from executor import until
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ModelError, RecordError
-from orion_recall.memory.background.extraction import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
-from orion_recall.memory.extraction.extractor import Extractor, LightExtractor, Passage
-from orion_recall.memory.extraction.light import Extraction
+from orion_recall.memory.extraction.light import Extraction, Extractor, LightExtractor, Passage
 from orion_recall.memory.extraction.llm import LlmExtractor
+from orion_recall.memory.intake.background import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
 from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.extraction_queue import ExtractionQueue

@@ -22,7 +22,8 @@ from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError
 from orion_recall.memory.forget.record import ForgetRecord
-from orion_recall.postgres.pool import open_pool, quote_identifier
+from orion_recall.postgres.address import quote_identifier
+from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.backends import open_sources
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings

@@ -21,7 +21,8 @@ from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import DECISIONS, KEPT, LEFT_OUT, back_up, restore
 from orion_recall.memory.transfer.import_file import ImportMapping, read_batches
-from orion_recall.postgres.pool import Pool, borrow, migrate, open_pool, shipped_migrations
+from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.schema import migrate, shipped_migrations
 
 TENANT = "acme"
 HOSTILE = 'a "quoted" \\backslash\\ \\N \\. line\nbreak\ttab\r\u2028 {brace} £ \U0001f30a'

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.background.extraction import passage_of
-from orion_recall.memory.extraction.extractor import light
+from orion_recall.memory.extraction.light import light
 from orion_recall.memory.forget.record import ForgetRecord, Target
+from orion_recall.memory.intake.background import passage_of
 from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, compose, unique_names
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
@@ -212,4 +212,4 @@ async def test_a_backup_in_the_middle_of_a_forgetting_says_which_memories_it_was
         await back_up(database, tmp_path / "backup.zip")
     await restore(empty_database, tmp_path / "backup.zip")
     async with forgetting(empty_database, target) as again:
-        assert (again.resumed, await again.ids()) == (True, ("z0", "z1", "z2"))
+        assert (again.forget, await again.ids()) == (forget.forget, ("z0", "z1", "z2"))

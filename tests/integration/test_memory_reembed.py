@@ -26,7 +26,8 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
-from orion_recall.postgres.pool import migrate, open_pool
+from orion_recall.postgres.pool import open_pool
+from orion_recall.postgres.schema import migrate
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator
 
 from orion_recall.errors import SettingsError
-from orion_recall.memory.extraction.extractor import Extractor, LightExtractor
+from orion_recall.memory.extraction.light import Extractor, LightExtractor
 from orion_recall.memory.extraction.llm import LlmExtractor
 from orion_recall.memory.extraction.spacy import SpacyExtractor, load_pipeline
 from orion_recall.models.chat import ChatServer

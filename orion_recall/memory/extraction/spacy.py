@@ -12,8 +12,7 @@ from typing import Any
 
 from orion_recall.errors import SettingsError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.memory.extraction.extractor import Passage, light
-from orion_recall.memory.extraction.light import Extraction, choose_entities, spelt, usable_names
+from orion_recall.memory.extraction.light import Extraction, Passage, choose_entities, light, spelt, usable_names
 from orion_recall.memory.extraction.sentences import NEVER_NAMES, squeezed
 from orion_recall.tasks import outcomes
 from orion_recall.text.normal import one_line

@@ -31,7 +31,7 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import ExpiredMessage, InvalidMessage, RecordError, RefusedMessage
-from orion_recall.memory.intake.requests import (
+from orion_recall.memory.intake.message_worker import (
     NO_RECORD,
     answered_once,
     hash_of,

@@ -21,7 +21,7 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import RecordError, RefusedMessage
-from orion_recall.memory.intake.requests import NO_RECORD, key_of, served_tenant
+from orion_recall.memory.intake.message_worker import NO_RECORD, key_of, served_tenant
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.settings import Settings
 

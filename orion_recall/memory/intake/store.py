@@ -26,7 +26,7 @@ from orion_recall.contracts import (
 from orion_recall.errors import MessageError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.intake.change import ChangePropagation, waiting_s
-from orion_recall.memory.intake.requests import NO_RECORD, nothing_done, redacted_fields
+from orion_recall.memory.intake.message_worker import NO_RECORD, nothing_done, redacted_fields
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import StoreResult
 from orion_recall.settings import Settings

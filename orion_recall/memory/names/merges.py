@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, LiteralString
 
 from orion_recall.memory.names.propose import NamesUsed
@@ -278,15 +278,5 @@ async def _tell(
 
 
 def _merge(row: Row) -> Merge:
-    return Merge(
-        id=row["id"],
-        kind=row["kind"],
-        alias=row["alias_label"],
-        into=row["merged_into"],
-        canonical=row["canonical"],
-        scores=row["scores"],
-        actor=row["actor"],
-        at=row["at_s"],
-        undone_at=row["undone_at_s"],
-        undone_by=row["undone_by"],
-    )
+    renamed = {"alias": "alias_label", "into": "merged_into", "at": "at_s", "undone_at": "undone_at_s"}
+    return Merge(**{one.name: row[renamed.get(one.name, one.name)] for one in fields(Merge)})

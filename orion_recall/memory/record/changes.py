@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.memory.record import sql, successions_sql
+from orion_recall.memory.record import sql, successions
 from orion_recall.memory.record.compose import ChangeVerdict, Patch, conflict, judged
 from orion_recall.memory.record.extraction_queue import queue_following, queue_new
-from orion_recall.memory.record.successions import inherit
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue, Memory
@@ -80,18 +79,7 @@ class MemoryChanges:
         """Every step of one memory, oldest first; none for an unknown id."""
         async with borrow(self._pool, "reading a history") as connection:
             rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
-        return [
-            HistoryStep(
-                version=row["version"],
-                op=row["op"],
-                at=row["at"],
-                actor=row["actor"],
-                before=row["before"],
-                after=row["after"],
-                lineage=row["lineage"],
-            )
-            for row in rows
-        ]
+        return [HistoryStep(**dict(row)) for row in rows]
 
 
 async def update(
@@ -156,8 +144,8 @@ async def delete(
         await connection.execute(sql.ADD_HISTORY, tenant, full, "erase", actor, lineage)
         await connection.execute(sql.ERASE, tenant, full)
         await connection.execute(sql.ERASE_HISTORY, tenant, full)
-        await connection.execute(successions_sql.ERASE, tenant, full)
-        await connection.execute(successions_sql.ERASE_FORMER, tenant, full)
+        await connection.execute(successions.ERASE, tenant, full)
+        await connection.execute(successions.ERASE_FORMER, tenant, full)
     return [
         ChangeVerdict(id=name, status="deleted", position=positions[name])
         if name in held
@@ -179,7 +167,7 @@ async def supersede(
     live = [name for name, memory in held.items() if memory.is_live and name not in after]
     lineage: dict[str, JsonValue] = {"superseded_by": by}
     await _retire(connection, tenant, live, sql.SUPERSEDE, "supersede", actor, lineage, by)
-    await inherit(connection, tenant, live, by)
+    await successions.inherit(connection, tenant, live, by)
     for name in ids:
         if name not in held:
             return f"supersedes: no memory has the id {name!r}"
@@ -207,7 +195,7 @@ async def _retire(
         return {}
     neighbours = await _neighbours(connection, tenant, ids)
     # A copy holds with a memory what succeeds it.
-    neighbours += [row["id"] for row in await connection.fetch(successions_sql.OTHER_ENDS, tenant, list(ids))]
+    neighbours += [row["id"] for row in await connection.fetch(successions.OTHER_ENDS, tenant, list(ids))]
     await queue_following(connection, tenant, ids)
     await connection.execute(sql.ADD_HISTORY, tenant, list(ids), op, actor, lineage)
     await connection.execute(statement, tenant, list(ids), *values)

@@ -194,27 +194,20 @@ class RecordBrowser:
         """Everything about one memory, None when there never was one."""
         async with borrow(self._pool, "reading a memory") as connection:
             row = await connection.fetchrow(_DETAILS, storable(tenant), storable(memory_id))
-        return None if row is None else _details(row)
+        if row is None:
+            return None
+        about = ("recorded_at", "updated_at", "steps", "accessed_at", "used", "wrong", "extraction_due")
+        return MemoryDetails(
+            memory=sql.to_memory(row),
+            replaced=tuple(row["replaced"]),
+            accesses=row["accesses"] or 0,
+            **{name: row[name] for name in about},
+        )
 
 
 def _listed(row: Row) -> ListedMemory:
     values: Mapping[str, Any] = {**row, "tags": tuple(row["tags"])}
     return ListedMemory(**{name: value for name, value in values.items() if name != "seq"})
-
-
-def _details(row: Row) -> MemoryDetails:
-    return MemoryDetails(
-        memory=sql.to_memory(row),
-        recorded_at=row["recorded_at"],
-        updated_at=row["updated_at"],
-        steps=row["steps"],
-        replaced=tuple(row["replaced"]),
-        accesses=row["accesses"] or 0,
-        accessed_at=row["accessed_at"],
-        used=row["used"],
-        wrong=row["wrong"],
-        extraction_due=row["extraction_due"],
-    )
 
 
 _PAGE = 1000

@@ -15,6 +15,7 @@ from orion_recall.postgres.pool import (
     POSTGRES_ERRORS,
     Connection,
     Pool,
+    Row,
     borrow,
     close_connection,
     is_refusal,
@@ -73,13 +74,6 @@ class CopyPosition:
     def is_gone(self) -> bool:
         """Whether its worker seems to be gone: a worker gives a heartbeat every twenty seconds."""
         return self.silent_s > GONE_AFTER_S
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    content_hash: str
-    position: int
-    deleted: bool
 
 
 class Record:
@@ -151,16 +145,7 @@ class Record:
     async def copies(self) -> list[CopyPosition]:
         async with borrow(self._pool, "reading positions") as connection:
             rows = await connection.fetch(sql.COPIES)
-        return [
-            CopyPosition(
-                copy=row["copy"],
-                kind=row["kind"],
-                position=row["position"],
-                updated_at=row["updated_at"],
-                silent_s=row["silent_s"],
-            )
-            for row in rows
-        ]
+        return [CopyPosition(**dict(row)) for row in rows]
 
     async def touch(self, tenant: str, ids: Sequence[str]) -> None:
         """Counts one access of each of the ids, and one more for each time an id is repeated."""
@@ -214,15 +199,10 @@ async def _insert(
     return stored | await _insert(connection, memories[middle:], first + middle, refused)
 
 
-async def _held(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, _Held]:
+async def _held(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, Row]:
     keys = list(dict.fromkeys((memory.tenant, memory.id) for memory in memories))
     rows = await connection.fetch(sql.HELD, [tenant for tenant, _ in keys], [name for _, name in keys])
-    return {
-        (row["tenant"], row["id"]): _Held(
-            content_hash=row["content_hash"], position=row["position"], deleted=row["deleted"]
-        )
-        for row in rows
-    }
+    return {(row["tenant"], row["id"]): row for row in rows}
 
 
 async def _supersede(connection: Connection, memories: Sequence[Memory], stored: set[_Key]) -> dict[_Key, str]:
@@ -249,34 +229,31 @@ async def _superseded(connection: Connection, memories: Sequence[Memory]) -> dic
 def _judge(
     memories: Sequence[Memory],
     stored: set[_Key],
-    held: dict[_Key, _Held],
+    held: dict[_Key, Row],
     refused: dict[int, str],
     unknown: dict[_Key, str],
     superseded: dict[_Key, int],
 ) -> StoreResult:
     """Of equal ids in one batch the first one is stored, and the others are judged against it."""
     verdicts: list[Verdict] = []
-    positions: list[int] = []
+    positions = list(superseded.values())
     unclaimed = set(stored)
     for index, memory in enumerate(memories):
-        key = (memory.tenant, memory.id)
+        key, why = (memory.tenant, memory.id), None
+        status: Status = "conflict"
         if index in refused:
-            verdicts.append(Verdict(id=memory.id, status="rejected", reason=refused[index]))
-            continue
-        if held[key].deleted:
+            status, why = "rejected", refused[index]
+        elif held[key]["deleted"]:
             why = "the memory of this id was deleted, and a deleted memory never comes back: take another id"
-            verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
-            continue
-        if held[key].content_hash != memory.content_hash:
+        elif held[key]["content_hash"] != memory.content_hash:
             why = "the id holds other content: update it (memory.update.v1), or take another id"
-            verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
-            continue
-        is_new = key in unclaimed
-        status: Status = "stored" if is_new else "unchanged"
-        verdicts.append(Verdict(id=memory.id, status=status, reason=unknown.get(key) if is_new else None))
-        unclaimed.discard(key)
-        positions.append(held[key].position)
-    positions.extend(superseded.values())
+        else:
+            status = "unchanged"
+            if key in unclaimed:
+                status, why = "stored", unknown.get(key)
+                unclaimed.discard(key)
+            positions.append(held[key]["position"])
+        verdicts.append(Verdict(id=memory.id, status=status, reason=why))
     return StoreResult(
         verdicts=tuple(verdicts), position=max(positions, default=None), superseded=frozenset(superseded)
     )

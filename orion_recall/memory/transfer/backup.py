@@ -24,15 +24,9 @@ from pydantic import TypeAdapter, ValidationError
 from orion_recall.atomic_file import whole_file
 from orion_recall.errors import BackupError
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.postgres.pool import (
-    Connection,
-    close_connection,
-    migrate,
-    open_connection,
-    quote_identifier,
-    shipped_migrations,
-    translate,
-)
+from orion_recall.postgres.address import quote_identifier
+from orion_recall.postgres.pool import Connection, close_connection, open_connection, translate
+from orion_recall.postgres.schema import migrate, shipped_migrations
 
 _MANIFEST, _FORMAT = "manifest.json", 2
 _CHUNK = 1 << 20

@@ -301,7 +301,8 @@ def read_batches(
                 yield from _batches(_lines(file), mapping, batch_size, unit, name)
             elif unit == "item":
                 items = _items(file, name)
-                mapping = _with_aliases(mapping, list(items[0]) if items and isinstance(items[0], dict) else [])
+                first = cast("dict[str, Any]", items[0]) if items and isinstance(items[0], dict) else {}
+                mapping = _with_aliases(mapping, list(first))
                 yield from _batches(enumerate(items, 1), mapping, batch_size, unit, name)
             else:
                 yield from _rows(path, mapping, batch_size, name)

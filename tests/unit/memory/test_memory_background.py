@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from orion_recall.errors import RecordError
-from orion_recall.memory.background.housekeeping import AccessCounts
+from orion_recall.memory.intake.background import AccessCounts
 
 
 class Touched:

@@ -28,8 +28,7 @@ from orion_recall.contracts import (
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
 from orion_recall.memory.intake import store
 from orion_recall.memory.intake.change import read_changes, read_patch
-from orion_recall.memory.intake.message_worker import MessageWorker
-from orion_recall.memory.intake.requests import Handler, nothing_done
+from orion_recall.memory.intake.message_worker import Handler, MessageWorker, nothing_done
 from orion_recall.memory.intake.store import receive
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import StoreResult, Verdict

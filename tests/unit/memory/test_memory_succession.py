@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.memory.succession import stated_by_extractor
+from orion_recall.memory.record.successions import stated_by_extractor
 from orion_recall.values import Memory, Statement
 
 

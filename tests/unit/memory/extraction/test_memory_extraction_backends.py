@@ -7,7 +7,7 @@ import pytest
 
 from orion_recall.errors import SettingsError
 from orion_recall.memory.extraction.backends import open_extractors
-from orion_recall.memory.extraction.extractor import LightExtractor, Passage
+from orion_recall.memory.extraction.light import LightExtractor, Passage
 from orion_recall.settings import Settings
 
 SECRET = "k-" + "7" * 8
