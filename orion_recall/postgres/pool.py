@@ -77,10 +77,7 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def is_connection_lost(error: BaseException) -> bool:
-    """Whether the server is away, full, starting or read-only, so that the same statement may do later.
-
-    Looks through a RecordError at its cause.
-    """
+    """Whether the server is away, full, starting or read-only, so that the same statement may do later."""
     if isinstance(error, RecordError):
         return error.__cause__ is not None and is_connection_lost(error.__cause__)
     state = sqlstate(error)
@@ -295,10 +292,7 @@ async def close_pool(pool: Pool) -> None:
 async def open_connection(
     dsn: str, *, name: str, statement_timeout_ms: int, for_external_tables: bool = False
 ) -> Connection:
-    """One connection set up as a pool's are, for those that hold it.
-
-    With `for_external_tables` names without a schema are looked up where the login looks them up.
-    """
+    """One connection set up as a pool's are, for those that hold it."""
     dsn, options = connect_options(dsn, name, statement_timeout_ms, None, in_our_schema=not for_external_tables)
     with translate("opening Postgres"):
         opened: object = await connect(dsn, **options)

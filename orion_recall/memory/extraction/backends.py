@@ -18,10 +18,7 @@ log = logging.getLogger("orion_recall.memory")
 
 @contextlib.asynccontextmanager
 async def open_extractors(settings: Settings) -> AsyncGenerator[tuple[Extractor, ...]]:
-    """Light extraction, and the one that is chosen, ready; closed at the end of the block.
-
-    SettingsError when what the chosen one needs is missing. A model's server may be away.
-    """
+    """Light extraction, and the one that is chosen, ready; closed at the end of the block."""
     _warn_of_what_nobody_reads(settings)
     async with contextlib.AsyncExitStack() as stack:
         chosen: list[Extractor] = [LightExtractor()]

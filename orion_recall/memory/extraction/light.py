@@ -151,10 +151,7 @@ _AT_A_TIME = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A memory's text with its context for extraction.
-
-    `known` are names that are given, `at` the memory's own time in epoch seconds, `previous` the turn before it.
-    """
+    """A memory's text with its context for extraction."""
 
     text: str
     speaker: str | None = None

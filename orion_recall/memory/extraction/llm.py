@@ -161,10 +161,7 @@ _ASKS = 2
 
 
 class LlmExtractor:
-    """Asks a model about each memory alone. Names and times are light extraction's, with those that statements add.
-
-    What cannot be had from the model is light extraction's too, and the note says why.
-    """
+    """Asks a model about each memory alone. Names and times are light extraction's, with those that statements add."""
 
     name = "llm"
     batch = 1

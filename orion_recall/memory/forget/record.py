@@ -322,10 +322,7 @@ class ForgetRecord:
         return others
 
     async def next_batch(self) -> Batch | None:
-        """Blanks the next memories, in one transaction; None when there are none.
-
-        They are looked for without the lock on the outbox: to read all texts of a large tenant takes seconds.
-        """
+        """Blanks the next memories, in one transaction; None when there are none."""
         target, connection = self.target, self._connection
         with translate("forgetting memories"):
             if not self._found:
@@ -366,10 +363,7 @@ class ForgetRecord:
                     told(place, await self._run(statement, target.tenant))
 
     async def blank_decisions(self) -> int:
-        """Blanks the words of the decisions in the log; how many rows were changed.
-
-        Decisions that were asked again are deleted, of whatever they are.
-        """
+        """Blanks the words of the decisions in the log; how many rows were changed."""
         ids = await self.ids()
         with translate("blanking decisions"):
             changed = await blank_decisions(self._connection, self.target.decisions(ids))

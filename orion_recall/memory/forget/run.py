@@ -59,10 +59,7 @@ WHERE pid <> pg_backend_pid() AND backend_xmin IS NOT NULL AND age(backend_xmin)
 
 
 async def rewrite_storage(connection: Connection, report: Report) -> None:
-    """Rewrites tables and log, as far as this login may, and adds to the report what was done.
-
-    `connection` is no pool's, and its statements may take long.
-    """
+    """Rewrites tables and log, as far as this login may, and adds to the report what was done."""
     with translate("rewriting tables"):
         server = await connection.fetchrow(_SERVER)
         assert server is not None

@@ -171,10 +171,7 @@ _EVERY_S = 600.0
 
 
 class DeadLetterRetention:
-    """Trims the streams of dead letters: `run()` until cancelled. Every worker may run one.
-
-    `now` is the clock of the bus, which gave the letters their ids.
-    """
+    """Trims the streams of dead letters: `run()` until cancelled. Every worker may run one."""
 
     def __init__(
         self,

@@ -25,12 +25,7 @@ _AT_ONCE = 4
 
 
 class IntakeConsumers:
-    """All intake consumers: `run()` until `stop()`. Without a pool every message is refused: there is no record.
-
-    `are_persisted` says whether all decisions until a time, in milliseconds, have reached the record.
-
-    Each stream has a blocking connection of its own, so none waits for another.
-    """
+    """All intake consumers: `run()` until `stop()`. Without a pool every message is refused: there is no record."""
 
     def __init__(
         self,

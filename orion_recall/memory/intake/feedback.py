@@ -45,10 +45,7 @@ _TRIES, _PAUSE_S = 10, 0.1
 
 
 class FeedbackHandler:
-    """Stores feedback in the record, also after its ttl. What is about no decision of its tenant is refused.
-
-    `are_persisted` says whether all decisions until a time, in milliseconds, have reached the record.
-    """
+    """Stores feedback in the record, also after its ttl. What is about no decision of its tenant is refused."""
 
     kind, receipt_kind = FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND
 

@@ -45,10 +45,7 @@ class Store(Protocol):
 
 
 class StoreHandler:
-    """Serves `memory.store.v1`, also after its ttl. `wake` is called when new memories were stored.
-
-    Superseded memories are handled as deleted ones: workers get tombstones, and the receipt waits for the copies.
-    """
+    """Serves `memory.store.v1`, also after its ttl. `wake` is called when new memories were stored."""
 
     kind, receipt_kind = STORE_KIND, RECEIPT_KIND
 
@@ -91,12 +88,7 @@ async def receive(
     *,
     caller: Caller | None = None,
 ) -> tuple[MemoryReceiptV1, frozenset[tuple[str, str]]]:
-    """The receipt for a batch, its results in the order of the memories; tenant and id of what they superseded.
-
-    The memories are composed under the lock `composing`. What is not for the key of the `caller` is rejected.
-
-    RecordError passes through: nothing was stored.
-    """
+    """The receipt for a batch, its results in the order of the memories; tenant and id of what they superseded."""
     async with composing or nullcontext():
         # Hashing and extraction of a large batch take a while: not on the loop.
         composed = await asyncio.to_thread(_compose_all, payload.memories, settings, caller)

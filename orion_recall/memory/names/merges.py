@@ -111,10 +111,7 @@ class MergeVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """The result of requests: verdicts in their order, and how many memories give names that they concern.
-
-    `position` is where in the outbox index and graph have all of it; None when nothing changed.
-    """
+    """The result of requests: verdicts in their order, and how many memories give names that they concern."""
 
     verdicts: tuple[MergeVerdict, ...]
     memories: int = 0
@@ -128,10 +125,7 @@ class Merges:
         self._pool = pool
 
     async def merge(self, tenant: str, wanted: Sequence[WantedMerge], *, actor: str | None = None) -> Merged:
-        """Merges names, each judged alone and after those before it, in one transaction.
-
-        A conflict is a name that is merged already, or that others are merged into, and names that no memory gives.
-        """
+        """Merges names, each judged alone and after those before it, in one transaction."""
         async with borrow(self._pool, "merging names") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
             held = await connection.fetch(_OF_TENANT, tenant, False)

@@ -66,10 +66,7 @@ class NamesUsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A proposed merge of two names; the counts and examples are of the memories that give each.
-
-    `id` is the same for the same two names of a tenant. `string` and `cosine` are in [0, 1].
-    """
+    """A proposed merge of two names; the counts and examples are of the memories that give each."""
 
     id: str
     kind: NameKind
@@ -159,10 +156,7 @@ def _near(said: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
 
 
 def spelling_similarity(one: Sequence[str], other: Sequence[str]) -> float:
-    """How alike two names are spelt, in [0, 1], the same both ways; the order of their words does not count.
-
-    Initials that stand for words (`r miles`, `robert miles`) count as nearly the same.
-    """
+    """How alike two names are spelt, in [0, 1], the same both ways; the order of their words does not count."""
     scores = [fuzz.token_sort_ratio(" ".join(one), " ".join(other)), fuzz.ratio(" ".join(one), " ".join(other))]
     if len(one) == len(other) > 1 and one[-1] == other[-1] and len(one[-1]) > 1:
         pairs = zip(one, other, strict=True)

@@ -46,10 +46,7 @@ class MemoryChanges:
     async def update(
         self, tenant: str, patches: Sequence[Patch], *, actor: str | None = None
     ) -> list[ChangeVerdict]:
-        """Updates memories, each judged alone, in one transaction; verdicts in the order of the patches.
-
-        Of several patches of one memory the first counts, and the others are conflicts.
-        """
+        """Updates memories, each judged alone, in one transaction; verdicts in the order of the patches."""
         if not patches:
             return []
         async with borrow(self._pool, "changing memories") as connection, connection.transaction():
@@ -65,10 +62,7 @@ class MemoryChanges:
         why: str | None = None,
         erase: bool = False,
     ) -> list[ChangeVerdict]:
-        """Deletes memories; a deleted one is `deleted` again. Verdicts in the order of the ids.
-
-        The history keeps their content; with `erase` only their ids and steps are kept.
-        """
+        """Deletes memories; a deleted one is `deleted` again. Verdicts in the order of the ids."""
         if not ids:
             return []
         async with borrow(self._pool, "deleting memories") as connection, connection.transaction():

@@ -90,10 +90,7 @@ def known_names(given: Sequence[str], title: str | None) -> list[str]:
 
 
 def as_message(memory: Memory) -> MemoryV1:
-    """The memory as it would be sent to be stored: composed again it says the same.
-
-    What the contract would not take any more, as of a row from before it was so strict, is given as it is.
-    """
+    """The memory as it would be sent to be stored: composed again it says the same."""
     values: dict[str, Any] = {
         "id": memory.id,
         "text": memory.text,
@@ -124,11 +121,7 @@ def as_message(memory: Memory) -> MemoryV1:
 
 
 def content_hash(message: MemoryV1) -> str:
-    """SHA-256 over all that the sender gave but id and tenant, in one canonical form.
-
-    What is left out counts as its default, and a time as its moment in UTC, so that the same memory sent in
-    another spelling is the same.
-    """
+    """SHA-256 over all that the sender gave but id and tenant, in one canonical form."""
     content = message.model_dump(mode="json", exclude={"id", "tenant"})
     content["kind"] = content["kind"] or KIND_WHEN_NONE_IS_GIVEN
     canonical = json.dumps(storable_json(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -167,10 +160,7 @@ ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """A patch of one memory: fields of `MemoryV1` by name, None for those to be cleared.
-
-    With `expected_version` it is changed only if it is still at that version.
-    """
+    """A patch of one memory: fields of `MemoryV1` by name, None for those to be cleared."""
 
     id: str
     changes: Mapping[str, Any]

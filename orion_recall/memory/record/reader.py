@@ -114,10 +114,7 @@ FROM memories m WHERE m.tenant = $1 AND m.id = $2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedMemory:
-    """One row of a list. `at` is when it happened, else when it was mentioned, else (not dated) when it was stored.
-
-    A search gives its `score` and the `passage` with the words as well: of a long text up to two parts.
-    """
+    """One row of a list. `at` is when it happened, else when it was mentioned, else (not dated) when it was stored."""
 
     id: str
     at: datetime
@@ -137,11 +134,7 @@ class ListedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDetails:
-    """Everything that the record holds about a memory, live or not.
-
-    `replaced` are the memories that it superseded; `accesses` counts answers that had it among the first fifty;
-    `used` and `wrong` count feedback; `extraction_due` is the extractor that it waits for.
-    """
+    """Everything that the record holds about a memory, live or not."""
 
     memory: Memory
     recorded_at: datetime
@@ -278,10 +271,7 @@ class RecordReader:
             return int(await connection.fetchval(_COUNT))
 
     async def exported(self, tenant: str | None, where: MemoryWhereV1 | None) -> AsyncGenerator[list[str]]:
-        """The live memories that meet the conditions, one JSON object a line, in pages. One snapshot.
-
-        A line has what the sender gave. Names and statements found in the text are found again by an import.
-        """
+        """The live memories that meet the conditions, one JSON object a line, in pages. One snapshot."""
         condition, values = conditions(tenant, where)
         query = f"SELECT * FROM memories WHERE {condition} ORDER BY seq"  # noqa: S608 (fixed columns)
         async with aclosing(self._pages("exporting memories", query, *values)) as pages:

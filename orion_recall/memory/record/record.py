@@ -59,10 +59,7 @@ class StoreResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPosition:
-    """The position of a copy of index or graph, and its last heartbeat, `updated_at` in epoch seconds.
-
-    `silent_s` is how long ago that was by the clock of Postgres.
-    """
+    """The position of a copy of index or graph, and its last heartbeat, `updated_at` in epoch seconds."""
 
     copy: str
     kind: str
@@ -104,10 +101,7 @@ class Record:
         return _judge(memories, stored, held, refused, unknown, superseded)
 
     async def changes(self, after: int, limit: int) -> list[Change]:
-        """The outbox after a position, in order, each memory with its neighbours as they are now.
-
-        A memory comes again when its neighbours have changed. Merged names are applied as they are in force now.
-        """
+        """The outbox after a position, in order, each memory with its neighbours as they are now."""
         async with borrow(self._pool, "reading changes") as connection:
             rows = await connection.fetch(sql.CHANGES, after, limit)
             return await as_changes(connection, rows)
@@ -118,10 +112,7 @@ class Record:
             return int(await connection.fetchval(sql.HEAD))
 
     async def database_identity(self) -> str:
-        """The database identity: when the schema was made, UTC. Copies keep it, and refuse every other database.
-
-        A database that Postgres itself copied has the identity of the original; a restored backup has its own.
-        """
+        """The database identity: when the schema was made, UTC. Copies keep it, and refuse every other database."""
         async with borrow(self._pool, "reading the database identity") as connection:
             return _identity_in(await connection.fetchval(sql.DATABASE_IDENTITY))
 
@@ -135,10 +126,7 @@ class Record:
             await connection.execute(sql.HEARTBEAT, copy, kind)
 
     async def forget(self, copy: str, *, silent_s: float = GONE_AFTER_S) -> list[str]:
-        """Unregisters a copy without heartbeats for so long; its kinds, none while it has some.
-
-        With 0 seconds: one whose files the caller has deleted.
-        """
+        """Unregisters a copy without heartbeats for so long; its kinds, none while it has some."""
         async with borrow(self._pool, "forgetting a copy") as connection:
             return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, silent_s)]
 
@@ -178,10 +166,7 @@ def _identity_in(value: str | None) -> str:
 async def _insert(
     connection: Connection, memories: Sequence[Memory], first: int, refused: dict[int, str]
 ) -> set[_Key]:
-    """The keys that are new. A batch that is refused is halved until the bad ones stand alone.
-
-    `first` is the index of the first of these memories; indices of refused ones go to `refused`.
-    """
+    """The keys that are new. A batch that is refused is halved until the bad ones stand alone."""
     try:
         async with connection.transaction():
             given = [sql.to_row(memory, ordinal) for ordinal, memory in enumerate(memories)]

@@ -186,10 +186,7 @@ class SetByPerson(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSuccession:
-    """A succession as the record holds it; `at` and `changed_at` in epoch seconds.
-
-    A text is None where it was not asked for, or there is no such memory any more.
-    """
+    """A succession as the record holds it; `at` and `changed_at` in epoch seconds."""
 
     newer: str
     older: str

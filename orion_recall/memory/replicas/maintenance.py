@@ -103,10 +103,7 @@ class CopyRequests:
         given: Mapping[str, JsonValue] | None = None,
         progress: Progress = lambda done, total: None,
     ) -> Mapping[str, JsonValue]:
-        """Asks, and waits for the answer.
-
-        SourceError with the reason when it fails, or when no worker gave a heartbeat for twenty seconds.
-        """
+        """Asks, and waits for the answer."""
         async with borrow(self._pool, "asking a worker") as connection:
             await connection.execute(_TIDY)
             request = await connection.fetchval(_ASK, copy, kind, task, given)
@@ -140,18 +137,12 @@ class CompactedCopy(Protocol):
     """A copy in a folder, whose files can be written anew."""
 
     async def compact(self) -> tuple[int, list[str]]:
-        """Writes its files anew, so that nothing that was deleted stays in them; nothing is applied meanwhile.
-
-        How many unused builds were deleted with it, and the names of builds that another process is at.
-        """
+        """Writes its files anew, so that nothing that was deleted stays in them; nothing is applied meanwhile."""
         ...
 
 
 async def do(task: Task, reader: RecordReader, projector: Projector, progress: Progress) -> dict[str, JsonValue]:
-    """Carries out the task; its result as JSON. `left` counts what still differs after a repair.
-
-    RecordError, SourceError, ModelError, EngineError when it cannot be done.
-    """
+    """Carries out the task; its result as JSON. `left` counts what still differs after a repair."""
     projection = projector.projection
     if task == "take":
         async with projector.writing:
@@ -193,10 +184,7 @@ class SelfCheck:
         self._rebuilds = projector.rebuilds
 
     async def run_if_due(self) -> bool:
-        """Compares, and repairs what differs, if it is time and the copy has caught up; whether it did.
-
-        RecordError while Postgres is away: it is due again.
-        """
+        """Compares, and repairs what differs, if it is time and the copy has caught up; whether it did."""
         projector = self._projector
         if projector.error is not None or projector.lag != 0 or not projector.is_writer:
             return False

@@ -268,10 +268,7 @@ class Projector:
             await self._lock.release()
 
     async def ready(self) -> None:
-        """Opens the copy for writing by this process and applies nothing; hold `writing`.
-
-        SourceError when another worker has the writer lock, AnotherRecordsCopy when it is not this record's.
-        """
+        """Opens the copy for writing by this process and applies nothing; hold `writing`."""
         await self._expect()
         if not await self.may_write():
             raise SourceError(
@@ -370,10 +367,7 @@ class _PagePrefetch:
 
 
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
-    """Heartbeats, until cancelled, for copies that are broken while their worker runs.
-
-    They do not move, so a wait for the copies reports them; it passes over copies of workers that are gone only.
-    """
+    """Heartbeats, until cancelled, for copies that are broken while their worker runs."""
     while kinds:
         with contextlib.suppress(RecordError):
             for kind in kinds:

@@ -46,11 +46,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reembedded:
-    """The result: `already` the index's model, `swapped`, or `waiting` for a worker to swap it in.
-
-    Of a collection on a server: `already` full, or `built`.
-    `position` is how far it has come in the outbox; what was stored since, the worker adds.
-    """
+    """The result: `already` the index's model, `swapped`, or `waiting` for a worker to swap it in."""
 
     state: Literal["already", "swapped", "waiting", "built"]
     model: str

@@ -43,10 +43,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table that is backed up, in the order of its key; `serial` is the column that a sequence numbers.
-
-    `refilled`: every worker fills it again, so that its rows are no reason against a restore, and give way to it.
-    """
+    """A table that is backed up, in the order of its key; `serial` is the column that a sequence numbers."""
 
     name: LiteralString
     order: LiteralString
@@ -97,10 +94,7 @@ class SavedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A backup's manifest. `record` is its database identity, `position` the end of its outbox, times are UTC.
-
-    `schema` are the schema files that were applied, with their SHA-256.
-    """
+    """A backup's manifest. `record` is its database identity, `position` the end of its outbox, times are UTC."""
 
     format: int
     made_at: str

@@ -76,10 +76,7 @@ class ImportBatch:
 
 @dataclass(slots=True, kw_only=True)
 class ImportSummary:
-    """The summary of an import, batch by batch; the first hundred problems are kept.
-
-    `position` is the outbox position at which all of it is in index and graph; None: nothing was stored.
-    """
+    """The summary of an import, batch by batch; the first hundred problems are kept."""
 
     file: str
     unit: Unit = "line"
@@ -130,10 +127,7 @@ class ImportSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportMapping:
-    """`fields` is memory field -> source field (dots go into objects); `timezone` is for naive times.
-
-    `tenant` is of memories whose line names none.
-    """
+    """`fields` is memory field -> source field (dots go into objects); `timezone` is for naive times."""
 
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     timezone: tzinfo | None = None
