@@ -196,24 +196,6 @@ async def test_nothing_of_a_forgotten_memory_is_left_in_any_file_table_or_stream
 
 
 @pytest.mark.slow
-async def test_a_delete_and_an_erase_leave_words_that_forgetting_removes(
-    data_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    canary = Canary()
-    async with up(data_dir) as (settings, service, client):
-        await stored(client, service, canary.memory())
-        await found(client, f"what is the {canary.word} alarm code?")
-        await all_persisted(service)
-        receipt = await client.delete([canary.id], erase=True, timeout_s=30)
-        assert receipt.deleted == 1
-        kept = in_files(data_dir, canary.word)
-        assert {name.partition("/")[0] for name in kept} >= {"graph", "index", "postgres", "valkey"}, kept
-        assert await in_tables(settings.dsn or "", canary.word) == {"memories", "recall_decisions"}
-        assert (await forget(capsys, "--id", canary.id, "--yes"))["memories"] == 1
-        assert in_files(data_dir, canary.word) == set()
-
-
-@pytest.mark.slow
 async def test_a_user_a_session_and_a_tenant_go_with_their_recalls_and_nothing_else_does(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,13 +68,6 @@ async def test_a_list_has_the_memories_that_meet_every_condition(pool: Pool, bro
         assert [one.id for one in found] == ids, where
 
 
-async def test_deleted_memories_are_in_no_list(pool: Pool, browser: RecordBrowser) -> None:
-    await Record(pool).store([memory("a", "a crane"), memory("b", "a crane")])
-    await MemoryChanges(pool).delete("acme", ["a"])
-    assert [one.id for one in await browser.newest("acme", None, 9)] == ["b"]
-    assert [one.id for one in await browser.search("acme", "crane", None, 9)] == ["b"]
-
-
 async def test_a_search_finds_word_forms_phrases_and_leaves_words_out(pool: Pool, browser: RecordBrowser) -> None:
     await Record(pool).store(
         [

@@ -28,7 +28,6 @@ from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
-from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
@@ -234,14 +233,6 @@ async def test_without_a_worker_the_command_opens_the_copies_itself(
     said = capsys.readouterr().out
     assert "1 missing (missing default/m4); repaired" in said
     assert "index of elsewhere: not checked, no heartbeat for" in said
-
-
-async def test_a_whole_worker_answers(service: Service) -> None:
-    pool = await open_pool(service.settings.dsn or "", name="check", max_size=1)
-    found = await CopyRequests(pool).answered(own_copy(service.settings), "index", "check")
-    await pool.close()
-    assert (found["missing"], found["stale"], found["extra"]) == (0, 0, 0)
-    assert int(str(found["held"])) >= 4
 
 
 async def test_a_worker_that_does_not_answer_is_told_of(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -293,12 +293,6 @@ async def test_relations_are_merged_and_taken_apart(record: Record, merges: Merg
     assert (await told(record))["ana"].memory.statements == moved
 
 
-async def test_a_statement_whose_two_ends_become_one_says_nothing(record: Record, merges: Merges) -> None:
-    await into(merges, "Oslo", "Ana")
-    assert (await told(record))["ana"].memory.statements == ()
-    assert (await told(record))["ana"].memory.entities == ("Oslo",)
-
-
 async def test_the_history_tells_of_a_merge_and_of_its_undoing_without_a_new_version(
     record: Record, merges: Merges, pool: Pool
 ) -> None:
@@ -343,23 +337,6 @@ async def test_a_merge_is_its_tenants_own(record: Record, merges: Merges, embedd
         for tenant in (TENANT, "other")
     }
     assert proposed == {TENANT: [], "other": [("Fjord-Labs", "Fjord Labs")]}
-
-
-async def test_a_merge_waits_for_stores_and_stores_for_a_merge(record: Record, merges: Merges) -> None:
-    async def store(number: int) -> None:
-        await record.store([memory({"id": f"n{number}", "text": f"bob {number}", "entities": ["bOB"]})])
-
-    async with asyncio.TaskGroup() as tasks:
-        for number in range(8):
-            tasks.create_task(store(number))
-            if number == 4:
-                tasks.create_task(into(merges, "Robert Miles", "Bob"))
-    position = 0
-    shown: dict[str, tuple[str, ...]] = {}
-    while changes := await record.changes(position, 3):
-        shown |= {change.memory.id: change.memory.entities for change in changes}
-        position = changes[-1].position
-    assert {shown[f"n{number}"] for number in range(8)} == {("Robert Miles",)}
 
 
 async def test_recall_finds_what_is_told_of_either_name_by_the_other(

@@ -161,7 +161,7 @@ _ASKS = 2
 
 
 class LlmExtractor:
-    """Asks a model about each memory alone. Names and times are light extraction's, with those that statements add."""
+    """Asks a model about each memory alone. Names and times are those of light extraction, and of the statements."""
 
     name = "llm"
     batch = 1

@@ -114,7 +114,7 @@ FROM memories m WHERE m.tenant = $1 AND m.id = $2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedMemory:
-    """One row of a list. `at` is when it happened, else when it was mentioned, else (not dated) when it was stored."""
+    """One row of a list. `at` is when it happened, else when it was mentioned, else (not dated) stored."""
 
     id: str
     at: datetime

@@ -79,17 +79,6 @@ def projector(outbox: Outbox, copy: PagedCopy) -> Projector:
     return Projector(cast("Record", outbox), copy, copy="here")
 
 
-async def test_pages_are_made_ready_before_they_are_written_and_read_once() -> None:
-    outbox, copy = Outbox(2 * _PAGE + 5), PagedCopy()
-
-    assert await projector(outbox, copy).catch_up() == 405
-
-    assert [step for step in copy.steps if step[0] == "prepare"] == [("prepare", 400), ("prepare", 405)]
-    assert [step for step in copy.steps if step[0] == "apply"] == [("apply", 200), ("apply", 400), ("apply", 405)]
-    assert copy.steps.index(("prepare", 400)) < copy.steps.index(("apply", 200)), "while the first one is written"
-    assert outbox.read == [0, 200, 400]
-
-
 async def test_a_slow_write_has_the_next_page_read_and_made_ready_and_no_more_than_that() -> None:
     outbox, copy = Outbox(9 * _PAGE), PagedCopy()
     applied, may_write = copy.apply, asyncio.Event()
@@ -225,9 +214,3 @@ def test_a_shared_copy_that_was_seen_going_back_is_where_it_was_seen():
     assert own.applied_position() == 0
     copy.position = 3
     assert own.applied_position() == 3, "what was known before it lost something no longer counts"
-
-
-def test_nobody_else_knows_better_of_a_copy_that_is_not_shared():
-    own = of(Copy(5, shared=False))
-    own.reached({THEIRS: 7})
-    assert (own.applied_position(), own.are_shared) == (5, False)

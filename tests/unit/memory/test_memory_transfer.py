@@ -113,12 +113,6 @@ def test_a_naive_time_stops_the_import_at_its_line(tmp_path: Path) -> None:
     assert batch.memories[1]["occurred_at"] == "2026-01-01T10:00:00+00:00"
 
 
-def test_a_batch_is_closed_by_its_size_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_module, "MAX_BATCH_BYTES", 60)
-    sizes = [len(batch.memories) for batch in read_batches(write(tmp_path, *map(good, "abcde")), PLAIN)]
-    assert sizes == [2, 2, 1]
-
-
 @given(count=st.integers(0, 30), batch_size=st.integers(1, 10))
 def test_every_line_is_in_one_batch(tmp_path: Path, count: int, batch_size: int) -> None:
     file = write(tmp_path, *[good(f"é{index}") if index % 4 else '{"bad"' for index in range(count)])
@@ -192,12 +186,6 @@ def test_a_naive_time_gets_the_zone_and_other_times_stay_as_they_are() -> None:
     assert naive["occurred_at"] == "2026-07-01T10:00:00+02:00"
     line = {"occurred_at": "2026-07-01T10:00:00Z", "mentioned_at": 1772357400}
     assert map_record(line, oslo) == line
-
-
-def test_the_tenant_is_for_lines_that_name_none() -> None:
-    mapping = read_mapping(tenant="acme")
-    given = [map_record({"id": "a", **line}, mapping)["tenant"] for line in ({}, {"tenant": "b"}, {"tenant": ""})]
-    assert given == ["acme", "b", "acme"]
 
 
 @pytest.mark.parametrize(
@@ -389,14 +377,6 @@ async def test_a_few_batches_are_under_way_at_once_and_no_more(tmp_path: Path) -
     assert client.most_at_once == IN_FLIGHT
 
 
-async def test_progress_is_told_in_order(tmp_path: Path) -> None:
-    told: list[int] = []
-    await import_file(
-        Client(), written(tmp_path, 30), batch_size=4, advanced=lambda summary: told.append(summary.read)
-    )
-    assert told == [4, 8, 12, 16, 20, 24, 28, 30]
-
-
 async def test_an_import_that_fails_raises_the_error_and_leaves_nothing_running(tmp_path: Path) -> None:
     client = Client(broken="13", error=ReplyTimeout("late"))
     with pytest.raises(ReplyTimeout):
@@ -465,11 +445,3 @@ async def test_a_copy_that_is_gone_is_not_waited_for_at_all() -> None:
 async def test_a_kind_that_nobody_keeps_is_not_there() -> None:
     waited = await wait_for_copies(Copies({"graph-a": 9, "index-gone": 9}), 9, stalled_s=0.2)
     assert (waited.missing, waited.lagging, waited.caught_up) == (("index",), (), False)
-
-
-async def test_each_look_is_told() -> None:
-    told: list[int] = []
-    await wait_for_copies(
-        Copies({"index-a": 1}, {"index-a": 9, "graph-a": 9}), 9, advanced=lambda all_: told.append(len(all_))
-    )
-    assert told == [1, 2]
