@@ -161,7 +161,7 @@ _ASKS = 2
 
 
 class LlmExtractor:
-    """Asks a model about each memory alone. Names and times are those of light extraction, and of the statements."""
+    """Asks a model about each memory alone; names and times are light extraction's, and the statements' ends."""
 
     name = "llm"
     batch = 1

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -37,6 +36,7 @@ from orion_recall.memory.intake.message_worker import (
     hash_of,
     key_of,
     nothing_done,
+    receipt_of,
     redacted_fields,
     served_tenant,
 )
@@ -252,7 +252,7 @@ async def _dry_run(pool: Pool, tenant: str, where: MemoryWhereV1, cap: int) -> M
     if (refusal := _refusal(found.count, found.count, cap)) is not None:
         return refusal
     results = [MemoryVerdictV1(id=name, status="matched") for name in found.ids]
-    return MemoryReceiptV1(stored=0, unchanged=0, conflict=0, rejected=0, matched=found.count, results=results)
+    return receipt_of(results, matched=found.count)
 
 
 def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
@@ -273,16 +273,6 @@ def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
 
 
 def _receipt(judged: Sequence[ChangeVerdict | MemoryVerdictV1]) -> MemoryReceiptV1:
-    counts = Counter(one.status for one in judged)
     positions = [one.position for one in judged if isinstance(one, ChangeVerdict) and one.position is not None]
-    return MemoryReceiptV1(
-        stored=0,
-        unchanged=counts["unchanged"],
-        conflict=counts["conflict"],
-        rejected=counts["rejected"],
-        updated=counts["updated"],
-        deleted=counts["deleted"],
-        missing=counts["missing"],
-        position=max(positions, default=None),
-        results=[MemoryVerdictV1(id=one.id, status=one.status, reason=one.reason) for one in judged],
-    )
+    results = [MemoryVerdictV1(id=one.id, status=one.status, reason=one.reason) for one in judged]
+    return receipt_of(results, position=max(positions, default=None))

@@ -7,7 +7,8 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, LiteralString, Protocol
 
 from opentelemetry.trace import Tracer
@@ -19,7 +20,7 @@ from orion_recall.bus.envelope import Received
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import Callers, tenant_of
 from orion_recall.bus.signing.keys import Caller
-from orion_recall.contracts import ErrorInfo, MemoryReceiptV1
+from orion_recall.contracts import ErrorInfo, MemoryReceiptV1, MemoryVerdictV1
 from orion_recall.errors import (
     ErrorKind,
     FailedMessage,
@@ -82,9 +83,16 @@ def redacted_fields(fields: dict[str, Any], settings: Settings) -> dict[str, Any
     return {name: redaction.json(value) if name in _REDACTED else value for name, value in fields.items()}
 
 
+def receipt_of(results: Sequence[MemoryVerdictV1], **further: Any) -> MemoryReceiptV1:
+    """The receipt with these verdicts, and how many there are of each."""
+    counts = Counter(one.status for one in results if one.status != "matched")
+    none = dict.fromkeys(("stored", "unchanged", "conflict", "rejected"), 0)
+    return MemoryReceiptV1.model_validate({**none, **counts, **further, "results": results})
+
+
 def nothing_done(error: ErrorInfo) -> MemoryReceiptV1:
     """The receipt for a message about memories that is not served."""
-    return MemoryReceiptV1(stored=0, unchanged=0, conflict=0, rejected=0, results=[], error=error)
+    return receipt_of((), error=error)
 
 
 _ANSWERED: LiteralString = (

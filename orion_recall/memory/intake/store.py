@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
@@ -26,7 +25,7 @@ from orion_recall.contracts import (
 from orion_recall.errors import MessageError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.intake.change import ChangePropagation, waiting_s
-from orion_recall.memory.intake.message_worker import NO_RECORD, nothing_done, redacted_fields
+from orion_recall.memory.intake.message_worker import NO_RECORD, nothing_done, receipt_of, redacted_fields
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import StoreResult
 from orion_recall.settings import Settings
@@ -94,23 +93,8 @@ async def receive(
         composed = await asyncio.to_thread(_compose_all, payload.memories, settings, caller)
     result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
     verdicts = iter(result.verdicts)
-    results: list[MemoryVerdictV1] = []
-    for one in composed:
-        if isinstance(one, Memory):
-            verdict = next(verdicts)
-            results.append(MemoryVerdictV1(id=verdict.id, status=verdict.status, reason=verdict.reason))
-        else:
-            results.append(one)
-    counts = Counter(verdict.status for verdict in results)
-    receipt = MemoryReceiptV1(
-        stored=counts["stored"],
-        unchanged=counts["unchanged"],
-        conflict=counts["conflict"],
-        rejected=counts["rejected"],
-        position=result.position,
-        results=results,
-    )
-    return receipt, result.superseded
+    results = [next(verdicts) if isinstance(one, Memory) else one for one in composed]
+    return receipt_of(results, position=result.position), result.superseded
 
 
 def _compose_all(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from orion_recall.contracts import MemoryVerdictV1
 from orion_recall.errors import RecordError
 from orion_recall.memory.record import sql
 from orion_recall.memory.record.aliases import as_changes
@@ -26,21 +27,11 @@ from orion_recall.postgres.pool import (
 from orion_recall.text.normal import storable
 from orion_recall.values import Change, Memory
 
-Status = Literal["stored", "unchanged", "conflict", "rejected"]
 _Key = tuple[str, str]
 
 _IDENTITY_TIMEOUT_MS = 2000
 # Six missed heartbeats.
 GONE_AFTER_S = 120.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """The verdict on one memory; `reason` only when it was rejected or is a conflict."""
-
-    id: str
-    status: Status
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +43,7 @@ class StoreResult:
     stored before: tenant and id.
     """
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[MemoryVerdictV1, ...]
     position: int | None
     superseded: frozenset[tuple[str, str]] = frozenset()
 
@@ -220,12 +211,12 @@ def _judge(
     superseded: dict[_Key, int],
 ) -> StoreResult:
     """Of equal ids in one batch the first one is stored, and the others are judged against it."""
-    verdicts: list[Verdict] = []
+    verdicts: list[MemoryVerdictV1] = []
     positions = list(superseded.values())
     unclaimed = set(stored)
     for index, memory in enumerate(memories):
         key, why = (memory.tenant, memory.id), None
-        status: Status = "conflict"
+        status: Literal["stored", "unchanged", "conflict", "rejected"] = "conflict"
         if index in refused:
             status, why = "rejected", refused[index]
         elif held[key]["deleted"]:
@@ -238,7 +229,7 @@ def _judge(
                 status, why = "stored", unknown.get(key)
                 unclaimed.discard(key)
             positions.append(held[key]["position"])
-        verdicts.append(Verdict(id=memory.id, status=status, reason=why))
+        verdicts.append(MemoryVerdictV1(id=memory.id, status=status, reason=why))
     return StoreResult(
         verdicts=tuple(verdicts), position=max(positions, default=None), superseded=frozenset(superseded)
     )

@@ -289,20 +289,26 @@ class Projector:
                 f"the {projection.kind} is ahead of the record (position {projection.position}, record {head}): "
                 f"delete {'it' if projection.shared else 'its folder'}, and it will be rebuilt from this record"
             )
-        moved, pages = False, _PagePrefetch(self._record, projection)
-        async with contextlib.aclosing(pages):
+        moved = False
+        ahead: dict[int, asyncio.Task[list[Change]]] = {}  # the next page by the position before it
+        try:
             while head > projection.position:
                 position = projection.position
-                changes = await pages.changes(position)
+                changes = await (ahead.pop(position, None) or self._page(position))
                 if not changes or (self._lock is not None and not await self._lock.acquire()):
                     break
                 if projection.position != position:  # opened anew meanwhile: this page may not be the next one
                     continue
-                if head > changes[-1].position:
-                    pages.prefetch(changes[-1].position)
+                if head > (last := changes[-1].position) and isinstance(projection, Prepares):
+                    # A memory that changes after its page was read comes again later in the outbox.
+                    ahead[last] = asyncio.create_task(self._page(last, projection))
                 await projection.apply(changes)
                 await self.report()
                 moved = True
+        finally:
+            for reading in ahead.values():
+                reading.cancel()
+            await asyncio.gather(*ahead.values(), return_exceptions=True)
         if head <= projection.position:  # not after losing the lock: another worker may have moved the position on
             # Reported at once: what a process applied that died before its report, and a copy that was put back.
             is_unreported = self._reported != projection.position and (projection.position or self._reported)
@@ -311,6 +317,12 @@ class Projector:
         if not moved and self.error is not None:
             log.info("the %s is applied again, from position %d", projection.kind, projection.position)
         return projection.position
+
+    async def _page(self, after: int, preparing: Prepares | None = None) -> list[Change]:
+        page = await self._record.changes(after, _AT_ONCE)
+        if page and preparing is not None:
+            await preparing.prepare(page)
+        return page
 
     @property
     def _heartbeat_is_due(self) -> bool:
@@ -327,43 +339,6 @@ class Projector:
             with contextlib.suppress(RecordError):
                 await self._record.heartbeat(self.copy, self._projection.kind)
                 self._heartbeat_at = time.monotonic()
-
-
-class _PagePrefetch:
-    """Pages of the outbox; while one is applied, the next one is read and prepared.
-
-    A memory that changes after its page was prefetched comes again later in the outbox.
-    """
-
-    def __init__(self, record: Record, projection: Projection) -> None:
-        self._record, self._projection = record, projection
-        self._after: int | None = None
-        self._next: asyncio.Task[list[Change]] | None = None
-
-    async def changes(self, after: int) -> list[Change]:
-        """The page after a position; what was prefetched for another one is dropped."""
-        if self._next is not None and self._after == after:
-            page, self._next = await self._next, None
-            return page
-        await self.aclose()
-        return await self._record.changes(after, _AT_ONCE)
-
-    def prefetch(self, after: int) -> None:
-        """Starts reading and preparing the page after a position, if the copy can prepare pages."""
-        if isinstance(self._projection, Prepares):
-            self._after, self._next = after, asyncio.create_task(self._prepared(self._projection, after))
-
-    async def aclose(self) -> None:
-        if self._next is not None:
-            self._next.cancel()
-            await asyncio.gather(self._next, return_exceptions=True)
-        self._next = None
-
-    async def _prepared(self, projection: Prepares, after: int) -> list[Change]:
-        page = await self._record.changes(after, _AT_ONCE)
-        if page:
-            await projection.prepare(page)
-        return page
 
 
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:

@@ -31,7 +31,7 @@ from orion_recall.memory.intake.change import read_patch
 from orion_recall.memory.intake.message_worker import Handler, MessageWorker, nothing_done
 from orion_recall.memory.intake.store import receive
 from orion_recall.memory.record.compose import Patch, compose
-from orion_recall.memory.record.record import StoreResult, Verdict
+from orion_recall.memory.record.record import StoreResult
 from orion_recall.postgres.pool import translate
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
@@ -313,7 +313,7 @@ class FakeRecord:
             raise RecordError("storing memories: Postgres cannot be reached")
         self.memories.extend(memories)
         verdicts = tuple(
-            Verdict(id=memory.id, status="unchanged" if memory.id.startswith("old") else "stored")
+            MemoryVerdictV1(id=memory.id, status="unchanged" if memory.id.startswith("old") else "stored")
             for memory in memories
         )
         return StoreResult(verdicts=verdicts, position=7 if memories else None, superseded=self.superseded)
