@@ -10,12 +10,12 @@ import pytest
 
 from orion_recall.contracts import MemoryV1, MemoryWhereV1
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import RecordBrowser
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.values import Memory
+from tests.stand_ins.memory_changes import MemoryChanges
 
 
 @pytest.fixture

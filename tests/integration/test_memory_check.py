@@ -18,7 +18,6 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.interfaces import Projection
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.record.record import Record
@@ -31,6 +30,7 @@ from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
+from tests.stand_ins.memory_changes import MemoryChanges
 from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"

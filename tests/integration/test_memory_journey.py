@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, as_message, compose, content_hash
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.values import Change, Memory
+from tests.stand_ins.memory_changes import MemoryChanges
 
 NOON = 1772366400.0
 TENANT = "acme"

@@ -20,7 +20,6 @@ from orion_recall.index.embedded import shard as edge_shard
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.names.merges import Merged, Merges, WantedMerge
 from orion_recall.memory.names.propose import propose
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
@@ -31,6 +30,7 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import open_sources
 from orion_recall.settings import Settings
 from orion_recall.values import Change, Memory
+from tests.stand_ins.memory_changes import MemoryChanges
 from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"

@@ -36,44 +36,11 @@ class HistoryStep:
     lineage: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
 
-class MemoryChanges:
-    """Changes memories, and reads their history. Every method raises RecordError while Postgres is away."""
-
-    def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
-        """`extractor` names the background extraction of changed memories."""
-        self._pool, self._extractor = pool, extractor
-
-    async def update(
-        self, tenant: str, patches: Sequence[Patch], *, actor: str | None = None
-    ) -> list[ChangeVerdict]:
-        """Updates memories, each judged alone, in one transaction; verdicts in the order of the patches."""
-        if not patches:
-            return []
-        async with borrow(self._pool, "changing memories") as connection, connection.transaction():
-            await connection.execute(sql.LOCK_OUTBOX)
-            return await update(connection, tenant, patches, actor=actor, extractor=self._extractor)
-
-    async def delete(
-        self,
-        tenant: str,
-        ids: Sequence[str],
-        *,
-        actor: str | None = None,
-        why: str | None = None,
-        erase: bool = False,
-    ) -> list[ChangeVerdict]:
-        """Deletes memories; a deleted one is `deleted` again. Verdicts in the order of the ids."""
-        if not ids:
-            return []
-        async with borrow(self._pool, "deleting memories") as connection, connection.transaction():
-            await connection.execute(sql.LOCK_OUTBOX)
-            return await delete(connection, tenant, ids, actor=actor, why=why, erase=erase)
-
-    async def history(self, tenant: str, memory_id: str) -> list[HistoryStep]:
-        """Every step of one memory, oldest first; none for an unknown id."""
-        async with borrow(self._pool, "reading a history") as connection:
-            rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
-        return [HistoryStep(**dict(row)) for row in rows]
+async def history(pool: Pool, tenant: str, memory_id: str) -> list[HistoryStep]:
+    """Every step of one memory, oldest first; none for an unknown id. RecordError while Postgres is away."""
+    async with borrow(pool, "reading a history") as connection:
+        rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
+    return [HistoryStep(**dict(row)) for row in rows]
 
 
 async def update(
@@ -84,7 +51,10 @@ async def update(
     actor: str | None = None,
     extractor: str = "light",
 ) -> list[ChangeVerdict]:
-    """`MemoryChanges.update` in the caller's transaction and under its lock on the outbox."""
+    """Updates memories, each judged alone; verdicts in the order of the patches.
+
+    In the caller's transaction and under its lock on the outbox. Of several patches of one memory the first counts.
+    """
     firsts = {patch.id: patch for patch in reversed(patches)}
     held = await _read(connection, tenant, list(firsts))
     found = await asyncio.to_thread(_judged, list(firsts.values()), held)
@@ -125,7 +95,10 @@ async def delete(
     why: str | None = None,
     erase: bool = False,
 ) -> list[ChangeVerdict]:
-    """`MemoryChanges.delete` in the caller's transaction and under its lock on the outbox."""
+    """Deletes memories; a deleted one is `deleted` again. With `erase` only their ids and steps are kept.
+
+    In the caller's transaction and under its lock on the outbox.
+    """
     names = list(dict.fromkeys(ids))
     held = await _read(connection, tenant, names)
     alive = [name for name, memory in held.items() if memory.deleted_at is None]

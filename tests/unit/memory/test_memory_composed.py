@@ -15,7 +15,7 @@ from orion_recall.memory.record.aliases import Aliases, NameKey
 from orion_recall.memory.record.compose import as_message, compose, content_hash
 from orion_recall.memory.record.reader import conditions
 from orion_recall.text.normal import one_line, storable, text_hash
-from orion_recall.values import Change, Memory, MergedName, Statement
+from orion_recall.values import Memory, MergedName, Statement
 
 
 def memory(text: str, **fields: Any) -> Memory:
@@ -50,13 +50,6 @@ def test_other_tenants_and_other_names_stay() -> None:
     assert Aliases().applied(memory("Bob rows.")) == memory("Bob rows.")
 
 
-def test_a_change_knows_what_a_name_is_called() -> None:
-    said = memory("Ana rows.", speaker="Bob")
-    change = Change(position=1, memory=BOB.applied(said), merged=BOB.merged_in(said))
-    assert change.merged == (MergedName(label="Robert Miles", aliases=("Bob",)),)
-    assert (change.called("BOB"), change.called("Ana")) == ("Robert Miles", "Ana")
-
-
 def message(**fields: Any) -> MemoryV1:
     return MemoryV1.model_validate({"id": "m1", "text": "I work at Fjord Labs.", **fields})
 
@@ -75,17 +68,6 @@ def test_a_memory_carries_what_was_sent_and_what_was_computed() -> None:
     assert memory.metadata == {"n": 1}
 
 
-def test_given_entities_are_never_crowded_out() -> None:
-    names = [f"thing {index}" for index in range(40)]
-    assert set(names) <= set(compose(message(entities=names), "acme").entities)
-
-
-def test_a_short_title_is_an_entity_and_a_sentence_is_not() -> None:
-    assert "Dune" in compose(message(title="Dune"), "acme").entities
-    long = "what we said on monday about the plans for the year"
-    assert long not in compose(message(title=long), "acme").entities
-
-
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_is_not_finite_is_refused(number: float) -> None:
     with pytest.raises(InvalidMessage, match="metadata"):
@@ -97,11 +79,6 @@ def test_a_memory_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(InvalidMessage, match="occurred_until: it ends before"):
         compose(message(occurred_at=at, occurred_until="2026-03-01T10:30:00+02:00"), "acme")
     assert compose(message(occurred_at=at, occurred_until=at), "acme").occurred_until == 1772357400.0
-
-
-def test_a_memory_cannot_take_its_own_place() -> None:
-    with pytest.raises(InvalidMessage, match="supersedes: a memory cannot take its own place"):
-        compose(message(supersedes=["other", "m1"]), "acme")
 
 
 def test_the_content_hash_does_not_depend_on_spelling_id_or_tenant() -> None:

@@ -100,12 +100,6 @@ async def served(
     return commit, json.loads(commit.reply)["payload"], waited
 
 
-async def test_a_message_is_handled_once_and_its_receipt_committed() -> None:
-    commit, payload, waited = await served(Told(), ttl_ms=5000)
-    assert (payload, commit.entry_id, commit.dead_reason, waited) == ({"recorded": True}, "1000000-0", "", [])
-    assert json.loads(commit.reply)["kind"] == "recall.receipt.v1"
-
-
 def of_the_record(cause: Exception) -> RecordError:
     """What comes of it on its way to the worker."""
     with pytest.raises(RecordError) as caught, translate("keeping feedback"):
@@ -263,13 +257,6 @@ def with_recipes() -> Settings:
     return Settings.read(memory_kinds=("recipe",))
 
 
-def test_a_patch_is_its_id_its_version_and_what_changes(with_recipes: Settings):
-    found = read_patch(
-        {"id": "a", "expected_version": 2, "title": None, "kind": "recipe"}, "memories.0", with_recipes
-    )
-    assert found == Patch(id="a", changes={"title": None, "kind": "recipe"}, expected_version=2)
-
-
 @pytest.mark.parametrize(
     ("raw", "says"),
     [
@@ -343,16 +330,6 @@ async def test_each_memory_is_judged_alone_and_in_order(served_tenants: Settings
     assert "memories.1.text" in str(receipt.results[1].reason)
     assert "memories.2.id" in str(receipt.results[2].reason)
     assert [memory.id for memory in record.memories] == ["a", "old"]
-
-
-async def test_an_id_that_would_be_stored_as_another_is_rejected_with_the_reason(served_tenants: Settings) -> None:
-    record = FakeRecord()
-    receipt, _ = await receive(
-        payload({"id": "a\x00", "text": "x"}, {"id": "b", "text": "x\x00"}), record, served_tenants
-    )
-    assert [one.status for one in receipt.results] == ["rejected", "stored"]
-    assert "memories.0.id: a name may hold neither NUL" in str(receipt.results[0].reason)
-    assert [memory.text for memory in record.memories] == ["x\ufffd"]
 
 
 async def test_what_is_not_to_be_stored_is_redacted_before_it_is_composed(served_tenants: Settings) -> None:

@@ -136,13 +136,6 @@ def test_one_is_in_force_while_the_copies_are_below_it():
     assert not known.in_force
 
 
-def test_of_two_the_later_counts_in_whatever_order_they_come():
-    known = Tombstones()
-    known.add({1: 9})
-    known.add({1: 4})
-    assert known.hides(1, 8)
-
-
 def test_a_worker_without_copies_needs_none():
     known = Tombstones()
     known.add({1: 9})
@@ -176,11 +169,6 @@ def of(*copies: Copy) -> OwnCopies:
 
 
 THEIRS = copy_number("index", "qdrant")
-
-
-def test_what_all_of_them_have_counts():
-    assert of().applied_position() == math.inf
-    assert of(Copy(7), Copy(5, "graph", shared=False, copy=None)).applied_position() == 5
 
 
 def test_the_position_of_each_of_them_is_told_with_what_others_reached():

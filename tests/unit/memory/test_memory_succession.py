@@ -49,10 +49,6 @@ def test_anything_else_is_none(older: tuple[str, str, str], newer: tuple[str, st
     assert stated_by_extractor(memory("old", older), memory("new", newer)) is None
 
 
-def test_two_homes_in_one_memory_say_nothing_of_which_one_is_over():
-    assert stated_by_extractor(memory("old", OSLO), memory("new", BERGEN, OSLO)) is None
-
-
 @pytest.mark.parametrize(("one", "other"), [("light", "llm"), ("llm", "light"), ("spacy", "spacy")])
 def test_statements_read_by_rules_do_not_count(one: str, other: str):
     assert stated_by_extractor(memory("old", OSLO, by=one), memory("new", BERGEN, by=other)) is None

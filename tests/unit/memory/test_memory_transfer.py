@@ -25,7 +25,7 @@ from orion_recall.memory.transfer.import_file import (
     read_batches,
     read_mapping,
 )
-from orion_recall.memory.transfer.importer import IN_FLIGHT, Waited, import_file, wait_for_copies
+from orion_recall.memory.transfer.importer import IN_FLIGHT, import_file, wait_for_copies
 
 PLAIN = ImportMapping()
 
@@ -180,14 +180,6 @@ def test_fields_are_mapped_and_nothing_is_lost(mapping: str, line: dict[str, Any
     assert map_record(line, read_mapping(mapping)) == memory
 
 
-def test_a_naive_time_gets_the_zone_and_other_times_stay_as_they_are() -> None:
-    oslo = read_mapping(timezone="Europe/Oslo")
-    naive = map_record({"occurred_at": "2026-07-01T10:00:00"}, oslo)
-    assert naive["occurred_at"] == "2026-07-01T10:00:00+02:00"
-    line = {"occurred_at": "2026-07-01T10:00:00Z", "mentioned_at": 1772357400}
-    assert map_record(line, oslo) == line
-
-
 @pytest.mark.parametrize(
     ("asked", "zone", "message"),
     [
@@ -269,23 +261,6 @@ def test_a_json_array_is_read_item_by_item(tmp_path: Path, sign: str) -> None:
     ]
     assert problems == ["m.json, item 2: expected one JSON object a line"]
     assert read(tmp_path, " [ ] ", name="m.json") == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "count"),
-    [
-        ("m.csv", '{"id": "a", "text": "fine"}\n', 1),
-        ("m.txt", 'not json\n{"id": "a", "text": "fine"}\n', 2),
-        ("m", '\n\n{"id": "a", "text": "fine", "body": "of its own"}\n', 1),
-        ("m.jsonl", "", 0),
-    ],
-)
-def test_json_lines_are_known_by_their_content_and_have_no_aliases(
-    tmp_path: Path, name: str, content: str, count: int
-) -> None:
-    memories, problems = read(tmp_path, content, name=name)
-    assert len(memories) + len(problems) == count
-    assert all(memory["text"] == "fine" for memory in memories)
 
 
 @pytest.mark.parametrize(
@@ -421,12 +396,6 @@ class Copies:
             )
             for name, position in look.items()
         ]
-
-
-async def test_the_wait_ends_when_every_copy_is_there() -> None:
-    copies = Copies({}, {"index-a": 5}, {"index-a": 9, "graph-a": 3}, {"index-a": 9, "graph-a": 9})
-    assert await wait_for_copies(copies, 9) == Waited(position=9)
-    assert copies.count == 4
 
 
 async def test_a_copy_that_does_not_move_is_named_though_it_gives_signs_of_life() -> None:

@@ -37,11 +37,6 @@ def test_entities_are_quoted_then_capitalised_then_given_and_the_speaker() -> No
     assert found.entities == ("Moby Dick", "Bergen", "sailing", "Ana")
 
 
-def test_an_acronym_is_an_entity_where_something_is_stated_of_it() -> None:
-    assert extract("The NHS called at 9 UTC.", "Ana").entities == ("Ana",)
-    assert extract("I work for the NHS.", "Ana").entities == ("NHS", "Ana")
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
