@@ -25,6 +25,7 @@ from orion_recall.postgres.pool import (
     connect,
     connect_options,
     first_line,
+    open_connection,
     sqlstate,
     translate,
 )
@@ -120,10 +121,8 @@ async def grant_worker_rights(dsn: str) -> bool:
     this login does not own the tables.
     """
     schema = quote_identifier(read_address(dsn).schema)
-    dsn, options = connect_options(dsn, "rights", _RIGHTS_TIMEOUT_MS, None)
     with translate("giving a worker its rights"):
-        opened: object = await connect(dsn, **options)
-        connection = cast("Connection", opened)
+        connection = await open_connection(dsn, name="rights", statement_timeout_ms=_RIGHTS_TIMEOUT_MS)
         try:
             if not await connection.fetchval(_ROLE_EXISTS, WORKER_ROLE):
                 return False

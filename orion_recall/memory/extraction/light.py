@@ -161,27 +161,19 @@ class Passage:
 
 
 class Extractor(Protocol):
-    """Finds what memories say. Every passage is answered, if need be by light extraction with a note why."""
+    """Finds what memories say. Every passage is answered, if need be by light extraction with a note why.
+
+    `at_once` calls may run side by side, each with `batch` passages; one longer than `longest_s` counts as gone.
+    """
 
     @property
-    def name(self) -> str:
-        """As the settings name it."""
-        ...
-
+    def name(self) -> str: ...
     @property
-    def at_once(self) -> int:
-        """How many calls may run side by side."""
-        ...
-
+    def at_once(self) -> int: ...
     @property
-    def batch(self) -> int:
-        """How many passages are best given to one call."""
-        ...
-
+    def batch(self) -> int: ...
     @property
-    def longest_s(self) -> float:
-        """The longest that a call takes, in seconds; a worker that takes longer counts as gone."""
-        ...
+    def longest_s(self) -> float: ...
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
         """What each passage says, in the order of the passages; each is looked at alone."""

@@ -20,6 +20,7 @@ from orion_recall.text.normal import one_line, storable, storable_json, text_has
 from orion_recall.time_values import LAST_S
 from orion_recall.values import JsonValue, Memory
 
+_NAMES = ("session_id", "node_id", "user_id", "agent_id", "run_id", "source", "uri")
 # A longer title is a sentence, and no name of anything.
 _MAX_TITLE_WORDS = 8
 # Also of a hash: a guess may become another. It never hides a memory, which is found as this one, too.
@@ -48,6 +49,7 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
     occurred_at, mentioned_at = _seconds(message.occurred_at), _seconds(message.mentioned_at)
     at = mentioned_at if occurred_at is None else occurred_at
     found = extract(text, speaker, known_names(given, title), at=at)
+    names: dict[str, Any] = {name: _text(getattr(message, name)) for name in _NAMES}
     guess = None
     if message.kind is None:
         guess = infer_kind(text, title=title, is_talk=speaker is not None and message.session_id is not None)
@@ -62,11 +64,6 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         content_hash=content_hash(message),
         title=title,
         speaker=speaker,
-        session_id=_text(message.session_id),
-        node_id=_text(message.node_id),
-        user_id=_text(message.user_id),
-        agent_id=_text(message.agent_id),
-        run_id=_text(message.run_id),
         occurred_at=occurred_at,
         occurred_until=_seconds(message.occurred_until),
         mentioned_at=mentioned_at,
@@ -74,13 +71,12 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         entities=unique_names([*found.entities, *given]),
         statements=found.statements,
         times=found.times,
-        source=_text(message.source),
-        uri=_text(message.uri),
         metadata=metadata,
         confidence=message.confidence,
         given_entities=given,
         supersedes=unique_names(map(storable, message.supersedes)),
         lacks_context=found.lacks_context and message.session_id is not None,
+        **names,
     )
 
 
@@ -91,32 +87,14 @@ def known_names(given: Sequence[str], title: str | None) -> list[str]:
 
 def as_message(memory: Memory) -> MemoryV1:
     """The memory as it would be sent to be stored: composed again it says the same."""
-    values: dict[str, Any] = {
-        "id": memory.id,
-        "text": memory.text,
-        "tenant": memory.tenant,
-        "user_id": memory.user_id,
-        "agent_id": memory.agent_id,
-        "run_id": memory.run_id,
-        "session_id": memory.session_id,
-        "node_id": memory.node_id,
-        "kind": memory.kind if memory.kind_confidence is None else None,
-        "speaker": memory.speaker,
-        "title": memory.title,
-        "occurred_at": _moment(memory.occurred_at),
-        "occurred_until": _moment(memory.occurred_until),
-        "mentioned_at": _moment(memory.mentioned_at),
-        "tags": memory.tags,
-        "entities": memory.given_entities,
-        "source": memory.source,
-        "uri": memory.uri,
-        "metadata": dict(memory.metadata),
-        "confidence": memory.confidence,
-        "supersedes": memory.supersedes,
-    }
+    values: dict[str, Any] = {name: getattr(memory, name) for name in MemoryV1.model_fields}
+    values |= {name: _moment(values[name]) for name in ("occurred_at", "occurred_until", "mentioned_at")}
+    values |= {"entities": memory.given_entities, "metadata": dict(memory.metadata)}
+    if memory.kind_confidence is not None:
+        values["kind"] = None
     try:
         return MemoryV1(**values)
-    except ValidationError:
+    except ValidationError:  # of a row from before the contract was so strict
         return MemoryV1.model_construct(**values)
 
 
