@@ -87,7 +87,7 @@ def receipt_of(results: Sequence[MemoryVerdictV1], **further: Any) -> MemoryRece
     """The receipt with these verdicts, and how many there are of each."""
     counts = Counter(one.status for one in results if one.status != "matched")
     none = dict.fromkeys(("stored", "unchanged", "conflict", "rejected"), 0)
-    return MemoryReceiptV1.model_validate({**none, **counts, **further, "results": results})
+    return MemoryReceiptV1.model_validate({**none, **counts, **further, "results": list(results)})
 
 
 def nothing_done(error: ErrorInfo) -> MemoryReceiptV1:
