@@ -217,6 +217,16 @@ async def test_two_writers_of_one_id_store_it_once(record: Record) -> None:
     assert len({one.position for one in results}) == 1
 
 
+async def test_accesses_are_counted(pool: Pool, record: Record) -> None:
+    await record.touch("acme", ["a", "b", "a"])
+    await record.touch("acme", ["b"])
+    await record.touch("other", ["b"])
+    await record.touch("acme", [])
+    async with borrow(pool) as connection:
+        rows = await connection.fetch("SELECT tenant, id, count FROM memory_access ORDER BY tenant, id")
+    assert [tuple(row) for row in rows] == [("acme", "a", 2), ("acme", "b", 2), ("other", "b", 1)]
+
+
 async def test_two_batches_of_accesses_in_other_orders_do_not_block_each_other(record: Record) -> None:
     ids = [f"m{index}" for index in range(50)]
     await asyncio.gather(*(record.touch("acme", ids[::step]) for step in (1, -1) * 10))
