@@ -9,9 +9,6 @@ from typing import Any
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Tracer
 
 from orion_recall.bus.commit import Commit, Committed
@@ -19,7 +16,6 @@ from orion_recall.bus.envelope import Received
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import (
     ErrorInfo,
-    MemoryReceiptV1,
     MemoryStoreV1,
     MemoryV1,
     MemoryVerdictV1,
@@ -28,7 +24,7 @@ from orion_recall.contracts import (
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
 from orion_recall.memory.intake import store
 from orion_recall.memory.intake.change import read_patch
-from orion_recall.memory.intake.message_worker import Handler, MessageWorker, nothing_done
+from orion_recall.memory.intake.message_worker import Handler, MessageWorker
 from orion_recall.memory.intake.store import receive
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import StoreResult
@@ -198,58 +194,6 @@ async def test_a_receipt_is_what_a_strict_reader_of_envelopes_takes() -> None:
     assert [(str(link.correlation_id), link.kind) for link in read.causality_chain] == [
         (correlation_id, "memory.delete.v1")
     ]
-
-
-async def test_poison_is_answered_without_being_touched() -> None:
-    told = Told()
-    commit, payload, _ = await served(told, deliveries=6)
-    assert payload["error"]["type"] == "failed"
-    assert commit.dead_reason.startswith("poison: delivered 5 times")
-    assert told.left_s == []
-
-
-class Changed:
-    """Has stored, updated or deleted three memories, and left another as it was."""
-
-    receipt_kind = "memory.receipt.v1"
-
-    def __init__(self, kind: str, done: str) -> None:
-        self.kind, self._done = kind, done
-
-    async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
-        counts = {"stored": 0, "unchanged": 1, "conflict": 0, "rejected": 0} | {self._done: 3}
-        return MemoryReceiptV1.model_validate({**counts, "results": []})
-
-    def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
-        return nothing_done(error)
-
-
-async def attributes_of_span(handler: Handler) -> tuple[str, dict[str, Any]]:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    await served(handler, tracer=provider.get_tracer("test"))
-    (span,) = exporter.get_finished_spans()
-    return span.name, dict(span.attributes or {})
-
-
-@pytest.mark.parametrize(
-    ("name", "done", "operation"),
-    [
-        ("store", "stored", "create_memory"),
-        ("update", "updated", "update_memory"),
-        ("delete", "deleted", "delete_memory"),
-    ],
-)
-async def test_the_span_of_a_change_says_what_was_done_to_how_many_memories(
-    name: str, done: str, operation: str
-) -> None:
-    span, attributes = await attributes_of_span(Changed(f"memory.{name}.v1", done))
-    assert span == name
-    assert attributes == {
-        "orion.recall.commit": "committed",
-        "gen_ai.operation.name": operation,
-        "gen_ai.memory.record.count": 3,
-    }
 
 
 @pytest.fixture
