@@ -25,7 +25,8 @@ from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.import_file import ImportSummary
 from orion_recall.memory.transfer.importer import import_file, wait_for_copies
 from orion_recall.postgres.address import DEFAULT_SCHEMA
-from orion_recall.postgres.pool import Pool, migrate, open_pool
+from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.schema import migrate
 from orion_recall.sample.timed import sample_memories
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -155,12 +156,12 @@ async def _import(client: RecallClient, pool: Pool, folder: Path, now: datetime)
     file = folder / "sample.jsonl"
     memories = sample_memories(now, _first_run(folder, now))
     file.write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
-    imported = await import_file(client, file, batch_size=20)
-    waited = await wait_for_copies(Record(pool), imported.position or 0)
+    summary = await import_file(client, file, batch_size=20)
+    waited = await wait_for_copies(Record(pool), summary.position or 0)
     if not waited.caught_up:
         what = " and ".join((*(one.kind for one in waited.lagging), *waited.missing))
-        raise OrionError(f"the {what} of the sample does not catch up with position {imported.position}")
-    return imported.summary
+        raise OrionError(f"the {what} of the sample does not catch up with position {summary.position}")
+    return summary
 
 
 def _first_run(folder: Path, now: datetime) -> datetime:

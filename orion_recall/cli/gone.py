@@ -26,6 +26,9 @@ GONE_OPTIONS: Mapping[str, str] = {
     "--plot": "plots are no longer drawn: --json has the numbers",
     "--beside": "plots are no longer drawn: `eval compare` compares two runs",
     "--junit": "the exit code is the verdict, and --json has every threshold",
+    "--with-history": "`memory history ID` has the steps of a memory, and `memory backup` those of all",
+    "--full": "`memory forget` rewrites every table, however large",
+    "--restart": "every import begins anew: what is stored already is unchanged",
     "--markdown": "--json has the whole report",
 }
 

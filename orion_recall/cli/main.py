@@ -72,6 +72,9 @@ COMMANDS = {
 _FORMER = {
     ("memory", "search"): "`memory search` is now `memory list WORDS`",
     ("memory", "extracted"): "`memory extracted` is now part of `memory show ID`",
+    ("merge", "--all"): "`memory merge --all` is gone: give --apply the ids of those that are to be merged",
+    ("merge", "--by"): "`memory merge --by` is gone: names are proposed that are alike in spelling and meaning; "
+    "--into NAME merges others",
     ("dead", "--stores"): "`dead --stores` is now `dead --of stores`",
 }
 _OF_CONSOLE = frozenset(("starlette", "uvicorn", "jinja2", "markupsafe"))

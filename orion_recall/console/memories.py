@@ -15,7 +15,7 @@ from orion_recall.console.rendering import value_words, when
 from orion_recall.console.visit import Visit, decision_path, memory_path
 from orion_recall.contracts import MemoryReceiptV1
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.record.changes import HistoryStep, MemoryChanges
+from orion_recall.memory.record.changes import HistoryStep, history
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordBrowser
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.text.normal import storable
@@ -139,7 +139,7 @@ async def _answer(visit: Visit, details: MemoryDetails, receipt: MemoryReceiptV1
 
 async def _page(visit: Visit, details: MemoryDetails, *, error: str = "", status: int = 200) -> Response:
     memory, pool = details.memory, visit.console.pool
-    steps = await MemoryChanges(pool).history(visit.tenant, memory.id)
+    steps = await history(pool, visit.tenant, memory.id)
     fields = {"text": memory.text, "title": memory.title or "", "tags": listed(memory.tags)}
     if visit.request.method == "POST" and "text" in visit.form.fields:  # what was typed is not lost
         fields = {name: visit.form.raw(name) for name in fields}

@@ -22,7 +22,7 @@ from orion_recall.engines.postgres_folder import private_id
 from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.errors import EngineError
 from orion_recall.postgres.address import DEFAULT_SCHEMA
-from orion_recall.postgres.errors import POSTGRES_ERRORS
+from orion_recall.postgres.pool import POSTGRES_ERRORS
 from orion_recall.tasks import cancel
 
 logger = logging.getLogger("orion_recall.engines")

@@ -41,7 +41,7 @@ from orion_recall.engines.postgres_folder import (
 )
 from orion_recall.errors import EngineError
 from orion_recall.postgres.address import DEFAULT_SCHEMA
-from orion_recall.postgres.connections import Connection
+from orion_recall.postgres.pool import Connection
 
 _PORT = 5432  # only the socket's file name; stated everywhere, or PGPORT of the environment would change it
 _PROBE_TIMEOUT_S = 5

@@ -14,8 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from orion_recall.contracts import Identifier, MemoryV1, ScopeName, describe, read_message
 from orion_recall.errors import EvaluationError, InvalidMessage
 from orion_recall.memory.record.compose import compose
-from orion_recall.memory.transfer.import_file import LineProblem, file_status, read_batches
-from orion_recall.memory.transfer.import_mapping import ImportMapping, read_mapping
+from orion_recall.memory.transfer.import_file import (
+    ImportMapping,
+    LineProblem,
+    file_status,
+    read_batches,
+    read_mapping,
+)
 from orion_recall.values import Memory
 
 # A conversation is a tenant of its own: no search leaves it. Naive times are UTC.

@@ -19,8 +19,16 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.errors import RecordError
 from orion_recall.postgres.address import quote_identifier, read_address
-from orion_recall.postgres.connections import Connection, close_connection, connect, connect_options
-from orion_recall.postgres.errors import first_line, sqlstate, translate
+from orion_recall.postgres.pool import (
+    Connection,
+    close_connection,
+    connect,
+    connect_options,
+    first_line,
+    open_connection,
+    sqlstate,
+    translate,
+)
 
 WORKER_ROLE = "orion_worker"
 
@@ -113,10 +121,8 @@ async def grant_worker_rights(dsn: str) -> bool:
     this login does not own the tables.
     """
     schema = quote_identifier(read_address(dsn).schema)
-    dsn, options = connect_options(dsn, "rights", _RIGHTS_TIMEOUT_MS, None)
     with translate("giving a worker its rights"):
-        opened: object = await connect(dsn, **options)
-        connection = cast("Connection", opened)
+        connection = await open_connection(dsn, name="rights", statement_timeout_ms=_RIGHTS_TIMEOUT_MS)
         try:
             if not await connection.fetchval(_ROLE_EXISTS, WORKER_ROLE):
                 return False

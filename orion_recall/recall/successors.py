@@ -1,6 +1,6 @@
 """Successors in a recall: the newer memory before the one that it succeeds, and the older one marked or left out.
 
-Only what was stated counts (`memory.succession`); a successor said after the query's clock does not. A successor
+Only what was stated counts (`record.successions`); a successor said after the query's clock does not. A successor
 that no search found is fetched; one that the query may not see changes nothing. The mark "(until DATE)" of a line
 follows from `ScoredCandidate.ended`, which is set here and written by `bundle.render.head`. The profile's key
 `superseded` is the switch: `mark`, `omit`, or `keep`, by which nothing is moved or marked.

@@ -24,25 +24,24 @@ from orion_recall.decisions.sink import DecisionSink
 from orion_recall.decisions.stream import are_persisted
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.interfaces import Projection
-from orion_recall.memory.background.extraction import BackgroundExtraction
-from orion_recall.memory.background.housekeeping import (
+from orion_recall.memory.extraction.light import Extractor
+from orion_recall.memory.intake.background import (
     KEPT_DAYS,
     AccessCounts,
+    BackgroundExtraction,
     DeadLetterRetention,
     RequestRetention,
 )
-from orion_recall.memory.extraction.extractor import Extractor
 from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.keeper import CopyKeeper
-from orion_recall.memory.replicas.maintenance import CopyRequests
-from orion_recall.memory.replicas.projector import Projector, heartbeat_for_broken
+from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests
+from orion_recall.memory.replicas.projector import Projector, WriterLock, heartbeat_for_broken
 from orion_recall.memory.replicas.tombstones import Freshness
-from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.postgres.periods import Periods
-from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, migrate, open_pool
+from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, open_pool
+from orion_recall.postgres.schema import migrate
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened, own_copy
 from orion_recall.serving.recall_again import RecallRequests

@@ -17,8 +17,8 @@ from functools import lru_cache, partial
 from typing import Any, cast
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.postgres.address import read_address
-from orion_recall.postgres.pool import HeldConnections, Row, quote_qualified
+from orion_recall.postgres.address import quote_qualified, read_address
+from orion_recall.postgres.pool import HeldConnections, Row
 from orion_recall.sources.hits import MOST_TEXT, cited_id, mapped_key, tags_of
 from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
 from orion_recall.sources.timeline_table import CATALOGUE, TimelineShape, TimelineTable, shape_of

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from orion_recall.errors import ScopeNotKept, SettingsError, SourceError
-from orion_recall.postgres.pool import Row, quote_identifier, quote_qualified
+from orion_recall.postgres.address import quote_identifier, quote_qualified
+from orion_recall.postgres.pool import Row
 from orion_recall.setting_values import TIMELINE_ROLES
 
 OWN_VIEW = "collapse_mirror"

@@ -18,14 +18,8 @@ from statistics import median
 from docs.tools.decision_log_questions import QUESTIONS
 from orion_recall.decisions.retention import purge_older
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres.pool import (
-    Connection,
-    close_connection,
-    close_pool,
-    migrate,
-    open_connection,
-    open_pool,
-)
+from orion_recall.postgres.pool import Connection, close_connection, close_pool, open_connection, open_pool
+from orion_recall.postgres.schema import migrate
 
 _AT_ONCE = 250_000
 _REPEATS = 5

@@ -29,7 +29,8 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
-from orion_recall.postgres.pool import migrate, open_pool
+from orion_recall.postgres.pool import open_pool
+from orion_recall.postgres.schema import migrate
 from orion_recall.serving.backends import graph_of, index_of
 from orion_recall.settings import Settings
 from orion_recall.values import Change

@@ -29,7 +29,8 @@ from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres.pool import Connection, migrate
+from orion_recall.postgres.pool import Connection
+from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph

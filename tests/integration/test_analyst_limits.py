@@ -20,10 +20,10 @@ from orion_recall.errors import RecordError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.sql import LOCK_OUTBOX
-from orion_recall.memory.replicas import writer_lock
-from orion_recall.memory.replicas.writer_lock import WriterLock
-from orion_recall.postgres.pool import Pool, migrate, open_connection, open_pool, shipped_migrations
-from orion_recall.postgres.schema import Migration
+from orion_recall.memory.replicas import projector as writer_lock
+from orion_recall.memory.replicas.projector import WriterLock
+from orion_recall.postgres.pool import Pool, open_connection, open_pool
+from orion_recall.postgres.schema import Migration, migrate, shipped_migrations
 
 OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"
 OF_TENANTS = (

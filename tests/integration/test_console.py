@@ -26,7 +26,8 @@ from orion_recall.console.access import new_token, token_hash
 from orion_recall.console.server import check_console, running_console
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import SettingsError
-from orion_recall.postgres.pool import Connection, migrate
+from orion_recall.postgres.pool import Connection
+from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 

@@ -8,7 +8,7 @@ from executor import rows
 
 from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.memory.background.housekeeping import DeadLetterRetention
+from orion_recall.memory.intake.background import DeadLetterRetention
 
 NOW = 1_700_000_000.0
 DAY_MS = 86_400_000

@@ -21,8 +21,8 @@ from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.pool import migrate, open_pool, shipped_migrations
-from orion_recall.postgres.schema import grant_worker_rights
+from orion_recall.postgres.pool import open_pool
+from orion_recall.postgres.schema import grant_worker_rights, migrate, shipped_migrations
 
 OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"
 _RELATIONS = (

@@ -30,7 +30,7 @@ from serving import caught_up
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.decisions.retention import Retention
-from orion_recall.memory.background.housekeeping import RequestRetention
+from orion_recall.memory.intake.background import RequestRetention
 from orion_recall.postgres.periods import Periods
 from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.service import Service

@@ -28,7 +28,7 @@ from orion_recall.errors import BusRefused, DiskShort, EngineError, ReplyTimeout
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres.pool import migrate
+from orion_recall.postgres.schema import migrate
 from orion_recall.serving.observe import heartbeat_fields
 from orion_recall.settings import Settings
 from tests.samples.source_samples import HashingEmbedder, changes, memory

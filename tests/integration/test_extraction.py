@@ -17,17 +17,16 @@ from executor import until
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ModelError, RecordError
-from orion_recall.memory.background.extraction import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
-from orion_recall.memory.extraction.extractor import Extractor, LightExtractor, Passage
-from orion_recall.memory.extraction.light import Extraction
+from orion_recall.memory.extraction.light import Extraction, Extractor, LightExtractor, Passage
 from orion_recall.memory.extraction.llm import LlmExtractor
-from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.intake.background import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
 from orion_recall.models.chat import ChatServer
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.values import Memory, Statement
+from tests.stand_ins.memory_changes import MemoryChanges
 
 NOON = 1772366400.0
 

@@ -20,13 +20,13 @@ from serving import caught_up
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1, RecallReplyV1
 from orion_recall.decisions.feedback import FeedbackLog, JudgedRecall
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Connection, Pool, open_pool
 from orion_recall.profile.reading import load_profile
 from orion_recall.serving.service import Service
 from orion_recall.shipped import shipped_folder
+from tests.stand_ins.memory_changes import MemoryChanges
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 THINGS = ("crane", "ferry", "lighthouse", "boat shed", "gearbox", "anchor", "chapel", "bakery", "tram", "quay")

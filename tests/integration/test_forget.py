@@ -22,7 +22,8 @@ from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError
 from orion_recall.memory.forget.record import ForgetRecord
-from orion_recall.postgres.pool import open_pool, quote_identifier
+from orion_recall.postgres.address import quote_identifier
+from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.backends import open_sources
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -192,24 +193,6 @@ async def test_nothing_of_a_forgotten_memory_is_left_in_any_file_table_or_stream
         assert canary.id not in await found(client, "what is the alarm code?")
         receipt = await client.store([canary.memory()], timeout_s=30)
         assert (receipt.stored, receipt.conflict) == (0, 1)
-
-
-@pytest.mark.slow
-async def test_a_delete_and_an_erase_leave_words_that_forgetting_removes(
-    data_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    canary = Canary()
-    async with up(data_dir) as (settings, service, client):
-        await stored(client, service, canary.memory())
-        await found(client, f"what is the {canary.word} alarm code?")
-        await all_persisted(service)
-        receipt = await client.delete([canary.id], erase=True, timeout_s=30)
-        assert receipt.deleted == 1
-        kept = in_files(data_dir, canary.word)
-        assert {name.partition("/")[0] for name in kept} >= {"graph", "index", "postgres", "valkey"}, kept
-        assert await in_tables(settings.dsn or "", canary.word) == {"memories", "recall_decisions"}
-        assert (await forget(capsys, "--id", canary.id, "--yes"))["memories"] == 1
-        assert in_files(data_dir, canary.word) == set()
 
 
 @pytest.mark.slow

@@ -87,38 +87,6 @@ async def test_a_deleted_memory_is_found_by_nobody_once_its_receipt_is_there(
     assert again.conflict == 1
 
 
-async def test_every_patch_is_judged_alone_and_says_why_it_is_rejected(
-    client: RecallClient, service: Service, tenant: str
-) -> None:
-    await stored(
-        client, service, tenant, *(memory(name, f"Kettle {name} is blue.", title="x") for name in "abcdefg")
-    )
-    receipt = await client.update(
-        [
-            {"id": "a", "expected_version": 1, "title": None},
-            {"id": "b", "expected_version": 2, "title": None},
-            {"id": "c"},
-            {"id": "d", "tenant": "other"},
-            {"id": "e", "text": None},
-            {"id": "f", "kind": "gossip"},
-            {"id": "g", "title": "x"},
-            {"id": "nobody", "title": "x"},
-            {"title": "x"},
-            {"id": "a", "title": "y"},
-        ],
-        tenant=tenant,
-    )
-    assert [status for _, status in statuses(receipt)] == [
-        "updated", "conflict", "rejected", "rejected", "rejected", "rejected", "unchanged", "missing", "rejected",
-        "conflict",
-    ]  # fmt: skip
-    reasons = [one.reason or "" for one in receipt.results]
-    assert "memories.2: there is nothing to change in it" in reasons[2]
-    assert "memories.3.tenant: it cannot be changed" in reasons[3]
-    assert "memories.5.kind: 'gossip' is no kind of memory; there are world, experience" in reasons[5]
-    assert (receipt.updated, receipt.rejected, receipt.conflict, receipt.missing) == (1, 5, 2, 1)
-
-
 async def test_a_query_says_first_how_many_and_is_carried_out_when_that_is_still_so(
     client: RecallClient, service: Service, tenant: str
 ) -> None:

@@ -16,11 +16,11 @@ from executor import Executor, pending, until
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.settings import Settings
 from tests.stand_ins.crashing_worker import crashing_worker
+from tests.stand_ins.memory_changes import MemoryChanges
 
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
 OLD, NEW = "Quentin works at Zephyr Labs.", "Rosalind works at Umbra Works."

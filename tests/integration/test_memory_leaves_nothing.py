@@ -12,17 +12,16 @@ from typing import Any
 import pytest
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.memory.background.extraction import passage_of
-from orion_recall.memory.extraction.extractor import light
+from orion_recall.memory.extraction.light import light
 from orion_recall.memory.forget.record import ForgetRecord, Target
-from orion_recall.memory.record.changes import MemoryChanges
+from orion_recall.memory.intake.background import passage_of
 from orion_recall.memory.record.compose import Patch, compose, unique_names
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
-from orion_recall.memory.record.reader import ExportFilters, RecordReader
+from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore
-from orion_recall.memory.transfer.export import exported_lines
 from orion_recall.postgres.pool import Pool, borrow, open_connection, open_pool
+from tests.stand_ins.memory_changes import MemoryChanges
 
 TENANT = "acme"
 
@@ -182,9 +181,7 @@ async def test_an_export_is_what_the_senders_gave_and_an_import_of_it_stores_not
     ]
     await store(record, *given)
     assert (await record.get(TENANT, ["guessed"]))["guessed"].guessed_kind == "procedure"
-    lines = [
-        json.loads(line) async for page in exported_lines(RecordReader(pool), ExportFilters()) for line in page
-    ]
+    lines = [json.loads(line) async for page in RecordReader(pool).exported(None, None) for line in page]
     assert [(one["id"], one.get("kind"), one.get("confidence")) for one in lines] == [
         ("sure", None, 0.8),
         ("guessed", None, None),
@@ -199,9 +196,7 @@ async def test_a_row_that_the_contract_would_not_take_any_more_is_exported_and_i
     await store(record, told("odd", "The kiln is hot.", session_id="s"), told("even", "The kiln is cold."))
     async with borrow(pool) as connection:
         await connection.execute("UPDATE memories SET session_id = 's\ufffd' WHERE id = 'odd'")
-    lines = [
-        json.loads(line) async for page in exported_lines(RecordReader(pool), ExportFilters()) for line in page
-    ]
+    lines = [json.loads(line) async for page in RecordReader(pool).exported(None, None) for line in page]
     assert {one["id"]: one.get("session_id") for one in lines} == {"odd": "s\ufffd", "even": None}
     patches = [Patch(id=name, changes={"text": "The kiln is warm."}) for name in ("odd", "even")]
     assert [one.status for one in await MemoryChanges(pool).update(TENANT, patches)] == ["rejected", "updated"]
@@ -217,4 +212,4 @@ async def test_a_backup_in_the_middle_of_a_forgetting_says_which_memories_it_was
         await back_up(database, tmp_path / "backup.zip")
     await restore(empty_database, tmp_path / "backup.zip")
     async with forgetting(empty_database, target) as again:
-        assert (again.resumed, await again.ids()) == (True, ("z0", "z1", "z2"))
+        assert (again.forget, await again.ids()) == (forget.forget, ("z0", "z1", "z2"))

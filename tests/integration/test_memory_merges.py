@@ -20,7 +20,6 @@ from orion_recall.index.embedded import shard as edge_shard
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.names.merges import Merged, Merges, WantedMerge
 from orion_recall.memory.names.propose import propose
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
@@ -31,6 +30,7 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import open_sources
 from orion_recall.settings import Settings
 from orion_recall.values import Change, Memory
+from tests.stand_ins.memory_changes import MemoryChanges
 from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"
@@ -237,39 +237,23 @@ async def test_a_crash_anywhere_between_merge_and_copy_is_made_good(
         assert held(index) == await anew(record, embedder)
 
 
-async def test_chains_end_where_the_last_merge_ends_and_come_apart_link_by_link(
-    record: Record, merges: Merges, embedder: OnnxEmbedder, folder: Path
+async def test_a_name_that_others_are_merged_into_is_merged_only_after_they_are_apart(
+    record: Record, merges: Merges
 ) -> None:
-    async def shown() -> str:
-        (name,) = (await told(record))["boat"].memory.entities
-        return name
-
-    async with opened(folder, embedder) as index:
-        await catch_up(record, index)
-        start = held(index)
-        first = (await into(merges, "Robert Miles", "Bob")).verdicts[0].id or 0
-        await catch_up(record, index)
-        linked = held(index)
-        second = (await into(merges, "R. J. Miles", "Robert Miles")).verdicts[0].id or 0
-        await catch_up(record, index)
-        assert await shown() == "R. J. Miles"
-        assert await found(index, "Bob") == await found(index, "Robert") == ["R. J. Miles"]
-        assert held(index) == await anew(record, embedder)
-        third = await into(merges, "bob", "R. J. Miles")
-        assert third.verdicts[0].status == "conflict"
-        assert f"undo {second}" in (third.verdicts[0].reason or "")
-        assert [(one.alias, one.into, one.canonical) for one in await merges.of(TENANT)] == [
-            ("Bob", "Robert Miles", "R. J. Miles"),
-            ("Robert Miles", "R. J. Miles", "R. J. Miles"),
-        ]
-        await merges.undo(TENANT, [second])
-        await catch_up(record, index)
-        assert held(index) == linked
-        await merges.undo(TENANT, [first])
-        await catch_up(record, index)
-        assert held(index) == start
-        assert await merges.of(TENANT) == []
-        assert [one.undone_at is None for one in await merges.of(TENANT, undone=True)] == [False, False]
+    first = (await into(merges, "Robert Miles", "Bob")).verdicts[0].id or 0
+    for alias, canonical, why in (
+        ("Robert Miles", "R. J. Miles", f"'Bob' is merged into it: undo {first} first"),
+        ("Ana", "bob", "'bob' is merged into 'Robert Miles': merge into that one"),
+        ("Bob", "Ana", f"it is merged into 'Robert Miles' already: undo {first} first"),
+    ):
+        (verdict,) = (await into(merges, canonical, alias)).verdicts
+        assert (verdict.status, verdict.id) == ("conflict", first)
+        assert why in (verdict.reason or "")
+    await merges.undo(TENANT, [first])
+    done = await into(merges, "R. J. Miles", "Robert Miles", "Bob")
+    assert [one.status for one in done.verdicts] == ["merged", "merged"]
+    assert (await told(record))["boat"].memory.entities == ("R. J. Miles",)
+    assert [one.undone_at is None for one in await merges.of(TENANT, undone=True)] == [False, True, True]
 
 
 async def test_what_cannot_be_merged_is_judged_alone(record: Record, merges: Merges) -> None:
@@ -307,12 +291,6 @@ async def test_relations_are_merged_and_taken_apart(record: Record, merges: Merg
     assert (await told(record))["lab"].memory.statements == statement
     await merges.undo(TENANT, [done.verdicts[0].id or 0])
     assert (await told(record))["ana"].memory.statements == moved
-
-
-async def test_a_statement_whose_two_ends_become_one_says_nothing(record: Record, merges: Merges) -> None:
-    await into(merges, "Oslo", "Ana")
-    assert (await told(record))["ana"].memory.statements == ()
-    assert (await told(record))["ana"].memory.entities == ("Oslo",)
 
 
 async def test_the_history_tells_of_a_merge_and_of_its_undoing_without_a_new_version(
@@ -354,30 +332,11 @@ async def test_a_merge_is_its_tenants_own(record: Record, merges: Merges, embedd
     proposed = {
         tenant: [
             (one.alias, one.into)
-            for one in (
-                await propose(await merges.names(tenant, "entity"), embedder, tenant=tenant, kind="entity")
-            ).proposals
+            for one in await propose(await merges.names(tenant, "entity"), embedder, tenant=tenant, kind="entity")
         ]
         for tenant in (TENANT, "other")
     }
     assert proposed == {TENANT: [], "other": [("Fjord-Labs", "Fjord Labs")]}
-
-
-async def test_a_merge_waits_for_stores_and_stores_for_a_merge(record: Record, merges: Merges) -> None:
-    async def store(number: int) -> None:
-        await record.store([memory({"id": f"n{number}", "text": f"bob {number}", "entities": ["bOB"]})])
-
-    async with asyncio.TaskGroup() as tasks:
-        for number in range(8):
-            tasks.create_task(store(number))
-            if number == 4:
-                tasks.create_task(into(merges, "Robert Miles", "Bob"))
-    position = 0
-    shown: dict[str, tuple[str, ...]] = {}
-    while changes := await record.changes(position, 3):
-        shown |= {change.memory.id: change.memory.entities for change in changes}
-        position = changes[-1].position
-    assert {shown[f"n{number}"] for number in range(8)} == {("Robert Miles",)}
 
 
 async def test_recall_finds_what_is_told_of_either_name_by_the_other(
@@ -426,7 +385,6 @@ async def test_the_command_proposes_merges_lists_and_undoes(
     assert (code, done["verdicts"][0]["status"], done["memories"]) == (0, "merged", 1)
     (kept,) = await merges.of(TENANT)
     assert kept.scores == {"string": proposal["string"], "cosine": proposal["cosine"]}
-    assert (await command("--apply", "--all"))[1]["verdicts"] == []
     code, done = await command("--into", "Robert Miles", "Bob", "Ana", "Nobody", "--actor", "mo")
     assert (code, [one["status"] for one in done["verdicts"]]) == (0, ["merged", "merged", "merged"])
     numbers = [str(one["id"]) for one in done["verdicts"]]
@@ -436,22 +394,19 @@ async def test_the_command_proposes_merges_lists_and_undoes(
     assert (code, [one["status"] for one in done["verdicts"]]) == (0, ["undone"] * 3)
     assert (await command("--undo", "4711"))[0] == 1
     assert (await command("--undo", str(kept.id)))[0] == 0
-    code, done = await command("--apply", "--all", "--kind", "entity")
-    assert (code, [one["alias"] for one in done["verdicts"]]) == (0, ["Fjord-Labs"])
     for wrong in (
         ["--apply"],
-        ["--apply", "--all", "x"],
         ["Bob"],
         ["--undo", "x"],
-        ["--all"],
         ["--undo"],
-        ["--apply", "--all", "--by", "meaning"],
     ):
         code, error = await command(*wrong)
         assert (code, error["error"]["type"]) == (2, "SettingsError"), wrong
-    code, error = await command("--by", "luck")
-    assert (code, error["error"]["type"]) == (2, "UsageError")
+    for gone, instead in (("--all", "the ids"), ("--by", "--into NAME")):
+        code, error = await command("--apply", gone, "meaning")
+        assert (code, error["error"]["type"]) == (2, "UsageError")
+        assert instead in error["error"]["message"]
     assert await asyncio.to_thread(run, ["memory", "merge"]) == 0
-    assert "0 merges proposed" in capsys.readouterr().err
+    assert "1 merge proposed" in capsys.readouterr().err
     assert await asyncio.to_thread(run, ["memory", "merge", "--list", "--kind", "entity"]) == 0
     assert "Robert Miles" in capsys.readouterr().out

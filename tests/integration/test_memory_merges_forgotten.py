@@ -20,8 +20,7 @@ from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, open_connection, open_pool
 from orion_recall.sources.timeline import TimelineSource
@@ -93,30 +92,6 @@ async def test_a_forgotten_name_stays_in_no_copy_of_the_name_that_it_was_merged_
                 assert [one.alias for one in await merges.of(TENANT, undone=True)] == ["Bob"] * (kind == "person")
         finally:
             await index.close()
-
-
-async def test_a_chain_whose_middle_name_is_forgotten_leads_on(pool: Pool, database: str) -> None:
-    record, merges = Record(pool), Merges(pool)
-    await stored(
-        record,
-        {"id": "a", "text": "RM sold the boat.", "entities": ["RM"]},
-        {"id": "m", "text": "Rob Miles sang.", "entities": ["Rob Miles"], "user_id": "u1"},
-        {"id": "b", "text": "Robert Miles oiled the crane.", "entities": ["Robert Miles"]},
-        {"id": "c", "text": "Zed swam.", "entities": ["Zed"]},
-        {"id": "d", "text": "Zoe swam.", "entities": ["Zoe"]},
-    )
-    await merge(merges, ("RM", "Rob Miles"), ("Rob Miles", "Robert Miles"))
-    async with graph() as one:
-        await told(record, one)
-        await forget(database, Target.of("user", TENANT, "u1"))
-        await merge(merges, ("Zed", "Zoe"))
-        assert {(one.alias, one.into, one.canonical) for one in await merges.of(TENANT)} == {
-            ("RM", "Robert Miles", "Robert Miles"),
-            ("Zed", "Zoe", "Zoe"),
-        }
-        now = await told(record, one)
-        assert now == await anew(record)
-        assert not [triple for triple in now if "Rob Miles" in triple]
 
 
 async def test_a_merge_that_is_undone_is_undone_on_a_qdrant_server(pool: Pool, database: str) -> None:

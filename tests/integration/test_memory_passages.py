@@ -12,7 +12,6 @@ import pytest
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
@@ -24,6 +23,7 @@ from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.text.passages import Span
 from orion_recall.values import Change, Memory, Scope, TimeMention
 from tests.samples.source_samples import HashingEmbedder, key
+from tests.stand_ins.memory_changes import MemoryChanges
 
 TENANT = "harbour-tests"
 FILLER = "The minutes of the harbour board say nothing of interest here. " * 20

@@ -15,23 +15,22 @@ import pytest
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import find_drift
-from orion_recall.memory.replicas.keeper import CopyKeeper
-from orion_recall.memory.replicas.maintenance import CopyRequests
+from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
+from tests.stand_ins.memory_changes import MemoryChanges
 from tests.stand_ins.oxigraph import Oxigraph
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
@@ -269,20 +268,3 @@ async def test_on_a_sparql_server_every_memory_is_written_anew_in_place(
     capsys.readouterr()
     (done,) = await rebuild(capsys, "graph")
     assert (done["state"], done["left"]) == ("rewritten", 0)
-
-
-async def test_the_requests_of_those_who_were_killed_are_taken_away(pool: Pool, record: Record) -> None:
-    async with borrow(pool) as connection:
-        await connection.execute(
-            "INSERT INTO copy_requests (copy, kind, task, asked_at) "
-            "VALUES ('x', 'index', 'check', now() - interval '2 days')"
-        )
-    requests = CopyRequests(pool)
-    assert await requests.claim("x", "index") is None, "nobody waits for it any more"
-    asking = asyncio.create_task(requests.answered("x", "index", "check"))
-    while (request := await requests.claim("x", "index")) is None:
-        await asyncio.sleep(0.02)
-    await requests.end(request, result={"missing": 0})
-    assert await asking == {"missing": 0}
-    async with borrow(pool) as connection:
-        assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0

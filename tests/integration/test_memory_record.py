@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from orion_recall.contracts import MemoryStoreV1, MemoryV1
-from orion_recall.errors import RecordError
-from orion_recall.memory.intake.store import receive
+from orion_recall.contracts import MemoryV1
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.sql import LOCK_OUTBOX
 from orion_recall.postgres.pool import Connection, Pool, borrow, open_pool
-from orion_recall.settings import Settings
 from orion_recall.values import Memory
 
 NOON = 1772366400.0
@@ -79,28 +76,10 @@ async def test_the_same_content_is_unchanged_and_other_content_is_a_conflict(rec
     assert (await record.get("acme", ["b"]))["b"].text == "text of b"
 
 
-async def test_the_same_id_in_two_tenants_is_two_memories(record: Record) -> None:
-    await record.store([memory("a", "one", tenant="t1"), memory("a", "two", tenant="t2")])
-    assert (await record.get("t1", ["a"]))["a"].text == "one"
-    assert (await record.get("t2", ["a"]))["a"].text == "two"
-
-
 async def test_of_equal_ids_in_one_batch_the_first_is_stored(record: Record) -> None:
     result = await record.store([memory("a"), memory("a"), memory("a", "other")])
     assert [one.status for one in result.verdicts] == ["stored", "unchanged", "conflict"]
     assert [change.memory.id for change in await record.changes(0, 10)] == ["a"]
-
-
-async def test_the_position_of_unchanged_memories_is_where_they_are_projected(record: Record) -> None:
-    first = await record.store([memory("a")])
-    await record.store([memory("b")])
-    assert (await record.store([memory("a")])).position == first.position
-
-
-async def test_a_batch_with_nothing_kept_has_no_position(record: Record) -> None:
-    assert (await record.store([])).position is None
-    await record.store([memory("a")])
-    assert (await record.store([memory("a", "other")])).position is None
 
 
 async def test_what_postgres_refuses_is_set_aside_alone(record: Record) -> None:
@@ -238,15 +217,6 @@ async def test_two_writers_of_one_id_store_it_once(record: Record) -> None:
     assert len({one.position for one in results}) == 1
 
 
-async def test_copies_report_their_positions(record: Record) -> None:
-    await record.report_position("two", "graph", 3)
-    await record.report_position("one", "index", 5)
-    await record.report_position("one", "index", 0)
-    copies = await record.copies()
-    assert [(one.copy, one.kind, one.position) for one in copies] == [("one", "index", 0), ("two", "graph", 3)]
-    assert all(one.updated_at > NOON - 10**9 for one in copies)
-
-
 async def test_accesses_are_counted(pool: Pool, record: Record) -> None:
     await record.touch("acme", ["a", "b", "a"])
     await record.touch("acme", ["b"])
@@ -271,32 +241,3 @@ async def test_the_mirror_shows_memories_with_words_and_time(pool: Pool, record:
         )
     assert row is not None
     assert tuple(row) == ("a", NOON, ["sea"])
-
-
-async def test_a_record_that_is_away_is_a_record_error(tmp_path_factory: pytest.TempPathFactory) -> None:
-    nowhere = tmp_path_factory.mktemp("nowhere")
-    pool = await open_pool(f"postgresql://nobody@/none?host={nowhere}", name="away")
-    try:
-        with pytest.raises(RecordError):
-            await Record(pool).store([memory("a")])
-        with pytest.raises(RecordError):
-            await Record(pool).changes(0, 1)
-    finally:
-        await pool.close()
-
-
-async def test_a_store_message_gets_a_receipt_from_the_record(record: Record) -> None:
-    payload = MemoryStoreV1.model_validate({
-        "memories": [
-            {"id": "a", "text": "nul \0 and \ud800 inside", "metadata": {"\0": ["\0"]}},
-            {"id": "a", "text": "nul \0 and \ud800 inside", "metadata": {"\0": ["\0"]}},
-            {"id": "b", "text": "x", "metadata": {"n": float("nan")}},
-            {"id": "c", "text": "x", "tenant": "not-served"},
-        ]
-    })  # fmt: skip
-    receipt, superseded = await receive(
-        payload, record, Settings.read(tenants=("default",), default_tenant="default")
-    )
-    assert [one.status for one in receipt.results] == ["stored", "unchanged", "rejected", "rejected"]
-    assert (receipt.position, superseded) == (await record.head(), frozenset[tuple[str, str]]())
-    assert (await record.get("default", ["a"]))["a"].text == "nul \ufffd and \ufffd inside"

@@ -17,17 +17,17 @@ from tei_process import tei_process
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.errors import EngineError, ModelError, RecordError
+from orion_recall.errors import EngineError, ModelError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.projector import Projector
+from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.memory.replicas.reembed import Reembedded, reembed
-from orion_recall.memory.replicas.writer_lock import WriterLock
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
-from orion_recall.postgres.pool import migrate, open_pool
+from orion_recall.postgres.pool import open_pool
+from orion_recall.postgres.schema import migrate
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
@@ -121,15 +121,6 @@ async def test_a_worker_answers_by_the_old_model_until_it_starts_with_the_new_on
             assert (await built(record, data_dir, embedder)).state == "already"
         async with open_sources(old) as working:
             assert "was made with another/model" in working.broken["index"]
-
-
-async def test_without_a_worker_it_takes_the_place_at_once(record: Record, data_dir: Path) -> None:
-    settings = Settings.read(data_dir=data_dir)
-    async with open_embedder(settings) as embedder:
-        assert (await built(record, data_dir, embedder)).state == "swapped"
-    async with open_sources(settings) as working:
-        outcome, failed, ids = await answer(working)
-    assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
 
 
 async def test_an_index_in_fp32_keeps_it_until_int8_is_set(record: Record, data_dir: Path) -> None:
@@ -289,15 +280,6 @@ async def test_two_runs_at_a_time_are_one_too_many(record: Record, data_dir: Pat
 
         assert (await built(record, data_dir, Meddling(embedder, 99))).state == "swapped"
     assert "already open" in str(refused[0])
-
-
-async def test_without_a_record_nothing_is_built(data_dir: Path) -> None:
-    pool = await open_pool("postgresql://127.0.0.1:9/none", name="test", min_size=0, max_size=1)
-    async with open_embedder(Settings.read(data_dir=data_dir)) as embedder:
-        with pytest.raises(RecordError):
-            await built(Record(pool), data_dir, embedder)
-    await pool.close()
-    assert not (data_dir / "index" / "current").exists()
 
 
 async def test_a_worker_starts_while_the_embedding_server_is_away_and_recovers(

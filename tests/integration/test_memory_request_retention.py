@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from orion_recall.memory.background.housekeeping import KEPT_DAYS, RequestRetention
+from orion_recall.memory.intake.background import KEPT_DAYS, RequestRetention
 from orion_recall.postgres.periods import Periods
 from orion_recall.postgres.pool import Pool, open_pool
 

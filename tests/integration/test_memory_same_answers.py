@@ -24,7 +24,6 @@ from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
@@ -35,6 +34,7 @@ from orion_recall.sample.timed import sample_memories
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from orion_recall.values import Scope
+from tests.stand_ins.memory_changes import MemoryChanges
 
 NOW = 1_780_000_000.0
 PROFILES = ("deep.graph.v1", "assist.light.v1", "reflect.v1")

@@ -16,7 +16,6 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.errors import SettingsError
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.extraction.light import Extraction
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
@@ -32,6 +31,7 @@ from orion_recall.settings import Settings
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Statement, Superseded
+from tests.stand_ins.memory_changes import MemoryChanges
 from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"

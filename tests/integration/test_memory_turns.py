@@ -14,8 +14,7 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.errors import RecordError, TransientSourceError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.postgres.pool import Connection, Pool, open_connection, open_pool
 from orion_recall.values import Change, Memory
 

@@ -12,12 +12,12 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.replay.past_record import Moment, PastRecord
 from orion_recall.memory.names.merges import Merges, WantedMerge
-from orion_recall.memory.record.changes import MemoryChanges
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.successions import Successions
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.values import Change
+from tests.stand_ins.memory_changes import MemoryChanges
 
 TENANT = "acme"
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -22,7 +22,8 @@ from orion_recall.errors import RecordError, SourceError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore
-from orion_recall.postgres.pool import Connection, borrow, migrate, open_pool, shipped_migrations
+from orion_recall.postgres.pool import Connection, borrow, open_pool
+from orion_recall.postgres.schema import migrate, shipped_migrations
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, TimelineTable

@@ -11,7 +11,8 @@ from uuid import uuid4
 import pytest
 
 from orion_recall.errors import RecordError
-from orion_recall.postgres.pool import Migration, Pool, borrow, migrate, open_pool, shipped_migrations
+from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.schema import Migration, migrate, shipped_migrations
 
 FIRST = Migration(name="memory/first.sql", sql="CREATE TABLE first (id int); SELECT 1", sha256="a")
 SECOND = Migration(name="memory/0002_second.sql", sql="CREATE TABLE second (id int)", sha256="b")

@@ -17,7 +17,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.postgres.pool import migrate
+from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in

@@ -35,7 +35,6 @@ PARTS: dict[str, tuple[str, ...]] = {
         "names",
         "replicas",
         "forget",
-        "background",
         "transfer",
         "intake",
     ),

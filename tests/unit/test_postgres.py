@@ -11,17 +11,13 @@ import pytest
 
 from orion_recall.errors import QueryNotTaken, RecordError, SettingsError, SourceError
 from orion_recall.postgres import pool
-from orion_recall.postgres.address import read_address, with_schema
-from orion_recall.postgres.pool import (
-    HeldConnections,
-    is_connection_lost,
-    open_pool,
+from orion_recall.postgres.address import (
     quote_identifier,
     quote_qualified,
-    reason,
-    to_json,
-    translate,
+    read_address,
+    with_schema,
 )
+from orion_recall.postgres.pool import HeldConnections, is_connection_lost, open_pool, reason, to_json, translate
 from orion_recall.settings import Settings
 
 

@@ -17,10 +17,8 @@ from orion_recall.interfaces import Projection
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import Progress
-from orion_recall.memory.replicas.keeper import do
-from orion_recall.memory.replicas.maintenance import CopyRequests, Task
-from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.memory.replicas.maintenance import CopyRequests, Task, do
+from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.models.opening import open_embedder
 from orion_recall.postgres.pool import Pool
 from orion_recall.serving.backends import graph_of, index_of, own_copy, sparse_encoder_of

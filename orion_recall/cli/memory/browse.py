@@ -15,7 +15,7 @@ from orion_recall.cli.memory.successions import as_json_of, moment_of, row_of, s
 from orion_recall.cli.moments import Zone
 from orion_recall.cli.output import JsonFlag, NotFound, counted, limited, listed, pairs, show, table, visible
 from orion_recall.contracts import MemoryWhereV1, read_message
-from orion_recall.memory.record.changes import HistoryStep, MemoryChanges
+from orion_recall.memory.record.changes import HistoryStep, history
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordBrowser
 from orion_recall.memory.record.successions import HeldSuccession, Successions
 from orion_recall.postgres.pool import Pool
@@ -111,7 +111,7 @@ def show_history(
 
     async def read(pool: Pool, whose: str) -> tuple[str, list[HistoryStep], list[HeldSuccession]]:
         name = await full_memory_id(pool, whose, memory_id)
-        steps = await MemoryChanges(pool).history(whose, name)
+        steps = await history(pool, whose, name)
         if not steps:
             raise NotFound(no_such_memory(whose, memory_id))
         return name, steps, await Successions(pool).of_memory(whose, name)

@@ -41,9 +41,6 @@ def forget_memories(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count what would go, by place, and change nothing.")
     ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Rewrite tables above 256 MB, too; each is locked meanwhile.")
-    ] = False,
     yes: Yes = False,
     actor: Actor = None,
     data: DataFolder = None,
@@ -60,7 +57,7 @@ def forget_memories(
     """
     settings = find(data)
     target = _target(settings, ids, person=person, session=session, user=user, tenant=tenant)
-    return asyncio.run(_forget(settings, target, actor, dry_run=dry_run, full=full, yes=yes, as_json=as_json))
+    return asyncio.run(_forget(settings, target, actor, dry_run=dry_run, yes=yes, as_json=as_json))
 
 
 def _target(settings: Settings, ids: list[str] | None, *, tenant: str | None, **others: str | None) -> Target:
@@ -84,7 +81,7 @@ def _target(settings: Settings, ids: list[str] | None, *, tenant: str | None, **
 
 
 async def _forget(
-    settings: Settings, target: Target, actor: str | None, *, dry_run: bool, full: bool, yes: bool, as_json: bool
+    settings: Settings, target: Target, actor: str | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> int:
     async with contextlib.AsyncExitStack() as stack:
         settings, own_bus = await with_engines(settings, stack)
@@ -100,7 +97,7 @@ async def _forget(
             if not confirmed(_question(first, target), ids, first.memories, as_json=as_json):
                 note("nothing was forgotten")
                 return 1
-        report = await (forgetting.dry_run() if dry_run else forgetting.run(actor, full=full))
+        report = await (forgetting.dry_run() if dry_run else forgetting.run(actor))
     _print(report, as_json=as_json)
     return 1 if report.unfinished else 0
 
@@ -123,7 +120,6 @@ async def _copies(settings: Settings, pool: Pool) -> list[CopyToCompact]:
         CopyToCompact(
             name=f"{one.name.kind} of {one.name.copy}",
             compact=None if one.ask is None else partial(one.ask, "compact", lambda done, total: None),
-            silent_s=one.silent_s,
         )
         for one in await OwnCopies(settings, pool).every()
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shlex
 import shutil
 import sys
@@ -23,10 +22,8 @@ from orion_recall.cli.output import JsonFlag, counted, duration, note, show
 from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.record import CopyPosition, Record
-from orion_recall.memory.transfer.import_file import ImportPosition, ImportProgress, ImportSummary
-from orion_recall.memory.transfer.import_formats import ImportLines, Unit, import_lines
-from orion_recall.memory.transfer.import_mapping import ImportMapping, read_mapping
-from orion_recall.memory.transfer.importer import Imported, Waited, import_file, wait_for_copies
+from orion_recall.memory.transfer.import_file import ImportMapping, ImportSummary, read_mapping
+from orion_recall.memory.transfer.importer import Waited, import_file, wait_for_copies
 from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -38,7 +35,7 @@ _COPIES_BEHIND = 3
 class _Outcome:
     """`copies` is caught_up, behind, unknown (no Postgres to ask) or not_waited_for."""
 
-    imported: Imported
+    summary: ImportSummary
     copies: str
     waited: Waited | None = None
 
@@ -54,7 +51,6 @@ def import_memories(
         str | None, typer.Option("--map", help="Other names of fields: id=key,text=body.said")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until index and graph have it.")] = True,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin anew where a run was stopped.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -65,7 +61,7 @@ def import_memories(
     into metadata. CSV and arrays may also have other names: key, content, body, author, conversation_id, user,
     date, timestamp, labels. In a CSV cell, commas or semicolons separate the values of a list.
 
-    A run that was stopped goes on where it was; running it again changes nothing. Exit code 1 when a line was
+    Running it again, also after it was stopped, stores what is not there yet. Exit code 1 when a line was
     rejected or its id holds other content; else 3 when all is stored but the index or the graph makes no
     progress: nothing is lost, and nothing needs to be imported again.
 
@@ -73,21 +69,14 @@ def import_memories(
     """
     settings = find_started(data)
     mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
-    with tempfile.TemporaryDirectory(prefix="orion-import-") as folder, lines_of(file) as path:
-        lines = import_lines(path, mapping, Path(folder), called=_called(file))
-        # A copy is gone after the run, and so is how far it was read.
-        state = _state_folder() if lines.path is file else Path(folder)
-        progress = _progress(settings, lines.path, lines.mapping, state, restart=restart)
+    with lines_of(file) as path:
         try:
-            outcome = asyncio.run(_import(settings, lines, progress, wait=wait, called=_called(file)))
+            outcome = asyncio.run(_import(settings, path, mapping, wait=wait, called=_called(file)))
         except KeyboardInterrupt:
-            if lines.path is file:
-                note("what was acknowledged is stored: run it again, and it goes on from there")
+            note("what was acknowledged is stored: run it again, and the rest is stored, too")
             raise
-    summary = outcome.imported.summary
-    show(
-        _as_json(outcome), summary.describe(lines.unit), as_json=as_json, remarks=_on_memories(outcome, lines.unit)
-    )
+    summary = outcome.summary
+    show(_as_json(outcome), summary.describe(), as_json=as_json, remarks=_on_memories(outcome))
     for remark in _on_copies(outcome):
         note(remark)
     if summary.rejected or summary.conflict:
@@ -97,7 +86,7 @@ def import_memories(
 
 @contextlib.contextmanager
 def lines_of(file: Path) -> Generator[Path]:
-    """The file; for - a copy of standard input, because a batch that failed is read again."""
+    """The file; for - a copy of standard input: its format is seen at its beginning."""
     if str(file) != "-":
         yield file
         return
@@ -114,52 +103,27 @@ def _called(file: Path) -> str:
     return "standard input" if str(file) == "-" else str(file)
 
 
-def _progress(
-    settings: Settings, file: Path, mapping: ImportMapping, state: Path, *, restart: bool
-) -> ImportProgress:
-    target = settings.prefix + bus_of(settings)
-    progress = ImportProgress.open(state, file, mapping, target)
-    if restart:
-        progress.finish()
-        progress = ImportProgress.open(state, file, mapping, target)
-    if progress.position.line:
-        note(f"going on after line {progress.position.line} (--restart begins anew)")
-    return progress
-
-
-def _state_folder() -> Path:
-    home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "orion-recall"
-
-
-async def _import(
-    settings: Settings, lines: ImportLines, progress: ImportProgress, *, wait: bool, called: str
-) -> _Outcome:
+async def _import(settings: Settings, path: Path, mapping: ImportMapping, *, wait: bool, called: str) -> _Outcome:
     with bars(*share_columns()) as shown:
-        reading = shown.add_task("storing", total=lines.path.stat().st_size, completed=progress.position.offset)
+        reading = shown.add_task("storing", total=None)
 
-        def stored(end: ImportPosition, summary: ImportSummary) -> None:
-            shown.update(
-                reading, completed=end.offset, description=f"storing ({counted(summary.read, lines.unit)})"
-            )
+        def stored(summary: ImportSummary) -> None:
+            shown.update(reading, description=f"storing ({counted(summary.read, summary.unit)})")
 
         async with RecallClient.connect(
             bus_of(settings), prefix=settings.prefix, service="orion-recall-import"
         ) as client:
-            imported = await import_file(
-                client, lines.path, lines.mapping, progress=progress, advanced=stored, called=called
-            )
-        imported.summary.add_unread(lines.problems)
+            summary = await import_file(client, path, mapping, advanced=stored, called=called)
         if not wait:
-            return _Outcome(imported=imported, copies="not_waited_for")
-        if imported.position is None:
-            return _Outcome(imported=imported, copies="caught_up")
+            return _Outcome(summary=summary, copies="not_waited_for")
+        if summary.position is None:
+            return _Outcome(summary=summary, copies="caught_up")
         if settings.dsn is None:
-            return _Outcome(imported=imported, copies="unknown")
-        return await _caught_up(settings, imported, shown, imported.position)
+            return _Outcome(summary=summary, copies="unknown")
+        return await _caught_up(settings, summary, shown, summary.position)
 
 
-async def _caught_up(settings: Settings, imported: Imported, shown: Progress, position: int) -> _Outcome:
+async def _caught_up(settings: Settings, summary: ImportSummary, shown: Progress, position: int) -> _Outcome:
     catching_up = shown.add_task("index and graph", total=position)
 
     def moved(copies: Sequence[CopyPosition]) -> None:
@@ -170,18 +134,17 @@ async def _caught_up(settings: Settings, imported: Imported, shown: Progress, po
             waited = await wait_for_copies(Record(pool), position, advanced=moved)
     except RecordError as error:
         note(f"everything is stored; whether index and graph have it cannot be seen: {error}")
-        return _Outcome(imported=imported, copies="unknown")
-    return _Outcome(imported=imported, copies="caught_up" if waited.caught_up else "behind", waited=waited)
+        return _Outcome(summary=summary, copies="unknown")
+    return _Outcome(summary=summary, copies="caught_up" if waited.caught_up else "behind", waited=waited)
 
 
 def _as_json(outcome: _Outcome) -> dict[str, object]:
-    summary, waited = outcome.imported.summary, outcome.waited
+    summary, waited = outcome.summary, outcome.waited
     counts = ("file", "read", "stored", "unchanged", "conflict", "rejected")
     return {
         **{name: getattr(summary, name) for name in counts},
         "problems": [{"file": one.file, "line": one.line, "reason": one.reason} for one in summary.problems],
-        "went_on_after_line": outcome.imported.began.line,
-        "position": outcome.imported.position,
+        "position": summary.position,
         "copies": outcome.copies,
         "behind": [_as_found(copy, waited.position) for copy in waited.lagging] if waited else [],
         "gone": [_as_found(copy, waited.position) for copy in waited.gone] if waited else [],
@@ -224,15 +187,12 @@ def _on_copies(outcome: _Outcome) -> Iterator[str]:
         )
 
 
-def _on_memories(outcome: _Outcome, unit: Unit) -> Iterator[str]:
-    """What is to be said of lines that were not stored, and of a run that went on."""
-    summary, began = outcome.imported.summary, outcome.imported.began
+def _on_memories(outcome: _Outcome) -> Iterator[str]:
+    """What is to be said of lines that were not stored."""
+    summary = outcome.summary
     shown = summary.problems[:_SHOWN_PROBLEMS]
-    for one in shown:
-        yield str(one) if unit == "line" else f"{one.file}, {unit} {one.line}: {one.reason}"
+    yield from map(str, shown)
     if (more := summary.rejected + summary.conflict - len(shown)) > 0:
         yield f"… and {more} more (--json gives a hundred)"
-    if began.line:
-        yield f"the lines up to {began.line} were counted by the run before"
     if outcome.copies == "unknown":
         yield "index and graph follow (set ORION_POSTGRES_DSN to wait for them)"

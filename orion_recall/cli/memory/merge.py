@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
@@ -15,21 +14,13 @@ from orion_recall.cli.memory.options import Actor, Tenant
 from orion_recall.cli.output import JsonFlag, NotFound, counted, show, table
 from orion_recall.errors import SettingsError
 from orion_recall.memory.names.merges import Merge, Merged, Merges, WantedMerge
-from orion_recall.memory.names.propose import MIN_COSINE, MIN_STRING, Proposal, Proposals, ProposedBy, propose
+from orion_recall.memory.names.propose import MIN_COSINE, MIN_STRING, Proposal, propose
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.opening import open_embedder
 from orion_recall.postgres.pool import Pool
 from orion_recall.settings import Settings
 
 _KINDS: tuple[NameKind, ...] = ("entity", "relation")
-_WHY_NOT = {
-    "number": "their numbers differ",
-    "title": "one is a woman's name, the other a man's",
-    "direction": "their prepositions differ",
-    "tense": "one is past",
-    "opposite": "one denies the other",
-    "together": "one memory names both",
-}
 
 
 def merge_names(
@@ -37,7 +28,6 @@ def merge_names(
         list[str] | None, typer.Argument(metavar="[ID|NAME]...", help="Ids of proposals or merges, or names.")
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Merge what is proposed under these ids.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="With --apply: merge everything that is proposed.")] = False,
     into: Annotated[str | None, typer.Option(metavar="NAME", help="Merge these names into this one.")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Undo the merges of these ids.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the merges.")] = False,
@@ -45,12 +35,6 @@ def merge_names(
     tenant: Tenant = None,
     min_string: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least similarity in spelling.")] = MIN_STRING,
     min_cosine: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least similarity in meaning.")] = MIN_COSINE,
-    by: Annotated[
-        ProposedBy,
-        typer.Option(
-            help="What proposed names are alike in: spelling and meaning, spelling alone, or meaning alone.",
-        ),
-    ] = "both",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")] = 50,
     actor: Actor = None,
     data: DataFolder = None,
@@ -58,19 +42,14 @@ def merge_names(
 ) -> int:
     """Propose names that most likely mean the same, merge them, undo merges.
 
-    Without --apply, --into or --undo nothing is changed. What --by letters or --by meaning proposes is merged by
-    its ids only, never by --all. A merge leaves the texts as they are: index and graph show them under the name
-    that was merged into, and find them by both names, until it is undone. With --apply give the thresholds of the
-    proposals.
+    Without --apply, --into or --undo nothing is changed. A merge leaves the texts as they are: index and graph show
+    them under the name that was merged into, and find them by both names, until it is undone. With --apply give the
+    thresholds of the proposals.
 
     Example: `orion-recall memory merge --into "Robert Miles" "Bob" "Bob Miles"`
     """
     given = what or []
-    _check(given, apply=apply, every=every, into=into, undo=undo, listed=listed)
-    if every and by != "both":
-        raise SettingsError(
-            "--all is for names alike in spelling and meaning: say which others to merge, by their ids"
-        )
+    _check(given, apply=apply, into=into, undo=undo, listed=listed)
     settings = find(data)
     kinds: Sequence[NameKind] = _KINDS if kind is None else (kind,)
     if listed:
@@ -85,29 +64,25 @@ def merge_names(
         wanted = [WantedMerge(kind=kinds[0], alias=name.strip(), into=into.strip()) for name in given]
     else:
         least = {"min_string": min_string, "min_cosine": min_cosine}
-        proposals = with_pool(
-            settings, tenant, lambda pool, whose: _propose(settings, pool, whose, kinds, by=by, least=least)
-        )
+        proposals = with_pool(settings, tenant, lambda pool, whose: _propose(settings, pool, whose, kinds, least))
         if not apply:
             _show_proposals(proposals, limit, as_json=as_json)
             return 0
-        proposed = {one.id: one for part in proposals for one in part.proposals}
+        proposed = {one.id: one for one in proposals}
         if unknown := [name for name in given if name not in proposed]:
             raise NotFound(
                 f"{unknown[0]!r} is not proposed under these thresholds, or not any more: nothing was merged"
             )
-        wanted = [_wanted(one) for one in proposed.values() if every or one.id in given]
+        wanted = [_wanted(one) for one in proposed.values() if one.id in given]
     merged = with_pool(settings, tenant, lambda pool, whose: Merges(pool).merge(whose, wanted, actor=actor))
     return _show_merged(merged, as_json=as_json)
 
 
-def _check(given: Sequence[str], *, apply: bool, every: bool, into: str | None, undo: bool, listed: bool) -> None:
+def _check(given: Sequence[str], *, apply: bool, into: str | None, undo: bool, listed: bool) -> None:
     if sum((apply, into is not None, undo, listed)) > 1:
         raise SettingsError("give one of --apply, --into, --undo and --list")
-    if every and not apply:
-        raise SettingsError("--all is for --apply")
-    if apply and every == bool(given):
-        raise SettingsError("--apply: give the ids of proposals, or --all")
+    if apply and not given:
+        raise SettingsError("--apply: give the ids of proposals")
     if (undo or into is not None) and not given:
         raise SettingsError("--undo: give the ids of merges" if undo else "--into: give the names that are merged")
     if given and not (apply or undo or into is not None):
@@ -128,28 +103,17 @@ def _wanted(one: Proposal) -> WantedMerge:
 
 
 async def _propose(
-    settings: Settings,
-    pool: Pool,
-    tenant: str,
-    kinds: Sequence[NameKind],
-    *,
-    by: ProposedBy,
-    least: dict[str, float],
-) -> list[Proposals]:
+    settings: Settings, pool: Pool, tenant: str, kinds: Sequence[NameKind], least: dict[str, float]
+) -> list[Proposal]:
     async with open_embedder(settings) as embedder:
-        return [
-            await propose(
-                await Merges(pool).names(tenant, kind), embedder, tenant=tenant, kind=kind, by=by, **least
-            )
-            for kind in kinds
-        ]
+        found: list[Proposal] = []
+        for kind in kinds:
+            names = await Merges(pool).names(tenant, kind)
+            found += await propose(names, embedder, tenant=tenant, kind=kind, **least)
+        return found
 
 
-def _show_proposals(found: Sequence[Proposals], limit: int, *, as_json: bool) -> None:
-    proposals = [one for part in found for one in part.proposals]
-    left_out: Counter[str] = Counter()
-    for part in found:
-        left_out.update(cast("Mapping[str, int]", part.left_out))
+def _show_proposals(proposals: Sequence[Proposal], limit: int, *, as_json: bool) -> None:
     shown = proposals[:limit]
     rows = [
         (one.id, one.kind, one.alias, one.alias_memories, one.into, one.into_memories, round(one.string, 2),
@@ -158,16 +122,11 @@ def _show_proposals(found: Sequence[Proposals], limit: int, *, as_json: bool) ->
     ]  # fmt: skip
     columns = ("id", "kind", "name", "memories", "into", "memories", "spelling", "meaning", "for example")
     show(
-        {"proposals": [asdict(one) for one in shown], "count": len(proposals), "left_out": dict(left_out)},
+        {"proposals": [asdict(one) for one in shown], "count": len(proposals)},
         *([table(columns, rows)] if rows else []),
         as_json=as_json,
         remarks=[
-            f"{counted(len(proposals), 'merge')} proposed, {len(rows)} shown; nothing was changed "
-            "(--apply ID..., or --apply --all)",
-            *(
-                f"left out, though spelt alike: {counted(count, 'pair')} ({_WHY_NOT[why]})"
-                for why, count in sorted(left_out.items())
-            ),
+            f"{counted(len(proposals), 'merge')} proposed, {len(rows)} shown; nothing was changed (--apply ID...)"
         ],
     )
 

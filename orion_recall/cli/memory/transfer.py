@@ -18,9 +18,8 @@ from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.fields import with_fields, with_times
 from orion_recall.cli.output import JsonFlag, counted, note, print_json, show
 from orion_recall.contracts import MemoryWhereV1
-from orion_recall.memory.record.reader import ExportFilters, RecordReader
+from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.transfer.backup import Manifest, back_up, restore
-from orion_recall.memory.transfer.export import exported_lines
 from orion_recall.settings import Settings
 
 
@@ -29,35 +28,32 @@ def export_memories(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="The file to write; - is standard output.")],
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
     fields: Any = None,
-    with_history: Annotated[bool, typer.Option("--with-history", help="Add the history of each memory.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Write memories as JSON lines, which `import` reads.
 
-    Deleted and superseded memories are left out. The file appears when it is complete. With --with-history a line
-    has its steps in `history`; an import puts them into the metadata, like every field that it does not know.
+    Deleted and superseded memories are left out, and so is the history. The file appears when it is complete.
 
     Example: `orion-recall memory export - --tenant acme --kind procedure | wc -l`
     """
-    settings, given = find(data), with_times(fields)
-    given["kinds"] = tuple(given.get("kinds", ()))
-    filters = ExportFilters(tenant=tenant, **given)
-    count = asyncio.run(_export(settings, file, filters, with_history=with_history))
+    settings = find(data)
+    where = MemoryWhereV1.model_validate(given) if (given := with_times(fields)) else None
+    count = asyncio.run(_export(settings, file, tenant, where))
     if as_json and file != "-":
         print_json({"file": file, "memories": count})
     else:
         note(counted(count, "memory"))
 
 
-async def _export(settings: Settings, file: str, filters: ExportFilters, *, with_history: bool) -> int:
+async def _export(settings: Settings, file: str, tenant: str | None, where: MemoryWhereV1 | None) -> int:
     async with contextlib.AsyncExitStack() as stack:
         settings = await with_record(settings, stack)
         reader = RecordReader(await stack.enter_async_context(open_postgres(settings)))
         told = stack.enter_context(progress("exporting"))
-        total, done = await reader.count_exported(filters), 0
+        total, done = await reader.count_exported(tenant, where), 0
         write = stack.enter_context(_output(file))
-        async for lines in exported_lines(reader, filters, with_history=with_history):
+        async for lines in reader.exported(tenant, where):
             write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
             done += len(lines)
             told(done, max(done, total))
@@ -85,8 +81,8 @@ def back_up_record(
     """Back up the whole record: memories with versions and history, and what belongs to them.
 
     The backup is one snapshot; workers are not stopped. Index and graph are not in it: they are built from the
-    record. The manifest has the schema, the number of rows of every table and their SHA-256. Memories are not
-    encrypted in it: keep it in a safe place. `memory restore` reads it.
+    record. The manifest has the schema and the number of rows of every table. Memories are not encrypted in
+    it: keep it in a safe place. `memory restore` reads it.
 
     Example: `orion-recall memory backup /backups/orion-$(date +%F).zip`
     """

@@ -12,8 +12,8 @@ import typer
 from orion_recall.cli.connect.addresses import dsn_of, dsn_without_secrets
 from orion_recall.cli.output import JsonFlag, counted, show, table
 from orion_recall.errors import SettingsError
-from orion_recall.postgres.pool import migrate as apply_schema
 from orion_recall.postgres.schema import WORKER_ROLE, grant_worker_rights
+from orion_recall.postgres.schema import migrate as apply_schema
 from orion_recall.schemas.files import write_contracts
 from orion_recall.schemas.settings_reference import as_markdown, setting_rows, unknown_variables
 from orion_recall.settings import Settings

@@ -18,7 +18,6 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from orion_recall.errors import RecordError, SettingsError
-from orion_recall.memory.names.merges import Link, resolved
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import as_changes
 from orion_recall.postgres.address import quote_identifier, read_address
@@ -92,6 +91,7 @@ WHERE o.position > $1 AND o.position <= $2 AND o.tenant = ANY($3) AND h.op NOT I
 _MERGES: LiteralString = """
 SELECT * FROM {old}.entity_merges WHERE tenant = ANY($1) ORDER BY id
 """
+_MERGE_COLUMNS = "id tenant kind alias alias_label merged_into canonical canonical_folded at".split()
 _PUT_MERGE: LiteralString = """
 INSERT INTO pg_temp.entity_merges
     (id, tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded, at)
@@ -227,7 +227,7 @@ class PastRecord:
         await self._connection.execute(step, to)
 
     async def _set_merges(self, moment: datetime) -> None:
-        """The merges in force then, each with the name at the end of its chain as it was then."""
+        """The merges in force then."""
         held = [
             row
             for row in self._merges
@@ -236,13 +236,8 @@ class PastRecord:
         if (in_force := tuple(row["id"] for row in held)) == self._in_force:
             return
         await self._connection.execute("TRUNCATE pg_temp.entity_merges")
-        for tenant in dict.fromkeys(row["tenant"] for row in held):
-            rows = [row for row in held if row["tenant"] == tenant]
-            called = resolved(Link(row["kind"], row["alias"], row["merged_into"]) for row in rows)
-            for row in rows:
-                name = called[row["kind"], row["alias"]]
-                given = [row[part] for part in ("id", "tenant", "kind", "alias", "alias_label", "merged_into")]
-                await self._connection.execute(_PUT_MERGE, *given, name, name.casefold(), row["at"])
+        for row in held:
+            await self._connection.execute(_PUT_MERGE, *(row[part] for part in _MERGE_COLUMNS))
         self._in_force = in_force
 
     def of_record(self, statement: str) -> str:

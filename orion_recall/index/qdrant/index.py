@@ -248,7 +248,7 @@ class QdrantIndex:
     async def apply(self, changes: Sequence[Change]) -> None:
         """Applies outbox changes in order and advances the position. Idempotent.
 
-        Only one of the workers that share the collection may do this at a time: see `memory.replicas.writer_lock`.
+        Only one of the workers that share the collection may do this at a time: see `WriterLock`.
         """
         for part in await in_parts(changes):
             await self._apply(part, keep_vectors=True)

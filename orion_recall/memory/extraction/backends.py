@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator
 
 from orion_recall.errors import SettingsError
-from orion_recall.memory.extraction.extractor import Extractor, LightExtractor
+from orion_recall.memory.extraction.light import Extractor, LightExtractor
 from orion_recall.memory.extraction.llm import LlmExtractor
 from orion_recall.memory.extraction.spacy import SpacyExtractor, load_pipeline
 from orion_recall.models.chat import ChatServer
@@ -18,10 +18,7 @@ log = logging.getLogger("orion_recall.memory")
 
 @contextlib.asynccontextmanager
 async def open_extractors(settings: Settings) -> AsyncGenerator[tuple[Extractor, ...]]:
-    """Light extraction, and the one that is chosen, ready; closed at the end of the block.
-
-    SettingsError when what the chosen one needs is missing. A model's server may be away.
-    """
+    """Light extraction, and the one that is chosen, ready; closed at the end of the block."""
     _warn_of_what_nobody_reads(settings)
     async with contextlib.AsyncExitStack() as stack:
         chosen: list[Extractor] = [LightExtractor()]

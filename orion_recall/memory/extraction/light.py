@@ -1,14 +1,17 @@
-"""Light extraction: the names, the times and the plain statements of a text, with no model.
+"""Light extraction: the names, the times and the plain statements of a text, with no model; and extractors.
 
 A closed grammar of English statements; the same text gives the same result, in time linear in its length.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Protocol
 
+from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.extraction.relations import UNKNOWN, Antecedent, find_statements
 from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, read_sentences, squeezed
 from orion_recall.values import Neighbour, Statement, TimeMention
@@ -141,3 +144,56 @@ def _antecedent(previous: Neighbour | None, voice: str | None) -> Antecedent:
     if antecedent.name == UNKNOWN and spoke is not None and spoke.casefold() != (voice or "").casefold():
         antecedent.name = spoke
     return antecedent
+
+
+_AT_A_TIME = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A memory's text with its context for extraction."""
+
+    text: str
+    speaker: str | None = None
+    known: tuple[str, ...] = ()
+    at: float | None = None
+    previous: Neighbour | None = None
+
+
+class Extractor(Protocol):
+    """Finds what memories say. Every passage is answered, if need be by light extraction with a note why.
+
+    `at_once` calls may run side by side, each with `batch` passages; one longer than `longest_s` counts as gone.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def at_once(self) -> int: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def longest_s(self) -> float: ...
+
+    async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
+        """What each passage says, in the order of the passages; each is looked at alone."""
+        ...
+
+
+class LightExtractor:
+    """Extraction by rules and word lists (`light`), with the turn before, which is not known when one is stored."""
+
+    name = "light"
+    at_once = 1
+    batch = 50
+    longest_s = 60.0
+
+    async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
+        """What each passage says."""
+        return await asyncio.to_thread(lambda: [light(one) for one in FOREGROUND.throttled(passages, _AT_A_TIME)])
+
+
+def light(passage: Passage, note: str | None = None) -> Extraction:
+    """What light extraction finds; with a note why it was not another one."""
+    found = extract(passage.text, passage.speaker, passage.known, at=passage.at, previous=passage.previous)
+    return found if note is None else replace(found, note=note[:300])

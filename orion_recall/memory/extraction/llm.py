@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orion_recall.errors import ModelError
-from orion_recall.memory.extraction.extractor import Passage, light
-from orion_recall.memory.extraction.light import Extraction, choose_entities, spelt, usable_names
+from orion_recall.memory.extraction.light import Extraction, Passage, choose_entities, light, spelt, usable_names
 from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, NEVER_NAMES, squeezed
 from orion_recall.models.chat import ChatServer
 from orion_recall.values import Statement
@@ -162,10 +161,7 @@ _ASKS = 2
 
 
 class LlmExtractor:
-    """Asks a model about each memory alone. Names and times are light extraction's, with those that statements add.
-
-    What cannot be had from the model is light extraction's too, and the note says why.
-    """
+    """Asks a model about each memory alone; names and times are light extraction's, and the statements' ends."""
 
     name = "llm"
     batch = 1

@@ -123,10 +123,7 @@ _PHRASES = _by_first_word()
 
 @dataclass(slots=True)
 class Antecedent:
-    """Who "she" and "he" are: the one person that the sentence named before, else the one of the sentence before.
-
-    Nobody (None) where several may be meant, UNKNOWN where nobody was named. The speaker is never meant.
-    """
+    """Who "she" and "he" are: the one person whom the sentence named before, or else the sentence before."""
 
     speaker: str | None = None
     name: str | None = UNKNOWN

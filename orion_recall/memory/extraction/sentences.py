@@ -107,10 +107,7 @@ def squeezed(name: str) -> str:
 
 
 def read_sentences(text: str, known: Iterable[str] = (), *, headings: bool = True) -> Iterator[Sentence]:
-    """The sentences of a text in order; `known` names are found in any case.
-
-    With `headings` a line or part of one in which every word has a capital holds no names but known ones.
-    """
+    """The sentences of a text in order; `known` names are found in any case."""
     context = _Context(text=text, known=_by_first_word(known))
     sentences = list(_split(text))
     context.common = _common_words([token for tokens, _ in sentences for token in tokens])

@@ -12,8 +12,7 @@ from typing import Any
 
 from orion_recall.errors import SettingsError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.memory.extraction.extractor import Passage, light
-from orion_recall.memory.extraction.light import Extraction, choose_entities, spelt, usable_names
+from orion_recall.memory.extraction.light import Extraction, Passage, choose_entities, light, spelt, usable_names
 from orion_recall.memory.extraction.sentences import NEVER_NAMES, squeezed
 from orion_recall.tasks import outcomes
 from orion_recall.text.normal import one_line
@@ -60,10 +59,7 @@ def _load(name: str) -> Any:
 
 
 class SpacyExtractor:
-    """Names by the pipeline's entities, statements by its dependencies where it has a parser.
-
-    Light extraction reads the same text with those names known: its statements come first. In a thread of its own.
-    """
+    """Names by the pipeline's entities, statements by its dependencies where it has a parser."""
 
     name = "spacy"
     at_once = 1
@@ -122,10 +118,7 @@ def _beside(entities: Sequence[str], names: Sequence[str]) -> Iterator[str]:
 
 
 def _statements(document: Any, others: Mapping[str, str], voice: str | None) -> Iterator[Statement]:
-    """Subject, verb and object of each clause whose ends are names or the speaker; none without a parser.
-
-    `others` are the names that the rules have found, by their folded form.
-    """
+    """Subject, verb and object of each clause whose ends are names or the speaker; none without a parser."""
     if not document.has_annotation("DEP"):
         return
     named = {token.i: _name(span) for span in document.ents if span.label_ not in _NO_NAMES for token in span}

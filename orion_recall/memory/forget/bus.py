@@ -12,7 +12,6 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -31,16 +30,6 @@ _Fields = Mapping[bytes, bytes]
 _Row = tuple[bytes, _Fields]
 
 
-@dataclass(slots=True)
-class _Found:
-    """The texts of an entry, by the key that they stand under where it could be read; "" for others."""
-
-    texts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-
-    def under(self, keys: Collection[str]) -> set[str]:
-        return {text for key, text in self.texts if key in keys}
-
-
 class Matcher:
     """Tells whether an entry holds what is forgotten."""
 
@@ -51,31 +40,23 @@ class Matcher:
 
     def matches(self, fields: _Fields) -> bool:
         """Whether it does. One that names only other tenants does not."""
-        found = _Found()
-        for value in fields.values():
-            found.texts += _texts(value)
-        tenants = found.under(("tenant",))
+        texts = [one for value in fields.values() for one in _texts(value)]
+        tenants = {text for key, text in texts if key == "tenant"}
         if tenants and self._target.tenant not in tenants:
             return False
-        if not self.ids.isdisjoint(text for _, text in found.texts):
+        if not self.ids.isdisjoint(text for _, text in texts):
             return True
         if self._names is not None:
-            return any(self._names.search(text) for _, text in found.texts)
+            return any(self._names.search(text) for _, text in texts)
         if self._target.kind == "tenant":
             return bool(tenants) or (self._target.tenant == self._default and _is_message(fields))
-        if self._target.kind in _KEYS:
-            return self._target.values[0] in found.under(_KEYS[self._target.kind])
-        return False
-
-    def matching(self, rows: Sequence[_Row]) -> list[_Row]:
-        return [row for row in rows if self.matches(row[1])]
+        keys = _KEYS.get(self._target.kind, ())
+        return any(key in keys and text == self._target.values[0] for key, text in texts)
 
     def is_by(self, payload: Mapping[str, Any]) -> bool:
         """Whether a decision is on a recall by whom is forgotten."""
         value = self._target.values[0] if self._target.values else self._target.tenant
-        keys = {"user": "user_id", "session": "session_id", "tenant": "tenant"}
-        name = keys.get(self._target.kind)
-        return name is not None and payload.get(name) == value
+        return any(payload.get(name) == value for name in _KEYS.get(self._target.kind, ()))
 
 
 class ForgetBus:
@@ -169,8 +150,7 @@ class ForgetBus:
         count = 0
         async with contextlib.aclosing(self._pages(stream)) as pages:
             async for rows in pages:
-                found = await asyncio.to_thread(matcher.matching, rows)
-                matching = await self._own(found)
+                matching = await self._own(await asyncio.to_thread(_matching, matcher, rows))
                 count += len(matching)
                 if matching and not dry_run:
                     await self._redis.xdel(stream, *matching)
@@ -188,7 +168,7 @@ class ForgetBus:
         stream, count = self._settings.decision_stream, 0
         async with contextlib.aclosing(self._pages(stream)) as pages:
             async for rows in pages:
-                matching = await asyncio.to_thread(matcher.matching, rows)
+                matching = await asyncio.to_thread(_matching, matcher, rows)
                 for entry_id, fields in matching:
                     changed = await asyncio.to_thread(_without_words, fields, matcher)
                     if changed == fields:
@@ -236,6 +216,10 @@ def _without_words(fields: _Fields, matcher: Matcher) -> dict[bytes, bytes]:
         return {b"envelope": json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()}
     except (KeyError, TypeError, ValueError, RecursionError):
         return {b"envelope": b""}
+
+
+def _matching(matcher: Matcher, rows: Sequence[_Row]) -> list[_Row]:
+    return [row for row in rows if matcher.matches(row[1])]
 
 
 def _correlation(fields: _Fields) -> str:

@@ -37,7 +37,6 @@ class Target:
         return cls(kind=kind, tenant=storable(tenant), values=tuple(storable(one) for one in values))
 
     def also_called(self, names: tuple[str, ...]) -> Target:
-        """A person with further names: those that were merged with the given one."""
         return replace(self, values=tuple(dict.fromkeys((*self.values, *names))))
 
     @property
@@ -56,33 +55,22 @@ class Target:
     def decisions(self, ids: tuple[str, ...]) -> DecisionsWanted:
         """The decisions whose words go: those that quoted the memories, and by or about whom is forgotten."""
         asker = self.kind if self.kind in ("user", "session", "tenant") else None
-        value = self.tenant if self.kind == "tenant" else self.values[0]
         return DecisionsWanted(
             tenant=self.tenant,
             ids=() if self.kind == "tenant" else ids,
             naming=self.name_pattern,
-            by=None if asker is None else (asker, value),
+            by=None if asker is None else (asker, self.values[0] if self.values else self.tenant),
         )
-
-    @property
-    def condition(self) -> LiteralString:
-        """The condition on `memories m`; $1 is the tenant, $2 what `parameter` gives."""
-        return _CONDITIONS[self.kind]
-
-    @property
-    def history_condition(self) -> LiteralString | None:
-        """The condition on `memory_history h` of other memories, of what they said before; None for none."""
-        return _HISTORY.get(self.kind)
 
     @property
     def parameter(self) -> object:
+        """The second parameter of a condition; the first is the tenant."""
         if self.kind == "memory":
             return list(self.values)
-        return (
-            self.name_pattern if self.kind == "person" else self.tenant if self.kind == "tenant" else self.values[0]
-        )
+        return self.name_pattern or (self.values[0] if self.values else self.tenant)
 
 
+# Conditions on `memories m`; $1 is the tenant, $2 the target's parameter.
 # In a row's JSON every text of it is searched. A quotation mark in it is escaped, so it is in the name, too.
 # Names are found however they are spelt, and in texts as they are given: "May" must not take every "may".
 _CONDITIONS: dict[Kind, LiteralString] = {
@@ -101,6 +89,7 @@ _CONDITIONS: dict[Kind, LiteralString] = {
                    AND (h.actor IS NOT NULL OR h.lineage ? 'reason'))
     )""",
 }
+# Conditions on `memory_history h` of other memories, of what they said before.
 _HISTORY: dict[Kind, LiteralString] = {
     "person": "h.before::text ~ $2",
     "session": "h.before ->> 'session_id' = $2",
@@ -268,14 +257,6 @@ SELECT DISTINCT name FROM entity_merges e, unnest(ARRAY[e.alias_label, e.merged_
 WHERE e.tenant = $1 AND e.kind = 'entity' AND e.undone_at IS NULL AND (
     e.alias = $2 OR e.canonical_folded = $2 OR lower(e.merged_into) = $2)
 """
-_COUNTED: Mapping[str, LiteralString] = {
-    "history": """
-        SELECT count(*) FROM memory_history h JOIN memories m ON m.tenant = h.tenant AND m.id = h.memory_id
-        WHERE m.tenant = $1 AND {condition}""",
-    "successions": """
-        SELECT count(*) FROM memory_successions s WHERE s.tenant = $1 AND EXISTS (
-            SELECT FROM memories m WHERE m.tenant = $1 AND m.id IN (s.newer, s.older) AND {condition})""",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,41 +274,35 @@ class ForgetRecord:
     def __init__(self, connection: Connection, target: Target) -> None:
         self._connection, self.target = connection, target
         self.forget = 0
-        self.resumed = False
         self._found: list[str] = []
 
     async def with_aliases(self) -> Target:
-        """The target; a person under all names that are merged with the given one."""
-        if self.target.kind == "person":
-            with translate("reading merged names"):
-                rows = await self._connection.fetch(_ALIASES, self.target.tenant, self.target.values[0].casefold())
-            self.target = self.target.also_called(tuple(row["name"] for row in rows))
+        """The target; a person under all names that were merged with it. RecordError: this login may not forget."""
+        target = self.target
+        with translate("reading what may be forgotten"):
+            if not await self._connection.fetchval(_MAY):
+                raise RecordError(
+                    "this login may not forget: let ORION_POSTGRES_DSN name the schema's owner, or a worker's "
+                    "login (orion_worker) after `orion-recall migrate`"
+                )
+            if target.kind == "person":
+                rows = await self._connection.fetch(_ALIASES, target.tenant, target.values[0].casefold())
+                self.target = target.also_called(tuple(row["name"] for row in rows))
         return self.target
-
-    async def check_rights(self) -> None:
-        """RecordError for a login that may not forget."""
-        with translate("checking the login's rights"):
-            may = await self._connection.fetchval(_MAY)
-        if not may:
-            raise RecordError(
-                "this login may not forget: let ORION_POSTGRES_DSN name the schema's owner, or a worker's login "
-                "(orion_worker) after `orion-recall migrate`"
-            )
 
     async def count(self) -> dict[str, int]:
         """What would go from the record, by place; nothing is changed."""
         target = self.target
-        given = (target.tenant, target.parameter)
+        ids = await self.some(100_000)
         with translate("counting what would be forgotten"):
-            found = {"memories": await self._number(_COUNT, *given)}
-            found |= {place: await self._number(query, *given) for place, query in _COUNTED.items()}
-            ids = await self._matching(100_000)
-            found["decisions"] = await count_decisions(self._connection, target.decisions(tuple(ids)))
-        return found
+            query = _COUNT.replace("{condition}", _CONDITIONS[target.kind])
+            memories = int(await self._connection.fetchval(query, target.tenant, target.parameter))
+            decisions = await count_decisions(self._connection, target.decisions(tuple(ids)))
+        return {"memories": memories, "decisions": decisions}
 
     async def some(self, limit: int) -> list[str]:
         with translate("reading what would be forgotten"):
-            return await self._matching(limit)
+            return await self._ids_of(_SOME, limit)
 
     async def begin(self, actor: str | None) -> list[str]:
         """Begins, or goes on with a run of the same that was stopped; what else is unfinished."""
@@ -335,7 +310,7 @@ class ForgetRecord:
         with translate("beginning to forget"):
             for row in await self._connection.fetch(_UNFINISHED, self.target.tenant):
                 if row["selector"] == self.target.selector(row["salt"]):
-                    self.forget, self.resumed = row["id"], True
+                    self.forget = row["id"]
                 else:
                     others.append(f"{row['kind']}, begun {row['begun_at']:%Y-%m-%d %H:%M} UTC")
             if not self.forget:
@@ -347,10 +322,7 @@ class ForgetRecord:
         return others
 
     async def next_batch(self) -> Batch | None:
-        """Blanks the next memories, in one transaction; None when there are none.
-
-        They are looked for without the lock on the outbox: to read all texts of a large tenant takes seconds.
-        """
+        """Blanks the next memories, in one transaction; None when there are none."""
         target, connection = self.target, self._connection
         with translate("forgetting memories"):
             if not self._found:
@@ -360,29 +332,29 @@ class ForgetRecord:
             some, self._found = self._found[:_AT_ONCE], self._found[_AT_ONCE:]
             async with connection.transaction():
                 await connection.execute(record_sql.LOCK_OUTBOX)
-                ids = tuple(await self._ids_of(_STILL, some))
-                merged = await connection.fetch(_MERGED_NAMES, target.tenant, list(ids))
+                ids = await self._ids_of(_STILL, some)
+                merged = await connection.fetch(_MERGED_NAMES, target.tenant, ids)
                 verdicts = await delete(connection, target.tenant, ids, erase=True)
                 for statement in (_BLANK, _BLANK_HISTORY):
-                    await connection.execute(statement, target.tenant, list(ids))
-                await connection.execute(_REMEMBER, self.forget, list(ids))
+                    await connection.execute(statement, target.tenant, ids)
+                await connection.execute(_REMEMBER, self.forget, ids)
                 names = [row["name"] for row in merged]
                 merges = await self._forget_merges(_UNUSED_MERGES, names) if names else 0
         positions = {one.id: one.position for one in verdicts if one.position is not None}
-        return Batch(ids=ids, positions=positions, merges=merges)
+        return Batch(ids=tuple(ids), positions=positions, merges=merges)
 
     async def clear_around(self, told: Callable[[str, int], None]) -> None:
         """Removes all rows about the memories, and what else the target says; `told` gets counts by place."""
         target = self.target
+        given = target.tenant, target.parameter
         with translate("forgetting what is about the memories"):
             for place, statement in _AROUND.items():
                 told(place, await self._run(statement, target.tenant, self.forget))
-            if (condition := target.history_condition) is not None:
-                query = _OTHER_HISTORY.replace("{condition}", condition)
-                told("history of others", await self._run(query, target.tenant, target.parameter))
+            if (condition := _HISTORY.get(target.kind)) is not None:
+                told("history of others", await self._run(_OTHER_HISTORY.replace("{condition}", condition), *given))
             if target.kind == "person":
-                told("history of others", await self._run(_PERSON_STEPS, target.tenant, target.name_pattern))
-                told("feedback", await self._run(_PERSON_FEEDBACK, target.tenant, target.name_pattern))
+                told("history of others", await self._run(_PERSON_STEPS, *given))
+                told("feedback", await self._run(_PERSON_FEEDBACK, *given))
                 async with self._connection.transaction():
                     await self._connection.execute(record_sql.LOCK_OUTBOX)
                     told("merged names", await self._forget_merges(_PERSON_MERGES, target.name_pattern))
@@ -391,10 +363,7 @@ class ForgetRecord:
                     told(place, await self._run(statement, target.tenant))
 
     async def blank_decisions(self) -> int:
-        """Blanks the words of the decisions in the log; how many rows were changed.
-
-        Decisions that were asked again are deleted, of whatever they are.
-        """
+        """Blanks the words of the decisions in the log; how many rows were changed."""
         ids = await self.ids()
         with translate("blanking decisions"):
             changed = await blank_decisions(self._connection, self.target.decisions(ids))
@@ -425,17 +394,10 @@ class ForgetRecord:
             await forget_merges(self._connection, self.target.tenant, ids)
         return len(ids)
 
-    async def _matching(self, limit: int) -> list[str]:
-        return await self._ids_of(_SOME, limit)
-
     async def _ids_of(self, query: LiteralString, *values: object) -> list[str]:
-        target = self.target
-        given = query.replace("{condition}", target.condition)
-        rows = await self._connection.fetch(given, target.tenant, target.parameter, *values)
+        given = query.replace("{condition}", _CONDITIONS[self.target.kind])
+        rows = await self._connection.fetch(given, self.target.tenant, self.target.parameter, *values)
         return [row["id"] for row in rows]
-
-    async def _number(self, query: LiteralString, *values: object) -> int:
-        return int(await self._connection.fetchval(query.replace("{condition}", self.target.condition), *values))
 
     async def _run(self, statement: LiteralString, *values: object) -> int:
         return int((await self._connection.execute(statement, *values)).rpartition(" ")[2])

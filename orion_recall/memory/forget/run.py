@@ -1,43 +1,183 @@
 """Forgetting, from beginning to end: record, decisions, bus, copies, files. What was stopped is run again.
 
 The order matters: first nothing new can quote what is forgotten, then what quoted it is blanked, then it is looked
-for once more, and at last files are rewritten.
+for once more, and at last files are rewritten: a vacuum frees a row's room and leaves its bytes there, the text
+index keeps every word that it ever held, and the planner's statistics quote common values.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import LiteralString, cast
 
 from redis.asyncio import Redis
 
 from orion_recall.engines.replay_folders import delete_left
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.forget.bus import ForgetBus, Matcher
-from orion_recall.memory.forget.record import ForgetRecord, Place, Report, Target
-from orion_recall.memory.forget.storage import RecordStorage
+from orion_recall.memory.forget.record import ForgetRecord, Report, Target
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
-from orion_recall.postgres.pool import Connection
+from orion_recall.postgres.address import quote_identifier
+from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, reason, translate
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from orion_recall.values import JsonValue
+
+TABLES: tuple[LiteralString, ...] = (
+    "memories",
+    "memory_history",
+    "memory_requests",
+    "memory_access",
+    "memory_extractions",
+    "memory_successions",
+    "memory_succession_history",
+    "memory_forget_ids",
+    "memory_forgets",
+    "entity_merges",
+    "recall_feedback",
+    "copy_requests",
+    "recall_decisions",
+)
+_STATISTICS = "pg_catalog.pg_statistic"
+_OLD_READERS_S = 10.0
+_MOST_WAL_ROUNDS = 200
+
+_SERVER: LiteralString = """
+SELECT current_setting('is_superuser') = 'on' AND current_setting('cluster_name') = 'orion-recall' AS is_ours,
+    current_setting('max_wal_size') AS max_wal, current_setting('checkpoint_timeout') AS checkpoint
+"""
+# Who sees rows as they were before: what is rewritten now would take those along.
+_OLD_READERS: LiteralString = """
+SELECT count(*) FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND backend_xmin IS NOT NULL AND age(backend_xmin) > age($1::text::xid)
+"""
+
+
+async def rewrite_storage(connection: Connection, report: Report) -> None:
+    """Rewrites tables and log, as far as this login may, and adds to the report what was done."""
+    with translate("rewriting tables"):
+        server = await connection.fetchrow(_SERVER)
+        assert server is not None
+        await _wait_for_readers(connection, report)
+        await connection.execute("SET lock_timeout = '10s'")
+        failed = {table: why for table in TABLES if (why := await _rewritten(connection, table)) is not None}
+        report.add(
+            "Postgres: tables",
+            what=f"{len(TABLES) - len(failed)} tables and their indexes rewritten",
+            remains=f"bytes in free room of {', '.join(f'{one} ({why})' for one, why in failed.items())}"
+            if failed
+            else "",
+            until="new rows are written over them" if failed else "",
+        )
+        if (why := await _rewritten(connection, _STATISTICS)) is not None:
+            report.add(
+                "Postgres: statistics",
+                what="new ones were made of the tables",
+                remains=f"values of the old ones, in dead rows of pg_statistic ({why})",
+                until="autovacuum has freed them and they are written over",
+            )
+        if server["is_ours"]:
+            await _remove_own_log(connection, report)
+            return
+        failure = await _failure_of(connection, "CHECKPOINT")
+        report.add(
+            "Postgres: write-ahead log",
+            what="a checkpoint was made" if failure is None else f"no checkpoint ({failure})",
+            remains="what was written until now",
+            until=f"its server reuses the files: after up to {server['max_wal']} more of log, and a checkpoint "
+            f"every {server['checkpoint']}; archives and replicas as their operator has set",
+        )
+
+
+async def _wait_for_readers(connection: Connection, report: Report) -> None:
+    xid = await connection.fetchval("SELECT pg_current_xact_id()::text")
+    ends = time.monotonic() + _OLD_READERS_S
+    while readers := await connection.fetchval(_OLD_READERS, str(int(xid) % (1 << 32))):
+        if time.monotonic() > ends:
+            report.unfinished.append(
+                f"{readers} long transactions see the rows as they were, so Postgres keeps them: end those"
+            )
+            return
+        await asyncio.sleep(0.2)
+
+
+async def _rewritten(connection: Connection, table: str) -> str | None:
+    """Why the table got no new file; None when it did. Without the right Postgres only warns."""
+    name = ".".join(map(quote_identifier, table.split(".")))
+    analyze = "" if table == _STATISTICS else ", ANALYZE"
+    before = await connection.fetchval("SELECT pg_relation_filenode($1::regclass)", table)
+    why = await _failure_of(connection, f"VACUUM (FULL{analyze}) {name}")
+    if why is None and before == await connection.fetchval("SELECT pg_relation_filenode($1::regclass)", table):
+        why = "this login does not own it: let the owner run it again"
+    if why is not None and analyze:
+        why = await _failure_of(connection, f"VACUUM (ANALYZE) {name}") or why
+    return why
+
+
+async def _remove_own_log(connection: Connection, report: Report) -> None:
+    """The embedded server's log: every file that is there now is left behind, and removed."""
+    before = await _segments(connection)
+    async with _wal_not_reused(connection):
+        for _ in range(min(len(before) + 1, _MOST_WAL_ROUNDS)):
+            await connection.execute("SELECT pg_logical_emit_message(false, 'orion-recall', 'forget')")
+            await connection.execute("SELECT pg_switch_wal()")
+        await connection.execute("CHECKPOINT")
+        await connection.execute("CHECKPOINT")
+        left = before & await _segments(connection)
+    report.add(
+        "Postgres: write-ahead log",
+        len(before) - len(left),
+        what="of its files removed",
+        remains=f"{len(left)} of its files" if left else "",
+        until="the next checkpoints, five minutes at most each" if left else "",
+    )
+
+
+async def _segments(connection: Connection) -> set[str]:
+    rows = await connection.fetch("SELECT name FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'")
+    return {row["name"] for row in rows}
+
+
+@contextlib.asynccontextmanager
+async def _wal_not_reused(connection: Connection) -> AsyncGenerator[None]:
+    """While the block runs, old log files are removed, not renamed with what they hold."""
+    await connection.execute("ALTER SYSTEM SET wal_recycle = off")
+    await connection.execute("SELECT pg_reload_conf()")
+    await asyncio.sleep(0.2)  # the checkpointer reads its settings when it wakes
+    try:
+        yield
+    finally:
+        await connection.execute("ALTER SYSTEM RESET wal_recycle")
+        await connection.execute("SELECT pg_reload_conf()")
+
+
+async def _failure_of(connection: Connection, statement: str) -> str | None:
+    """Why Postgres did not carry the statement out; None when it did."""
+    try:
+        await connection.execute(cast("LiteralString", statement))
+    except POSTGRES_ERRORS as error:
+        return reason(error)
+    return None
+
 
 Told = Callable[[str], None]
 # A recall that has read what is forgotten answers until then at the latest; longer deadlines are not waited for.
 _IN_FLIGHT_S = 5.0
 _BLANKED = ("decisions", "history of others", "feedback")
+_ON_BUS = ("replies", "decision stream", "dead letters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyToCompact:
-    """A copy of index or graph: `compact` writes its files anew; None: its worker is gone, since `silent_s`."""
+    """A copy of index or graph: `compact` writes its files anew; None: its worker is gone."""
 
     name: str
     compact: Callable[[], Awaitable[Mapping[str, JsonValue]]] | None
-    silent_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +198,13 @@ class Forgetting:
     ) -> None:
         self._settings, self._stores, self._told = settings, stores, told
         self.record = ForgetRecord(stores.connection, target)
-        bus = stores.redis
-        of_others = self.record.of_others
+        bus, of_others = stores.redis, self.record.of_others
         self._bus = None if bus is None else ForgetBus(bus, settings, is_ours=stores.own_bus, of_others=of_others)
         self._gone: Counter[str] = Counter()
 
     async def dry_run(self) -> Report:
         """Counts what would go, by place; nothing is changed. RecordError while Postgres is away."""
         target = await self.record.with_aliases()
-        await self.record.check_rights()
         report = Report(kind=target.kind, tenant=target.tenant, dry_run=True)
         for place, count in (await self.record.count()).items():
             report.add(f"Postgres: {place}", count)
@@ -80,10 +218,9 @@ class Forgetting:
         self._add_others(report)
         return report
 
-    async def run(self, actor: str | None = None, *, full: bool = False) -> Report:
+    async def run(self, actor: str | None = None) -> Report:
         """Forgets. RecordError when it cannot go on; running it again finishes what was begun."""
         target = await self.record.with_aliases()
-        await self.record.check_rights()
         report = Report(kind=target.kind, tenant=target.tenant, dry_run=False)
         others = await self.record.begin(actor)
         report.forget = self.record.forget
@@ -93,18 +230,25 @@ class Forgetting:
         self._told("decisions and bus")
         await self._blank()
         self._told("index and graph")
-        copies = await self._compact(report)
+        copies = Report(kind=target.kind, tenant=target.tenant, dry_run=False)
+        for copy in await self._stores.copies():
+            await _compact(copy, copies)
         in_flight_s = min(_IN_FLIGHT_S, self._settings.deadline_ms / 1000)
         await asyncio.sleep(max(0.0, forgotten_at + in_flight_s - time.monotonic()))
         self._told("decisions and bus, once more")
         await self._blank()
-        await self._tell(report)
-        report.places += copies
+        self._add_rows(report)
+        report.places += copies.places
+        report.unfinished += copies.unfinished
         self._told("the files of Postgres and bus")
-        await RecordStorage(self._stores.connection, report, full=full).rewrite()
+        await rewrite_storage(self._stores.connection, report)
         if self._bus is not None:
             await self._bus.rewrite(report)
-        self._add_replays(report)
+        gone, in_use = delete_left(self._settings.data_dir)
+        if gone:
+            report.add("folders of replays", gone, "folders of killed ones")
+        if in_use:
+            report.add("folders of replays", remains=f"all that {in_use} running have", until="they end")
         self._add_others(report)
         if not report.unfinished:
             await self.record.finish(report.counts)
@@ -112,8 +256,8 @@ class Forgetting:
         return report
 
     async def _memories(self) -> None:
-        stream = self._tombstones()
-        tenant = self.record.target.tenant
+        redis, tenant = self._stores.redis, self.record.target.tenant
+        stream = redis and TombstoneStream(redis, redis, self._settings.tombstone_stream, Tombstones())
         while (batch := await self.record.next_batch()) is not None:
             self._gone["memories"] += len(batch.ids)
             self._gone["merged names"] += batch.merges
@@ -122,64 +266,30 @@ class Forgetting:
                 await stream.publish({memory_key(tenant, name): at for name, at in batch.positions.items()})
         await self.record.clear_around(lambda place, count: self._gone.update({place: count}))
 
-    def _tombstones(self) -> TombstoneStream | None:
-        redis = self._stores.redis
-        if redis is None:
-            return None
-        return TombstoneStream(redis, redis, self._settings.tombstone_stream, Tombstones())
-
     async def _blank(self) -> None:
         self._gone["decisions"] += await self.record.blank_decisions()
         if self._bus is not None:
             found = await self._bus.clear(self._matcher(await self.record.ids()))
-            waiting = found.pop("waiting messages")
-            self._gone["waiting messages"] = waiting
+            self._gone["waiting messages"] = found.pop("waiting messages")
             self._gone.update(found)
 
     def _matcher(self, ids: Sequence[str]) -> Matcher:
         return Matcher(self.record.target, ids, self._settings.default_tenant)
 
-    async def _compact(self, report: Report) -> list[Place]:
-        found = Report(kind=report.kind, tenant=report.tenant, dry_run=False)
-        for copy in await self._stores.copies():
-            if copy.compact is None:
-                found.add(copy.name, remains="what it held", until="its worker comes back; then run this again")
-                report.unfinished.append(
-                    f"{copy.name}: its worker is gone: start it and run this again, or delete its folder and "
-                    "take it off the list (`orion-recall status --forget`)"
-                )
-                continue
-            try:
-                done = await copy.compact()
-            except (SourceError, ModelError, EngineError) as error:
-                found.add(copy.name, remains="what it held", until="it is there again; then run this again")
-                report.unfinished.append(f"{copy.name}: {error}")
-                continue
-            _add_copy(found, report, copy.name, done)
-        return found.places
-
-    async def _tell(self, report: Report) -> None:
+    def _add_rows(self, report: Report) -> None:
         report.memories = self._gone["memories"]
         waiting = self._gone.pop("waiting messages", 0)
         kept = "ids and tenant: they stay taken"
         report.add("Postgres: memories", self._gone.pop("memories", 0), remains=kept, until="for ever")
-        replies = {name: self._gone.pop(name, 0) for name in ("replies", "decision stream", "dead letters")}
+        on_bus = {name: self._gone.pop(name, 0) for name in _ON_BUS}
         for place, count in self._gone.items():
             report.add(f"Postgres: {place}", count, "blanked" if count and place in _BLANKED else "")
         if self._bus is not None:
-            for place, count in replies.items():
+            for place, count in on_bus.items():
                 report.add(f"bus: {place}", count)
             if waiting:
                 report.add("bus: waiting messages", remains=f"{waiting} messages", until="a worker serves them")
                 report.unfinished.append(f"{waiting} messages that hold it wait for a worker: run this again then")
-
-    def _add_replays(self, report: Report) -> None:
-        """Copies that replays have made: those of killed ones go."""
-        gone, in_use = delete_left(self._settings.data_dir)
-        if gone:
-            report.add("folders of replays", gone, "folders of killed ones")
-        if in_use:
-            report.add("folders of replays", remains=f"all that {in_use} running have", until="they end")
 
     def _add_others(self, report: Report) -> None:
         settings, never = self._settings, "cannot be reached from here"
@@ -196,17 +306,27 @@ class Forgetting:
             report.add("bus", remains="not looked at: no bus is configured", until="a run with ORION_REDIS_URL")
 
 
-def _add_copy(found: Report, report: Report, name: str, done: Mapping[str, JsonValue]) -> None:
-    if not done["compacted"]:
-        found.add(
-            name,
-            what="deleted",
-            remains="bytes in its server's files, snapshots and logs",
-            until="its server compacts them, and its operator deletes snapshots",
-        )
+async def _compact(copy: CopyToCompact, report: Report) -> None:
+    """Has the files of one copy written anew, and adds to the report what was done, or why it was not."""
+    why = (
+        "its worker is gone: start it and run this again, or delete its folder and take it off the list "
+        "(`orion-recall status --forget`)"
+    )
+    done: Mapping[str, JsonValue] | None = None
+    try:
+        if copy.compact is not None:
+            done = await copy.compact()
+    except (SourceError, ModelError, EngineError) as error:
+        why = str(error)
+    if done is None:
+        report.add(copy.name, remains="what it held", until="it is there again; then run this again")
+        report.unfinished.append(f"{copy.name}: {why}")
+    elif not done["compacted"]:
+        remains = "bytes in its server's files, snapshots and logs"
+        until = "its server compacts them, and its operator deletes snapshots"
+        report.add(copy.name, what="deleted", remains=remains, until=until)
     else:
         builds = f", and {done['builds']} unused builds deleted" if done.get("builds") else ""
-        found.add(name, what=f"files written anew{builds}")
-        held = done.get("held")
-        if held:
-            report.unfinished.append(f"{name}: a rebuild is under way: run this again when it is done")
+        report.add(copy.name, what=f"files written anew{builds}")
+        if done.get("held"):
+            report.unfinished.append(f"{copy.name}: a rebuild is under way: run this again when it is done")

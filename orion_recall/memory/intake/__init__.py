@@ -1,1 +1,1 @@
-"""Messages about memories: consumers and handlers of store, update, delete and feedback."""
+"""Messages about memories: consumers and handlers; and background work of a worker."""

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, cast
@@ -32,17 +30,18 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import ExpiredMessage, InvalidMessage, RecordError, RefusedMessage
-from orion_recall.memory.intake.requests import (
+from orion_recall.memory.intake.message_worker import (
     NO_RECORD,
     answered_once,
     hash_of,
     key_of,
     nothing_done,
+    receipt_of,
     redacted_fields,
     served_tenant,
 )
-from orion_recall.memory.record.changes import delete, drafts_now, update
-from orion_recall.memory.record.compose import ChangeVerdict, Draft, Patch
+from orion_recall.memory.record.changes import delete, update
+from orion_recall.memory.record.compose import ChangeVerdict, Patch
 from orion_recall.memory.record.reader import matching
 from orion_recall.memory.replicas.tombstones import TombstoneStream, registered_positions
 from orion_recall.postgres.pool import Connection, Pool, borrow
@@ -132,17 +131,6 @@ _Message = MemoryUpdateV1 | MemoryDeleteV1
 _Work = Callable[[Connection, Sequence[str]], Awaitable[MemoryReceiptV1]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Update:
-    """An update as it was read: the fields to change of all that match, or a patch or verdict for each memory."""
-
-    message: MemoryUpdateV1
-    tenant: str
-    changes: Mapping[str, Any] | None
-    patches: Sequence[Patch | MemoryVerdictV1]
-    request_hash: str
-
-
 class _ChangeHandler:
     """The common part of updates and deletions. Without a pool there is no record, and all is refused."""
 
@@ -194,66 +182,34 @@ class UpdateHandler(_ChangeHandler):
 
     kind = UPDATE_KIND
 
-    def __init__(self, pool: Pool | None, propagation: ChangePropagation | None, settings: Settings) -> None:
-        super().__init__(pool, propagation, settings)
-        # One message composes at a time: several threads would slow recalls.
-        self._composing = asyncio.Lock()
-
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         """Every patch judged alone; RecordError: nothing was changed."""
-        asked = await read_apart(received.size, partial(self._read, received))
-        message, tenant, changes, patches = asked.message, asked.tenant, asked.changes, asked.patches
-
-        def wanted_of(ids: Sequence[str]) -> Sequence[Patch | MemoryVerdictV1]:
-            return patches if changes is None else [Patch(id=name, changes=changes) for name in ids]
+        read = partial(self._read, received)
+        message, tenant, changes, patches, request_hash = await read_apart(received.size, read)
 
         async def work(connection: Connection, ids: Sequence[str]) -> MemoryReceiptV1:
-            wanted = wanted_of(ids)
+            wanted = patches if changes is None else [Patch(id=name, changes=changes) for name in ids]
             good = [one for one in wanted if isinstance(one, Patch)]
             extractor = self._settings.extractor
-            told = await update(connection, tenant, good, drafted, actor=message.actor, extractor=extractor)
-            verdicts = iter(told)
-            judged = [next(verdicts) if isinstance(one, Patch) else one for one in wanted]
-            return _receipt(judged)
+            verdicts = iter(await update(connection, tenant, good, actor=message.actor, extractor=extractor))
+            return _receipt([next(verdicts) if isinstance(one, Patch) else one for one in wanted])
 
-        # Before the lock of the outbox, which stops all other writes.
-        drafted = await self._drafts(message, tenant, wanted_of, time_left_s)
         key = key_of(message.idempotency_key, self._settings.update_stream, received.entry)
-        return await self._answer(message, tenant, key, asked.request_hash, work, time_left_s)
+        return await self._answer(message, tenant, key, request_hash, work, time_left_s)
 
-    def _read(self, received: Received) -> _Update:
+    def _read(
+        self, received: Received
+    ) -> tuple[MemoryUpdateV1, str, Mapping[str, Any] | None, Sequence[Patch | MemoryVerdictV1], str]:
+        """The message, its tenant, what is to be changed of all that match, the patches, and the request's hash."""
         message = read_message(MemoryUpdateV1, received.payload, "payload")
-        tenant = self._tenant(message, received.caller)
         raws = enumerate(message.memories or ())
-        return _Update(
-            message=message,
-            tenant=tenant,
-            changes=None if message.set is None else read_changes(message.set, "payload.set", self._settings),
-            patches=[read_patch(raw, f"memories.{index}", self._settings) for index, raw in raws],
-            request_hash=hash_of(self.kind, message),
+        return (
+            message,
+            self._tenant(message, received.caller),
+            None if message.set is None else read_changes(message.set, "payload.set", self._settings),
+            [read_patch(raw, f"memories.{index}", self._settings) for index, raw in raws],
+            hash_of(self.kind, message),
         )
-
-    async def _drafts(
-        self,
-        message: MemoryUpdateV1,
-        tenant: str,
-        wanted_of: Callable[[Sequence[str]], Sequence[Patch | MemoryVerdictV1]],
-        time_left_s: float,
-    ) -> Mapping[str, Draft]:
-        """The drafts of the message as the memories are now; none if it changes nothing."""
-        ids: Sequence[str] = ()
-        if self._pool is None or time_left_s <= 0:
-            return {}
-        if message.where is not None:
-            if message.expected_count is None:
-                return {}
-            async with borrow(self._pool, "counting memories") as connection:
-                found = await matching(connection, tenant, message.where, self._settings.where_cap)
-            if _refusal(found.count, message.expected_count, self._settings.where_cap) is not None:
-                return {}
-            ids = found.ids
-        async with self._composing:
-            return await drafts_now(self._pool, tenant, [one for one in wanted_of(ids) if isinstance(one, Patch)])
 
 
 class DeleteHandler(_ChangeHandler):
@@ -296,7 +252,7 @@ async def _dry_run(pool: Pool, tenant: str, where: MemoryWhereV1, cap: int) -> M
     if (refusal := _refusal(found.count, found.count, cap)) is not None:
         return refusal
     results = [MemoryVerdictV1(id=name, status="matched") for name in found.ids]
-    return MemoryReceiptV1(stored=0, unchanged=0, conflict=0, rejected=0, matched=found.count, results=results)
+    return receipt_of(results, matched=found.count)
 
 
 def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
@@ -317,16 +273,6 @@ def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
 
 
 def _receipt(judged: Sequence[ChangeVerdict | MemoryVerdictV1]) -> MemoryReceiptV1:
-    counts = Counter(one.status for one in judged)
     positions = [one.position for one in judged if isinstance(one, ChangeVerdict) and one.position is not None]
-    return MemoryReceiptV1(
-        stored=0,
-        unchanged=counts["unchanged"],
-        conflict=counts["conflict"],
-        rejected=counts["rejected"],
-        updated=counts["updated"],
-        deleted=counts["deleted"],
-        missing=counts["missing"],
-        position=max(positions, default=None),
-        results=[MemoryVerdictV1(id=one.id, status=one.status, reason=one.reason) for one in judged],
-    )
+    results = [MemoryVerdictV1(id=one.id, status=one.status, reason=one.reason) for one in judged]
+    return receipt_of(results, position=max(positions, default=None))

@@ -13,8 +13,7 @@ from orion_recall.bus.group_reader import Backlog, GroupReader
 from orion_recall.bus.signing.callers import Callers
 from orion_recall.memory.intake.change import ChangePropagation, DeleteHandler, UpdateHandler
 from orion_recall.memory.intake.feedback import FeedbackHandler
-from orion_recall.memory.intake.message_worker import MessageWorker
-from orion_recall.memory.intake.requests import Handler
+from orion_recall.memory.intake.message_worker import Handler, MessageWorker
 from orion_recall.memory.intake.store import StoreHandler
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import TombstoneStream
@@ -26,12 +25,7 @@ _AT_ONCE = 4
 
 
 class IntakeConsumers:
-    """All intake consumers: `run()` until `stop()`. Without a pool every message is refused: there is no record.
-
-    `are_persisted` says whether all decisions until a time, in milliseconds, have reached the record.
-
-    Each stream has a blocking connection of its own, so none waits for another.
-    """
+    """All intake consumers: `run()` until `stop()`. Without a pool every message is refused: there is no record."""
 
     def __init__(
         self,

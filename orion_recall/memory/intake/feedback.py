@@ -21,7 +21,7 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.errors import RecordError, RefusedMessage
-from orion_recall.memory.intake.requests import NO_RECORD, key_of, served_tenant
+from orion_recall.memory.intake.message_worker import NO_RECORD, key_of, served_tenant
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.settings import Settings
 
@@ -45,10 +45,7 @@ _TRIES, _PAUSE_S = 10, 0.1
 
 
 class FeedbackHandler:
-    """Stores feedback in the record, also after its ttl. What is about no decision of its tenant is refused.
-
-    `are_persisted` says whether all decisions until a time, in milliseconds, have reached the record.
-    """
+    """Stores feedback in the record, also after its ttl. What is about no decision of its tenant is refused."""
 
     kind, receipt_kind = FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND
 

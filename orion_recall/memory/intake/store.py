@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
@@ -26,7 +25,7 @@ from orion_recall.contracts import (
 from orion_recall.errors import MessageError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.intake.change import ChangePropagation, waiting_s
-from orion_recall.memory.intake.requests import NO_RECORD, nothing_done, redacted_fields
+from orion_recall.memory.intake.message_worker import NO_RECORD, nothing_done, receipt_of, redacted_fields
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import StoreResult
 from orion_recall.settings import Settings
@@ -45,10 +44,7 @@ class Store(Protocol):
 
 
 class StoreHandler:
-    """Serves `memory.store.v1`, also after its ttl. `wake` is called when new memories were stored.
-
-    Superseded memories are handled as deleted ones: workers get tombstones, and the receipt waits for the copies.
-    """
+    """Serves `memory.store.v1`, also after its ttl. `wake` is called when new memories were stored."""
 
     kind, receipt_kind = STORE_KIND, RECEIPT_KIND
 
@@ -91,34 +87,14 @@ async def receive(
     *,
     caller: Caller | None = None,
 ) -> tuple[MemoryReceiptV1, frozenset[tuple[str, str]]]:
-    """The receipt for a batch, its results in the order of the memories; tenant and id of what they superseded.
-
-    The memories are composed under the lock `composing`. What is not for the key of the `caller` is rejected.
-
-    RecordError passes through: nothing was stored.
-    """
+    """The receipt for a batch, its results in the order of the memories; tenant and id of what they superseded."""
     async with composing or nullcontext():
         # Hashing and extraction of a large batch take a while: not on the loop.
         composed = await asyncio.to_thread(_compose_all, payload.memories, settings, caller)
     result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
     verdicts = iter(result.verdicts)
-    results: list[MemoryVerdictV1] = []
-    for one in composed:
-        if isinstance(one, Memory):
-            verdict = next(verdicts)
-            results.append(MemoryVerdictV1(id=verdict.id, status=verdict.status, reason=verdict.reason))
-        else:
-            results.append(one)
-    counts = Counter(verdict.status for verdict in results)
-    receipt = MemoryReceiptV1(
-        stored=counts["stored"],
-        unchanged=counts["unchanged"],
-        conflict=counts["conflict"],
-        rejected=counts["rejected"],
-        position=result.position,
-        results=results,
-    )
-    return receipt, result.superseded
+    results = [next(verdicts) if isinstance(one, Memory) else one for one in composed]
+    return receipt_of(results, position=result.position), result.superseded
 
 
 def _compose_all(

@@ -1,21 +1,30 @@
-"""Merge proposals: names that most likely mean the same, for people to judge; nothing is merged here."""
+"""Merge proposals: names that are alike in spelling and meaning, for people to judge; nothing is merged here.
+
+Names are compared that share a word, a beginning, an end or their initials. In a large group of these (everybody
+of one first name) each is compared with those next to it by alphabet only, so that the work grows with the names.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import combinations
 
-import numpy as np
-import numpy.typing as npt
+from rapidfuzz import fuzz
 
-from orion_recall.memory.names.similar import Guard, core, guard, similar_pairs, string_similarity
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.embedder import Embedder
+from orion_recall.text.normal import words
+
+MIN_STRING, MIN_COSINE = 0.85, 0.8
+_LARGE, _WINDOW, _EDGE = 40, 8, 4
+_BY_INITIAL = 95.0
+_NUMBER = re.compile(r"\d+")
 
 
 class NamesUsed:
@@ -34,9 +43,6 @@ class NamesUsed:
             self._spellings[folded][label] += 1
             self._given_in.setdefault(folded, array("L")).append(place)
 
-    def __len__(self) -> int:
-        return len(self._given_in)
-
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._given_in))
 
@@ -48,7 +54,7 @@ class NamesUsed:
         """How many memories give the name."""
         return len(self._given_in[folded])
 
-    def examples(self, folded: str, limit: int = 3) -> Sequence[str]:
+    def examples(self, folded: str, limit: int) -> Sequence[str]:
         """The ids of the first memories that give it."""
         return tuple(self._ids[place] for place in self._given_in[folded][:limit])
 
@@ -58,55 +64,9 @@ class NamesUsed:
         return not set(fewer).isdisjoint(more)
 
 
-MOST_NAMES = 20_000
-"""Names that are compared; of more the first by alphabet. Each of them is compared with every other."""
-_NEAREST, _BLOCK = 4, 512
-
-
-async def pairs_by_meaning(
-    labels: Sequence[str], embedder: Embedder, min_cosine: float
-) -> dict[tuple[str, str], float]:
-    """The pairs of different names with such a cosine at least, of each name its four nearest.
-
-    Names have their case folded; the lesser comes first. ModelError when they cannot be embedded.
-    """
-    by_name = {label.casefold(): label for label in sorted(labels, reverse=True)}
-    names = sorted(by_name)[:MOST_NAMES]
-    if len(names) < 2:
-        return {}
-    vectors = await embedder.embed_documents([by_name[name] for name in names])
-    return await asyncio.to_thread(_near, names, vectors, min_cosine)
-
-
-def _near(
-    names: Sequence[str], vectors: npt.NDArray[np.float32], min_cosine: float
-) -> dict[tuple[str, str], float]:
-    found: dict[tuple[str, str], float] = {}
-    for start in range(0, len(names), _BLOCK):
-        cosines = vectors[start : start + _BLOCK] @ vectors.T
-        for row in range(cosines.shape[0]):
-            place = start + row
-            cosines[row, place] = -1.0
-            nearest: list[int] = np.argsort(-cosines[row], kind="stable")[:_NEAREST].tolist()
-            for other in nearest:
-                cosine = float(cosines[row, other])
-                if cosine >= min_cosine:
-                    pair = min(names[place], names[other]), max(names[place], names[other])
-                    found[pair] = min(1.0, cosine)
-    return found
-
-
-MIN_STRING, MIN_COSINE = 0.85, 0.8
-ProposedBy = Literal["both", "letters", "meaning"]
-"""What two names must be alike in: spelling and meaning, spelling alone, or the vectors of the names alone."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A proposed merge of two names; the counts and examples are of the memories that give each.
-
-    `id` is the same for the same two names of a tenant. `string` and `cosine` are in [0, 1].
-    """
+    """A proposed merge of two names; the counts and examples are of the memories that give each."""
 
     id: str
     kind: NameKind
@@ -118,19 +78,6 @@ class Proposal:
     into_memories: int
     examples: tuple[str, ...]
 
-    @property
-    def score(self) -> float:
-        """What they are ordered by."""
-        return (self.string + self.cosine) / 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposals:
-    """Proposals, likeliest first, and how many similarly spelt pairs the guards rejected."""
-
-    proposals: tuple[Proposal, ...]
-    left_out: Mapping[Guard, int]
-
 
 async def propose(
     names: NamesUsed,
@@ -140,87 +87,83 @@ async def propose(
     kind: NameKind,
     min_string: float = MIN_STRING,
     min_cosine: float = MIN_COSINE,
-    by: ProposedBy = "both",
-) -> Proposals:
-    """The names that are alike in spelling and meaning (or as `by` says), each with what it may be merged into.
+) -> list[Proposal]:
+    """The names that are alike in spelling and meaning, each with what it may be merged into, likeliest first.
 
-    Of two the one that more memories give stays, then the longer, then the first by alphabet. A name that is to be
-    merged is not merged into itself: what is proposed is no chain. ModelError when the names cannot be embedded.
+    Names of one memory are two, unless only punctuation differs, and so are names whose numbers differ. Of two the
+    one that more memories give stays, then the longer, then the first by alphabet; what stays is merged into
+    nothing itself. ModelError when the names cannot be embedded.
     """
-    if by == "meaning":
-        similar = await pairs_by_meaning([names.label(one) for one in names], embedder, min_cosine)
-        pairs, left_out = await asyncio.to_thread(_kept, names, kind, similar)
-        alike = {pair: (string_similarity(*pair, kind=kind), cosine) for pair, cosine in pairs.items()}
-    else:
-        similar = await asyncio.to_thread(similar_pairs, names, kind, min_string)
-        pairs, left_out = await asyncio.to_thread(_kept, names, kind, similar)
-        cosines = await _cosines(names, pairs, embedder)
-        least = min_cosine if by == "both" else -1.0
-        alike = {pair: (string, cosines[pair]) for pair, string in pairs.items() if cosines[pair] >= least}
-    found = _chosen(names, alike)
-    proposals = [
-        Proposal(
-            id=hashlib.blake2b("\x1f".join((tenant, kind, alias, into)).encode(), digest_size=5).hexdigest(),
-            kind=kind,
-            alias=names.label(alias),
-            into=names.label(into),
-            string=round(string, 4),
-            cosine=round(cosine, 4),
-            alias_memories=names.count(alias),
-            into_memories=names.count(into),
-            examples=(*names.examples(alias, 2), *names.examples(into, 1)),
-        )
-        for alias, (into, string, cosine) in found.items()
-    ]
-    proposals.sort(key=lambda one: (-round(one.score, 6), one.into, one.alias))
-    return Proposals(proposals=tuple(proposals), left_out=left_out)
-
-
-def _kept(
-    names: NamesUsed, kind: NameKind, similar: Mapping[tuple[str, str], float]
-) -> tuple[dict[tuple[str, str], float], dict[Guard, int]]:
-    """The pairs that no guard rejects, and how many each guard does."""
-    kept: dict[tuple[str, str], float] = {}
-    left_out: Counter[Guard] = Counter()
-    for (one, other), score in sorted(similar.items()):
-        why = guard(names.label(one), names.label(other), kind)
-        # Who names two in one breath means two, unless they differ in punctuation or a title alone.
-        if why is None and kind == "entity" and core(one, kind) != core(other, kind):
-            why = "together" if names.are_together(one, other) else None
-        if why is None:
-            kept[one, other] = score
-        else:
-            left_out[why] += 1
-    return kept, dict(sorted(left_out.items()))
-
-
-async def _cosines(
-    names: NamesUsed, pairs: Mapping[tuple[str, str], float], embedder: Embedder
-) -> dict[tuple[str, str], float]:
+    pairs = await asyncio.to_thread(_alike, names, min_string)
     wanted = sorted({name for pair in pairs for name in pair})
-    if not wanted:
-        return {}
     vectors = dict(zip(wanted, await embedder.embed_documents([names.label(one) for one in wanted]), strict=True))
-    return {(one, other): min(1.0, float(vectors[one] @ vectors[other])) for one, other in pairs}
-
-
-def _chosen(
-    names: NamesUsed, alike: Mapping[tuple[str, str], tuple[float, float]]
-) -> dict[str, tuple[str, float, float]]:
-    """By name what it is merged into: the likest of those before it that stay."""
 
     def place(name: str) -> tuple[int, int, str]:
         return -names.count(name), -len(names.label(name)), names.label(name)
 
-    others: dict[str, list[tuple[float, tuple[int, int, str], str]]] = {}
-    for (one, other), (string, cosine) in alike.items():
-        stays, goes = sorted((one, other), key=place)
-        others.setdefault(goes, []).append((-round(string + cosine, 6), place(stays), stays))
-    found: dict[str, tuple[str, float, float]] = {}
-    for name in sorted(others, key=place):
-        staying = [(score, stands, into) for score, stands, into in others[name] if into not in found]
+    others: dict[str, list[tuple[float, str, float, float]]] = defaultdict(list)
+    for (one, other), string in pairs.items():
+        cosine = min(1.0, float(vectors[one] @ vectors[other]))
+        if cosine >= min_cosine:
+            stays, goes = sorted((one, other), key=place)
+            others[goes].append((-round(string + cosine, 6), stays, string, cosine))
+    found: dict[str, Proposal] = {}
+    for alias in sorted(others, key=place):
+        staying = [one for one in others[alias] if one[1] not in found]
         if staying:
-            into = min(staying)[2]
-            string, cosine = alike[min(name, into), max(name, into)]
-            found[name] = (into, string, cosine)
+            _, into, string, cosine = min(staying, key=lambda one: (one[0], place(one[1])))
+            found[alias] = Proposal(
+                id=hashlib.blake2b("\x1f".join((tenant, kind, alias, into)).encode(), digest_size=5).hexdigest(),
+                kind=kind,
+                alias=names.label(alias),
+                into=names.label(into),
+                string=round(string, 4),
+                cosine=round(cosine, 4),
+                alias_memories=names.count(alias),
+                into_memories=names.count(into),
+                examples=(*names.examples(alias, 2), *names.examples(into, 1)),
+            )
+    return sorted(found.values(), key=lambda one: (-round(one.string + one.cosine, 6), one.into, one.alias))
+
+
+def _alike(names: NamesUsed, min_string: float) -> dict[tuple[str, str], float]:
+    """The pairs that may be one name, with the similarity of their spelling; the lesser name comes first."""
+    said = {name: tuple(words(name)) or (name,) for name in names}
+    found: dict[tuple[str, str], float] = {}
+    for one, other in _near(said):
+        score = spelling_similarity(said[one], said[other])
+        if score < min_string or _numbers(one) != _numbers(other):
+            continue
+        if said[one] == said[other] or not names.are_together(one, other):
+            found[one, other] = score
     return found
+
+
+def _near(said: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+    """Pairs worth a comparison, each in order; one may come more than once."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, parts in said.items():
+        squeezed = "".join(parts)
+        keys = {f"word {word}" for word in parts if len(word) > 1}
+        for key in keys | {f"head {squeezed[:_EDGE]}", f"tail {squeezed[-_EDGE:]}"}:
+            groups[key].append(name)
+    for group in groups.values():
+        if len(group) <= _LARGE:
+            yield from combinations(group, 2)
+        else:
+            for place, name in enumerate(group):
+                yield from ((name, other) for other in group[place + 1 : place + 1 + _WINDOW])
+
+
+def spelling_similarity(one: Sequence[str], other: Sequence[str]) -> float:
+    """How alike two names are spelt, in [0, 1], the same both ways; the order of their words does not count."""
+    scores = [fuzz.token_sort_ratio(" ".join(one), " ".join(other)), fuzz.ratio(" ".join(one), " ".join(other))]
+    if len(one) == len(other) > 1 and one[-1] == other[-1] and len(one[-1]) > 1:
+        pairs = zip(one, other, strict=True)
+        if all(a == b or (1 in (len(a), len(b)) and a[0] == b[0]) for a, b in pairs):
+            scores.append(_BY_INITIAL)
+    return max(scores) / 100
+
+
+def _numbers(name: str) -> Counter[str]:
+    return Counter(_NUMBER.findall(name))

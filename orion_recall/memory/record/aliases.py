@@ -47,10 +47,7 @@ class Aliases:
     standing: Mapping[NameKey, MergedName] = field(default_factory=dict[NameKey, MergedName])
 
     def applied(self, memory: Memory) -> Memory:
-        """The memory with merged names; equal statements come once.
-
-        A statement whose two ends were merged is dropped. The speaker stays as it is.
-        """
+        """The memory with merged names; equal statements come once."""
         if not self.called:
             return memory
         spelling: dict[str, str] = {}

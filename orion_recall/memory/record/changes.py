@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.memory.record import sql, successions_sql
-from orion_recall.memory.record.compose import ChangeVerdict, Draft, Patch, conflict, drafts, is_of, judged, stays
+from orion_recall.memory.record import sql, successions
+from orion_recall.memory.record.compose import ChangeVerdict, Patch, conflict, judged
 from orion_recall.memory.record.extraction_queue import queue_following, queue_new
-from orion_recall.memory.record.successions import inherit
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, Pool, borrow, is_refusal, reason
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue, Memory
@@ -37,94 +36,28 @@ class HistoryStep:
     lineage: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
 
-class MemoryChanges:
-    """Changes memories, and reads their history. Every method raises RecordError while Postgres is away."""
-
-    def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
-        """`extractor` names the background extraction of changed memories."""
-        self._pool, self._extractor = pool, extractor
-
-    async def update(
-        self,
-        tenant: str,
-        patches: Sequence[Patch],
-        *,
-        actor: str | None = None,
-    ) -> list[ChangeVerdict]:
-        """Updates memories, each judged alone, in one transaction; verdicts in the order of the patches.
-
-        Of several patches of one memory the first counts, and the others are conflicts.
-        """
-        if not patches:
-            return []
-        drafted = await drafts_now(self._pool, tenant, patches)
-        async with borrow(self._pool, "changing memories") as connection, connection.transaction():
-            await connection.execute(sql.LOCK_OUTBOX)
-            return await update(connection, tenant, patches, drafted, actor=actor, extractor=self._extractor)
-
-    async def delete(
-        self,
-        tenant: str,
-        ids: Sequence[str],
-        *,
-        actor: str | None = None,
-        why: str | None = None,
-        erase: bool = False,
-    ) -> list[ChangeVerdict]:
-        """Deletes memories; a deleted one is `deleted` again. Verdicts in the order of the ids.
-
-        The history keeps their content; with `erase` only their ids and steps are kept.
-        """
-        if not ids:
-            return []
-        async with borrow(self._pool, "deleting memories") as connection, connection.transaction():
-            await connection.execute(sql.LOCK_OUTBOX)
-            return await delete(connection, tenant, ids, actor=actor, why=why, erase=erase)
-
-    async def history(self, tenant: str, memory_id: str) -> list[HistoryStep]:
-        """Every step of one memory, oldest first; none for an unknown id."""
-        async with borrow(self._pool, "reading a history") as connection:
-            rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
-        return [
-            HistoryStep(
-                version=row["version"],
-                op=row["op"],
-                at=row["at"],
-                actor=row["actor"],
-                before=row["before"],
-                after=row["after"],
-                lineage=row["lineage"],
-            )
-            for row in rows
-        ]
-
-
-async def drafts_now(pool: Pool, tenant: str, patches: Sequence[Patch]) -> Mapping[str, Draft]:
-    """Composes the patched memories as they are now, in a thread and without a lock."""
-    firsts = _firsts(patches)
-    async with borrow(pool, "reading memories") as connection:
-        rows = await connection.fetch(sql.GET, tenant, list(firsts))
-    held = {row["id"]: sql.to_memory(row) for row in rows}
-    return await asyncio.to_thread(drafts, FOREGROUND.throttled(firsts.values(), _AT_A_TIME), held)
+async def history(pool: Pool, tenant: str, memory_id: str) -> list[HistoryStep]:
+    """Every step of one memory, oldest first; none for an unknown id. RecordError while Postgres is away."""
+    async with borrow(pool, "reading a history") as connection:
+        rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
+    return [HistoryStep(**dict(row)) for row in rows]
 
 
 async def update(
     connection: Connection,
     tenant: str,
     patches: Sequence[Patch],
-    drafted: Mapping[str, Draft],
     *,
     actor: str | None = None,
     extractor: str = "light",
 ) -> list[ChangeVerdict]:
-    """`MemoryChanges.update` in the caller's transaction and under its lock on the outbox.
+    """Updates memories, each judged alone; verdicts in the order of the patches.
 
-    `drafted` is what `drafts_now` gave for these patches; memories that changed since are composed again.
+    In the caller's transaction and under its lock on the outbox. Of several patches of one memory the first counts.
     """
-    firsts = _firsts(patches)
+    firsts = {patch.id: patch for patch in reversed(patches)}
     held = await _read(connection, tenant, list(firsts))
-    drafted = await _refreshed(drafted, firsts, held)
-    found = {name: judged(patch, held.get(name), drafted.get(name)) for name, patch in firsts.items()}
+    found = await asyncio.to_thread(_judged, list(firsts.values()), held)
     changed = {memory.id: memory for memory in found.values() if isinstance(memory, Memory)}
     neighbours = await _neighbours(connection, tenant, changed)
     await queue_following(connection, tenant, list(changed))
@@ -149,23 +82,8 @@ async def update(
     return verdicts
 
 
-def _firsts(patches: Sequence[Patch]) -> dict[str, Patch]:
-    firsts: dict[str, Patch] = {}
-    for patch in patches:
-        firsts.setdefault(patch.id, patch)
-    return firsts
-
-
-async def _refreshed(
-    drafted: Mapping[str, Draft], patches: Mapping[str, Patch], held: Mapping[str, Memory]
-) -> Mapping[str, Draft]:
-    """The drafts, with those of memories that have changed since composed again."""
-    late = [
-        patches[name]
-        for name, memory in held.items()
-        if stays(patches[name], memory) is None and not is_of(drafted.get(name), memory)
-    ]
-    return {**drafted, **await asyncio.to_thread(drafts, late, held)} if late else drafted
+def _judged(patches: Sequence[Patch], held: Mapping[str, Memory]) -> dict[str, Memory | ChangeVerdict]:
+    return {patch.id: judged(patch, held.get(patch.id)) for patch in FOREGROUND.throttled(patches, _AT_A_TIME)}
 
 
 async def delete(
@@ -177,7 +95,10 @@ async def delete(
     why: str | None = None,
     erase: bool = False,
 ) -> list[ChangeVerdict]:
-    """`MemoryChanges.delete` in the caller's transaction and under its lock on the outbox."""
+    """Deletes memories; a deleted one is `deleted` again. With `erase` only their ids and steps are kept.
+
+    In the caller's transaction and under its lock on the outbox.
+    """
     names = list(dict.fromkeys(ids))
     held = await _read(connection, tenant, names)
     alive = [name for name, memory in held.items() if memory.deleted_at is None]
@@ -190,8 +111,8 @@ async def delete(
         await connection.execute(sql.ADD_HISTORY, tenant, full, "erase", actor, lineage)
         await connection.execute(sql.ERASE, tenant, full)
         await connection.execute(sql.ERASE_HISTORY, tenant, full)
-        await connection.execute(successions_sql.ERASE, tenant, full)
-        await connection.execute(successions_sql.ERASE_FORMER, tenant, full)
+        await connection.execute(successions.ERASE, tenant, full)
+        await connection.execute(successions.ERASE_FORMER, tenant, full)
     return [
         ChangeVerdict(id=name, status="deleted", position=positions[name])
         if name in held
@@ -213,7 +134,7 @@ async def supersede(
     live = [name for name, memory in held.items() if memory.is_live and name not in after]
     lineage: dict[str, JsonValue] = {"superseded_by": by}
     await _retire(connection, tenant, live, sql.SUPERSEDE, "supersede", actor, lineage, by)
-    await inherit(connection, tenant, live, by)
+    await successions.inherit(connection, tenant, live, by)
     for name in ids:
         if name not in held:
             return f"supersedes: no memory has the id {name!r}"
@@ -241,7 +162,7 @@ async def _retire(
         return {}
     neighbours = await _neighbours(connection, tenant, ids)
     # A copy holds with a memory what succeeds it.
-    neighbours += [row["id"] for row in await connection.fetch(successions_sql.OTHER_ENDS, tenant, list(ids))]
+    neighbours += [row["id"] for row in await connection.fetch(successions.OTHER_ENDS, tenant, list(ids))]
     await queue_following(connection, tenant, ids)
     await connection.execute(sql.ADD_HISTORY, tenant, list(ids), op, actor, lineage)
     await connection.execute(statement, tenant, list(ids), *values)

@@ -1,7 +1,4 @@
-"""Composes the stored form of a memory from a message's form: hashes, names and statements; the same for patches.
-
-Composing takes about a millisecond a memory, so a patch is composed before the transaction that writes it, as a
-draft. A draft counts only for the content that it was made from."""
+"""Composes the stored form of a memory from a message's form: hashes, names and statements; and patches."""
 
 from __future__ import annotations
 
@@ -23,6 +20,7 @@ from orion_recall.text.normal import one_line, storable, storable_json, text_has
 from orion_recall.time_values import LAST_S
 from orion_recall.values import JsonValue, Memory
 
+_NAMES = ("session_id", "node_id", "user_id", "agent_id", "run_id", "source", "uri")
 # A longer title is a sentence, and no name of anything.
 _MAX_TITLE_WORDS = 8
 # Also of a hash: a guess may become another. It never hides a memory, which is found as this one, too.
@@ -51,6 +49,7 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
     occurred_at, mentioned_at = _seconds(message.occurred_at), _seconds(message.mentioned_at)
     at = mentioned_at if occurred_at is None else occurred_at
     found = extract(text, speaker, known_names(given, title), at=at)
+    names: dict[str, Any] = {name: _text(getattr(message, name)) for name in _NAMES}
     guess = None
     if message.kind is None:
         guess = infer_kind(text, title=title, is_talk=speaker is not None and message.session_id is not None)
@@ -65,11 +64,6 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         content_hash=content_hash(message),
         title=title,
         speaker=speaker,
-        session_id=_text(message.session_id),
-        node_id=_text(message.node_id),
-        user_id=_text(message.user_id),
-        agent_id=_text(message.agent_id),
-        run_id=_text(message.run_id),
         occurred_at=occurred_at,
         occurred_until=_seconds(message.occurred_until),
         mentioned_at=mentioned_at,
@@ -77,13 +71,12 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         entities=unique_names([*found.entities, *given]),
         statements=found.statements,
         times=found.times,
-        source=_text(message.source),
-        uri=_text(message.uri),
         metadata=metadata,
         confidence=message.confidence,
         given_entities=given,
         supersedes=unique_names(map(storable, message.supersedes)),
         lacks_context=found.lacks_context and message.session_id is not None,
+        **names,
     )
 
 
@@ -93,45 +86,20 @@ def known_names(given: Sequence[str], title: str | None) -> list[str]:
 
 
 def as_message(memory: Memory) -> MemoryV1:
-    """The memory as it would be sent to be stored: composed again it says the same.
-
-    What the contract would not take any more, as of a row from before it was so strict, is given as it is.
-    """
-    values: dict[str, Any] = {
-        "id": memory.id,
-        "text": memory.text,
-        "tenant": memory.tenant,
-        "user_id": memory.user_id,
-        "agent_id": memory.agent_id,
-        "run_id": memory.run_id,
-        "session_id": memory.session_id,
-        "node_id": memory.node_id,
-        "kind": memory.kind if memory.kind_confidence is None else None,
-        "speaker": memory.speaker,
-        "title": memory.title,
-        "occurred_at": _moment(memory.occurred_at),
-        "occurred_until": _moment(memory.occurred_until),
-        "mentioned_at": _moment(memory.mentioned_at),
-        "tags": memory.tags,
-        "entities": memory.given_entities,
-        "source": memory.source,
-        "uri": memory.uri,
-        "metadata": dict(memory.metadata),
-        "confidence": memory.confidence,
-        "supersedes": memory.supersedes,
-    }
+    """The memory as it would be sent to be stored: composed again it says the same."""
+    values: dict[str, Any] = {name: getattr(memory, name) for name in MemoryV1.model_fields}
+    values |= {name: _moment(values[name]) for name in ("occurred_at", "occurred_until", "mentioned_at")}
+    values |= {"entities": memory.given_entities, "metadata": dict(memory.metadata)}
+    if memory.kind_confidence is not None:
+        values["kind"] = None
     try:
         return MemoryV1(**values)
-    except ValidationError:
+    except ValidationError:  # of a row from before the contract was so strict
         return MemoryV1.model_construct(**values)
 
 
 def content_hash(message: MemoryV1) -> str:
-    """SHA-256 over all that the sender gave but id and tenant, in one canonical form.
-
-    What is left out counts as its default, and a time as its moment in UTC, so that the same memory sent in
-    another spelling is the same.
-    """
+    """SHA-256 over all that the sender gave but id and tenant, in one canonical form."""
     content = message.model_dump(mode="json", exclude={"id", "tenant"})
     content["kind"] = content["kind"] or KIND_WHEN_NONE_IS_GIVEN
     canonical = json.dumps(storable_json(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -170,10 +138,7 @@ ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """A patch of one memory: fields of `MemoryV1` by name, None for those to be cleared.
-
-    With `expected_version` it is changed only if it is still at that version.
-    """
+    """A patch of one memory: fields of `MemoryV1` by name, None for those to be cleared."""
 
     id: str
     changes: Mapping[str, Any]
@@ -190,59 +155,8 @@ class ChangeVerdict:
     position: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A patched memory made from the content with the hash `of`, or the error of the patch.
-
-    `is_same`: the patch changes nothing.
-    """
-
-    of: str
-    result: Memory | InvalidMessage
-    is_same: bool = False
-
-
-def drafts(patches: Iterable[Patch], held: Mapping[str, Memory]) -> dict[str, Draft]:
-    """The drafts of the patches by id, where the memory may be changed. CPU-bound: for a thread."""
-    return {
-        patch.id: _draft(held[patch.id], patch.changes)
-        for patch in patches
-        if stays(patch, held.get(patch.id)) is None
-    }
-
-
-def _draft(memory: Memory, changes: Mapping[str, Any]) -> Draft:
-    try:
-        given = as_message(memory)
-        result = recompose(memory, given, changes)
-    except InvalidMessage as error:
-        return Draft(of=memory.content_hash, result=error)
-    # The stored hash is of the message as it was sent: tags that repeat, and what it superseded, are not kept.
-    is_same = result.content_hash in (memory.content_hash, content_hash(given))
-    return Draft(of=memory.content_hash, result=result, is_same=is_same)
-
-
-def is_of(draft: Draft | None, memory: Memory) -> bool:
-    """Whether the draft was made from the memory's present content."""
-    return draft is not None and draft.of == memory.content_hash
-
-
-def judged(patch: Patch, memory: Memory | None, draft: Draft | None) -> Memory | ChangeVerdict:
-    """The changed memory, or the verdict why it stays. A memory that may change needs a current draft."""
-    if (verdict := stays(patch, memory)) is not None:
-        return verdict
-    assert memory is not None  # else it stays
-    assert draft is not None
-    assert draft.of == memory.content_hash
-    if isinstance(draft.result, InvalidMessage):
-        return ChangeVerdict(id=patch.id, status="rejected", reason=str(draft.result))
-    if draft.is_same:
-        return ChangeVerdict(id=patch.id, status="unchanged")
-    return draft.result
-
-
-def stays(patch: Patch, memory: Memory | None) -> ChangeVerdict | None:
-    """The verdict why the memory may not be changed; None when it may."""
+def judged(patch: Patch, memory: Memory | None) -> Memory | ChangeVerdict:
+    """The memory with the patch's fields changed, composed again; or the verdict why it stays. CPU-bound."""
     if memory is None:
         return ChangeVerdict(id=patch.id, status="missing", reason="no memory has this id")
     if memory.deleted_at is not None:
@@ -251,24 +165,21 @@ def stays(patch: Patch, memory: Memory | None) -> ChangeVerdict | None:
         return conflict(patch.id, f"{memory.superseded_by!r} supersedes it: change that one")
     if patch.expected_version is not None and patch.expected_version != memory.version:
         return conflict(patch.id, f"it is at version {memory.version}, not {patch.expected_version}: read it again")
-    return None
+    given, fields = as_message(memory), MemoryV1.model_fields
+    whole = {name: getattr(given, name) for name in fields}
+    for name, value in patch.changes.items():
+        whole[name] = fields[name].get_default(call_default_factory=True) if value is None else value
+    try:
+        changed = compose(MemoryV1.model_validate(whole), memory.tenant)
+    except ValidationError as error:
+        return ChangeVerdict(id=patch.id, status="rejected", reason=describe(error))
+    except InvalidMessage as error:
+        return ChangeVerdict(id=patch.id, status="rejected", reason=str(error))
+    # The stored hash is of the message as it was sent: tags that repeat, and what it superseded, are not kept.
+    if changed.content_hash in (memory.content_hash, content_hash(given)):
+        return ChangeVerdict(id=patch.id, status="unchanged")
+    return changed
 
 
 def conflict(name: str, why: str) -> ChangeVerdict:
     return ChangeVerdict(id=name, status="conflict", reason=why)
-
-
-def recompose(memory: Memory, given: MemoryV1, changes: Mapping[str, Any]) -> Memory:
-    """The memory, as it is `given`, with some fields of its message changed, composed again.
-
-    InvalidMessage names the fields that cannot be so.
-    """
-    whole = {name: getattr(given, name) for name in MemoryV1.model_fields}
-    defaults = MemoryV1.model_fields
-    for name, value in changes.items():
-        whole[name] = defaults[name].get_default(call_default_factory=True) if value is None else value
-    try:
-        message = MemoryV1.model_validate(whole)
-    except ValidationError as error:
-        raise InvalidMessage(describe(error), without_values=describe(error, with_values=False)) from error
-    return compose(message, memory.tenant)

@@ -93,10 +93,7 @@ class Taken:
 
 
 async def queue_new(connection: Connection, memories: Sequence[Memory], extractor: str) -> None:
-    """Queues memories that were just stored or changed, in the caller's transaction.
-
-    Light extraction is done already: with it only memories are queued that need the turn before.
-    """
+    """Queues memories that were just stored or changed, in the caller's transaction."""
     due = [memory for memory in memories if extractor != "light" or memory.lacks_context]
     if due:
         tenants, names = [memory.tenant for memory in due], [memory.id for memory in due]
@@ -118,10 +115,7 @@ class ExtractionQueue:
     async def queue_again(
         self, tenant: str, ids: Sequence[str] | None, *, extractor: str, only_noted: bool = False
     ) -> list[str]:
-        """Queues live memories again, all (None) or some; the ids of those queued.
-
-        With `only_noted` only those that fell back to another extractor than the chosen one.
-        """
+        """Queues live memories again, all (None) or some; the ids of those queued."""
         async with borrow(self._pool, "making memories due") as connection:
             given = None if ids is None else [storable(name) for name in ids]
             rows = await connection.fetch(_QUEUE_AGAIN, storable(tenant), given, only_noted, extractor)
@@ -142,10 +136,7 @@ class ExtractionQueue:
         ]
 
     async def finish(self, taken: Taken, found: Extraction) -> End:
-        """Writes the extraction, in one transaction with the outbox entry and the end of the queue row.
-
-        `outdated`: the memory has changed since it was read, and is due again; or it is not live any more.
-        """
+        """Writes the extraction, in one transaction with the outbox entry and the end of the queue row."""
         memory = taken.memory
         key = (memory.tenant, memory.id)
         entities = list(found.entities)

@@ -37,10 +37,7 @@ INSERT INTO keyword_lengths (tenant, text_terms, context_terms, measured_at) VAL
 async def measure_lengths(
     record: Record, pool: Pool, *, again: bool = False, advanced: Callable[[int, int], None] = lambda at, head: None
 ) -> bool:
-    """Measures the tenants' mean lengths and writes them, if they never were or with `again`; whether it did.
-
-    `advanced` is told the position in the outbox and its head. RecordError while Postgres is away.
-    """
+    """Measures the tenants' mean lengths and writes them, if they never were or with `again`; whether it did."""
     if not again:
         async with borrow(pool, "reading keyword lengths") as connection:
             if await connection.fetchval("SELECT EXISTS (SELECT FROM keyword_lengths)"):
@@ -59,10 +56,7 @@ async def measure_lengths(
 
 
 async def measured_weights(weights: KeywordWeights, dsn: str | None, data_dir: Path) -> KeywordWeights:
-    """The weights with the record's lengths, where each tenant has its own mean; as they are elsewhere.
-
-    While Postgres is away they are those that this data folder saw last.
-    """
+    """The weights with the record's lengths, where each tenant has its own mean; as they are elsewhere."""
     if weights.length is not None or dsn is None:
         return weights
     try:

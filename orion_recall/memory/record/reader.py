@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from orion_recall.contracts import MemoryWhereV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.record import sql
 from orion_recall.memory.record.aliases import as_changes
+from orion_recall.memory.record.compose import as_message
 from orion_recall.postgres.pool import Connection, Pool, Row, borrow
 from orion_recall.text.normal import storable
-from orion_recall.values import Change, JsonValue, Memory
+from orion_recall.values import Change, Memory
 
 _EQUAL = ("session_id", "user_id", "agent_id", "run_id", "speaker", "source")
+_LISTS = {"kinds": "kind = ANY({}::text[])", "tags": "tags && {}::text[]", "entities": "entities && {}::text[]"}
 _PLAIN_WORDS = "plainto_tsquery('english', {})"
 
 
@@ -49,18 +52,19 @@ async def matching(connection: Connection, tenant: str, where: MemoryWhereV1, li
     return Matched(count=count, ids=tuple(row["id"] for row in found))
 
 
-def conditions(tenant: str, where: MemoryWhereV1) -> tuple[str, Sequence[object]]:
-    parts: list[tuple[str, object]] = [("tenant = {}", storable(tenant))]
-    parts += [(f"{name} = {{}}", storable(value)) for name in _EQUAL if (value := getattr(where, name)) is not None]
-    lists = (("kind = ANY({}::text[])", where.kinds), ("tags && {}::text[]", where.tags),
-             ("entities && {}::text[]", where.entities))  # fmt: skip
-    parts += [(condition, [storable(one) for one in values]) for condition, values in lists if values]
-    if where.text is not None:
+def conditions(tenant: str | None, where: MemoryWhereV1 | None) -> tuple[str, Sequence[object]]:
+    """The condition on live memories, and its values; without a tenant on those of all."""
+    parts: list[tuple[str, object]] = [] if tenant is None else [("tenant = {}", storable(tenant))]
+    given = {name: getattr(where, name, None) for name in _EQUAL}
+    parts += [(f"{name} = {{}}", storable(value)) for name, value in given.items() if value is not None]
+    for name, condition in _LISTS.items():
+        if values := getattr(where, name, None):
+            parts.append((condition, [storable(one) for one in values]))
+    if where is not None and where.text is not None:
         parts.append((f"search @@ {_PLAIN_WORDS.format('{}::text')}", storable(where.text)))
-    if where.since is not None:
-        parts.append(("ts >= {}::timestamptz", where.since))
-    if where.until is not None:
-        parts.append(("ts < {}::timestamptz", where.until))
+    for name, condition in (("since", "ts >= {}::timestamptz"), ("until", "ts < {}::timestamptz")):
+        if (value := getattr(where, name, None)) is not None:
+            parts.append((condition, value))
     said = [condition.format(f"${place}") for place, (condition, _) in enumerate(parts, 1)]
     return " AND ".join((*said, "live")), [value for _, value in parts]
 
@@ -110,10 +114,7 @@ FROM memories m WHERE m.tenant = $1 AND m.id = $2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedMemory:
-    """One row of a list. `at` is when it happened, else when it was mentioned, else (not dated) when it was stored.
-
-    A search gives its `score` and the `passage` with the words as well: of a long text up to two parts.
-    """
+    """One row of a list. `at` is when it happened, else when it was mentioned, else (not dated) stored."""
 
     id: str
     at: datetime
@@ -133,11 +134,7 @@ class ListedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDetails:
-    """Everything that the record holds about a memory, live or not.
-
-    `replaced` are the memories that it superseded; `accesses` counts answers that had it among the first fifty;
-    `used` and `wrong` count feedback; `extraction_due` is the extractor that it waits for.
-    """
+    """Everything that the record holds about a memory, live or not."""
 
     memory: Memory
     recorded_at: datetime
@@ -159,7 +156,7 @@ class RecordBrowser:
 
     async def newest(self, tenant: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
         """The live memories that meet the conditions, newest first."""
-        condition, values = _given_conditions(tenant, where)
+        condition, values = conditions(tenant, where)
         query = _NEWEST.format(columns=_LISTED, condition=condition, limit=f"${len(values) + 1}")
         async with borrow(self._pool, "listing memories") as connection:
             rows = await connection.fetch(query, *values, limit)
@@ -171,7 +168,7 @@ class RecordBrowser:
         English word forms match each other; "a phrase", `or` and `-word` are understood. InvalidMessage where there
         is no word to search for.
         """
-        condition, values = _given_conditions(tenant, where)
+        condition, values = conditions(tenant, where)
         asked = _QUERY.format(words=f"${len(values) + 1}")
         query = _SEARCH.format(columns=_LISTED, condition=condition, query=asked, limit=f"${len(values) + 2}")
         async with borrow(self._pool, "searching memories") as connection:
@@ -190,31 +187,20 @@ class RecordBrowser:
         """Everything about one memory, None when there never was one."""
         async with borrow(self._pool, "reading a memory") as connection:
             row = await connection.fetchrow(_DETAILS, storable(tenant), storable(memory_id))
-        return None if row is None else _details(row)
-
-
-def _given_conditions(tenant: str, where: MemoryWhereV1 | None) -> tuple[str, Sequence[object]]:
-    return ("tenant = $1 AND live", [storable(tenant)]) if where is None else conditions(tenant, where)
+        if row is None:
+            return None
+        about = ("recorded_at", "updated_at", "steps", "accessed_at", "used", "wrong", "extraction_due")
+        return MemoryDetails(
+            memory=sql.to_memory(row),
+            replaced=tuple(row["replaced"]),
+            accesses=row["accesses"] or 0,
+            **{name: row[name] for name in about},
+        )
 
 
 def _listed(row: Row) -> ListedMemory:
     values: Mapping[str, Any] = {**row, "tags": tuple(row["tags"])}
     return ListedMemory(**{name: value for name, value in values.items() if name != "seq"})
-
-
-def _details(row: Row) -> MemoryDetails:
-    return MemoryDetails(
-        memory=sql.to_memory(row),
-        recorded_at=row["recorded_at"],
-        updated_at=row["updated_at"],
-        steps=row["steps"],
-        replaced=tuple(row["replaced"]),
-        accesses=row["accesses"] or 0,
-        accessed_at=row["accessed_at"],
-        used=row["used"],
-        wrong=row["wrong"],
-        extraction_due=row["extraction_due"],
-    )
 
 
 _PAGE = 1000
@@ -230,34 +216,12 @@ _QUEUED_AFTER: LiteralString = "SELECT DISTINCT tenant, memory_id FROM outbox WH
 _LIVE: LiteralString = "SELECT tenant, id, seq FROM memories WHERE live AND seq > $1 ORDER BY seq LIMIT $2"
 _COUNT: LiteralString = "SELECT count(*) FROM memories WHERE live"
 
-_WANTED: LiteralString = """
-WHERE live AND ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR session_id = $2)
-  AND ($3::text[] IS NULL OR kind = ANY($3)) AND ($4::timestamptz IS NULL OR ts >= $4)
-"""
-_EXPORTED: LiteralString = "SELECT * FROM memories " + _WANTED + " ORDER BY seq"  # noqa: S608 (the text above)
-_COUNT_EXPORTED: LiteralString = "SELECT count(*) FROM memories " + _WANTED  # noqa: S608 (the text above)
-_HISTORIES: LiteralString = """
-SELECT h.* FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
-JOIN memory_history h ON h.tenant = given.tenant AND h.memory_id = given.id
-ORDER BY h.id
-"""
-
 
 class MemoryName(NamedTuple):
     """The tenant and id of a memory."""
 
     tenant: str
     id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportFilters:
-    """Filters of an export; None and no kinds mean all. `since` leaves undated memories out."""
-
-    tenant: str | None = None
-    session_id: str | None = None
-    kinds: tuple[str, ...] = ()
-    since: datetime | None = None
 
 
 class MemoryState(NamedTuple):
@@ -306,30 +270,22 @@ class RecordReader:
         async with borrow(self._pool, "counting memories") as connection:
             return int(await connection.fetchval(_COUNT))
 
-    async def exported(self, filters: ExportFilters) -> AsyncGenerator[list[Memory]]:
-        """The live memories that pass the filters, in the order of arrival, in pages. One snapshot."""
-        values = (filters.tenant, filters.session_id, list(filters.kinds) or None, filters.since)
-        async with aclosing(self._pages("exporting memories", _EXPORTED, *values)) as pages:
+    async def exported(self, tenant: str | None, where: MemoryWhereV1 | None) -> AsyncGenerator[list[str]]:
+        """The live memories that meet the conditions, one JSON object a line, in pages. One snapshot."""
+        condition, values = conditions(tenant, where)
+        query = f"SELECT * FROM memories WHERE {condition} ORDER BY seq"  # noqa: S608 (fixed columns)
+        async with aclosing(self._pages("exporting memories", query, *values)) as pages:
             async for rows in pages:
-                yield [sql.to_memory(row) for row in rows]
+                given = [
+                    as_message(sql.to_memory(row)).model_dump(mode="json", exclude_defaults=True) for row in rows
+                ]
+                yield [json.dumps(one, ensure_ascii=False) for one in given]
 
-    async def count_exported(self, filters: ExportFilters) -> int:
-        values = (filters.tenant, filters.session_id, list(filters.kinds) or None, filters.since)
+    async def count_exported(self, tenant: str | None, where: MemoryWhereV1 | None) -> int:
+        condition, values = conditions(tenant, where)
         async with borrow(self._pool, "counting memories") as connection:
-            return int(await connection.fetchval(_COUNT_EXPORTED, *values))
-
-    async def histories(self, names: Sequence[MemoryName]) -> dict[MemoryName, list[dict[str, JsonValue]]]:
-        """Every step of each of the memories, oldest first, as JSON."""
-        tenants, ids = [name.tenant for name in names], [name.id for name in names]
-        async with borrow(self._pool, "reading histories") as connection:
-            rows = await connection.fetch(_HISTORIES, tenants, ids)
-        found: dict[MemoryName, list[dict[str, JsonValue]]] = {}
-        for row in rows:
-            step = {"version": row["version"], "op": row["op"], "at": row["at"].isoformat(), "actor": row["actor"]}
-            step |= {"before": row["before"], "lineage": row["lineage"]}
-            kept = {name: value for name, value in step.items() if value not in (None, {})}
-            found.setdefault(MemoryName(row["tenant"], row["memory_id"]), []).append(kept)
-        return found
+            query = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608 (fixed columns)
+            return int(await connection.fetchval(query, *values))
 
     async def _pages(self, doing: str, query: str, *values: Any) -> AsyncGenerator[list[Row]]:
         async with (

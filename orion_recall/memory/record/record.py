@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from orion_recall.contracts import MemoryVerdictV1
 from orion_recall.errors import RecordError
 from orion_recall.memory.record import sql
 from orion_recall.memory.record.aliases import as_changes
@@ -15,6 +16,7 @@ from orion_recall.postgres.pool import (
     POSTGRES_ERRORS,
     Connection,
     Pool,
+    Row,
     borrow,
     close_connection,
     is_refusal,
@@ -25,21 +27,11 @@ from orion_recall.postgres.pool import (
 from orion_recall.text.normal import storable
 from orion_recall.values import Change, Memory
 
-Status = Literal["stored", "unchanged", "conflict", "rejected"]
 _Key = tuple[str, str]
 
 _IDENTITY_TIMEOUT_MS = 2000
 # Six missed heartbeats.
 GONE_AFTER_S = 120.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """The verdict on one memory; `reason` only when it was rejected or is a conflict."""
-
-    id: str
-    status: Status
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +43,14 @@ class StoreResult:
     stored before: tenant and id.
     """
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[MemoryVerdictV1, ...]
     position: int | None
     superseded: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPosition:
-    """The position of a copy of index or graph, and its last heartbeat, `updated_at` in epoch seconds.
-
-    `silent_s` is how long ago that was by the clock of Postgres.
-    """
+    """The position of a copy of index or graph, and its last heartbeat, `updated_at` in epoch seconds."""
 
     copy: str
     kind: str
@@ -73,13 +62,6 @@ class CopyPosition:
     def is_gone(self) -> bool:
         """Whether its worker seems to be gone: a worker gives a heartbeat every twenty seconds."""
         return self.silent_s > GONE_AFTER_S
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    content_hash: str
-    position: int
-    deleted: bool
 
 
 class Record:
@@ -110,10 +92,7 @@ class Record:
         return _judge(memories, stored, held, refused, unknown, superseded)
 
     async def changes(self, after: int, limit: int) -> list[Change]:
-        """The outbox after a position, in order, each memory with its neighbours as they are now.
-
-        A memory comes again when its neighbours have changed. Merged names are applied as they are in force now.
-        """
+        """The outbox after a position, in order, each memory with its neighbours as they are now."""
         async with borrow(self._pool, "reading changes") as connection:
             rows = await connection.fetch(sql.CHANGES, after, limit)
             return await as_changes(connection, rows)
@@ -124,10 +103,7 @@ class Record:
             return int(await connection.fetchval(sql.HEAD))
 
     async def database_identity(self) -> str:
-        """The database identity: when the schema was made, UTC. Copies keep it, and refuse every other database.
-
-        A database that Postgres itself copied has the identity of the original; a restored backup has its own.
-        """
+        """The database identity: when the schema was made, UTC. Copies keep it, and refuse every other database."""
         async with borrow(self._pool, "reading the database identity") as connection:
             return _identity_in(await connection.fetchval(sql.DATABASE_IDENTITY))
 
@@ -141,26 +117,14 @@ class Record:
             await connection.execute(sql.HEARTBEAT, copy, kind)
 
     async def forget(self, copy: str, *, silent_s: float = GONE_AFTER_S) -> list[str]:
-        """Unregisters a copy without heartbeats for so long; its kinds, none while it has some.
-
-        With 0 seconds: one whose files the caller has deleted.
-        """
+        """Unregisters a copy without heartbeats for so long; its kinds, none while it has some."""
         async with borrow(self._pool, "forgetting a copy") as connection:
             return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, silent_s)]
 
     async def copies(self) -> list[CopyPosition]:
         async with borrow(self._pool, "reading positions") as connection:
             rows = await connection.fetch(sql.COPIES)
-        return [
-            CopyPosition(
-                copy=row["copy"],
-                kind=row["kind"],
-                position=row["position"],
-                updated_at=row["updated_at"],
-                silent_s=row["silent_s"],
-            )
-            for row in rows
-        ]
+        return [CopyPosition(**dict(row)) for row in rows]
 
     async def touch(self, tenant: str, ids: Sequence[str]) -> None:
         """Counts one access of each of the ids, and one more for each time an id is repeated."""
@@ -193,10 +157,7 @@ def _identity_in(value: str | None) -> str:
 async def _insert(
     connection: Connection, memories: Sequence[Memory], first: int, refused: dict[int, str]
 ) -> set[_Key]:
-    """The keys that are new. A batch that is refused is halved until the bad ones stand alone.
-
-    `first` is the index of the first of these memories; indices of refused ones go to `refused`.
-    """
+    """The keys that are new. A batch that is refused is halved until the bad ones stand alone."""
     try:
         async with connection.transaction():
             given = [sql.to_row(memory, ordinal) for ordinal, memory in enumerate(memories)]
@@ -214,15 +175,10 @@ async def _insert(
     return stored | await _insert(connection, memories[middle:], first + middle, refused)
 
 
-async def _held(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, _Held]:
+async def _held(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, Row]:
     keys = list(dict.fromkeys((memory.tenant, memory.id) for memory in memories))
     rows = await connection.fetch(sql.HELD, [tenant for tenant, _ in keys], [name for _, name in keys])
-    return {
-        (row["tenant"], row["id"]): _Held(
-            content_hash=row["content_hash"], position=row["position"], deleted=row["deleted"]
-        )
-        for row in rows
-    }
+    return {(row["tenant"], row["id"]): row for row in rows}
 
 
 async def _supersede(connection: Connection, memories: Sequence[Memory], stored: set[_Key]) -> dict[_Key, str]:
@@ -249,34 +205,31 @@ async def _superseded(connection: Connection, memories: Sequence[Memory]) -> dic
 def _judge(
     memories: Sequence[Memory],
     stored: set[_Key],
-    held: dict[_Key, _Held],
+    held: dict[_Key, Row],
     refused: dict[int, str],
     unknown: dict[_Key, str],
     superseded: dict[_Key, int],
 ) -> StoreResult:
     """Of equal ids in one batch the first one is stored, and the others are judged against it."""
-    verdicts: list[Verdict] = []
-    positions: list[int] = []
+    verdicts: list[MemoryVerdictV1] = []
+    positions = list(superseded.values())
     unclaimed = set(stored)
     for index, memory in enumerate(memories):
-        key = (memory.tenant, memory.id)
+        key, why = (memory.tenant, memory.id), None
+        status: Literal["stored", "unchanged", "conflict", "rejected"] = "conflict"
         if index in refused:
-            verdicts.append(Verdict(id=memory.id, status="rejected", reason=refused[index]))
-            continue
-        if held[key].deleted:
+            status, why = "rejected", refused[index]
+        elif held[key]["deleted"]:
             why = "the memory of this id was deleted, and a deleted memory never comes back: take another id"
-            verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
-            continue
-        if held[key].content_hash != memory.content_hash:
+        elif held[key]["content_hash"] != memory.content_hash:
             why = "the id holds other content: update it (memory.update.v1), or take another id"
-            verdicts.append(Verdict(id=memory.id, status="conflict", reason=why))
-            continue
-        is_new = key in unclaimed
-        status: Status = "stored" if is_new else "unchanged"
-        verdicts.append(Verdict(id=memory.id, status=status, reason=unknown.get(key) if is_new else None))
-        unclaimed.discard(key)
-        positions.append(held[key].position)
-    positions.extend(superseded.values())
+        else:
+            status = "unchanged"
+            if key in unclaimed:
+                status, why = "stored", unknown.get(key)
+                unclaimed.discard(key)
+            positions.append(held[key]["position"])
+        verdicts.append(MemoryVerdictV1(id=memory.id, status=status, reason=why))
     return StoreResult(
         verdicts=tuple(verdicts), position=max(positions, default=None), superseded=frozenset(superseded)
     )

@@ -21,37 +21,15 @@ _FIELDS = tuple(field.name for field in fields(Memory))
 _COLUMNS = tuple(name for name in _FIELDS if name not in _NO_COLUMNS)
 
 # What a row of `memories` has of a memory as it is given, and the types of these columns.
-_GIVEN: Mapping[LiteralString, LiteralString] = {
-    "text": "text",
-    "kind": "text",
-    "title": "text",
-    "speaker": "text",
-    "session_id": "text",
-    "node_id": "text",
-    "user_id": "text",
-    "agent_id": "text",
-    "run_id": "text",
-    "occurred_at": "timestamptz",
-    "occurred_until": "timestamptz",
-    "mentioned_at": "timestamptz",
-    "tags": "text[]",
-    "entities": "text[]",
-    "statements": "jsonb",
-    "times": "jsonb",
-    "source": "text",
-    "uri": "text",
-    "metadata": "jsonb",
-    "text_hash": "text",
-    "content_hash": "text",
-    "confidence": "float8",
-    "given_entities": "text[]",
-    "extracted_by": "text",
-    "extraction_note": "text",
-    "guessed_kind": "text",
-    "kind_confidence": "real",
-}
+_GIVEN_TYPES: LiteralString = (
+    "text text, kind text, title text, speaker text, session_id text, node_id text, user_id text, agent_id text, "
+    "run_id text, occurred_at timestamptz, occurred_until timestamptz, mentioned_at timestamptz, tags text[], "
+    "entities text[], statements jsonb, times jsonb, source text, uri text, metadata jsonb, text_hash text, "
+    "content_hash text, confidence float8, given_entities text[], extracted_by text, extraction_note text, "
+    "guessed_kind text, kind_confidence real"
+)
+_GIVEN: list[LiteralString] = [column.partition(" ")[0] for column in _GIVEN_TYPES.split(", ")]
 _GIVEN_NAMES: LiteralString = ", ".join(_GIVEN)
-_GIVEN_TYPES: LiteralString = ", ".join([f"{name} {type_}" for name, type_ in _GIVEN.items()])
 _GIVEN_VALUES: LiteralString = ", ".join([f"{name} = given.{name}" for name in _GIVEN])
 
 # Of a memory `s` of a session the live turns `n` before and after it, nearest first. Undated ones come first.

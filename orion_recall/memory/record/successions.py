@@ -1,21 +1,177 @@
-"""Successions in the record: stated and undone; they tell the copies of both ends."""
+"""Stated successions: a newer memory takes the place of an older one because somebody says so.
+
+Three may say so: a message (`supersedes`), a person (`orion-recall memory succeeds`), and the extractor `llm` where
+one is configured. Every statement is a `Verdict`. Nothing is guessed from words, numbers or dates: two door codes,
+two releases or two tickets are two things. A model that judges pairs takes its place beside `stated_by_extractor`.
+The copies are told of both ends.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, LiteralString, NamedTuple
 
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.memory.record import successions_sql as sql
-from orion_recall.memory.succession import BY_PERSON, STATING, SuccessionJudge, stated_by_extractor, values_of
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.text.normal import memory_key, storable
-from orion_recall.values import Memory, SuccessionLink, SuccessionReason
+from orion_recall.values import Memory, Statement, SuccessionLink, SuccessionReason
 
 SuccessionState = Literal["stated", "undone"]
 _LONGEST_CHAIN = 50
 _MOST_JUDGED = 200
+
+# Live memories of the same owner about one of the subjects, by the given extractor.
+_OF_SUBJECTS: LiteralString = """
+SELECT m.* FROM memories o JOIN memories m ON m.tenant = o.tenant AND m.id <> o.id AND m.live
+    AND m.user_id IS NOT DISTINCT FROM o.user_id AND m.agent_id IS NOT DISTINCT FROM o.agent_id
+WHERE o.tenant = $1 AND o.id = $2 AND m.entities && $3::text[] AND m.extracted_by = $4
+ORDER BY m.seq DESC LIMIT $5
+"""
+
+# What the extractor states now of a memory; a person's word stays.
+_NO_MORE_STATED: LiteralString = """
+DELETE FROM memory_successions e
+WHERE e.tenant = $1 AND (e.newer = $2 OR e.older = $2) AND e.state = 'stated' AND e.reason = 'by_extractor'
+    AND NOT EXISTS (SELECT FROM unnest($3::text[], $4::text[]) AS g (newer, older)
+        WHERE g.newer = e.newer AND g.older = e.older)
+RETURNING e.newer, e.older
+"""
+_STATED: LiteralString = """
+INSERT INTO memory_successions (tenant, newer, older, probability, reason, evidence)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (tenant, newer, older) DO NOTHING
+RETURNING newer
+"""
+
+# A memory that supersedes others takes their successions over.
+_INHERIT: LiteralString = """
+INSERT INTO memory_successions (tenant, newer, older, probability, reason, evidence)
+SELECT tenant, $3, older, max(probability), 'supersedes', array_agg(newer ORDER BY newer) FROM memory_successions
+WHERE tenant = $1 AND newer = ANY($2::text[]) AND older <> $3 AND state <> 'undone' GROUP BY tenant, older
+ON CONFLICT (tenant, newer, older) DO NOTHING
+RETURNING older
+"""
+
+_BY_PERSON: LiteralString = """
+INSERT INTO memory_successions (tenant, newer, older, probability, state, reason, actor, changed_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now())
+ON CONFLICT (tenant, newer, older) DO UPDATE
+    SET state = excluded.state, probability = excluded.probability, reason = excluded.reason, evidence = '{}',
+        actor = excluded.actor, changed_at = now()
+"""
+
+# From the given older memory back over what it succeeds, as a chain of ids, to the given newer one.
+_CHAIN_BACK: LiteralString = """
+WITH RECURSIVE chain AS (
+    SELECT e.older AS id, ARRAY[e.newer, e.older] AS ids FROM memory_successions e
+    WHERE e.tenant = $1 AND e.newer = $3 AND e.state <> 'undone'
+    UNION ALL
+    SELECT e.older, c.ids || e.older FROM chain c
+    JOIN memory_successions e ON e.tenant = $1 AND e.newer = c.id
+    WHERE e.state <> 'undone' AND e.older <> ALL(c.ids) AND c.id <> $2 AND cardinality(c.ids) <= $4
+)
+SELECT ids FROM chain WHERE id = $2 ORDER BY cardinality(ids) LIMIT 1
+"""
+
+_STATE: LiteralString = """
+SELECT state FROM memory_successions
+WHERE tenant = $1 AND newer = $2 AND older = $3 AND (state = 'undone' OR reason = 'by_person')
+"""
+
+# Both directions of the given memories, where both ends are live; `at` is when the newer one was said.
+_LINKS: LiteralString = """
+SELECT e.tenant, e.newer, e.older, e.probability, e.reason, e.evidence,
+    extract(epoch FROM coalesce(n.ts, n.recorded_at))::float8 AS at
+FROM (
+    SELECT s.* FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+    JOIN memory_successions s ON s.tenant = given.tenant AND s.newer = given.id
+    UNION
+    SELECT s.* FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+    JOIN memory_successions s ON s.tenant = given.tenant AND s.older = given.id
+) AS e
+JOIN memories n ON n.tenant = e.tenant AND n.id = e.newer AND n.live
+JOIN memories o ON o.tenant = e.tenant AND o.id = e.older AND o.live
+WHERE e.state <> 'undone'
+ORDER BY at, e.newer, e.older
+"""
+
+_OF_MEMORY: LiteralString = """
+SELECT e.newer, e.older, e.probability, e.state, e.reason, e.evidence, e.actor,
+    extract(epoch FROM e.at)::float8 AS at, extract(epoch FROM e.changed_at)::float8 AS changed_at,
+    n.text AS newer_text, o.text AS older_text
+FROM memory_successions e
+LEFT JOIN memories n ON n.tenant = e.tenant AND n.id = e.newer
+LEFT JOIN memories o ON o.tenant = e.tenant AND o.id = e.older
+WHERE e.tenant = $1 AND (e.newer = $2 OR e.older = $2) ORDER BY e.at, e.newer, e.older
+"""
+
+# The other ends of the successions of the given memories.
+OTHER_ENDS: LiteralString = """
+SELECT newer AS id FROM memory_successions WHERE tenant = $1 AND older = ANY($2::text[])
+UNION SELECT older FROM memory_successions WHERE tenant = $1 AND newer = ANY($2::text[])
+"""
+
+ERASE: LiteralString = """
+DELETE FROM memory_successions WHERE tenant = $1 AND (newer = ANY($2::text[]) OR older = ANY($2::text[]))
+"""
+ERASE_FORMER: LiteralString = """
+DELETE FROM memory_succession_history WHERE tenant = $1 AND (newer = ANY($2::text[]) OR older = ANY($2::text[]))
+"""
+
+
+class Verdict(NamedTuple):
+    """That the newer memory succeeds the older one: the probability, the reason's code, the ids that state it."""
+
+    probability: float
+    reason: SuccessionReason
+    evidence: tuple[str, ...] = ()
+
+
+BY_PERSON: Final = Verdict(1.0, "by_person")
+
+
+SuccessionJudge = Callable[[Memory, Memory], Verdict | None]
+"""Judges an older and a newer memory of one owner; None: neither takes the other's place."""
+
+
+ONE_VALUED: Final[Mapping[str, str]] = {
+    "lives in": "home",
+    "lives at": "home",
+    "moved to": "home",
+    "works at": "employer",
+    "works for": "employer",
+    "married to": "spouse",
+    "is married to": "spouse",
+    "reports to": "manager",
+}
+"""Relations of which one subject has one object at a time; those of one kind say the same."""
+STATING: Final = "llm"
+"""The extractor whose statements count: those of rules are too often of something else."""
+
+
+def stated_by_extractor(older: Memory, newer: Memory, /) -> Verdict | None:
+    """A verdict where both state one object of a one-valued relation of the same subject, and not the same one."""
+    if older.extracted_by != STATING or newer.extracted_by != STATING:
+        return None
+    before, after = values_of(older.statements), values_of(newer.statements)
+    for about in before.keys() & after.keys():
+        (was, *others), (now, *further) = before[about], after[about]
+        # "Lisbon" and "Lisbon, Portugal" are one place.
+        if not others and not further and was not in now and now not in was:
+            return Verdict(1.0, "by_extractor", (older.id, newer.id))
+    return None
+
+
+def values_of(statements: Sequence[Statement]) -> dict[tuple[str, str], list[str]]:
+    """The objects of one-valued relations, by subject and kind of relation; all folded."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in statements:
+        if (kind := ONE_VALUED.get(one.relation.casefold())) is not None:
+            objects = found.setdefault((one.subject.casefold(), kind), [])
+            if (name := one.object.casefold()) not in objects:
+                objects.append(name)
+    return found
 
 
 class SetByPerson(NamedTuple):
@@ -30,10 +186,7 @@ class SetByPerson(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSuccession:
-    """A succession as the record holds it; `at` and `changed_at` in epoch seconds.
-
-    A text is None where it was not asked for, or there is no such memory any more.
-    """
+    """A succession as the record holds it; `at` and `changed_at` in epoch seconds."""
 
     newer: str
     older: str
@@ -68,19 +221,19 @@ class Successions:
             live = {memory.id for row in rows if (memory := record_sql.to_memory(row)).is_live}
             if missing := tuple(name for name in (newer, older) if name not in live):
                 return SetByPerson("missing", missing)
-            if await connection.fetchval(sql.STATE, tenant, newer, older) == wanted:
+            if await connection.fetchval(_STATE, tenant, newer, older) == wanted:
                 return SetByPerson("unchanged", (newer, older))
             if not undo and (chain := await _chain_back(connection, tenant, newer, older)):
                 return SetByPerson("cycle", tuple(chain))
             probability, reason, _ = BY_PERSON
-            await connection.execute(sql.BY_PERSON, tenant, newer, older, probability, wanted, reason, actor)
+            await connection.execute(_BY_PERSON, tenant, newer, older, probability, wanted, reason, actor)
             await _enqueue(connection, tenant, (newer, older))
         return SetByPerson(wanted, (newer, older))
 
     async def of_memory(self, tenant: str, memory_id: str) -> list[HeldSuccession]:
         """Every succession of one memory, undone ones as well, oldest first."""
         async with borrow(self._pool, "reading successions") as connection:
-            rows = await connection.fetch(sql.OF_MEMORY, storable(tenant), storable(memory_id))
+            rows = await connection.fetch(_OF_MEMORY, storable(tenant), storable(memory_id))
         return [HeldSuccession(**dict(row)) for row in rows]
 
 
@@ -95,7 +248,7 @@ async def write_judged(
     others: list[Memory] = []
     if named and memory.extracted_by == STATING:
         limits = STATING, _MOST_JUDGED
-        rows = await connection.fetch(sql.OF_SUBJECTS, memory.tenant, memory.id, named, *limits)
+        rows = await connection.fetch(_OF_SUBJECTS, memory.tenant, memory.id, named, *limits)
         others = [record_sql.to_memory(row) for row in rows]
     judged = [
         (older, newer, verdict)
@@ -104,20 +257,20 @@ async def write_judged(
         if (verdict := judge(older, newer)) is not None
     ]
     pairs = [newer.id for _, newer, _ in judged], [older.id for older, _, _ in judged]
-    gone = await connection.fetch(sql.NO_MORE_STATED, memory.tenant, memory.id, *pairs)
+    gone = await connection.fetch(_NO_MORE_STATED, memory.tenant, memory.id, *pairs)
     changed = [row[end] for row in gone for end in ("newer", "older")]
     for older, newer, (probability, reason, evidence) in judged:
         if await _chain_back(connection, memory.tenant, newer.id, older.id):
             continue
         given = memory.tenant, newer.id, older.id, probability, reason, list(evidence)
-        if await connection.fetchval(sql.STATED, *given) is not None:
+        if await connection.fetchval(_STATED, *given) is not None:
             changed += [newer.id, older.id]
     await _enqueue(connection, memory.tenant, changed)
 
 
 async def inherit(connection: Connection, tenant: str, before: Sequence[str], by: str) -> None:
     """The memory `by` takes over what those succeed that it supersedes, in the caller's transaction."""
-    if before and (rows := await connection.fetch(sql.INHERIT, tenant, list(before), by)):
+    if before and (rows := await connection.fetch(_INHERIT, tenant, list(before), by)):
         await _enqueue(connection, tenant, [by, *(row["older"] for row in rows)])
 
 
@@ -128,7 +281,7 @@ async def read_links(
     keys = [(memory.tenant, memory.id) for memory in memories]
     if not keys:
         return {}
-    rows = await connection.fetch(sql.LINKS, *(list(part) for part in zip(*keys, strict=True)))
+    rows = await connection.fetch(_LINKS, *(list(part) for part in zip(*keys, strict=True)))
     older: dict[tuple[str, str], list[SuccessionLink]] = {}
     newer: dict[tuple[str, str], list[SuccessionLink]] = {}
     for row in rows:
@@ -159,7 +312,7 @@ def _time(memory: Memory) -> float | None:
 
 
 async def _chain_back(connection: Connection, tenant: str, newer: str, older: str) -> list[str] | None:
-    return await connection.fetchval(sql.CHAIN_BACK, tenant, newer, older, _LONGEST_CHAIN)
+    return await connection.fetchval(_CHAIN_BACK, tenant, newer, older, _LONGEST_CHAIN)
 
 
 async def _enqueue(connection: Connection, tenant: str, ids: Iterable[str]) -> None:

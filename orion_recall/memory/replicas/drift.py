@@ -12,16 +12,17 @@ from dataclasses import dataclass
 
 from orion_recall.errors import SourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.interfaces import MemoryReader, Projection, RewrittenCopy
+from orion_recall.interfaces import Projection, RewrittenCopy
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.text.normal import memory_key
-from orion_recall.values import JsonValue, MemoryView
+from orion_recall.values import JsonValue
 
 _AT_ONCE = 200
 _EXAMPLES = 5
 
 Progress = Callable[[int, int], None]
+"""Gets how many are done, and of how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,34 +83,27 @@ async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
     )
 
 
-async def described(drift: Drift, projection: Projection) -> dict[str, JsonValue]:
+def described(drift: Drift) -> dict[str, JsonValue]:
     """The drift as JSON: counts, and a few examples of each sort as tenant/id, or the key of an unknown memory."""
-    unknown = drift.unknown[: max(0, _EXAMPLES - len(drift.deleted))]
-    views: Mapping[int, MemoryView] = {}
-    if unknown and isinstance(projection, MemoryReader):
-        views = await projection.fetch(unknown)
-    named = [f"?/{views[key].id}" if key in views else f"key {key}" for key in unknown]
-    examples: dict[str, JsonValue] = {
-        "missing": _ids(drift.missing),
-        "stale": _ids(drift.stale),
-        "extra": [*_ids(drift.deleted), *named],
-    }
-    return {
-        "position": drift.position,
-        "held": drift.held,
-        "in_flight": drift.in_flight,
-        "missing": len(drift.missing),
-        "stale": len(drift.stale),
-        "extra": drift.extra,
-        "examples": {name: ids for name, ids in examples.items() if ids},
-    }
+
+    def ids(names: Sequence[MemoryName]) -> list[str]:
+        return [f"{name.tenant}/{name.id}" for name in names]
+
+    extra = [*ids(drift.deleted), *(f"key {key}" for key in drift.unknown)]
+    sorts = {"missing": ids(drift.missing), "stale": ids(drift.stale), "extra": extra}
+    examples: dict[str, JsonValue] = {sort: [*names[:_EXAMPLES]] for sort, names in sorts.items() if names}
+    counts: dict[str, JsonValue] = {sort: len(names) for sort, names in sorts.items()}
+    about: dict[str, JsonValue] = {"position": drift.position, "held": drift.held, "in_flight": drift.in_flight}
+    return about | counts | {"examples": examples}
+
+
+def counts(described: Mapping[str, JsonValue]) -> int:
+    """How many memories differ, from the JSON of `described`."""
+    return sum(int(str(described[name])) for name in ("missing", "stale", "extra"))
 
 
 async def repair(reader: RecordReader, projector: Projector, drift: Drift, progress: Progress) -> None:
-    """Repairs the differences from the record as it is now, while the projector goes on.
-
-    `progress` gets how many are done, and of how many.
-    """
+    """Repairs the differences from the record as it is now, while the projector goes on."""
     names = [*drift.missing, *drift.stale, *drift.deleted]
     for start in range(0, len(names), _AT_ONCE):
         progress(start, drift.count)
@@ -163,12 +157,3 @@ async def _write(
 async def _may_write(projector: Projector) -> None:
     if not await projector.may_write():
         raise SourceError(f"another worker writes to the {projector.kind} {projector.copy} now: try again")
-
-
-def _ids(names: Sequence[MemoryName]) -> list[str]:
-    return [f"{name.tenant}/{name.id}" for name in names[:_EXAMPLES]]
-
-
-def counts(described: Mapping[str, JsonValue]) -> int:
-    """How many memories differ, from the JSON of `described`."""
-    return sum(int(str(described[name])) for name in ("missing", "stale", "extra"))

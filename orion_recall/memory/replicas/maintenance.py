@@ -1,23 +1,38 @@
-"""Requests (check, repair, rewrite, take, compact, recall) from a command to a copy's worker."""
+"""Maintenance of a copy, on request and by itself: compare it with the record, repair it, swap in a rebuild.
+
+A worker has one keeper for each projector. A command does the same itself for a copy that no worker has open, and
+asks the worker through the table of requests for any other. A mapped file that was cut short can lose half of the
+memories, and the engine serves the rest as if nothing had happened: so the writer of a copy compares it with the
+record by itself, too. Until it is repaired the answers are degraded.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, LiteralString, cast
+from typing import Literal, LiteralString, Protocol, cast, runtime_checkable
 
-from orion_recall.errors import RecordError, SourceError
+from orion_recall.errors import EngineError, ModelError, RecordError, SourceError, TransientSourceError
+from orion_recall.memory.record.reader import RecordReader
+from orion_recall.memory.replicas.drift import Drift, Progress, described, find_drift, repair, rewrite
+from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, borrow
+from orion_recall.tasks import cancel
 from orion_recall.values import JsonValue
+
+log = logging.getLogger("orion_recall.memory")
 
 Task = Literal["check", "repair", "rewrite", "take", "compact", "recall"]
 
 # A worker polls every second, and gives a heartbeat every five while it works on a request.
-HEARTBEAT_EVERY_S = 5.0
-_SILENT_S = 20.0
-_POLL_S = 0.2
+HEARTBEAT_EVERY_S, _POLL_S = 5.0, 1.0
+_SILENT_S, _LOOK_EVERY_S = 20.0, 0.2
+CHECK_EVERY_S = 6 * 3600.0
+_CHECK_AGAIN_S, _CHECK_AWAY_S = 60.0, 5.0
 
 _ASK: LiteralString = "INSERT INTO copy_requests (copy, kind, task, given) VALUES ($1, $2, $3, $4) RETURNING id"
 # Requests whose command was killed stay, and the answer to a recall repeats the words of its decision. Who waits
@@ -55,7 +70,7 @@ class CopyRequest:
 
 
 class CopyRequests:
-    """The table of requests. RecordError while Postgres is away."""
+    """The table of requests from commands to a copy's worker. RecordError while Postgres is away."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -86,12 +101,9 @@ class CopyRequests:
         task: Task,
         *,
         given: Mapping[str, JsonValue] | None = None,
-        progress: Callable[[int, int], None] = lambda done, total: None,
+        progress: Progress = lambda done, total: None,
     ) -> Mapping[str, JsonValue]:
-        """Asks, and waits for the answer; `progress` gets how many are done, and of how many.
-
-        SourceError with the reason when it fails, or when no worker gave a heartbeat for twenty seconds.
-        """
+        """Asks, and waits for the answer."""
         async with borrow(self._pool, "asking a worker") as connection:
             await connection.execute(_TIDY)
             request = await connection.fetchval(_ASK, copy, kind, task, given)
@@ -103,9 +115,9 @@ class CopyRequests:
                     raise SourceError(
                         f"the request to the {kind} of {copy} was deleted before its answer: try again"
                     )
+                if row["error"] is not None:
+                    raise SourceError(f"the {kind} of {copy}: {row['error']}")
                 if row["ended"]:
-                    if row["error"] is not None:
-                        raise SourceError(f"the {kind} of {copy}: {row['error']}")
                     return row["result"]
                 if row["silent_s"] > _SILENT_S:
                     raise SourceError(
@@ -113,8 +125,162 @@ class CopyRequests:
                         "(`orion-recall status` says more)"
                     )
                 progress(row["done"], row["total"])
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(_LOOK_EVERY_S)
         finally:
             with contextlib.suppress(RecordError):
                 async with borrow(self._pool, "taking a request away") as connection:
                     await connection.execute(_WITHDRAW, request)
+
+
+@runtime_checkable
+class CompactedCopy(Protocol):
+    """A copy in a folder, whose files can be written anew."""
+
+    async def compact(self) -> tuple[int, list[str]]:
+        """Writes its files anew, so that nothing that was deleted stays in them; nothing is applied meanwhile."""
+        ...
+
+
+async def do(task: Task, reader: RecordReader, projector: Projector, progress: Progress) -> dict[str, JsonValue]:
+    """Carries out the task; its result as JSON. `left` counts what still differs after a repair."""
+    projection = projector.projection
+    if task == "take":
+        async with projector.writing:
+            taken = await projector.swap_in_rebuild()
+        return {"taken": taken, "position": projection.position}
+    if task == "compact":
+        async with projector.writing:
+            position = await projector.catch_up()
+            if not isinstance(projection, CompactedCopy):  # a server's files are its own
+                return {"compacted": False, "position": position, "builds": 0, "held": []}
+            builds, held = await projection.compact()
+        log.info("the files of the %s were written anew, without what was deleted", projector.kind)
+        return {"compacted": True, "position": position, "builds": builds, "held": list(held)}
+    if task == "rewrite":
+        left = await rewrite(reader, projector, progress)
+        return described(left) | {"left": left.count}
+    drift = await find_drift(reader, projection)
+    if task == "check" or not drift.count:
+        return described(drift)
+    await repair(reader, projector, drift, progress)
+    after = await find_drift(reader, projection)
+    log.info("the %s was repaired: %d memories differed from the record", projector.kind, drift.count)
+    return described(drift) | {"left": after.count}
+
+
+class SelfCheck:
+    """The comparisons of one copy; `run_if_due()` may be called often."""
+
+    def __init__(
+        self,
+        reader: RecordReader,
+        projector: Projector,
+        *,
+        every_s: float = CHECK_EVERY_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader, self._projector, self._every_s, self._clock = reader, projector, every_s, clock
+        self._due_at = 0.0
+        self._rebuilds = projector.rebuilds
+
+    async def run_if_due(self) -> bool:
+        """Compares, and repairs what differs, if it is time and the copy has caught up; whether it did."""
+        projector = self._projector
+        if projector.error is not None or projector.lag != 0 or not projector.is_writer:
+            return False
+        if self._clock() < self._due_at and self._rebuilds == projector.rebuilds:
+            return False
+        self._rebuilds = projector.rebuilds
+        projection = projector.projection
+        self._due_at = self._clock() + _CHECK_AGAIN_S  # also after an error
+        try:
+            drift = await find_drift(self._reader, projection)
+            if drift.count:
+                projection.damage = _counted(drift)
+                log.error("the %s differs from the record, and is repaired: %s", projector.kind, projection.damage)
+                await repair(self._reader, projector, drift, lambda done, total: None)
+                drift = await find_drift(self._reader, projection)
+        except TransientSourceError as error:
+            # A copy that is away for now fails its own searches. That is no damage: it is compared once it is back.
+            self._due_at = self._clock() + _CHECK_AWAY_S
+            log.warning("the %s is compared with the record later: %s", projector.kind, error)
+            return False
+        except (SourceError, ModelError, EngineError) as error:
+            projection.damage = f"it cannot be compared with the record: {error}"
+            log.error("the %s cannot be compared with the record: %s", projector.kind, error)  # noqa: TRY400
+            return True
+        if drift.count:
+            projection.damage = _counted(drift)
+            log.error("the %s differs from the record after its repair: %s", projector.kind, projection.damage)
+            return True
+        if projection.damage is not None:
+            log.info("the %s is as the record again", projector.kind)
+        projection.damage = None
+        self._due_at = self._clock() + self._every_s
+        return True
+
+
+def _counted(drift: Drift) -> str:
+    """What differs, as counts: no id of a memory goes into a reply."""
+    parts = ((len(drift.missing), "missing"), (len(drift.stale), "of another version"), (drift.extra, "too many"))
+    counts = ", ".join(f"{count} {what}" for count, what in parts if count)
+    return f"of {drift.held + len(drift.missing)} memories {counts}"
+
+
+class CopyKeeper:
+    """Answers the requests for one copy, and checks it: `run()` until cancelled."""
+
+    def __init__(self, requests: CopyRequests, reader: RecordReader, projector: Projector) -> None:
+        self._requests, self._reader, self._projector = requests, reader, projector
+        self._self_check = SelfCheck(reader, projector)
+
+    async def run(self) -> None:
+        """Polls for requests; waits while the record is away."""
+        while True:
+            await asyncio.sleep(_POLL_S)
+            with contextlib.suppress(RecordError):
+                await self.poll()
+                await self._self_check.run_if_due()
+
+    async def poll(self) -> bool:
+        """Answers the next request; whether there was one. RecordError while Postgres is away."""
+        projector = self._projector
+        if not projector.is_writer:
+            return False
+        request = await self._requests.claim(projector.copy, projector.kind)
+        if request is None:
+            return False
+        if projector.error is not None:
+            await self._requests.end(request, error=projector.error)
+            return True
+        reached = (0, 0)
+
+        def progress(done: int, total: int) -> None:
+            nonlocal reached
+            reached = done, total
+
+        try:
+            async with self._heartbeats(request, lambda: reached):
+                result = await do(request.task, self._reader, projector, progress)
+        except (SourceError, ModelError, EngineError) as error:
+            await self._requests.end(request, error=str(error))
+        else:
+            await self._requests.end(request, result=result)
+        return True
+
+    @contextlib.asynccontextmanager
+    async def _heartbeats(
+        self, request: CopyRequest, reached: Callable[[], tuple[int, int]]
+    ) -> AsyncGenerator[None]:
+        async def beat() -> None:
+            while True:
+                done, total = reached()
+                with contextlib.suppress(RecordError):
+                    await self._requests.heartbeat(request, done, total)
+                await asyncio.sleep(_POLL_S if total else HEARTBEAT_EVERY_S)
+
+        beating = asyncio.create_task(beat())
+        try:
+            yield
+        finally:
+            await cancel(beating)

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from orion_recall.errors import AnotherRecordsCopy, DiskShort, EngineError, ModelError, RecordError, SourceError
 from orion_recall.interfaces import IdentifiedCopy, Prepares, Projection, SwappedCopy
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.postgres.pool import Connection, open_connection, translate
 from orion_recall.tasks import POSTGRES_S, Backoff, sleep
 from orion_recall.values import Change
 
@@ -26,6 +26,84 @@ _POLL_S = 0.25
 _TRY_LOCK_EVERY_S = 1.0
 # A copy without heartbeats counts as gone after `record.GONE_AFTER_S`.
 _HEARTBEAT_EVERY_S = 20.0
+
+
+_ANSWER_MS = 5000
+_CLOSE_TIMEOUT_S = 1.0
+_LONGEST_TRANSACTION_S = 20.0
+
+# A lock of a transaction, not of a session, so that a pooler cannot give its connection to others. A transaction
+# that has locked a row delays vacuum, so it is a new one after some seconds: in between another worker may come
+# first. The server may not end it as idle, and notices within half a minute that the machine of its holder has
+# vanished.
+_BEGIN = """
+BEGIN;
+SET LOCAL idle_in_transaction_session_timeout = 0;
+SET LOCAL tcp_keepalives_idle = 10;
+SET LOCAL tcp_keepalives_interval = 5;
+SET LOCAL tcp_keepalives_count = 3;
+"""
+_ADD_NAME = "INSERT INTO write_locks (name) VALUES ($1) ON CONFLICT DO NOTHING"
+_TRY_LOCK = "SELECT try_write_lock($1)"
+
+
+class WriterLock:
+    """The writer lock of one copy, on a separate connection, so that the lock of a dead worker is released."""
+
+    def __init__(self, dsn: str, *, kind: str, copy: str) -> None:
+        self._dsn, self._name = dsn, f"the {kind} {copy}"
+        self._connection: Connection | None = None
+        self._is_held, self._held_since = False, 0.0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process held the lock when it last asked."""
+        return self._is_held
+
+    async def acquire(self) -> bool:
+        """Whether this process holds the lock now; takes it when it is free. RecordError while Postgres is away."""
+        try:
+            with translate("taking the writer lock"):
+                return await self._acquire_or_check()
+        except RecordError:
+            await self.release()
+            raise
+
+    async def release(self) -> None:
+        connection, self._connection = self._connection, None
+        if self._is_held:
+            log.debug("released the writer lock of %s", self._name)
+        self._is_held = False
+        if connection is None:
+            return
+        try:
+            with contextlib.suppress(RecordError), translate():
+                async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                    await connection.close()
+        finally:
+            connection.terminate()  # after a close that was cut short; else it does nothing
+
+    async def _acquire_or_check(self) -> bool:
+        if self._connection is None or self._connection.is_closed():
+            await self.release()
+            self._connection = await open_connection(self._dsn, name="turn", statement_timeout_ms=_ANSWER_MS)
+            # By itself: others wait for the end of a transaction that has added the name.
+            await self._connection.execute(_ADD_NAME, self._name)
+        if self._is_held and time.monotonic() - self._held_since < _LONGEST_TRANSACTION_S:
+            await self._connection.execute("SELECT 1")  # raises when the connection has gone, and the lock with it
+            return True
+        was_held = self._is_held
+        if was_held:
+            self._is_held = False
+            await self._connection.execute("COMMIT")
+        await self._connection.execute(_BEGIN)
+        self._is_held = await self._connection.fetchval(_TRY_LOCK, self._name)
+        if not self._is_held:
+            await self._connection.execute("ROLLBACK")
+        elif not was_held:
+            log.debug("took the writer lock of %s", self._name)
+        self._held_since = time.monotonic()
+        return self._is_held
 
 
 class Projector:
@@ -190,10 +268,7 @@ class Projector:
             await self._lock.release()
 
     async def ready(self) -> None:
-        """Opens the copy for writing by this process and applies nothing; hold `writing`.
-
-        SourceError when another worker has the writer lock, AnotherRecordsCopy when it is not this record's.
-        """
+        """Opens the copy for writing by this process and applies nothing; hold `writing`."""
         await self._expect()
         if not await self.may_write():
             raise SourceError(
@@ -214,20 +289,26 @@ class Projector:
                 f"the {projection.kind} is ahead of the record (position {projection.position}, record {head}): "
                 f"delete {'it' if projection.shared else 'its folder'}, and it will be rebuilt from this record"
             )
-        moved, pages = False, _PagePrefetch(self._record, projection)
-        async with contextlib.aclosing(pages):
+        moved = False
+        ahead: dict[int, asyncio.Task[list[Change]]] = {}  # the next page by the position before it
+        try:
             while head > projection.position:
                 position = projection.position
-                changes = await pages.changes(position)
+                changes = await (ahead.pop(position, None) or self._page(position))
                 if not changes or (self._lock is not None and not await self._lock.acquire()):
                     break
                 if projection.position != position:  # opened anew meanwhile: this page may not be the next one
                     continue
-                if head > changes[-1].position:
-                    pages.prefetch(changes[-1].position)
+                if head > (last := changes[-1].position) and isinstance(projection, Prepares):
+                    # A memory that changes after its page was read comes again later in the outbox.
+                    ahead[last] = asyncio.create_task(self._page(last, projection))
                 await projection.apply(changes)
                 await self.report()
                 moved = True
+        finally:
+            for reading in ahead.values():
+                reading.cancel()
+            await asyncio.gather(*ahead.values(), return_exceptions=True)
         if head <= projection.position:  # not after losing the lock: another worker may have moved the position on
             # Reported at once: what a process applied that died before its report, and a copy that was put back.
             is_unreported = self._reported != projection.position and (projection.position or self._reported)
@@ -236,6 +317,12 @@ class Projector:
         if not moved and self.error is not None:
             log.info("the %s is applied again, from position %d", projection.kind, projection.position)
         return projection.position
+
+    async def _page(self, after: int, preparing: Prepares | None = None) -> list[Change]:
+        page = await self._record.changes(after, _AT_ONCE)
+        if page and preparing is not None:
+            await preparing.prepare(page)
+        return page
 
     @property
     def _heartbeat_is_due(self) -> bool:
@@ -254,48 +341,8 @@ class Projector:
                 self._heartbeat_at = time.monotonic()
 
 
-class _PagePrefetch:
-    """Pages of the outbox; while one is applied, the next one is read and prepared.
-
-    A memory that changes after its page was prefetched comes again later in the outbox.
-    """
-
-    def __init__(self, record: Record, projection: Projection) -> None:
-        self._record, self._projection = record, projection
-        self._after: int | None = None
-        self._next: asyncio.Task[list[Change]] | None = None
-
-    async def changes(self, after: int) -> list[Change]:
-        """The page after a position; what was prefetched for another one is dropped."""
-        if self._next is not None and self._after == after:
-            page, self._next = await self._next, None
-            return page
-        await self.aclose()
-        return await self._record.changes(after, _AT_ONCE)
-
-    def prefetch(self, after: int) -> None:
-        """Starts reading and preparing the page after a position, if the copy can prepare pages."""
-        if isinstance(self._projection, Prepares):
-            self._after, self._next = after, asyncio.create_task(self._prepared(self._projection, after))
-
-    async def aclose(self) -> None:
-        if self._next is not None:
-            self._next.cancel()
-            await asyncio.gather(self._next, return_exceptions=True)
-        self._next = None
-
-    async def _prepared(self, projection: Prepares, after: int) -> list[Change]:
-        page = await self._record.changes(after, _AT_ONCE)
-        if page:
-            await projection.prepare(page)
-        return page
-
-
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
-    """Heartbeats, until cancelled, for copies that are broken while their worker runs.
-
-    They do not move, so a wait for the copies reports them; it passes over copies of workers that are gone only.
-    """
+    """Heartbeats, until cancelled, for copies that are broken while their worker runs."""
     while kinds:
         with contextlib.suppress(RecordError):
             for kind in kinds:

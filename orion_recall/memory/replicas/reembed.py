@@ -34,7 +34,7 @@ from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.writer_lock import WriterLock
+from orion_recall.memory.replicas.projector import WriterLock
 from orion_recall.models.embedder import Embedder, follow_index
 from orion_recall.models.sparse import SparseEncoder
 
@@ -46,11 +46,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reembedded:
-    """The result: `already` the index's model, `swapped`, or `waiting` for a worker to swap it in.
-
-    Of a collection on a server: `already` full, or `built`.
-    `position` is how far it has come in the outbox; what was stored since, the worker adds.
-    """
+    """The result: `already` the index's model, `swapped`, or `waiting` for a worker to swap it in."""
 
     state: Literal["already", "swapped", "waiting", "built"]
     model: str

@@ -44,12 +44,7 @@ _SWEEP_EVERY_S = 120.0
 
 
 class Tombstones:
-    """The tombstones that this worker knows.
-
-    `applied_position` gives the position that all of its copies have applied, infinity without copies; `positions`
-    that of each, by kind, as `applied_position` last found it. `reached` is called with positions of copies that
-    others may write, by copy number.
-    """
+    """The tombstones that this worker knows."""
 
     def __init__(self) -> None:
         self._positions: dict[int, int] = {}
@@ -275,10 +270,7 @@ _POLL_S = 0.5
 
 
 class Freshness:
-    """Keeps the tombstones of one worker: `before_serving()`, then `run()` until cancelled.
-
-    `told` is called when other workers have changed something: the copies are to catch up at once.
-    """
+    """Keeps the tombstones of one worker: `before_serving()`, then `run()` until cancelled."""
 
     def __init__(
         self,

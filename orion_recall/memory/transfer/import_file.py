@@ -1,24 +1,25 @@
-"""Reads an import file (JSON lines) in batches, from the start or after the last acknowledged batch."""
+"""Import files: JSON lines, a JSON array or CSV, mapped to memories and read in batches."""
 
 from __future__ import annotations
 
-import hashlib
+import csv
+import difflib
 import json
 import math
 import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import Any, BinaryIO, Literal, NoReturn, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from orion_recall.atomic_file import whole_text
 from orion_recall.bus.bounded import is_too_deep
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, read_message
-from orion_recall.errors import ImportFileError, InvalidMessage, SettingsError
-from orion_recall.memory.transfer.import_mapping import ImportMapping, map_record
+from orion_recall.errors import ImportFileError, InvalidMessage
 from orion_recall.text.normal import storable_json
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -29,35 +30,48 @@ _KEPT_PROBLEMS = 100
 _MOST_DIGITS = 4000
 _PLACE = re.compile(r"^memories\.[0-9]+\.")
 
+_TARGETS = tuple(MemoryV1.model_fields)
+_TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at"))
+_LISTS = frozenset(("tags", "entities", "supersedes"))
+_NEEDED = ("id", "text")
+_SAMPLE_BYTES = 64 * 1024
+_DELIMITERS = ",;\t|"
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "id": ("memory_id", "key"),
+    "text": ("content", "body", "message"),
+    "speaker": ("author",),
+    "session_id": ("session", "conversation_id"),
+    "user_id": ("user",),
+    "occurred_at": ("date", "timestamp"),
+    "tags": ("labels",),
+}
+"""Other names of fields in CSV and JSON arrays, used where the field itself is absent. JSON lines have none."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportPosition:
-    """The position of an import in its file: bytes and lines, whole lines only."""
-
-    offset: int = 0
-    line: int = 0
+Unit = Literal["line", "row", "item"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineProblem:
-    """A line that could not be used, with the reason."""
+    """A line, row or item that could not be used, with the reason."""
 
     file: str
     line: int
     reason: str
+    unit: Unit = "line"
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.reason}"
+        place = f"{self.file}:{self.line}" if self.unit == "line" else f"{self.file}, {self.unit} {self.line}"
+        return f"{place}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportBatch:
-    """Memories in the contract's form, each with its line; `end` is where the next batch begins."""
+    """Memories in the contract's form, each with its line."""
 
-    memories: tuple[dict[str, Any], ...]
-    lines: tuple[int, ...]
-    problems: tuple[LineProblem, ...]
-    end: ImportPosition
+    memories: Sequence[dict[str, Any]]
+    lines: Sequence[int]
+    problems: Sequence[LineProblem]
+    unit: Unit
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,45 +79,42 @@ class ImportSummary:
     """The summary of an import, batch by batch; the first hundred problems are kept."""
 
     file: str
+    unit: Unit = "line"
     read: int = 0
     stored: int = 0
     unchanged: int = 0
     conflict: int = 0
     rejected: int = 0
     undated: int = 0
+    position: int | None = None
     problems: list[LineProblem] = field(default_factory=list[LineProblem])
 
     def add(self, batch: ImportBatch, receipt: MemoryReceiptV1 | None) -> None:
         """Counts a batch with its receipt; None for a batch without memories."""
+        self.unit = batch.unit
         self.read += len(batch.memories) + len(batch.problems)
         self.rejected += len(batch.problems)
         self.undated += sum(1 for one in batch.memories if not (one.get("occurred_at") or one.get("mentioned_at")))
         problems = list(batch.problems)
         if receipt is not None:
             problems += self._count(batch, receipt)
-        self.problems.extend(sorted(problems, key=_by_line)[: max(0, _KEPT_PROBLEMS - len(self.problems))])
-
-    def add_unread(self, problems: Sequence[LineProblem]) -> None:
-        """Counts rows that could not be read before any batch was made."""
-        self.read += len(problems)
-        self.rejected += len(problems)
-        self.problems = sorted([*self.problems, *problems], key=_by_line)[:_KEPT_PROBLEMS]
+        problems.sort(key=lambda one: one.line)
+        self.problems += problems[: _KEPT_PROBLEMS - len(self.problems)]
 
     def _count(self, batch: ImportBatch, receipt: MemoryReceiptV1) -> Iterator[LineProblem]:
-        self.stored += receipt.stored
-        self.unchanged += receipt.unchanged
-        self.conflict += receipt.conflict
-        self.rejected += receipt.rejected
+        for name in ("stored", "unchanged", "conflict", "rejected"):
+            setattr(self, name, getattr(self, name) + getattr(receipt, name))
+        if receipt.position is not None:
+            self.position = max(self.position or 0, receipt.position)
         for line, verdict in zip(batch.lines, receipt.results, strict=False):
             if verdict.status in ("conflict", "rejected"):
                 # Its place in the message says nothing to who counts lines.
                 reason = _PLACE.sub("", verdict.reason or "no reason was given")
                 why = f"{verdict.status} {verdict.id!r}: {reason}"
-                yield LineProblem(file=self.file, line=line, reason=why)
+                yield LineProblem(file=self.file, line=line, reason=why, unit=batch.unit)
 
-    def describe(self, unit: str = "line") -> str:
-        """One line for the person who imports; `unit` is what was read."""
-        units = unit if self.read == 1 else f"{unit}s"
+    def describe(self) -> str:
+        units = self.unit if self.read == 1 else f"{self.unit}s"
         return (
             f"{self.file}: {self.read} {units} read, {self.stored} stored, {self.unchanged} unchanged, "
             f"{self.conflict} in conflict, {self.rejected} rejected"
@@ -111,15 +122,150 @@ class ImportSummary:
         )
 
 
-def _by_line(problem: LineProblem) -> int:
-    return problem.line
+# Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportMapping:
+    """`fields` is memory field -> source field (dots go into objects); `timezone` is for naive times."""
+
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    timezone: tzinfo | None = None
+    tenant: str | None = None
+
+
+def read_mapping(
+    fields: str | None = None, *, timezone: str | None = None, tenant: str | None = None
+) -> ImportMapping:
+    """The mapping that `--map id=memory_id,occurred_at=when.start` and its companions ask for."""
+    pairs: dict[str, str] = {}
+    for part in filter(str.strip, (fields or "").split(",")):
+        target, equals, source = (piece.strip() for piece in part.partition("="))
+        if not (target and equals and source):
+            raise ImportFileError(f"--map: {part.strip()!r} is not of the form field=source_field")
+        if target in pairs:
+            raise ImportFileError(f"--map: {target!r} is given twice")
+        if target not in _TARGETS:
+            hint = _nearest(target, _TARGETS) or f"; its fields are {', '.join(_TARGETS)}"
+            raise ImportFileError(f"--map: a memory has no field {target!r}{hint}")
+        pairs[target] = source
+    return ImportMapping(fields=pairs, timezone=None if timezone is None else _zone(timezone), tenant=tenant)
+
+
+def map_record(record: Mapping[str, Any], mapping: ImportMapping) -> dict[str, Any]:
+    """A memory's fields out of one line, as JSON values; nothing is lost.
+
+    A field that is no memory's field, or whose name another source field has taken, goes into metadata
+    under its own name; null and empty ones are left out. What has a wrong type is left as it is, for the
+    contract to refuse. ImportFileError: a naive time, and no zone was given.
+    """
+    rest: dict[str, Any] = dict(record)
+    memory: dict[str, Any] = {}
+    for target, source in mapping.fields.items():
+        memory[target], _ = _taken(record, source)
+        _, rest = _taken(rest, source)
+    for name in _TARGETS:
+        if name in rest and name not in mapping.fields:
+            memory[name] = rest.pop(name)
+    # An empty text is refused as one, not as one that is missing.
+    memory = {
+        name: _shaped(name, value, mapping)
+        for name, value in memory.items()
+        if not _is_empty(value) or (name in _NEEDED and value == "")
+    }
+    if mapping.tenant is not None:
+        memory.setdefault("tenant", mapping.tenant)
+    metadata = memory.get("metadata", {})
+    if isinstance(metadata, dict):
+        metadata = dict(cast("dict[str, Any]", metadata))
+        for name, value in rest.items():
+            free = name
+            while free in metadata:
+                free += "_"
+            if not _is_empty(value):
+                metadata[free] = value
+        if metadata:
+            memory["metadata"] = metadata
+    return memory
+
+
+def _taken(record: Mapping[str, Any], path: str) -> tuple[Any, dict[str, Any]]:
+    """The value under a name, or a path of names, and the record without it. A name that has the dots wins."""
+    if path in record:
+        return record[path], {name: value for name, value in record.items() if name != path}
+    head, dot, tail = path.partition(".")
+    inner = record.get(head)
+    if not dot or not isinstance(inner, dict):
+        return None, dict(record)
+    value, left = _taken(cast("dict[str, Any]", inner), tail)
+    return value, {**record, head: left}
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value in ("", [], {})
+
+
+def _shaped(name: str, value: Any, mapping: ImportMapping) -> Any:
+    """A number where a text belongs is its text, a single tag is a list of one, and a naive time gets the zone."""
+    if name == "metadata":
+        return value
+    if name in _LISTS:
+        values = cast("list[Any]", value) if isinstance(value, list) else [value]
+        return [_as_text(one) for one in values if not _is_empty(one)]
+    if name not in _TIMES:
+        return _as_text(value)
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return value  # the contract says what is wrong with it
+    if moment.tzinfo is not None:
+        return value
+    if mapping.timezone is None:
+        raise ImportFileError(
+            f"{name}: the time {value!r} has no zone: give --timezone with the zone it is in, such as "
+            "--timezone UTC or --timezone Europe/Oslo, and run it again: what is stored already stays as it is"
+        )
+    return moment.replace(tzinfo=mapping.timezone).isoformat()
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _zone(name: str) -> tzinfo:
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        hint = _nearest(name, available_timezones())
+        raise ImportFileError(f"--timezone: {name!r} is no known time zone{hint}") from error
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    folded = {one.casefold(): one for one in sorted(known)}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def _with_aliases(mapping: ImportMapping, names: Sequence[str]) -> ImportMapping:
+    """The mapping, and an alias for each field that neither it nor the names give."""
+    taken = set(mapping.fields.values())
+    found = {
+        target: alias
+        for target, aliases in ALIASES.items()
+        if target not in mapping.fields and target not in names
+        for alias in reversed(aliases)
+        if alias in names and alias not in taken
+    }
+    return replace(mapping, fields={**mapping.fields, **found})
+
+
+# Batches
 
 
 def file_status(path: Path) -> os.stat_result:
-    """What the system says of the file. ImportFileError when there is none, or it is not one of bytes on a disk.
-
-    An import goes on where it was stopped, which a pipe or a device cannot.
-    """
+    """What the system says of the file. ImportFileError when there is none, or it is not one of bytes on a disk."""
     try:
         found = path.stat()
     except OSError as error:
@@ -131,69 +277,187 @@ def file_status(path: Path) -> os.stat_result:
 
 
 def read_batches(
-    path: Path,
-    mapping: ImportMapping,
-    *,
-    start: ImportPosition | None = None,
-    batch_size: int = 200,
-    called: str | None = None,
+    path: Path, mapping: ImportMapping, *, batch_size: int = 200, called: str | None = None
 ) -> Iterator[ImportBatch]:
-    """The file from `start` on, in batches of at most `batch_size` memories and about 2 MiB.
+    """The file in batches of at most `batch_size` memories and about 2 MiB. `called` is its name in messages.
 
-    A bad line becomes a problem of its batch, and the others go on. ImportFileError: the file cannot be
-    read, or holds a naive time while no zone was given. `called` is what the file is called in what is said of it.
+    A bad line, row or item becomes a problem of its batch, and the others go on. ImportFileError: the file cannot
+    be read, is of a format that is not imported, has no column for id or text, or holds a naive time while no zone
+    was given.
     """
+    name = called or str(path)
     file_status(path)
     try:
         with path.open("rb") as file:
-            yield from _read(file, called or str(path), mapping, start or ImportPosition(), batch_size)
+            unit = _unit_of(file.read(_SAMPLE_BYTES), path.suffix.lower(), mapping, name)
+            file.seek(0)
+            if unit == "line":
+                yield from _batches(_lines(file), mapping, batch_size, unit, name)
+            elif unit == "item":
+                items = _items(file, name)
+                first = cast("dict[str, Any]", items[0]) if items and isinstance(items[0], dict) else {}
+                mapping = _with_aliases(mapping, list(first))
+                yield from _batches(enumerate(items, 1), mapping, batch_size, unit, name)
+            else:
+                yield from _rows(path, mapping, batch_size, name)
+    except UnicodeDecodeError as error:
+        raise ImportFileError(f"{name}: not UTF-8 ({error.reason}): save it as UTF-8") from error
     except OSError as error:
         raise ImportFileError(f"{path}: {error.strerror or type(error).__name__}") from error
 
 
-def _read(
-    file: BinaryIO, called: str, mapping: ImportMapping, start: ImportPosition, batch_size: int
+def _batches(
+    records: Iterable[tuple[int, object]], mapping: ImportMapping, batch_size: int, unit: Unit, called: str
 ) -> Iterator[ImportBatch]:
-    file.seek(start.offset)
-    number = start.line
     memories: list[dict[str, Any]] = []
     lines: list[int] = []
     problems: list[LineProblem] = []
-    began = start.offset
-    while line := file.readline(MAX_LINE_BYTES + 1):
-        number += 1
+    size = 0
+    for number, record in records:
         try:
-            memory = _memory(_whole(file, line), mapping, first=number == 1)
+            memory = _memory(record, mapping)
         except InvalidMessage as error:
-            problems.append(LineProblem(file=called, line=number, reason=str(error)))
+            problems.append(LineProblem(file=called, line=number, reason=str(error), unit=unit))
         except ImportFileError as error:
             raise ImportFileError(f"{called}:{number}: {error}") from error
         else:
-            if memory is not None:
-                memories.append(memory)
-                lines.append(number)
-        full = max(len(memories), len(problems)) >= batch_size or file.tell() - began >= MAX_BATCH_BYTES
-        if full and (memories or problems):
-            yield _batch(memories, lines, problems, ImportPosition(offset=file.tell(), line=number))
-            memories, lines, problems, began = [], [], [], file.tell()
+            memories.append(memory)
+            lines.append(number)
+            size += len(json.dumps(memory, ensure_ascii=False))
+        if max(len(memories), len(problems)) >= batch_size or size >= MAX_BATCH_BYTES:
+            yield ImportBatch(memories=memories, lines=lines, problems=problems, unit=unit)
+            memories, lines, problems, size = [], [], [], 0
     if memories or problems:
-        yield _batch(memories, lines, problems, ImportPosition(offset=file.tell(), line=number))
+        yield ImportBatch(memories=memories, lines=lines, problems=problems, unit=unit)
 
 
-def _batch(
-    memories: list[dict[str, Any]], lines: list[int], problems: list[LineProblem], end: ImportPosition
-) -> ImportBatch:
-    return ImportBatch(memories=tuple(memories), lines=tuple(lines), problems=tuple(problems), end=end)
+def _memory(record: object, mapping: ImportMapping) -> dict[str, Any]:
+    """The memory of one record, checked against the contract. InvalidMessage: it is none."""
+    if isinstance(record, InvalidMessage):
+        raise record
+    if not isinstance(record, dict):
+        raise InvalidMessage("expected one JSON object a line")
+    try:
+        if is_too_deep(cast("dict[str, Any]", record), _MOST_LEVELS):
+            raise InvalidMessage(f"the JSON is nested more than {_MOST_LEVELS} levels deep")
+        memory = map_record(storable_json(cast("dict[str, Any]", record)), mapping)
+    except RecursionError as error:
+        raise InvalidMessage("the JSON is nested too deeply") from error
+    read_message(MemoryV1, memory, "")
+    return memory
 
 
-def _whole(file: BinaryIO, line: bytes) -> bytes:
-    """The line, when it is not too long; else the rest of it is passed over."""
-    if len(line) <= MAX_LINE_BYTES:
-        return line
-    part = line
-    while part and not part.endswith(b"\n"):
-        part = file.readline(MAX_LINE_BYTES)
-    raise InvalidMessage(f"the line is longer than {MAX_LINE_BYTES} bytes")
+# Formats
+
+
+def _unit_of(sample: bytes, suffix: str, mapping: ImportMapping, called: str) -> Unit:
+    """What the content is made of; the suffix decides where that is open. ImportFileError: of nothing known."""
+    lines = [line.strip() for line in sample.decode("utf-8-sig", "replace").splitlines() if line.strip()]
+    if not lines:
+        return "line"
+    if b"\x00" not in sample and lines[0] != "{":  # that is an object over several lines
+        if lines[0].startswith("["):
+            return "item"
+        if lines[0].startswith("{"):
+            return "line"
+        names = [name.strip().strip('"') for name in lines[0].split(_delimiter(lines[0]))]
+        found = _with_aliases(mapping, names).fields
+        if suffix in (".csv", ".tsv") or all(found.get(name, name) in names for name in _NEEDED):
+            return "row"
+        if any(line.startswith("{") for line in lines[:10]):
+            return "line"  # the others are named one by one
+    raise ImportFileError(
+        f"{called}: its format is not imported: give JSON lines (one object a line), a JSON array of objects, or "
+        "CSV with a header line"
+    )
+
+
+_BLANK = object()
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, object]]:
+    number = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        part = line
+        while len(line) > MAX_LINE_BYTES and part and not part.endswith(b"\n"):
+            part = file.readline(MAX_LINE_BYTES)  # the rest of it is passed over
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            if len(line) > MAX_LINE_BYTES:
+                raise InvalidMessage(f"the line is longer than {MAX_LINE_BYTES} bytes")
+            record = read_json(text) if text else _BLANK
+        except UnicodeDecodeError as error:
+            record = InvalidMessage(f"not UTF-8 at byte {error.start} of the line")
+        except InvalidMessage as error:
+            record = error
+        if record is not _BLANK:
+            yield number, record
+
+
+def _items(file: BinaryIO, called: str) -> list[Any]:
+    try:
+        items = read_json(file.read().decode("utf-8-sig"))
+    except InvalidMessage as error:
+        raise ImportFileError(f"{called}: {error}") from error
+    assert isinstance(items, list)  # it begins as one
+    return cast("list[Any]", items)
+
+
+def _rows(path: Path, mapping: ImportMapping, batch_size: int, called: str) -> Iterator[ImportBatch]:
+    """The batches of a CSV file; rows are counted as spreadsheets do."""
+    csv.field_size_limit(MAX_LINE_BYTES)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        delimiter = _delimiter(file.readline())
+        file.seek(0)
+        rows = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            header = [column.strip() for column in next(rows)]
+            mapping = _of_header(header, mapping, called)
+            yield from _batches(_records(enumerate(rows, 2), header, mapping), mapping, batch_size, "row", called)
+        except csv.Error as error:
+            raise ImportFileError(f"{called}:{rows.line_num}: not CSV: {error}") from error
+
+
+def _records(
+    rows: Iterable[tuple[int, list[str]]], header: Sequence[str], mapping: ImportMapping
+) -> Iterator[tuple[int, object]]:
+    targets = {source: target for target, source in mapping.fields.items()}
+    for number, row in rows:
+        if len(row) not in (0, len(header)):
+            why = f"the row has {len(row)} values, and the header {len(header)} columns"
+            yield number, InvalidMessage(why)
+            continue
+        cells = ((column, cell) for column, cell in zip(header, row, strict=False) if column and cell.strip())
+        if given := {column: _value(targets.get(column, column), cell) for column, cell in cells}:
+            yield number, given
+
+
+def _of_header(header: Sequence[str], mapping: ImportMapping, called: str) -> ImportMapping:
+    if twice := next((column for column in header if header.count(column) > 1), None):
+        raise ImportFileError(f"{called}:1: the column {twice!r} is there twice")
+    found = _with_aliases(mapping, header)
+    for name in _NEEDED:
+        if found.fields.get(name, name) not in header:
+            columns = ", ".join(header)
+            raise ImportFileError(f"{called}:1: no column gives {name}: give --map {name}=COLUMN, one of {columns}")
+    return found
+
+
+def _value(target: str, cell: str) -> Any:
+    """The cell as JSON for its field: a list by commas or as JSON, metadata as JSON, epoch seconds as a number."""
+    if target in _LISTS and not cell.lstrip().startswith("["):
+        return [part.strip() for part in cell.replace(";", ",").split(",") if part.strip()]
+    if target in _LISTS or target == "metadata" or (target in _TIMES and cell.strip().isdecimal()):
+        try:
+            return json.loads(cell)
+        except (ValueError, RecursionError):
+            return cell  # the contract says what is wrong with it
+    return cell.strip() if target in _TIMES or target == "id" else cell
+
+
+def _delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=line.count)
 
 
 def read_json(text: str) -> object:
@@ -211,27 +475,6 @@ def read_json(text: str) -> object:
         raise InvalidMessage(f"not JSON: {error.msg} at {at} {error.colno}") from error
     except RecursionError as error:
         raise InvalidMessage("the JSON is nested too deeply") from error
-
-
-def _memory(line: bytes, mapping: ImportMapping, *, first: bool) -> dict[str, Any] | None:
-    """The memory of one line, checked against the contract; None for a blank line."""
-    try:
-        text = line.decode("utf-8-sig" if first else "utf-8").strip()
-    except UnicodeDecodeError as error:
-        raise InvalidMessage(f"not UTF-8 at byte {error.start} of the line") from error
-    if not text:
-        return None
-    record = read_json(text)
-    if not isinstance(record, dict):
-        raise InvalidMessage("expected one JSON object a line")
-    try:
-        if is_too_deep(cast("dict[str, Any]", record), _MOST_LEVELS):
-            raise InvalidMessage(f"the JSON is nested more than {_MOST_LEVELS} levels deep")
-        memory = map_record(storable_json(cast("dict[str, Any]", record)), mapping)
-    except RecursionError as error:
-        raise InvalidMessage("the JSON is nested too deeply") from error
-    read_message(MemoryV1, memory, "")
-    return memory
 
 
 def _finite(digits: str) -> float:
@@ -259,47 +502,3 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise InvalidMessage(f"{name} is no JSON number")
-
-
-class ImportProgress:
-    """A small file with the position after the last acknowledged batch of one import.
-
-    It belongs to one file as it is now (path, size, time of change), one mapping and one bus: when any of
-    these differs, the import begins anew. That costs time only, for what is stored already is unchanged.
-    """
-
-    def __init__(self, state_file: Path, source: Path, position: ImportPosition) -> None:
-        self._state_file, self._source = state_file, source
-        self.position = position
-
-    @classmethod
-    def open(cls, state_dir: Path, source: Path, mapping: ImportMapping, target: str) -> ImportProgress:
-        """The progress of an import to `target`, the address of the bus (kept as a hash only)."""
-        status = file_status(source)
-        identity = [str(source.resolve()), status.st_size, status.st_mtime_ns, asdict(mapping), target]
-        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-        state_file = state_dir / f"{key}.json"
-        return cls(state_file, source, _kept_position(state_file, status.st_size))
-
-    def acknowledge(self, end: ImportPosition) -> None:
-        """Remembers that everything before `end` is stored; batches are to be acknowledged in order."""
-        try:
-            self._state_file.parent.mkdir(parents=True, exist_ok=True)
-            with whole_text(self._state_file) as file:
-                json.dump({"file": str(self._source), **asdict(end)}, file)
-        except (OSError, SettingsError) as error:
-            raise ImportFileError(f"{self._state_file.parent}: cannot keep the progress: {error}") from error
-        self.position = end
-
-    def finish(self) -> None:
-        self._state_file.unlink(missing_ok=True)
-
-
-def _kept_position(state_file: Path, size: int) -> ImportPosition:
-    """The position that was kept; the beginning when there is none or it makes no sense."""
-    try:
-        state = json.loads(state_file.read_text("utf-8"))
-        position = ImportPosition(offset=int(state["offset"]), line=int(state["line"]))
-    except (OSError, ValueError, TypeError, LookupError):
-        return ImportPosition()
-    return position if 0 <= position.offset <= size and position.line >= 0 else ImportPosition()

@@ -20,7 +20,7 @@ from orion_recall.bus.clock import BusClock
 from orion_recall.bus.group_reader import Backlog
 from orion_recall.bus.query_channels import QueryChannels
 from orion_recall.decisions.sink import DecisionSink
-from orion_recall.memory.background.extraction import BackgroundExtraction
+from orion_recall.memory.intake.background import BackgroundExtraction
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import CountsQueries
 from orion_recall.profile.watch import LoadedProfile

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.pool import Pool, borrow, migrate, open_pool
+from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.schema import migrate
 from tests.bench import corpus_words as lists
 from tests.bench.scale.memories import SHIFT_S, TenantMemories
 

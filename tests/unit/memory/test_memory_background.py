@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
 from orion_recall.errors import RecordError
-from orion_recall.memory.background.housekeeping import AccessCounts
+from orion_recall.memory.intake.background import AccessCounts
 
 
 class Touched:
@@ -55,13 +54,3 @@ async def test_what_cannot_be_written_is_dropped(record: Touched, counts: Access
     counts.note("acme", ["m2"])
     await counts.flush()
     assert record.told == [("acme", ["m2"])]
-
-
-async def test_what_waits_when_a_worker_stops_is_written(record: Touched, counts: AccessCounts) -> None:
-    running = asyncio.create_task(counts.run())
-    await asyncio.sleep(0)
-    counts.note("acme", ["m1"])
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert record.told == [("acme", ["m1"])]

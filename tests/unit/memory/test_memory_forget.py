@@ -9,7 +9,7 @@ import pytest
 
 from orion_recall.decisions.blanking import blanked
 from orion_recall.memory.forget.bus import Matcher
-from orion_recall.memory.forget.record import Report, Target
+from orion_recall.memory.forget.record import Target
 
 
 def entry(payload: object, **fields: str) -> dict[bytes, bytes]:
@@ -133,10 +133,3 @@ def test_a_forgotten_memory_is_no_candidate_of_a_decision_on_the_bus():
     left = blanked(payload, with_asker=False, ids={"m3"})["candidates"]
     assert [(one["id"], one.get("dropped_for")) for one in left] == [("m1", None), ("m2", None)]
     assert blanked(payload, with_asker=False)["candidates"] == payload["candidates"]
-
-
-def test_the_counts_that_are_kept_name_places_alone():
-    report = Report(kind="person", tenant="default", dry_run=False)
-    report.add("Postgres: memories", 2)
-    report.add("backups and exports", remains="all")
-    assert report.counts == {"Postgres: memories": 2}

@@ -9,17 +9,13 @@ from typing import Any
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, NoOpTracer, Tracer
+from opentelemetry.trace import Tracer
 
 from orion_recall.bus.commit import Commit, Committed
 from orion_recall.bus.envelope import Received
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import (
     ErrorInfo,
-    MemoryReceiptV1,
     MemoryStoreV1,
     MemoryV1,
     MemoryVerdictV1,
@@ -27,12 +23,11 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
 from orion_recall.memory.intake import store
-from orion_recall.memory.intake.change import read_changes, read_patch
-from orion_recall.memory.intake.message_worker import MessageWorker
-from orion_recall.memory.intake.requests import Handler, nothing_done
+from orion_recall.memory.intake.change import read_patch
+from orion_recall.memory.intake.message_worker import Handler, MessageWorker
 from orion_recall.memory.intake.store import receive
 from orion_recall.memory.record.compose import Patch, compose
-from orion_recall.memory.record.record import StoreResult, Verdict
+from orion_recall.memory.record.record import StoreResult
 from orion_recall.postgres.pool import translate
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
@@ -99,19 +94,6 @@ async def served(
     await worker.serve(Entry(id="1000000-0", fields=fields, deliveries=deliveries))
     (commit,) = commits.commits
     return commit, json.loads(commit.reply)["payload"], waited
-
-
-async def test_a_message_is_handled_once_and_its_receipt_committed() -> None:
-    commit, payload, waited = await served(Told(), ttl_ms=5000)
-    assert (payload, commit.entry_id, commit.dead_reason, waited) == ({"recorded": True}, "1000000-0", "", [])
-    assert json.loads(commit.reply)["kind"] == "recall.receipt.v1"
-
-
-@pytest.mark.parametrize(("ttl_ms", "left_s"), [(5000, 2.0), (1000, -2.0), (None, float("inf"))])
-async def test_the_handler_knows_how_long_the_sender_waits(ttl_ms: int | None, left_s: float) -> None:
-    told = Told()
-    await served(told, ttl_ms=ttl_ms)
-    assert told.left_s == [left_s]
 
 
 def of_the_record(cause: Exception) -> RecordError:
@@ -204,25 +186,6 @@ async def test_what_is_not_served_is_answered_and_only_the_invalid_is_set_aside(
     assert commit.dead_reason == dead
 
 
-class _BreakingSpan(NonRecordingSpan):
-    def end(self, end_time: int | None = None) -> None:
-        raise ZeroDivisionError
-
-
-class _Tracer(NoOpTracer):
-    def start_span(self, *_args: Any, **_named: Any) -> NonRecordingSpan:
-        return _BreakingSpan(INVALID_SPAN_CONTEXT)
-
-
-async def test_what_fails_after_the_commit_is_said_to_have_failed_after_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    _, payload, _ = await served(Told(), tracer=_Tracer())  # an error that came out: an entry that stays pending
-    assert payload == {"recorded": True}
-    (record,) = caplog.records
-    assert record.getMessage().startswith("entry 1000000-0 is answered and acknowledged; what follows that failed")
-
-
 async def test_a_receipt_is_what_a_strict_reader_of_envelopes_takes() -> None:
     trace, correlation_id = {"work": {"steps": [1]}}, "0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10"
     commit, _, _ = await served(Told(), correlation_id=correlation_id, source={"name": "exec"}, trace=trace)
@@ -233,78 +196,9 @@ async def test_a_receipt_is_what_a_strict_reader_of_envelopes_takes() -> None:
     ]
 
 
-async def test_poison_is_answered_without_being_touched() -> None:
-    told = Told()
-    commit, payload, _ = await served(told, deliveries=6)
-    assert payload["error"]["type"] == "failed"
-    assert commit.dead_reason.startswith("poison: delivered 5 times")
-    assert told.left_s == []
-
-
-class Changed:
-    """Has stored, updated or deleted three memories, and left another as it was."""
-
-    receipt_kind = "memory.receipt.v1"
-
-    def __init__(self, kind: str, done: str) -> None:
-        self.kind, self._done = kind, done
-
-    async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
-        counts = {"stored": 0, "unchanged": 1, "conflict": 0, "rejected": 0} | {self._done: 3}
-        return MemoryReceiptV1.model_validate({**counts, "results": []})
-
-    def nothing(self, error: ErrorInfo) -> MemoryReceiptV1:
-        return nothing_done(error)
-
-
-async def attributes_of_span(handler: Handler) -> tuple[str, dict[str, Any]]:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    await served(handler, tracer=provider.get_tracer("test"))
-    (span,) = exporter.get_finished_spans()
-    return span.name, dict(span.attributes or {})
-
-
-@pytest.mark.parametrize(
-    ("name", "done", "operation"),
-    [
-        ("store", "stored", "create_memory"),
-        ("update", "updated", "update_memory"),
-        ("delete", "deleted", "delete_memory"),
-    ],
-)
-async def test_the_span_of_a_change_says_what_was_done_to_how_many_memories(
-    name: str, done: str, operation: str
-) -> None:
-    span, attributes = await attributes_of_span(Changed(f"memory.{name}.v1", done))
-    assert span == name
-    assert attributes == {
-        "orion.recall.commit": "committed",
-        "gen_ai.operation.name": operation,
-        "gen_ai.memory.record.count": 3,
-    }
-
-
-async def test_feedback_changes_no_memory_and_its_span_says_no_such_thing() -> None:
-    told = Told()
-    told.kind = "recall.feedback.v1"
-    assert await attributes_of_span(told) == ("feedback", {"orion.recall.commit": "committed"})
-
-
 @pytest.fixture
 def with_recipes() -> Settings:
     return Settings.read(memory_kinds=("recipe",))
-
-
-def test_a_patch_is_its_id_its_version_and_what_changes(with_recipes: Settings):
-    found = read_patch(
-        {"id": "a", "expected_version": 2, "title": None, "kind": "recipe"}, "memories.0", with_recipes
-    )
-    assert found == Patch(id="a", changes={"title": None, "kind": "recipe"}, expected_version=2)
-
-
-def test_what_no_store_can_hold_is_replaced(with_recipes: Settings):
-    assert read_changes({"text": "a\x00\ud800"}, "set", with_recipes) == {"text": "a\ufffd\ufffd"}
 
 
 @pytest.mark.parametrize(
@@ -330,15 +224,6 @@ def test_one_that_is_wrong_is_rejected_with_what_to_do(raw: dict[str, Any], says
     assert says in (found.reason or "")
 
 
-def test_kinds_are_those_of_the_contract_and_of_the_settings(with_recipes: Settings):
-    with_recipes.check_kinds(["world", "recipe"], "kinds")
-    with pytest.raises(InvalidMessage, match=r"kinds: 'gossip' is no kind of memory; there are world.*recipe"):
-        with_recipes.check_kinds(["gossip"], "kinds")
-    with pytest.raises(InvalidMessage) as refused:
-        with_recipes.check_kinds(["secret"], "kinds")
-    assert "secret" not in refused.value.without_values
-
-
 def test_a_change_is_redacted_as_what_is_stored_is(with_recipes: Settings):
     raw = {"id": "m", "text": "ana@example.org", "speaker": "ana@example.org"}
     patch = read_patch(raw, "memories.0", with_recipes.changed(redact=("store:all",)))
@@ -359,7 +244,7 @@ class FakeRecord:
             raise RecordError("storing memories: Postgres cannot be reached")
         self.memories.extend(memories)
         verdicts = tuple(
-            Verdict(id=memory.id, status="unchanged" if memory.id.startswith("old") else "stored")
+            MemoryVerdictV1(id=memory.id, status="unchanged" if memory.id.startswith("old") else "stored")
             for memory in memories
         )
         return StoreResult(verdicts=verdicts, position=7 if memories else None, superseded=self.superseded)
@@ -389,56 +274,6 @@ async def test_each_memory_is_judged_alone_and_in_order(served_tenants: Settings
     assert "memories.1.text" in str(receipt.results[1].reason)
     assert "memories.2.id" in str(receipt.results[2].reason)
     assert [memory.id for memory in record.memories] == ["a", "old"]
-
-
-async def test_a_tenant_that_is_not_served_is_rejected(served_tenants: Settings) -> None:
-    record = FakeRecord()
-    receipt, _ = await receive(
-        payload({"id": "a", "text": "x", "tenant": "other"}, {"id": "b", "text": "x", "tenant": "beta"}),
-        record,
-        served_tenants,
-    )
-    assert [one.status for one in receipt.results] == ["rejected", "stored"]
-    assert "'other'" in str(receipt.results[0].reason)
-    assert [memory.tenant for memory in record.memories] == ["beta"]
-
-
-async def test_a_naive_time_is_rejected_with_the_field(served_tenants: Settings) -> None:
-    receipt, _ = await receive(
-        payload({"id": "a", "text": "x", "occurred_at": "2026-01-01T10:00:00"}), FakeRecord(), served_tenants
-    )
-    assert "occurred_at" in str(receipt.results[0].reason)
-    assert receipt.position is None
-
-
-async def test_what_was_superseded_is_told_with_the_receipt(served_tenants: Settings) -> None:
-    record = FakeRecord(superseded=frozenset({("beta", "old")}))
-    receipt, superseded = await receive(
-        payload({"id": "a", "text": "x", "supersedes": ["old"]}), record, served_tenants
-    )
-    assert (receipt.stored, receipt.pending, superseded) == (1, None, {("beta", "old")})
-
-
-async def test_lone_surrogates_are_replaced_not_refused(served_tenants: Settings) -> None:
-    record = FakeRecord()
-    receipt, _ = await receive(payload({"id": "a", "text": "x\ud800y"}), record, served_tenants)
-    assert receipt.stored == 1
-    assert record.memories[0].text == "x\ufffdy"
-
-
-async def test_a_record_that_is_away_is_passed_on(served_tenants: Settings) -> None:
-    with pytest.raises(RecordError):
-        await receive(payload({"id": "a", "text": "x"}), FakeRecord(away=True), served_tenants)
-
-
-async def test_an_id_that_would_be_stored_as_another_is_rejected_with_the_reason(served_tenants: Settings) -> None:
-    record = FakeRecord()
-    receipt, _ = await receive(
-        payload({"id": "a\x00", "text": "x"}, {"id": "b", "text": "x\x00"}), record, served_tenants
-    )
-    assert [one.status for one in receipt.results] == ["rejected", "stored"]
-    assert "memories.0.id: a name may hold neither NUL" in str(receipt.results[0].reason)
-    assert [memory.text for memory in record.memories] == ["x\ufffd"]
 
 
 async def test_what_is_not_to_be_stored_is_redacted_before_it_is_composed(served_tenants: Settings) -> None:

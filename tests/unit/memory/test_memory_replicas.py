@@ -79,17 +79,6 @@ def projector(outbox: Outbox, copy: PagedCopy) -> Projector:
     return Projector(cast("Record", outbox), copy, copy="here")
 
 
-async def test_pages_are_made_ready_before_they_are_written_and_read_once() -> None:
-    outbox, copy = Outbox(2 * _PAGE + 5), PagedCopy()
-
-    assert await projector(outbox, copy).catch_up() == 405
-
-    assert [step for step in copy.steps if step[0] == "prepare"] == [("prepare", 400), ("prepare", 405)]
-    assert [step for step in copy.steps if step[0] == "apply"] == [("apply", 200), ("apply", 400), ("apply", 405)]
-    assert copy.steps.index(("prepare", 400)) < copy.steps.index(("apply", 200)), "while the first one is written"
-    assert outbox.read == [0, 200, 400]
-
-
 async def test_a_slow_write_has_the_next_page_read_and_made_ready_and_no_more_than_that() -> None:
     outbox, copy = Outbox(9 * _PAGE), PagedCopy()
     applied, may_write = copy.apply, asyncio.Event()
@@ -147,13 +136,6 @@ def test_one_is_in_force_while_the_copies_are_below_it():
     assert not known.in_force
 
 
-def test_of_two_the_later_counts_in_whatever_order_they_come():
-    known = Tombstones()
-    known.add({1: 9})
-    known.add({1: 4})
-    assert known.hides(1, 8)
-
-
 def test_a_worker_without_copies_needs_none():
     known = Tombstones()
     known.add({1: 9})
@@ -189,11 +171,6 @@ def of(*copies: Copy) -> OwnCopies:
 THEIRS = copy_number("index", "qdrant")
 
 
-def test_what_all_of_them_have_counts():
-    assert of().applied_position() == math.inf
-    assert of(Copy(7), Copy(5, "graph", shared=False, copy=None)).applied_position() == 5
-
-
 def test_the_position_of_each_of_them_is_told_with_what_others_reached():
     copy = Copy(7)
     own = of(copy, Copy(5, "graph", shared=False, copy=None))
@@ -225,9 +202,3 @@ def test_a_shared_copy_that_was_seen_going_back_is_where_it_was_seen():
     assert own.applied_position() == 0
     copy.position = 3
     assert own.applied_position() == 3, "what was known before it lost something no longer counts"
-
-
-def test_nobody_else_knows_better_of_a_copy_that_is_not_shared():
-    own = of(Copy(5, shared=False))
-    own.reached({THEIRS: 7})
-    assert (own.applied_position(), own.are_shared) == (5, False)

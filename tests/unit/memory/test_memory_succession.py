@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.memory.succession import stated_by_extractor
+from orion_recall.memory.record.successions import stated_by_extractor
 from orion_recall.values import Memory, Statement
 
 
@@ -47,10 +47,6 @@ def test_another_object_of_a_one_valued_relation_is_a_succession_with_its_eviden
 )
 def test_anything_else_is_none(older: tuple[str, str, str], newer: tuple[str, str, str]):
     assert stated_by_extractor(memory("old", older), memory("new", newer)) is None
-
-
-def test_two_homes_in_one_memory_say_nothing_of_which_one_is_over():
-    assert stated_by_extractor(memory("old", OSLO), memory("new", BERGEN, OSLO)) is None
 
 
 @pytest.mark.parametrize(("one", "other"), [("light", "llm"), ("llm", "light"), ("spacy", "spacy")])

@@ -19,19 +19,15 @@ from orion_recall.errors import ClientError, ImportFileError, ReplyTimeout
 from orion_recall.memory.record.record import CopyPosition
 from orion_recall.memory.transfer import import_file as file_module
 from orion_recall.memory.transfer.import_file import (
-    ImportPosition,
-    ImportProgress,
+    ImportMapping,
     ImportSummary,
-    LineProblem,
+    map_record,
     read_batches,
+    read_mapping,
 )
-from orion_recall.memory.transfer.import_formats import ImportLines, import_lines
-from orion_recall.memory.transfer.import_mapping import ImportMapping, map_record, read_mapping
-from orion_recall.memory.transfer.importer import IN_FLIGHT, Waited, import_file, wait_for_copies
+from orion_recall.memory.transfer.importer import IN_FLIGHT, import_file, wait_for_copies
 
 PLAIN = ImportMapping()
-BUS = "redis://:secret@bus/0"
-START, THERE = ImportPosition(), ImportPosition(offset=5, line=2)
 
 
 def write(path: Path, *lines: str | bytes) -> Path:
@@ -68,7 +64,7 @@ def test_bad_lines_are_problems_with_file_line_and_reason_and_the_others_go_on(t
     )  # fmt: skip
     [batch] = read_batches(file, PLAIN)
     assert [memory["id"] for memory in batch.memories] == ["a", "e"]
-    assert batch.lines == (1, 10)
+    assert batch.lines == [1, 10]
     assert [problem.line for problem in batch.problems] == [2, 4, 5, 6, 7, 8, 9, 11, 12]
     reasons = [str(problem) for problem in batch.problems]
     wanted = (
@@ -83,7 +79,6 @@ def test_bad_lines_are_problems_with_file_line_and_reason_and_the_others_go_on(t
         assert part in reason
     assert "text: String should have at least 1 character" in reasons[7], "it is there"
     assert "id: a name may hold neither NUL" in reasons[8]
-    assert (batch.end.line, batch.end.offset) == (12, file.stat().st_size)
     [batch] = read_batches(file, PLAIN, called="what was piped")
     assert str(batch.problems[0]).startswith("what was piped:2: not JSON")
 
@@ -118,20 +113,10 @@ def test_a_naive_time_stops_the_import_at_its_line(tmp_path: Path) -> None:
     assert batch.memories[1]["occurred_at"] == "2026-01-01T10:00:00+00:00"
 
 
-def test_a_batch_is_closed_by_its_size_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_module, "MAX_BATCH_BYTES", 60)
-    sizes = [len(batch.memories) for batch in read_batches(write(tmp_path, *map(good, "abcde")), PLAIN)]
-    assert sizes == [2, 2, 1]
-
-
-@given(count=st.integers(0, 30), batch_size=st.integers(1, 10), stop=st.integers(0, 30))
-def test_an_import_taken_up_again_reads_every_line_once(
-    tmp_path: Path, count: int, batch_size: int, stop: int
-) -> None:
-    file = write(tmp_path, *[good(f"é{index}") if index % 4 else "bad" for index in range(count)])
-    first = list(read_batches(file, PLAIN, batch_size=batch_size))[:stop]
-    start = first[-1].end if first else None
-    batches = [*first, *read_batches(file, PLAIN, start=start, batch_size=batch_size + 1)]
+@given(count=st.integers(0, 30), batch_size=st.integers(1, 10))
+def test_every_line_is_in_one_batch(tmp_path: Path, count: int, batch_size: int) -> None:
+    file = write(tmp_path, *[good(f"é{index}") if index % 4 else '{"bad"' for index in range(count)])
+    batches = list(read_batches(file, PLAIN, batch_size=batch_size))
     seen = [line for batch in batches for line in batch.lines]
     bad = [problem.line for batch in batches for problem in batch.problems]
     assert seen == [index + 1 for index in range(count) if index % 4]
@@ -155,7 +140,7 @@ def test_the_summary_counts_lines_and_names_the_line_of_a_verdict(tmp_path: Path
     assert [problem.line for problem in summary.problems] == [2, 3, 4]
     assert summary.problems[2].reason == "rejected 'c': kind: 'gossip' is no kind of memory"
     many = ImportSummary(file=str(file))
-    for part in read_batches(write(tmp_path, *["bad"] * 150), PLAIN, batch_size=40):
+    for part in read_batches(write(tmp_path, *['{"bad"'] * 150), PLAIN, batch_size=40):
         many.add(part, None)
     assert (many.read, many.rejected, len(many.problems)) == (150, 150, 100)
 
@@ -195,20 +180,6 @@ def test_fields_are_mapped_and_nothing_is_lost(mapping: str, line: dict[str, Any
     assert map_record(line, read_mapping(mapping)) == memory
 
 
-def test_a_naive_time_gets_the_zone_and_other_times_stay_as_they_are() -> None:
-    oslo = read_mapping(timezone="Europe/Oslo")
-    naive = map_record({"occurred_at": "2026-07-01T10:00:00"}, oslo)
-    assert naive["occurred_at"] == "2026-07-01T10:00:00+02:00"
-    line = {"occurred_at": "2026-07-01T10:00:00Z", "mentioned_at": 1772357400}
-    assert map_record(line, oslo) == line
-
-
-def test_the_tenant_is_for_lines_that_name_none() -> None:
-    mapping = read_mapping(tenant="acme")
-    given = [map_record({"id": "a", **line}, mapping)["tenant"] for line in ({}, {"tenant": "b"}, {"tenant": ""})]
-    assert given == ["acme", "b", "acme"]
-
-
 @pytest.mark.parametrize(
     ("asked", "zone", "message"),
     [
@@ -228,24 +199,20 @@ def test_a_wrong_mapping_says_what_to_write(asked: str, zone: str | None, messag
 # Formats
 
 
-def lines(tmp_path: Path, content: str | bytes, name: str = "m.csv", mapping: ImportMapping = PLAIN) -> ImportLines:
+def read(
+    tmp_path: Path, content: str | bytes, name: str = "m.csv", mapping: ImportMapping = PLAIN
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The memories, and the problems of what could not be one."""
     file = tmp_path / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return import_lines(file, mapping, tmp_path, called=name)
-
-
-def read(made: ImportLines) -> tuple[list[dict[str, Any]], list[tuple[int, str]]]:
-    """The memories, and the problems of what could not be one."""
-    memories: list[dict[str, Any]] = []
-    problems = list(made.problems)
-    for batch in read_batches(made.path, made.mapping):
-        memories += batch.memories
-        problems += batch.problems
-    return memories, [(one.line, one.reason) for one in problems]
+    batches = list(read_batches(file, mapping, called=name))
+    return [one for batch in batches for one in batch.memories], [
+        str(one) for batch in batches for one in batch.problems
+    ]
 
 
 def test_a_csv_file_has_the_fields_of_memory_lines_and_rows_as_a_spreadsheet_counts_them(tmp_path: Path) -> None:
-    made = lines(
+    memories, problems = read(
         tmp_path,
         "\ufeffid,text,tags,confidence,mood,occurred_at,metadata\r\n"
         'a,"The crane, ""big"",\nis repaired.","harbour; quay",0.5,calm,2026-03-01T10:00:00Z,"{""n"": 1}"\r\n'
@@ -255,8 +222,6 @@ def test_a_csv_file_has_the_fields_of_memory_lines_and_rows_as_a_spreadsheet_cou
         "c,short\r\n"
         f"d,deep,,,,,{'[' * 20_000}\r\n",
     )
-    assert made.unit == "row"
-    memories, problems = read(made)
     assert memories == [
         {
             "id": "a", "text": 'The crane, "big",\nis repaired.', "tags": ["harbour", "quay"], "confidence": "0.5",
@@ -264,55 +229,38 @@ def test_a_csv_file_has_the_fields_of_memory_lines_and_rows_as_a_spreadsheet_cou
         },
         {"id": "b", "text": "fine", "occurred_at": 1772366400},
     ]  # fmt: skip
-    assert [line for line, _ in problems] == [6, 5, 7]
-    assert made.problems == (
-        LineProblem(file="m.csv", line=6, reason="the row has 2 values, and the header 7 columns"),
-    )
+    assert [problem.partition(":")[0] for problem in problems] == ["m.csv, row 5", "m.csv, row 6", "m.csv, row 7"]
+    assert problems[1] == "m.csv, row 6: the row has 2 values, and the header 7 columns"
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_columns_are_separated_by_any_usual_sign_and_known_by_their_header(tmp_path: Path, delimiter: str) -> None:
     rows = (("key", "body", "author"), ("1", "fine", "Ana"))
-    made = lines(tmp_path, "".join(f"{delimiter.join(row)}\n" for row in rows), name="m.txt")
-    assert read(made) == ([{"id": "1", "text": "fine", "speaker": "Ana"}], [])
+    assert read(tmp_path, "".join(f"{delimiter.join(row)}\n" for row in rows), name="m.txt") == (
+        [{"id": "1", "text": "fine", "speaker": "Ana"}],
+        [],
+    )
 
 
 def test_an_alias_is_used_where_the_field_itself_is_absent(tmp_path: Path) -> None:
-    made = lines(tmp_path, "id,key,text,body\na,k,fine,b\n")
-    assert read(made)[0] == [{"id": "a", "text": "fine", "metadata": {"key": "k", "body": "b"}}]
-    mapped = lines(
-        tmp_path, "nr,said,date\n7,fine,2026-03-01\n", mapping=read_mapping("id=nr,text=said", timezone="UTC")
-    )
-    assert read(mapped)[0] == [{"id": "7", "text": "fine", "occurred_at": "2026-03-01T00:00:00+00:00"}]
+    memories, _ = read(tmp_path, "id,key,text,body\na,k,fine,b\n")
+    assert memories == [{"id": "a", "text": "fine", "metadata": {"key": "k", "body": "b"}}]
+    mapping = read_mapping("id=nr,text=said", timezone="UTC")
+    memories, _ = read(tmp_path, "nr,said,date\n7,fine,2026-03-01\n", mapping=mapping)
+    assert memories == [{"id": "7", "text": "fine", "occurred_at": "2026-03-01T00:00:00+00:00"}]
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\x85", "\u00a0"])
 def test_a_json_array_is_read_item_by_item(tmp_path: Path, sign: str) -> None:
     item = f'{{"memory_id": "c", "content": "one{sign}two", "mood": "calm"}}'
     content = f' [\n {{"memory_id": "a",\n  "content": "one, two"}},\n 7,\n {item}\n]\n'
-    made = lines(tmp_path, content, name="m.json")
-    assert made.unit == "item"
-    memories, problems = read(made)
+    memories, problems = read(tmp_path, content, name="m.json")
     assert memories == [
         {"id": "a", "text": "one, two"},
         {"id": "c", "text": f"one{sign}two", "metadata": {"mood": "calm"}},
     ]
-    assert problems == [(2, "expected one JSON object a line")]
-    assert read(lines(tmp_path, " [ ] ", name="m.json")) == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("m.csv", '{"id": "a", "text": "fine"}\n'),
-        ("m.txt", 'not json\n{"id": "a", "text": "fine"}\n'),
-        ("m", '\n\n{"id": "a", "text": "fine", "body": "of its own"}\n'),
-        ("m.jsonl", ""),
-    ],
-)
-def test_json_lines_stay_as_they_are_without_aliases(tmp_path: Path, name: str, content: str) -> None:
-    made = lines(tmp_path, content, name=name)
-    assert (made.path, made.mapping, made.unit) == (tmp_path / name, PLAIN, "line")
+    assert problems == ["m.json, item 2: expected one JSON object a line"]
+    assert read(tmp_path, " [ ] ", name="m.json") == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -337,61 +285,8 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_place(
     tmp_path: Path, name: str, content: bytes, why: str
 ) -> None:
     with pytest.raises(ImportFileError) as refused:
-        lines(tmp_path, content, name=name)
+        read(tmp_path, content, name=name)
     assert why in str(refused.value)
-
-
-# Progress
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    file = tmp_path / "memories.jsonl"
-    file.write_text("0123456789")
-    return file
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "imports"
-
-
-def test_an_import_goes_on_where_it_was_acknowledged_until_it_is_finished(source: Path, state: Path) -> None:
-    progress = ImportProgress.open(state, source, PLAIN, BUS)
-    assert progress.position == START
-    progress.acknowledge(THERE)
-    assert progress.position == THERE
-    assert ImportProgress.open(state, source, PLAIN, BUS).position == THERE
-    [file] = state.iterdir()
-    assert "secret" not in file.read_text() + file.name
-    progress.finish()
-    progress.finish()
-    assert ImportProgress.open(state, source, PLAIN, BUS).position == START
-    assert list(state.iterdir()) == []
-
-
-def test_another_mapping_or_bus_or_a_changed_file_begins_anew(source: Path, state: Path) -> None:
-    ImportProgress.open(state, source, PLAIN, BUS).acknowledge(THERE)
-    assert ImportProgress.open(state, source, read_mapping("id=key"), BUS).position == START
-    assert ImportProgress.open(state, source, read_mapping(timezone="UTC"), BUS).position == START
-    assert ImportProgress.open(state, source, PLAIN, "redis://other").position == START
-    os.utime(source, ns=(1, 1))
-    assert ImportProgress.open(state, source, PLAIN, BUS).position == START
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"offset": "x"}', '{"offset": 99, "line": 1}'])
-def test_progress_that_makes_no_sense_begins_anew(source: Path, state: Path, content: str) -> None:
-    ImportProgress.open(state, source, PLAIN, BUS).acknowledge(THERE)
-    [file] = state.iterdir()
-    file.write_text(content)
-    assert ImportProgress.open(state, source, PLAIN, BUS).position == START
-
-
-def test_a_folder_that_cannot_be_written_is_an_import_error(source: Path) -> None:
-    progress = ImportProgress.open(source / "below-a-file", source, PLAIN, BUS)
-    with pytest.raises(ImportFileError, match="cannot keep the progress"):
-        progress.acknowledge(THERE)
-    assert progress.position == START
 
 
 # Sending
@@ -438,17 +333,12 @@ def written(folder: Path, count: int, *, bad: Sequence[int] = ()) -> Path:
     return file
 
 
-def progress_of(folder: Path, file: Path) -> ImportProgress:
-    return ImportProgress.open(folder / "state", file, PLAIN, BUS)
-
-
 async def test_every_line_is_stored_and_the_last_position_is_given(tmp_path: Path) -> None:
     client = Client()
     done = await import_file(client, written(tmp_path, 25, bad=[3]), batch_size=4)
     assert sorted(int(name) for batch in client.stored for name in batch) == [n for n in range(25) if n != 3]
-    assert (done.summary.stored, done.summary.rejected, done.summary.read) == (24, 1, 25)
+    assert (done.stored, done.rejected, done.read) == (24, 1, 25)
     assert done.position == 240
-    assert done.began.line == 0
 
 
 async def test_a_few_batches_are_under_way_at_once_and_no_more(tmp_path: Path) -> None:
@@ -462,35 +352,11 @@ async def test_a_few_batches_are_under_way_at_once_and_no_more(tmp_path: Path) -
     assert client.most_at_once == IN_FLIGHT
 
 
-async def test_progress_is_told_in_order_and_forgotten_at_the_end(tmp_path: Path) -> None:
-    file = written(tmp_path, 30)
-    told: list[tuple[int, int]] = []
-    progress = progress_of(tmp_path, file)
-    await import_file(
-        Client(),
-        file,
-        progress=progress,
-        batch_size=4,
-        advanced=lambda end, so_far: told.append((end.line, so_far.read)),
-    )
-    assert told == [(n, n) for n in (4, 8, 12, 16, 20, 24, 28, 30)]
-    assert list((tmp_path / "state").iterdir()) == []
-
-
-async def test_an_import_that_fails_goes_on_after_the_last_acknowledged_batch(tmp_path: Path) -> None:
-    file = written(tmp_path, 30)
+async def test_an_import_that_fails_raises_the_error_and_leaves_nothing_running(tmp_path: Path) -> None:
+    client = Client(broken="13", error=ReplyTimeout("late"))
     with pytest.raises(ReplyTimeout):
-        await import_file(
-            Client(broken="13", error=ReplyTimeout("late")),
-            file,
-            progress=progress_of(tmp_path, file),
-            batch_size=4,
-        )
-    again = Client()
-    done = await import_file(again, file, progress=progress_of(tmp_path, file), batch_size=4)
-    assert done.began.line == 12
-    assert sorted(int(name) for batch in again.stored for name in batch) == list(range(12, 30))
-    assert list((tmp_path / "state").iterdir()) == []
+        await import_file(client, written(tmp_path, 30), batch_size=4)
+    assert client.at_once == 0
 
 
 async def test_an_import_that_is_cancelled_leaves_nothing_running(tmp_path: Path) -> None:
@@ -532,12 +398,6 @@ class Copies:
         ]
 
 
-async def test_the_wait_ends_when_every_copy_is_there() -> None:
-    copies = Copies({}, {"index-a": 5}, {"index-a": 9, "graph-a": 3}, {"index-a": 9, "graph-a": 9})
-    assert await wait_for_copies(copies, 9) == Waited(position=9)
-    assert copies.count == 4
-
-
 async def test_a_copy_that_does_not_move_is_named_though_it_gives_signs_of_life() -> None:
     waited = await wait_for_copies(Copies({"index-a": 9, "graph-a": 9, "index-b": 2}), 9, stalled_s=0.2)
     assert [(one.copy, one.position) for one in waited.lagging] == [("index-b", 2)]
@@ -549,16 +409,3 @@ async def test_a_copy_that_is_gone_is_not_waited_for_at_all() -> None:
     waited = await wait_for_copies(copies, 9)
     assert (copies.count, waited.caught_up) == (1, True)
     assert [one.copy for one in waited.gone] == ["index-gone"]
-
-
-async def test_a_kind_that_nobody_keeps_is_not_there() -> None:
-    waited = await wait_for_copies(Copies({"graph-a": 9, "index-gone": 9}), 9, stalled_s=0.2)
-    assert (waited.missing, waited.lagging, waited.caught_up) == (("index",), (), False)
-
-
-async def test_each_look_is_told() -> None:
-    told: list[int] = []
-    await wait_for_copies(
-        Copies({"index-a": 1}, {"index-a": 9, "graph-a": 9}), 9, advanced=lambda all_: told.append(len(all_))
-    )
-    assert told == [1, 2]

@@ -7,7 +7,6 @@ import pytest
 
 from orion_recall.errors import SettingsError
 from orion_recall.memory.extraction.backends import open_extractors
-from orion_recall.memory.extraction.extractor import LightExtractor, Passage
 from orion_recall.settings import Settings
 
 SECRET = "k-" + "7" * 8
@@ -58,13 +57,3 @@ async def test_a_server_that_nothing_asks_is_warned_of(caplog: pytest.LogCapture
     caplog.set_level(logging.WARNING)
     await opened(llm_url="http://x/v1", llm_model="m")
     assert "ORION_LLM_URL is set and not used: only ORION_EXTRACTOR=llm reads it" in caplog.text
-
-
-def test_a_full_address_is_taken_for_what_stands_before_it() -> None:
-    assert Settings.read(llm_url="http://x/v1/chat/completions").llm_url == "http://x/v1"
-    assert Settings.read(llm_url="http://x/v1/").llm_url == "http://x/v1"
-
-
-async def test_light_extraction_reads_every_passage_alone() -> None:
-    found = await LightExtractor().extract([Passage(text="Ana is here", speaker="Bo"), Passage(text="crane")])
-    assert [one.entities for one in found] == [("Ana", "Bo"), ()]

@@ -59,8 +59,3 @@ def test_a_text_that_says_what_its_title_is_tells_of_the_world():
     assert infer_kind("The Wenne springs near Obringhausen and is short.", title="The Wenne").kind == "world"
     assert infer_kind(river, title="Notes of a trip") == UNSURE
     assert infer_kind(river) == UNSURE
-
-
-def test_line_breaks_and_blanks_are_read_as_one():
-    assert infer_kind("\n" * 5000) == UNSURE
-    assert infer_kind("Steps:\n\n\n 1. Unplug it.\n\n\n 2. Wait.").kind == "procedure"

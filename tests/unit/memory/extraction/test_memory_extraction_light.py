@@ -37,43 +37,6 @@ def test_entities_are_quoted_then_capitalised_then_given_and_the_speaker() -> No
     assert found.entities == ("Moby Dick", "Bergen", "sailing", "Ana")
 
 
-def test_one_name_in_two_spellings_is_one_entity() -> None:
-    found = extract("we love Oslo and oslo", None, ("OSLO",))
-    assert found.entities == ("Oslo",)
-
-
-def test_statements_use_the_spelling_of_the_entities() -> None:
-    found = extract("Bo works at fjord labs", None, ("Fjord Labs",))
-    assert found.statements == (Statement(subject="Bo", relation="works at", object="fjord labs"),)
-    assert "fjord labs" in found.entities
-
-
-def test_an_acronym_is_an_entity_where_something_is_stated_of_it() -> None:
-    assert extract("The NHS called at 9 UTC.", "Ana").entities == ("Ana",)
-    assert extract("I work for the NHS.", "Ana").entities == ("NHS", "Ana")
-
-
-def test_the_speaker_keeps_a_place_among_many_names() -> None:
-    crowd = ", ".join(f"Name{chr(97 + index)}x Smith" for index in range(26))
-    found = extract(f"there were {crowd}", "Ana")
-    assert len(found.entities) == MAX_ENTITIES
-    assert found.entities[-1] == "Ana"
-
-
-def test_statements_are_bounded_and_never_repeated() -> None:
-    text = " ".join(f"Bo met Name{chr(97 + index)}x." for index in range(20)) + " Bo met Nameax."
-    assert len(extract(text).statements) == MAX_STATEMENTS
-    assert len(set(extract(text).statements)) == MAX_STATEMENTS
-
-
-def test_a_speaker_that_is_too_long_for_a_name_is_left_out() -> None:
-    assert extract("I met Bo", "x" * 81).entities == ("Bo",)
-
-
-def test_the_first_person_states_nothing_when_nobody_is_known_to_speak() -> None:
-    assert extract("I work at Fjord Labs and my sister Mira lives").statements == ()
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

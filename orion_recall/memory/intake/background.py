@@ -1,18 +1,25 @@
-"""Background extraction: names and statements by a slower extractor, for memories stored before."""
+"""Background work of a worker: slower extraction, access counts, retention of receipts and dead letters."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import LiteralString
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from orion_recall.errors import RecordError
-from orion_recall.memory.extraction.extractor import Extractor, Passage, light
-from orion_recall.memory.extraction.light import Extraction
+from orion_recall.memory.extraction.light import Extraction, Extractor, Passage, light
 from orion_recall.memory.record.compose import known_names, unique_names
 from orion_recall.memory.record.extraction_queue import ExtractionQueue, Taken
+from orion_recall.memory.record.record import Record
+from orion_recall.postgres.periods import OF_TENANT, Period, Periods
+from orion_recall.postgres.pool import Pool, borrow, is_connection_lost
 from orion_recall.tasks import POSTGRES_S, Backoff, sleep
 from orion_recall.values import Memory, Neighbour
 
@@ -156,3 +163,133 @@ def passage_of(memory: Memory, previous: Neighbour | None) -> Passage:
         at=memory.mentioned_at if memory.occurred_at is None else memory.occurred_at,
         previous=previous,
     )
+
+
+bus_log, log = logging.getLogger("orion_recall.bus"), logging.getLogger("orion_recall.memory")
+
+_EVERY_S = 600.0
+
+
+class DeadLetterRetention:
+    """Trims the streams of dead letters: `run()` until cancelled. Every worker may run one."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        streams: Iterable[str],
+        days: int,
+        now: Callable[[], float],
+        *,
+        every_s: float = _EVERY_S,
+    ) -> None:
+        self._redis, self._streams, self._days, self._now = redis, tuple(streams), days, now
+        self._every_s = every_s
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.trim()
+            except (RedisError, OSError) as error:
+                bus_log.warning("old dead letters stay for now: %s", error)
+            await asyncio.sleep(self._every_s)
+
+    async def trim(self) -> int:
+        oldest = int((self._now() - self._days * 86_400) * 1000)
+        gone = 0
+        for stream in self._streams:
+            gone += int(await self._redis.xtrim(stream, minid=str(max(oldest, 0)), approximate=False))
+        if gone:
+            bus_log.info("%d dead letters older than %d days are deleted", gone, self._days)
+        return gone
+
+
+KEPT_DAYS = 7
+_BATCH_ROWS, _PAUSE_S = 1000, 0.2
+# The lock that one worker at a time holds while it deletes a batch. Rows are not locked one by one: that asks for
+# the right to update them, which a worker has not.
+_LOCK: LiteralString = "SELECT try_write_lock('requests')"
+# By the clock of the database, which wrote the times.
+_DELETE: LiteralString = f"""
+WITH gone AS (
+    DELETE FROM memory_requests WHERE (tenant, idempotency_key) IN (
+        SELECT tenant, idempotency_key FROM memory_requests
+        WHERE at < now() - make_interval(days => $1) AND {OF_TENANT}
+        ORDER BY at LIMIT $2
+    ) RETURNING 1
+)
+SELECT count(*) FROM gone
+"""  # noqa: S608 (of constants)
+
+
+class RequestRetention:
+    """Deletes receipts older than their tenants' days: `run()` until cancelled. Every worker may run one."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        periods: Periods = Periods(days=KEPT_DAYS),  # noqa: B008 (it is frozen)
+        *,
+        every_s: float = _EVERY_S,
+        batch_rows: int = _BATCH_ROWS,
+    ) -> None:
+        self._pool, self._periods, self._every_s, self._batch_rows = pool, periods, every_s, batch_rows
+
+    async def run(self) -> None:
+        """Deletes every ten minutes, with a pause between batches."""
+        while True:
+            try:
+                for period in self._periods.each:
+                    await self._round(period)
+            except RecordError as error:
+                if not is_connection_lost(error):
+                    log.error("old request receipts cannot be deleted: %s; it is tried again in ten minutes", error)  # noqa: TRY400 (the text says it all)
+            await asyncio.sleep(self._every_s)
+
+    async def _round(self, period: Period) -> None:
+        while True:
+            if await self._batch(period) < self._batch_rows:
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _batch(self, period: Period) -> int:
+        async with borrow(self._pool, "deleting answers to old requests") as connection, connection.transaction():
+            if not await connection.fetchval(_LOCK):
+                return 0
+            return int(await connection.fetchval(_DELETE, period.days, self._batch_rows, period.tenant, period.but))
+
+
+_MOST_IDS = 50
+_FLUSH_EVERY_S = 2.0
+_MOST_WAITING = 100_000
+
+
+class AccessCounts:
+    """Collects accesses and writes them every two seconds; counts that cannot be written are dropped."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._waiting: dict[str, list[str]] = defaultdict(list)
+
+    def note(self, tenant: str, ids: Sequence[str]) -> None:
+        waiting = self._waiting[tenant]
+        if len(waiting) < _MOST_WAITING:
+            waiting.extend(ids[:_MOST_IDS])
+
+    async def run(self) -> None:
+        """Writes until cancelled, and once more then, if the record answers."""
+        try:
+            while True:
+                await asyncio.sleep(_FLUSH_EVERY_S)
+                await self.flush()
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FLUSH_EVERY_S):
+                    await self.flush()
+
+    async def flush(self) -> None:
+        waiting, self._waiting = self._waiting, defaultdict(list)
+        for tenant, ids in waiting.items():
+            try:
+                await self._record.touch(tenant, ids)
+            except RecordError:
+                return
