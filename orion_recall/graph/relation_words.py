@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from orion_recall.text.names import KIN, SPELLINGS
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
-from orion_recall.text.people.kin import KIN, SPELLINGS
 
-# The name of the role, and other words for the same; those for kin are in `text.people.kin`.
+# The name of the role, and other words for the same; those for kin are in `text.names`.
 _SPELLINGS = """
 fiancé: fiance
 fiancée: fiancee

@@ -15,7 +15,7 @@ from orion_recall.recall.successors import without_superseded
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.scoring.part_values import READ_CHARS
-from orion_recall.text.instructing import instructs_reader
+from orion_recall.text.inert import instructs_reader
 from orion_recall.text.normal import is_question
 from orion_recall.values import Interval, MemoryView, ReaderInstructions, ToldTime
 

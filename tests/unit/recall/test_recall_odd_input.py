@@ -12,7 +12,6 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.text.reported import reports
 from orion_recall.text.small_talk import small_talk
-from orion_recall.when.reading import asks_what_is_new
 from orion_recall.when.times import session_named, times
 from orion_recall.when.told import told_times
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
@@ -64,12 +63,6 @@ def test_a_time_in_letters_that_only_resemble_its_own_is_none(text: str):
 def test_words_in_letters_that_only_resemble_their_own_are_no_such_words():
     assert session_named("what did we say in our s\u0131xth session?") is None
     small_talk("It'\u017f me")
-
-
-@pytest.mark.parametrize("greeting", ["hi ", "hi and ", "hello so hey ", "ok hi bob "])
-def test_greetings_are_read_in_linear_time(greeting: str):
-    assert asks_what_is_new("Hi Bob, what's new?") and asks_what_is_new("hi hi hey ok, what's new?")
-    assert grows_linearly(lambda size: asks_what_is_new(greeting * size + "1"), 20, 200)
 
 
 @pytest.mark.parametrize("piece", ["Ana: ok\n", "ana "])
