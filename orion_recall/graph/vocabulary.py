@@ -294,12 +294,10 @@ def overlap_filter(variable: str, ranges: Sequence[TimeRange]) -> str:
     return f"({' || '.join(tests) or 'false'})"
 
 
-def edge_tells(edge: str, ranges: Sequence[TimeRange], *, fresh: str = "told") -> str:
+def edge_tells(edge: str, ranges: Sequence[TimeRange]) -> str:
     """A SPARQL EXISTS that holds for an edge of which one memory tells of one of the intervals."""
-    return (
-        f"EXISTS {{ {edge} {_EVIDENCE} ?{fresh}_by . ?{fresh}_by {TELLS} ?{fresh}_at "
-        f"FILTER{overlap_filter(f'?{fresh}_at', ranges)} }}"
-    )
+    tells = f"{edge} {_EVIDENCE} ?told_by . ?told_by {TELLS} ?told_at"
+    return f"EXISTS {{ {tells} FILTER{overlap_filter('?told_at', ranges)} }}"
 
 
 def read_window(window: str) -> ToldTime:

@@ -18,11 +18,19 @@ from orion_recall.cli.connect.record import bars
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
 from orion_recall.cli.output import JsonFlag, counted, show, table
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
-from orion_recall.graph.exchange.csv_files import Select, count, ends, tenant_of, tenants, values_of, write_csv
+from orion_recall.graph.exchange.csv_files import (
+    Components,
+    Select,
+    count,
+    ends,
+    tenant_of,
+    tenants,
+    values_of,
+    write_csv,
+)
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.stores.reader import GraphReader, open_graph_reader
 from orion_recall.graph.vocabulary import ORION, tenant_graph
-from orion_recall.graph.walks.statements import Components
 from orion_recall.settings import Settings
 from orion_recall.text.normal import storable
 
@@ -154,7 +162,8 @@ async def _shape(select: Select, graph: URIRef) -> dict[str, Any]:
     found = Components()
     async for page_of_ends in ends(select, graph):
         found.add(page_of_ends)
-    hubs, sizes = found.hubs(_HUBS), found.sizes()
+    hubs = sorted(found.degrees.items(), key=lambda one: (-one[1], one[0]))[:_HUBS]
+    sizes = found.sizes()
     labels = await values_of(select, graph, [iri for iri, _ in hubs], SKOS.prefLabel)
     return {
         "tenant": tenant_of(graph),

@@ -311,9 +311,9 @@ class _Compiler:
             return f"{typed}FILTER({speaks}) "
         if label not in KINDS:
             return typed
-        indicating = relations_of_kind(label, self._names.relations)
         tests = [speaks] if label == PERSON else []
-        for end, relations in ((RDF.subject, indicating.subject), (RDF.object, indicating.object)):
+        indicating = relations_of_kind(label, self._names.relations)
+        for end, relations in zip((RDF.subject, RDF.object), indicating, strict=True):
             if relations:
                 edge, relation = self._new(), self._new()
                 iris = ", ".join(URIRef(one).n3() for one in relations)

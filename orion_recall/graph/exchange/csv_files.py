@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -13,7 +14,6 @@ from rdflib import URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.graph.vocabulary import ORION, TENANTS, Row, relation_label, sparql_term
-from orion_recall.graph.walks.statements import Components
 
 NODES_AT_ONCE, ENDS_AT_ONCE = 1_000, 20_000
 _LOOKED_UP_AT_ONCE = 1_000
@@ -26,6 +26,37 @@ EDGE_COLUMNS: tuple[str, ...] = (
 Select = Callable[[str], Awaitable[Sequence[Row]]]
 Node = Mapping[str, Sequence[str]]
 """The values of a node's properties."""
+
+
+class Components:
+    """Connected components, grown edge by edge (union-find), and the degrees of entities.
+
+    Entities without an edge are in no component; an edge from an entity to itself counts once.
+    """
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str] = {}
+        self.degrees = Counter[str]()
+        self.edges = 0
+
+    def add(self, edges: Iterable[tuple[str, str]]) -> None:
+        """Adds edges, each by its two ends."""
+        for ends_of_edge in edges:
+            self.edges += 1
+            self.degrees.update(set(ends_of_edge))
+            one, other = map(self._root, ends_of_edge)
+            self._parents[one] = other
+
+    def sizes(self) -> list[int]:
+        """The number of entities in each component, largest first."""
+        return sorted(Counter(map(self._root, self._parents)).values(), reverse=True)
+
+    def _root(self, entity: str) -> str:
+        parents = self._parents
+        parents.setdefault(entity, entity)
+        while parents[entity] != entity:
+            parents[entity] = entity = parents[parents[entity]]
+        return entity
 
 
 def tenant_of(graph: URIRef) -> str:
@@ -118,7 +149,7 @@ async def write_csv(
             async for page in ends(select, graph):
                 shape.add(page)
             async for page in nodes(select, graph, SKOS.Concept):
-                entities.writerows(_entity_row(iri, node, shape.degree(iri), graph) for iri, node in page.items())
+                entities.writerows(_entity_row(iri, node, shape.degrees[iri], graph) for iri, node in page.items())
                 advanced(len(page))
             async for page in nodes(select, graph, RDF.Statement):
                 edges.writerows(await _edge_rows(select, graph, list(page.values())))
