@@ -106,4 +106,3 @@ async def test_a_memory_from_an_end_of_the_calendar_is_shown(at: float, text: st
 
 async def test_a_question_about_the_first_day_of_the_calendar_is_decided():
     assert await answer("what happened on 0001-01-01?", (), ()) == []
-    assert times("what's new?", datetime(1, 1, 1, tzinfo=UTC)).intervals[0].start is None
