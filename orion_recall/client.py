@@ -106,7 +106,7 @@ class RecallClient:
         `key` is the file of the key that messages are signed with (default: what ORION_KEY names, else they are not
         signed).
 
-        `skip_small_talk`: a query that asks nothing of memory (a greeting, thanks, a farewell, "tell me a joke") is
+        `skip_small_talk`: a query that asks nothing of memory (a greeting, thanks, a farewell) is
         not sent: the reply is an empty bundle with the reason in `stats.no_answer`, and there is no decision.
 
         Raises SettingsError for an invalid address or key, BusUnavailable when the server does not answer,

@@ -154,7 +154,7 @@ class MemoryView(NamedTuple):
     `beside` are the keys of the turns before and after it in its session; `until` is when the event of `ts` ended,
     where that is known. `after_question`: the turn before it in its session is a question. `chatter`: it says
     nothing that anybody would look for (`text.small_talk`). `told` are the times that its text tells.
-    `assistant`: it is known that an assistant said it; of others the speaker's name decides (`text.people.roles`).
+    `assistant`: it is known that an assistant said it; of others the speaker's name decides (`text.names`).
     `succeeds` are the older memories whose place it takes, `succeeded_by` those that take its place.
     `passages` are starts and ends of a long text's passages in turn, `passage` the number of the best one, and
     `confidence` how sure the sender was.

@@ -17,12 +17,16 @@ GONE_COMMANDS: Mapping[str, Mapping[str, str]] = {
         "makes them of callers' feedback",
         "successions": "successions are no longer recognised by rules",
     },
+    "graph": {
+        "import": "the graph is made from the record, which `memory backup` and `memory restore` carry",
+    },
     "decisions": {
         "shadow": "`decisions compare` compares shadows and canaries",
         "sample": "`decisions list --sample 100` draws decisions; each is judged on its page of the console",
     },
 }
 GONE_OPTIONS: Mapping[str, str] = {
+    "--format": 'the graph is exported as CSV; `graph sparql "CONSTRUCT …"` gives N-Triples',
     "--plot": "plots are no longer drawn: --json has the numbers",
     "--beside": "plots are no longer drawn: `eval compare` compares two runs",
     "--junit": "the exit code is the verdict, and --json has every threshold",

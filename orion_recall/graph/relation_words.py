@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from orion_recall.text.names import KIN, SPELLINGS
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
-from orion_recall.text.people.kin import KIN, SPELLINGS
 
-# The name of the role, and other words for the same; those for kin are in `text.people.kin`.
+# The name of the role, and other words for the same; those for kin are in `text.names`.
 _SPELLINGS = """
 fiancé: fiance
 fiancée: fiancee
@@ -243,14 +242,6 @@ _IMPLIED_KINDS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class RelationEnds:
-    """The relations (IRIs) whose subject, and those whose object, is of one kind."""
-
-    subject: tuple[str, ...]
-    object: tuple[str, ...]
-
-
 def _table() -> dict[str, tuple[str, str]]:
     return {
         folded(relation): (subject, object_)
@@ -268,12 +259,11 @@ def kinds_of_ends(relation: str) -> tuple[str | None, str | None]:
     return (subject if subject != "-" else None, object_ if object_ != "-" else None)
 
 
-def relations_of_kind(kind: str, relations: Mapping[str, str]) -> RelationEnds:
-    """Those of the graph's relations (name by IRI) that imply the kind for one of their ends."""
-    return RelationEnds(
-        subject=tuple(iri for iri, name in relations.items() if kinds_of_ends(name)[0] == kind),
-        object=tuple(iri for iri, name in relations.items() if kinds_of_ends(name)[1] == kind),
-    )
+def relations_of_kind(kind: str, relations: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Those of the graph's relations (name by IRI) whose subject, and those whose object, is of the kind."""
+    ends = {iri: kinds_of_ends(name) for iri, name in relations.items()}
+    subjects, objects = ([iri for iri, both in ends.items() if both[end] == kind] for end in (0, 1))
+    return subjects, objects
 
 
 def most_frequent_kind(votes: Iterable[str]) -> str | None:

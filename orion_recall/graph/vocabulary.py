@@ -7,10 +7,9 @@ import json
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
-from typing import Final
 from urllib.parse import quote, unquote
 
 from rdflib import Literal, Namespace, URIRef
@@ -283,8 +282,6 @@ def _folded(label: str) -> str:
 
 TELLS = ORION.tells.n3()
 _FIRST, _LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
-_YEAR: Final = re.compile(r"\d{4}")
-_MONTH: Final = re.compile(r"\d{4}-\d\d")
 _EVIDENCE = PROV.wasDerivedFrom.n3()
 
 
@@ -297,46 +294,16 @@ def overlap_filter(variable: str, ranges: Sequence[TimeRange]) -> str:
     return f"({' || '.join(tests) or 'false'})"
 
 
-def edge_tells(edge: str, ranges: Sequence[TimeRange], *, fresh: str = "told") -> str:
+def edge_tells(edge: str, ranges: Sequence[TimeRange]) -> str:
     """A SPARQL EXISTS that holds for an edge of which one memory tells of one of the intervals."""
-    return (
-        f"EXISTS {{ {edge} {_EVIDENCE} ?{fresh}_by . ?{fresh}_by {TELLS} ?{fresh}_at "
-        f"FILTER{overlap_filter(f'?{fresh}_at', ranges)} }}"
-    )
+    tells = f"{edge} {_EVIDENCE} ?told_by . ?told_by {TELLS} ?told_at"
+    return f"EXISTS {{ {tells} FILTER{overlap_filter('?told_at', ranges)} }}"
 
 
 def read_window(window: str) -> ToldTime:
     """The window in epoch seconds; ValueError for text of another form."""
     start, _, end = window.partition("/")
     return ToldTime(datetime.fromisoformat(start).timestamp(), datetime.fromisoformat(end).timestamp())
-
-
-def range_of(text: str) -> TimeRange:
-    """A year, a month, a day or an instant in ISO 8601, or "from/to" of two such, as an interval of epoch seconds.
-
-    Without a zone it is UTC. ValueError for anything else.
-    """
-    first, _, last = text.partition("/")
-    try:
-        since, _ = _span(first.strip())
-        _, until = _span((last or first).strip())
-    except OverflowError as error:
-        raise ValueError("it ends after the year 9999") from error
-    if until <= since:
-        raise ValueError("it ends before it begins")
-    return since.timestamp(), until.timestamp()
-
-
-def _span(text: str) -> tuple[datetime, datetime]:
-    if _YEAR.fullmatch(text):
-        start = datetime(int(text), 1, 1, tzinfo=UTC)
-        return start, start.replace(year=start.year + 1)
-    if _MONTH.fullmatch(text):
-        start = datetime.fromisoformat(f"{text}-01").replace(tzinfo=UTC)
-        return start, (start + timedelta(days=31)).replace(day=1)
-    start = datetime.fromisoformat(text)
-    start = start if start.tzinfo is not None else start.replace(tzinfo=UTC)
-    return start, start + (timedelta(days=1) if len(text) <= len("2026-05-12") else timedelta(seconds=1))
 
 
 def shown(windows: Iterable[str]) -> str:

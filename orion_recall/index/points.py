@@ -12,9 +12,8 @@ from orion_recall.index.passages import OF, flat, spans_of
 from orion_recall.index.text_forms import event_time
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
+from orion_recall.text.names import is_assistant, title_names
 from orion_recall.text.normal import is_question, memory_key, number_of, speaks_of_itself
-from orion_recall.text.people.roles import is_assistant
-from orion_recall.text.people.titles import title_names
 from orion_recall.text.small_talk import is_chatter
 from orion_recall.time_values import TimedKey
 from orion_recall.values import (

@@ -42,7 +42,6 @@ NOUNS: Final[frozenset[str]] = frozenset(
 _TELLING: Final = "|".join(sorted(SAID | frozenset(_ALSO_TELLING.split()), key=len, reverse=True))
 _BETWEEN: Final = r"(?:[^\S\n]+(?!(?:and|but|who|that|which)\b)[\w'’.-]+){0,2}?"
 _PRONOUN: Final = re.compile(rf"\b(?:he|she|they)(?:['’](?:s|d))?{_BETWEEN}\s+(?:{_TELLING})\b", re.IGNORECASE)
-_SENTENCE_END: Final = re.compile(r"[.!?\n]+(?:\s|$)")
 
 
 _NOUNS: Final = "|".join(sorted(NOUNS, key=len, reverse=True))
@@ -110,11 +109,3 @@ def _is_other(text: str, name: str, names: Collection[str]) -> bool:
         return False
     last = re.search(rf"\b(?i:{re.escape(name)})[^\S\n]+([A-Z][\w-]+)", text)
     return last is not None and f"{name} {last[1].casefold()}" not in names
-
-
-def mentions(text: str, names: Collection[str]) -> bool:
-    """Whether the text has one of the folded names as words."""
-    folded = text.casefold()
-    return any(
-        name in folded and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", folded) is not None for name in names
-    )

@@ -79,16 +79,6 @@ _FULL: Final = {"s": "is", "m": "am", "re": "are"}
 _PARTS: Final = re.compile(r"[.,;:!?…¡¿()\"“”\n–—]+|\s-+\s")
 # After them a name may follow that is not known: "Hello Ana". After "great" it would be a title.
 _SAID_TO: Final[Collection[SmallTalk]] = ("greeting", "thanks", "farewell")
-# Something made up is wanted: "Tell me a joke". What is about somebody of ours needs memories.
-_MAKE_UP: Final = re.compile(
-    r"""^(?:please\ |(?:can|could|would|will)\ you\ (?:please\ )?)?
-        (?:write|compose|make(?:\ up)?|invent|do|tell|give|sing|recite)
-        \ (?:(?:me|us)\ )?(?:a|an|another|some|one\ more)\ (?:(?!list|of)[\w-]+\ ){0,2}?
-        (?:poem|poems|joke|jokes|limerick|haiku|sonnet|riddle|riddles|rhyme|lullaby|tongue\ twister|fairy\ tale)
-        (?:\ .*)?$""",
-    re.VERBOSE,
-)
-_OF_OURS: Final = frozenset("my our me us we i his her their he she they him them your it its that this".split())
 _MOST_FOR = 9
 _ASKING: Final = frozenset("what when where who whom whose which why how".split())
 
@@ -120,8 +110,6 @@ def small_talk(text: str, names: Collection[str] = ()) -> SmallTalk | None:
     """
     if len(text) > _MOST_CHARS:
         return None
-    if _makes_up(text, names):
-        return "small_talk"
     kinds: list[SmallTalk] = []
     unknown = False
     for part in _PARTS.split(_SHORT.sub(lambda short: f" {_FULL.get(short[1].lower(), short[1])}", text)):
@@ -135,16 +123,6 @@ def small_talk(text: str, names: Collection[str] = ()) -> SmallTalk | None:
     if not kinds or (unknown and kinds[0] not in _SAID_TO):
         return None
     return kinds[0]
-
-
-def _makes_up(text: str, names: Collection[str]) -> bool:
-    """Whether a poem, a joke or the like is wanted that is about nobody of ours."""
-    folded = " ".join(words(text))
-    if _MAKE_UP.match(folded) is None:
-        return False
-    _, _, about = folded.partition(" about ")
-    there = about.split()
-    return _OF_OURS.isdisjoint(there) and not any(word in names for word in there)
 
 
 def _kind_of(said: Sequence[str], part: str, names: Collection[str]) -> SmallTalk | None:

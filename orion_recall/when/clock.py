@@ -3,51 +3,35 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 _HOURS: Final = {
     word: hour
     for hour, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
 }
-_NAMED: Final = {"noon": 12, "midday": 12, "midi": 12, "midnight": 24, "minuit": 24}
+_NAMED: Final = {"noon": 12, "midday": 12, "midnight": 24}
 _HOUR_WORD = "|".join(_HOURS)
 _ONE = rf"""(?:
       (?P<half>half\s+past|quarter\s+past|quarter\s+to)\s+(?P<of>{_HOUR_WORD}|1[0-2]|[1-9])\b
     | (?P<named>{"|".join(_NAMED)})\b
-    | (?P<hour>2[0-4]|[01]?\d)(?:[:.h](?P<minute>[0-5]\d))?(?![\w:]|[.,/]\d)
-      (?P<sure>\s?(?:(?P<half_day>[ap])\.?m\b\.?|o['’]?clock\b|uhr\b|h\b))?
-    | (?P<joined>2[0-3]|1\d|0?\d)(?P<joined_half>[ap])m\b
-    | (?P<joined_h>2[0-3]|1\d|0?\d)h\b
+    | (?P<hour>2[0-4]|[01]?\d)(?:[:.](?P<minute>[0-5]\d))?
+      (?:(?P<sure>\s?(?:(?P<half_day>[ap])\.?m\b\.?|o['’]?clock\b))|(?![\w:]|[.,/]\d))
     | (?P<word>{_HOUR_WORD})\b(?P<word_sure>\s+(?:(?P<word_half>[ap])\.?m\b\.?|o['’]?clock\b))?
     )"""
 _CLOCK = re.compile(_ONE, re.VERBOSE | re.IGNORECASE)
 _LEAD = re.compile(
-    r"[\s,(:–-]*(?P<led>(?:at|@|from|between|around|about|by|before|after|um|à|a\s+las|entre|de|von)\s+)?"
+    r"[\s,(:–-]*(?P<led>(?:at|@|from|between|around|about|by|before|after)\s+)?"
     r"(?:around\s+|about\s+|exactly\s+|the\s+)?",
     re.IGNORECASE,
 )
-_TO = re.compile(r"\s*(?:-|–|to|until|till|and|bis|et|à|y)\s*", re.IGNORECASE)
+_TO = re.compile(r"\s*(?:-|–|to|until|till|and)\s*", re.IGNORECASE)
 # After a bare number that is led by "at": "at 5, please", "at 8 with Omar"; not "at 5 places".
 _GOES_ON = re.compile(
     r"""\s*(?:$|[,.;:!?()–-]|(?:on|in|with|and|for|sharp|to|until|till|at|so|but|or|if|as|tomorrow|today|tonight|then|
         please|instead|from|by|the|we|i|you|he|she|they|it|is|was|mon|tues|wednes|thurs|fri|satur|sun)\b|\w+day\b)""",
     re.VERBOSE | re.IGNORECASE,
 )
-# In folded text, wherever it stands.
-_ANYWHERE = re.compile(
-    rf"""\b(?:\d{{1,2}}[:h][0-5]\d\b|(?:\d{{1,2}}|{_HOUR_WORD})\s?(?:am|pm|a\.m|p\.m|o['’]clock|h|uhr|sharp)\b
-      |(?:half|quarter)\s(?:past\s|to\s)?(?:{_HOUR_WORD}|\d{{1,2}})\b
-      |(?:at|from|until|till|by|before|after)\s(?:(?:about|around|exactly)\s)?
-        (?:\d{{1,2}}(?:\.[0-5]\d)?|{_HOUR_WORD})\b(?![.,]\d)(?={_GOES_ON.pattern})
-      |(?:noon|midday|midnight)\b)""",
-    re.VERBOSE,
-)
-_FIGURE = re.compile(r"\d")
-# Without a figure one of them is in every text that tells a time of day: to look for them is cheaper.
-_IN_WORDS: Final = (*(f" {hour}" for hour in _HOURS), "noon", "midday", "midnight")
-_KEPT: Final = 4096
-_BEFORE = re.compile(r"[\s,]+(?:on\s+|o\s+)?$", re.IGNORECASE)
+_BEFORE = re.compile(r"[\s,]+(?:on\s+)?$", re.IGNORECASE)
 _MINUTES = 24 * 60
 # Bare hours up to here are of the afternoon: nobody meets at five in the morning without saying so.
 _BARE = 6
@@ -67,18 +51,6 @@ class _Point(NamedTuple):
     sure: bool
     half_told: bool
     after: int
-
-
-@lru_cache(maxsize=_KEPT)
-def tells_clock(text: str) -> bool:
-    """Whether the text tells a time of day: "at seven", "7:15", "6 pm", "quarter to six", "noon"."""
-    folded = text.lower()
-    if _FIGURE.search(folded) is not None:
-        return _ANYWHERE.search(folded) is not None
-    for hint in _IN_WORDS:  # a plain loop, as in `text.answers.tells_time`
-        if hint in folded:
-            return _ANYWHERE.search(folded) is not None
-    return False
 
 
 def clock_after(text: str, place: int, *, pm_until: int = 0) -> Clock | None:
@@ -144,9 +116,6 @@ def _point(text: str, place: int, pm_until: int) -> _Point | None:
     if match["named"]:
         named = _NAMED.get(match["named"].casefold())
         return None if named is None else _Point(named * 60 % _MINUTES, False, True, True, match.end())
-    if match["joined"] or match["joined_h"]:
-        half, digits = match["joined_half"], match["joined"] or match["joined_h"]
-        return _Point(_hour(int(digits), half, pm_until) * 60, False, True, half is not None, match.end())
     if match["word"]:
         half, word = match["word_half"], _HOURS.get(match["word"].casefold())
         if word is None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from orion_recall.when.calendar import DAY, Span, months, shifted, unit_of, yearly, years
 from orion_recall.when.reading import Period, Reading, duration
-from orion_recall.when.vocabulary import DAY_WORDS, DECADES, LAST, MONTHS, NEXT, THIS
+from orion_recall.when.vocabulary import DAY_WORDS, LAST, MONTHS, NEXT, THIS
 
 YEAR: Final = re.compile(r"(?:1[5-9]|20)\d\d")
 
@@ -80,7 +80,7 @@ def numbered(reading: Reading, place: int) -> Period | None:
     word = reading.word(place)
     if not word or (not word[0].isdigit() and not (word[0] == "q" or word[0] == "'")):
         in_words = word in DAY_WORDS or word in ("twenty", "thirty")
-        return (_day_and_month(reading, place) if in_words else None) or _decade_by_name(reading, place)
+        return _day_and_month(reading, place) if in_words else None
     if match := _DATE.fullmatch(word):
         return _in_figures(reading, place, match)
     if match := _MONTH_NUMBER.fullmatch(word):
@@ -127,7 +127,7 @@ def _in_figures(reading: Reading, place: int, match: re.Match[str]) -> Period | 
 
 
 def _day_and_month(reading: Reading, place: int) -> Period | None:
-    """ "7 May 2023", "7th of May", "3-5 May", "first of May", "3rd of last month"."""
+    """ "7 May 2023", "7th of May", "3-5 May", "first of May"."""
     if (counted := _day_number(reading, place)) is None:
         return None
     first, after = counted
@@ -137,8 +137,6 @@ def _day_and_month(reading: Reading, place: int) -> Period | None:
     if reading.word(after) in ("of", "day"):
         after += 1
     month = MONTHS.get(reading.word(after))
-    if month is None and first == last and reading.word(after - 1) == "of":
-        return _day_of_a_month(reading, after, first)
     if month is None or last < first:
         return None
     after += 2 if reading.word(after + 1) == "." and len(reading.word(after)) <= 4 else 1
@@ -169,17 +167,6 @@ def _day_number(reading: Reading, place: int) -> tuple[int, int] | None:
         last = DAY_WORDS.get(reading.word(after), 10)
         return ((20 if word == "twenty" else 30) + last, after + 1) if last < 10 else None
     return (DAY_WORDS[word], after) if word in DAY_WORDS else None
-
-
-def _day_of_a_month(reading: Reading, place: int, number: int) -> Period | None:
-    """After "3rd of": this, last or next month."""
-    word = reading.word(place)
-    count = -1 if word in LAST else 0 if word in THIS else 1 if word in NEXT else None
-    if count is None or reading.word(place + 1) not in ("month", "month's"):
-        return None
-    month = unit_of(shifted(unit_of(reading.now, "month").start, "month", count), "month")
-    day = month.start + DAY * (number - 1)
-    return Period(Span(day, day + DAY), place + 2, "day", "date") if day < month.end else None
 
 
 def _days(reading: Reading, after: int, month: int, first: int, last: int) -> Period | None:
@@ -232,17 +219,6 @@ def _is_a_day(reading: Reading, place: int) -> bool:
     if before < place - 1 and reading.word(before) in ("on", "of", "since", "until", "by", ",", "for"):
         return not pair or reading.word(before) != "of"
     return reading.word(before) == "and" and _ORDINAL_DAY.fullmatch(reading.word(before - 1)) is not None
-
-
-def _decade_by_name(reading: Reading, place: int) -> Period | None:
-    if (tens := DECADES.get(reading.word(place))) is None or reading.word(place - 1) not in (
-        "the",
-        "early",
-        "mid",
-        "late",
-    ):
-        return None
-    return _decade(None, tens, place + 1)
 
 
 def _decade(century: str | None, tens: int, after: int) -> Period:

@@ -7,7 +7,6 @@ arranging ("booked", "moved") a time before the verb is when that was done, a ti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final, Literal
 
 Direction = Literal["past", "ahead"]
@@ -27,7 +26,7 @@ _AHEAD: Final = _VERBS | frozenset(
     """will shall won't shan't gonna i'll we'll you'll he'll she'll they'll it'll who'll there'll that'll
     i'd we'd you'd he'd she'd they'd am is are i'm we're you're he's she's it's they're that's there's
     here's who's what's isn't aren't ain't can can't could must should may might would ought be being due
-    overdue let's please remember remind don't doesn't deadline haven't hasn't""".split()
+    overdue let's please remember remind don't doesn't deadline haven't hasn't ready""".split()
 )
 _PAST: Final = frozenset(
     """was were wasn't weren't did didn't had hadn't been couldn't became began bit blew broke brought built
@@ -37,8 +36,7 @@ _PAST: Final = frozenset(
     rose ran said saw sought sold sent sewed shook shone shot showed shrank sang sank sat slept slid spoke
     sped spent spilt spun split spoilt spread sprang stood stole stuck stung struck strode swore swept
     swelled swam swung took taught tore told thought threw trod understood woke wore wove wept won wound
-    withdrew wrote overslept overtook undertook habe hatte hatten waren wurde wurden ai avons ont était
-    étaient fui fue fuimos hemos había gone done seen taken given written broken spoken eaten fallen driven
+    withdrew wrote overslept overtook undertook gone done seen taken given written broken spoken eaten fallen driven
     flown grown known thrown woken worn stolen""".split()
 )
 # What they are about lies ahead of them, whatever stands before the time: "booked a table on Friday".
@@ -53,10 +51,6 @@ _PERHAPS_ARRANGED: Final = frozenset(
 )
 _ARRANGING: Final = frozenset(("for", "to", "until", "till", "by"))
 _DETERMINERS: Final = frozenset("the a an my our your his her its their this that each every no any some".split())
-# What a clause says that is no more so: "I don't swim on Fridays any more", "no more runs on Tuesdays".
-_NO_MORE: Final = frozenset(
-    (("any", "more"), ("any", "longer"), ("no", "longer"), ("no", "more"), ("never", "again"))
-)
 _WITH_INFINITIVE: Final = frozenset("did didn't couldn't didnt".split())
 _NO_PAST: Final = frozenset(
     """need bed red shed speed feed seed deed weed indeed hundred sacred naked wicked wretched exceed
@@ -68,7 +62,6 @@ _BE: Final = frozenset(
     """am is are be being i'm we're you're he's she's it's they're that's there's isn't aren't get gets
     getting needs need""".split()
 )
-_WAS: Final = frozenset(("was", "were", "wasn't", "weren't"))
 _HAVE: Final = frozenset("have has haven't hasn't i've we've you've they've he's she's it's having".split())
 # Beyond these another statement begins.
 _BORDERS: Final = frozenset("so but because while although though whereas unless then ; . ! ? –".split())
@@ -76,7 +69,6 @@ _WEAK: Final = frozenset((",", "and", "or", "-", "which", "who", "that", "when",
 # A weak border counts as so many words; a verb after the time is a little further off than one before it.
 _WEAK_COST, _AFTER_COST = 3.0, 1.5
 _READ_BACK: Final = 40
-_CLAUSE_ENDS: Final = _BORDERS | {","}
 
 
 _Sort = Literal["past", "ahead", "arranged", "perhaps"]
@@ -111,17 +103,6 @@ def direction(words: Sequence[str], first: int, after: int) -> Direction | None:
     return None if best is None else best[1]
 
 
-def is_over(words: Sequence[str], first: int, after: int) -> bool:
-    """Whether the clause of the words from `first` up to `after` says that something is no more so."""
-    start, end = first, after
-    while start and words[start - 1] not in _CLAUSE_ENDS and first - start < _READ_BACK:
-        start -= 1
-    while end < len(words) and words[end] not in _CLAUSE_ENDS and end - after < _READ_BACK:
-        end += 1
-    said = words[start:end]
-    return "anymore" in said or any(pair in _NO_MORE for pair in pairwise(said))
-
-
 def _sort(words: Sequence[str], place: int) -> _Sort | None:
     """What the word says of time as a verb; None of other words."""
     word = words[place]
@@ -132,8 +113,6 @@ def _sort(words: Sequence[str], place: int) -> _Sort | None:
         return "past"  # "should have come"
     if word in ("going", "about") and following == "to":
         return "ahead"
-    if word == "ready":
-        return "past" if _was(words, place) else "ahead"
     if word == "used" and following == "to" and (place == 0 or words[place - 1] not in _BE):
         return "past"
     if is_past_form(word):
@@ -142,22 +121,14 @@ def _sort(words: Sequence[str], place: int) -> _Sort | None:
         before = words[max(0, place - 3) : place]
         if word == "got" and before and before[-1] in _HAVE:
             return "ahead"
-        if (
-            word != "been"
-            and (any(one in _BE for one in before) or _is_of_noun(before))
-            and not _ends_with_subject(before)
-        ):
+        if word != "been" and any(one in _BE for one in before):
             return "ahead"  # "is planned for", "will be closed on"
         if word in _ARRANGED:
             return "arranged"
         return "perhaps" if word in _PERHAPS_ARRANGED else "past"
-    if word not in _AHEAD or (word in _HAVE and _perfect(words, place)):
+    if word not in _AHEAD:
         return None
     return "ahead" if word not in _VERBS else _sort_of_verb(words, place)
-
-
-def _was(words: Sequence[str], place: int) -> bool:
-    return not _WAS.isdisjoint(words[max(0, place - 3) : place])
 
 
 def _sort_of_verb(words: Sequence[str], place: int) -> _Sort | None:
@@ -171,35 +142,8 @@ def _sort_of_verb(words: Sequence[str], place: int) -> _Sort | None:
     return "ahead"
 
 
-def _perfect(words: Sequence[str], place: int) -> bool:
-    """Whether "have" stands before a participle, which then decides."""
-    return any(is_past_form(one) for one in words[place + 1 : place + 3])
-
-
 def is_past_form(word: str) -> bool:
     """Whether a folded word is a verb's past form, or its participle."""
     if word in _PAST or word in _ARRANGED or word in _PERHAPS_ARRANGED:
         return True
     return len(word) > 3 and word.endswith("ed") and word not in _NO_PAST
-
-
-def _is_of_noun(before: Sequence[str]) -> bool:
-    """Whether a noun with "is" stands right before: "the hall's flooded"."""
-    return bool(before) and before[-1].endswith("'s") and len(before) > 1 and before[-2] in _DETERMINERS
-
-
-def _ends_with_subject(before: Sequence[str]) -> bool:
-    """Whether a subject stands between "be" and the verb: "this is what Ana wrote", "it's the day we met"."""
-    return bool(before) and before[-1] in (
-        "i",
-        "we",
-        "you",
-        "he",
-        "she",
-        "they",
-        "it",
-        "who",
-        "which",
-        "that",
-        "what",
-    )

@@ -23,7 +23,7 @@ from orion_recall.when.calendar import (
     years,
 )
 from orion_recall.when.dates import choice, day_of_month, numbered, of_year, year_told
-from orion_recall.when.reading import Duration, Period, Reading, duration, number
+from orion_recall.when.reading import Duration, Period, Reading, duration
 from orion_recall.when.vocabulary import (
     BEGINNINGS,
     DAYS,
@@ -71,8 +71,7 @@ def _holiday(reading: Reading, place: int, modifier: str) -> Period | None:
             continue
         if name != ("may", "day") or reading.capital(place):
             return of_year(reading, place + len(name), partial(holiday, name), "day", modifier)
-    led = reading.word(place - 2) in ("over", "during", "for", "before", "after", "since")
-    if led and reading.word(place - 1) == "the" and word == "holidays":
+    if word == "holidays" and reading.word(place - 1) == "the" and reading.word(place - 2) in _SEASON_AFTER_THE:
         return of_year(reading, place + 1, _holidays, "holidays", modifier)
     return None
 
@@ -189,7 +188,7 @@ def nth(reading: Reading, place: int) -> Period | None:
     if count is None:
         return None
     unit, after = reading.word(place + 1), place + 2
-    if unit == "quarter" and 1 <= count <= 4 and _is_of_a_year(reading, place):
+    if unit == "quarter" and 1 <= count <= 4:
         return of_year(reading, after, partial(months, first=count * 3 - 2, count=3), "quarter")
     if reading.word(after) not in ("of", "in"):
         return None
@@ -216,13 +215,6 @@ def nth(reading: Reading, place: int) -> Period | None:
     else:
         return None
     return of._replace(span=part, grain=grain) if part.start < span.end else None
-
-
-def _is_of_a_year(reading: Reading, place: int) -> bool:
-    """Of a quarter: not "who won the third quarter", not that "of the match"."""
-    after = place + 2
-    led = reading.word(place - 1) == "the" and reading.word(place - 2) in _SEASON_AFTER_THE
-    return _ends(reading, after) or year_told(reading, after) is not None or (led and reading.word(after) != "of")
 
 
 def whole(reading: Reading, place: int) -> Period | None:
@@ -303,15 +295,8 @@ def _up_to_now(reading: Reading, counted: Duration, *, ahead: bool) -> Period:
 
 
 def modified(reading: Reading, place: int) -> Period | None:
-    """ "last week", "this past weekend", "next Friday", "last summer", "this time last year"."""
+    """ "last week", "this past weekend", "next Friday", "last summer"."""
     word, after = reading.word(place), place + 1
-    if word in THIS and reading.word(after) == "time" and reading.word(after + 1) in MODIFIERS:
-        unit = reading.word(after + 2)
-        if unit in UNITS and reading.word(after + 1) in LAST:
-            day = shifted(day_of(reading.now), UNITS[unit], -1)
-            slack = 0 if unit == "week" else 7
-            return of_days(day - DAY * slack, 1 + 2 * slack, after + 3)
-        return None
     if word not in MODIFIERS:
         return None
     if word in THIS and reading.word(after) in (LAST | NEXT):
@@ -369,7 +354,7 @@ def ago(reading: Reading, place: int) -> Period | None:
     """ "three weeks ago", "a few months back"; "in two days", "a week from now" of what lies ahead."""
     counted = duration(reading, place)
     if counted is None:
-        return _weekdays_ago(reading, place)
+        return None
     if counted.unit == "weekend":
         if reading.word(counted.after) != "ago":
             return None
@@ -387,19 +372,6 @@ def ago(reading: Reading, place: int) -> Period | None:
     else:
         return None
     return Period(span, after, "day" if span.end - span.start == DAY else "days", "relative")
-
-
-def _weekdays_ago(reading: Reading, place: int) -> Period | None:
-    """ "two Fridays ago": the Friday before the last one."""
-    if (counted := number(reading, place)) is None:
-        return None
-    _, count, after = counted
-    name = reading.word(after).removesuffix("s")
-    if name not in WEEKDAYS or reading.word(after + 1) != "ago" or count < 1:
-        return None
-    today = day_of(reading.now)
-    day = today - DAY * ((today.weekday() - WEEKDAYS[name]) % 7 or 7) - WEEK * (count - 1)
-    return of_days(day, 1, after + 2)
 
 
 def counted_span(reading: Reading, counted: Duration, *, back: bool) -> Span:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
@@ -15,7 +15,6 @@ from orion_recall.when.vocabulary import (
     ARRANGED,
     EVENT_VERBS,
     FUTURE,
-    HOLIDAYS,
     LEADS,
     NO_VERBS,
     NUMBERS,
@@ -23,13 +22,11 @@ from orion_recall.when.vocabulary import (
     PAST,
     PLAN_NOUNS,
     POSSESSIVES,
-    SEASONS,
     TALK_VERBS,
     TRIGGERS,
     UNITS,
     VAGUE,
     WEEKDAY_LEADS,
-    in_english,
 )
 
 _BE: Final = frozenset("am is are i'm we're you're they're he's she's it's what's who's where's when's".split())
@@ -38,7 +35,6 @@ _PRESENT: Final = _BE | _DO
 # "What did we talk about yesterday": the time is that of the talk.
 _ABOUT: Final = frozenset("talk talked talking chat chatted chatting speak spoke spoken speaking".split())
 _SMALL: Final = frozenset(("the", "this", "that"))
-_COMES_AGAIN: Final = frozenset((*SEASONS, *(name[0] for name in HOLIDAYS)))
 _OPENING: Final = frozenset("and so but also ok okay then well please hey hi".split())
 # Between a verb and its auxiliary stands a subject of so many words at most: "does my little sister come".
 _SUBJECT: Final = 4
@@ -56,36 +52,9 @@ _RECAP: Final = re.compile(
 )
 # Whatever is still to come, where no time is named.
 _COMING: Final = re.compile(
-    r"""^\W*(?:(?:and|so|but|ok|okay|well)\W+)?
-        (?:what(?:['’]s|\ is|\ else\ is|\ lies)|anything
-          |(?:is|do\ (?:i|we)\ have|have\ (?:i|we)\ got)\ (?:there\ )?anything
-          |what(?:\ else)?\ (?:do\ (?:i|we)\ have|have\ (?:i|we)(?:\ got)?))
-        \ (?:still\ )?
-        (?P<coming>coming\ up|upcoming|ahead(?:\ of\ (?:me|us))?|lined\ up|in\ store|on\ the\ horizon
-          |in\ the\ pipeline)
-        (?:\ for\ (?:me|us))?(?:\ (?:soon|then|please|next))?\W*$""",
-    re.VERBOSE | re.IGNORECASE,
-)
-
-# Whatever is new, where no time is named.
-_LATELY: Final = re.compile(
-    r"""^\W*(?:(?:and|so|but
-          |(?:hi|hey|hello)(?:\ (?!(?:and|so|but|hi|hey|hello|ok|okay|well|please|can|could)\b)[a-z]\w+)?
-          |ok|okay|well|please|can\ you|could\ you)\W+)*
-        (?:(?:what(?:['’]s|\ is)|(?:is\ there\ )?anything)(?:\ else)?\ new
-            (?:\ (?:with\ (?:me|us)|here|around\ here))?
-          |what\ else\ is\ new|what['’]s\ been\ going\ on
-          |(?:is\ there\ |are\ there\ |do\ (?:i|we)\ have\ )?any\ (?:recent\ )?(?:news|updates)
-          |what(?:['’]s|\ is|\ are)\ the\ (?:latest|newest)(?:\ (?:news|messages|notes|updates|entries))?
-          |(?:catch|bring|fill)\ (?:me|us)\ (?:up|in)(?:\ to\ (?:date|speed))?
-          |update\ (?:me|us)|give\ (?:me|us)\ (?:an\ update|the\ latest(?:\ news)?)
-          |what\ (?:have\ (?:i|we)|did\ (?:i|we))\ miss(?:ed)?|(?:did|have)\ (?:i|we)\ miss(?:ed)?\ anything
-          |(?:did\ )?anything\ happen(?:ed)?\ (?=lately|recently)
-          |(?:what|what['’](?:s|ve))
-            (?:\ (?:have|has|did|i|we|been|up|to|doing|do|done|happened|happening|going|on|gone))+
-            \ (?=lately|recently|of\ late)
-          |how\ have\ things\ been\ (?=lately|recently|of\ late))
-        (?:\ ?(?:lately|recently|of\ late))?(?:,?\ please)?\W*$""",
+    r"""^\W*(?:(?:and|so|but)\ )?
+        (?:what(?:['’]s|\ is|\ do\ (?:i|we)\ have)|(?:is\ there\ |do\ (?:i|we)\ have\ )?anything)\ (?:still\ )?
+        (?P<coming>coming\ up|upcoming|ahead(?:\ of\ (?:me|us))?)(?:\ for\ (?:me|us))?(?:\ (?:soon|next))?\W*$""",
     re.VERBOSE | re.IGNORECASE,
 )
 
@@ -108,9 +77,7 @@ def looks_ahead(words: Sequence[str], *, names: frozenset[str] = frozenset(), wi
         or not PLAN_NOUNS.isdisjoint(words)
         or _is_arranged(words)
         or _is_held(words)
-        or _looks_like(words)
         or _is_on(words)
-        or _is_for_what_comes(words)
         or _is_going_to_happen(words, names)
     )
 
@@ -124,11 +91,6 @@ def coming_in(text: str) -> str | None:
     """The words by which a question asks for all that is still to come, and for nothing else; None without any."""
     found = _COMING.match(" ".join(text.split()))
     return None if found is None else found["coming"]
-
-
-def asks_what_is_new(text: str) -> bool:
-    """Whether the question asks for whatever was said of late, and for nothing else: "what's new?"."""
-    return _LATELY.match(" ".join(text.split())) is not None
 
 
 def _is_arranged(words: Sequence[str]) -> bool:
@@ -150,11 +112,6 @@ def _is_held(words: Sequence[str]) -> bool:
     return False
 
 
-def _looks_like(words: Sequence[str]) -> bool:
-    """ "What does my week look like"."""
-    return "does" in words and ("look", "like") in set(pairwise(words))
-
-
 def _is_on(words: Sequence[str]) -> bool:
     """ "What's on", "is anything on", "what is coming up"; not "who is on call"."""
     pairs = set(pairwise(words))
@@ -164,14 +121,6 @@ def _is_on(words: Sequence[str]) -> bool:
     on |= {("comes", "up"), ("comes", "next"), ("what's", "next"), ("is", "next")}
     on |= {("what", "happens"), ("what's", "happening"), ("is", "happening")}
     return not pairs.isdisjoint(on)
-
-
-def _is_for_what_comes(words: Sequence[str]) -> bool:
-    """ "What do the kids want for Christmas", "is the car ready for the winter"."""
-    return any(
-        word in _COMES_AGAIN and "for" in (before, first if before in _SMALL else "")
-        for first, before, word in zip(("", "", *words), ("", *words), words, strict=False)
-    )
 
 
 def _is_going_to_happen(words: Sequence[str], names: frozenset[str]) -> bool:
@@ -240,9 +189,9 @@ def _is_an_order(words: Sequence[str], place: int) -> bool:
 
 
 _TOKEN = re.compile(
-    r"""\d{4}-\d{1,2}-\d{1,2}(?:[Tt]\d{1,2}:\d\d\S*)?
-    | \d{1,4}(?:[./-]\d{1,2}){2}(?!\d) | \d{1,2}(?:[./]\d{1,2}[./]|-\d{1,2}-)\d{2,4}
-    | \d{4}[-/]\d{2,4}(?!\d) | \d{1,2}/\d{4}
+    r"""(?<![-./])\d{4}-\d{1,2}-\d{1,2}(?!\d)(?:[Tt]\d{1,2}:\d\d\S*)?
+    | (?<![-./])\d{1,4}(?:[./-]\d{1,2}){2}(?!\d) | \d{1,2}(?:[./]\d{1,2}[./]|-\d{1,2}-)\d{2,4}
+    | (?<![-./])\d{4}[-/]\d{2,4}(?![\d-]) | \d{1,2}/\d{4}
     | \d+(?:st|nd|rd|th|s)?(?![^\W\d_]) | [^\W\d_]+\d?(?:['’][^\W\d_]+)? | ['’]\d\d?s?(?!\d)
     | [-–,;.?!]""",
     re.VERBOSE,
@@ -309,17 +258,7 @@ class Reading:
 
     def at(self, now: datetime, *, future: bool) -> Reading:
         """The same words, read at another time."""
-        return Reading(
-            self.text,
-            self.words,
-            self.places,
-            now,
-            self.zone,
-            self.names,
-            future,
-            self.south,
-            self.day_first,
-        )
+        return replace(self, now=now, future=future)
 
     def minutes_ago(self, least: float, most: float) -> Span:
         """By the clock that does not jump: from `most` minutes ago to `least` minutes ago."""
@@ -337,12 +276,8 @@ def reading(
     names: frozenset[str] = frozenset(),
     south: bool = False,
     day_first: bool = False,
-    translate: bool = False,
 ) -> Reading | None:
-    """The text's words as the rules read them; None when nothing in it can be a time. `now` has a zone.
-
-    `translate`: days and months of other languages are read, too.
-    """
+    """The text's words as the rules read them; None when nothing in it can be a time. `now` has a zone."""
     zone = now.tzinfo
     assert zone is not None, "the clock of a question has a zone"
     words: list[str] = []
@@ -353,8 +288,6 @@ def reading(
         # "last Tuesday's call", but "New Year's Eve"
         words.append(bare if bare in POSSESSIVES and words[-1:] != ["new"] else word)
         places.append(match.span())
-    if translate:
-        in_english(words, [text[start].isupper() for start, _ in places])
     if TRIGGERS.isdisjoint(words) and _DIGIT.search(text) is None:
         return None
     return Reading(

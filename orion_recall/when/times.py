@@ -10,8 +10,8 @@ from orion_recall.time_values import TimeKind
 from orion_recall.values import NO_TIME, Interval, QuestionTime
 from orion_recall.when.calendar import DAY, day_of
 from orion_recall.when.phrases import period
-from orion_recall.when.reading import Period, Reading, asks_ahead, asks_what_is_new, coming_in, reading, time_of
-from orion_recall.when.vocabulary import DAY_WORDS
+from orion_recall.when.reading import Period, Reading, asks_ahead, coming_in, reading, time_of
+from orion_recall.when.vocabulary import DAY_WORDS, RANGING
 
 MOST_SESSIONS: Final = 200
 """A session is named by a number up to this one."""
@@ -65,8 +65,6 @@ _ASKS_WHEN: Final = re.compile(
       | \bhow\s+long\s+ago\b""",
     re.VERBOSE | re.IGNORECASE,
 )
-# "What's new?" is of a week.
-_NEW_FOR: Final = 7 * DAY
 # "Three days ago" is seldom counted exactly.
 _COUNTED: Final = frozenset(("ago", "back", "now"))
 _JOINED: Final = frozenset(("and", "or", "&", ","))
@@ -77,7 +75,6 @@ _WITH_BY: Final = frozenset(
 )
 # "What was I up to last weekend?" asks for no end either.
 _UP_TO_SOMETHING: Final = frozenset("be been am are is was were i you we they he she get got".split())
-_RANGING: Final = frozenset(("to", "until", "till", "through", "-", "–"))
 
 
 class _Named(NamedTuple):
@@ -108,11 +105,6 @@ def times(
     if (coming := coming_in(text)) is not None:
         ahead_of_now = Interval(start=now.timestamp(), end=None, kind="open", words=coming)
         return QuestionTime(intervals=(ahead_of_now,), of="told", ahead=True, zone=zone)
-    if asks_what_is_new(text):
-        day = day_of(now.replace(tzinfo=None))
-        start = None if day - datetime.min < _NEW_FOR else _instant(day - _NEW_FOR, zone)
-        of_late = Interval(start=start, end=now.timestamp(), kind="relative", words=text.strip().rstrip(" ?!."))
-        return QuestionTime(intervals=(of_late,), of="said", zone=zone)
     read = reading(text, now, names=names, south=south, day_first=day_first)
     if read is None:
         ahead = asks_ahead(text, names=names, asks_when=asks_when)
@@ -185,7 +177,7 @@ def _at(read: Reading, place: int) -> _Named | None:
     if one is None:
         return None
     joined = read.word(one.after)
-    ranging = joined in _RANGING and one.grain in ("day", "month", "year", "quarter")
+    ranging = joined in RANGING and one.grain in ("day", "month", "year", "quarter")
     if ranging and (both := _from_to(read, place - 1, first=one)) is not None:
         return both
     kind: TimeKind = "date" if one.kind == "date" else "relative" if one.kind == "relative" else "period"
@@ -214,7 +206,7 @@ def _from_to(read: Reading, place: int, first: Period | None = None) -> _Named |
     if one is None:
         return _from_a_number(read, place)
     joined = read.word(one.after)
-    if joined not in _RANGING and not (joined == "and" and read.word(place) == "between"):
+    if joined not in RANGING and not (joined == "and" and read.word(place) == "between"):
         return None
     if read.word(one.after + 1) == "now" and one.span.start < read.now:
         return _Named(
@@ -237,7 +229,7 @@ def _from_a_number(read: Reading, place: int) -> _Named | None:
     """ "between 3 and 5 May", "from the 3rd to the 5th of May"."""
     after = place + 2 if read.word(place + 1) == "the" else place + 1
     match = re.fullmatch(r"([12]?\d|3[01])(?:st|nd|rd|th)?", read.word(after))
-    if match is None or read.word(after + 1) not in (*_RANGING, "and"):
+    if match is None or read.word(after + 1) not in (*RANGING, "and"):
         return None
     other = period(read, after + 2)
     if other is None or other.grain != "day" or not 0 < int(match[1]) < other.span.start.day:

@@ -1,8 +1,8 @@
-"""Words of times: days, months, seasons, holidays, units; days and months in six other languages."""
+"""Words of times in English: days, months, seasons, holidays, units, and the verbs that say what lies ahead."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 _MONTHS = "january february march april may june july august september october november december".split()
@@ -17,21 +17,13 @@ MONTHS: Final[Mapping[str, int]] = {
 WEEKDAYS: Final[Mapping[str, int]] = {
     **{name: number for number, name in enumerate(_WEEKDAYS)},
     **{name: number for number, name in enumerate("mon tue wed thu fri sat sun".split())},
-    "tues": 1,
-    "thur": 3,
-    "thurs": 3,
-}
+    "tues": 1, "thur": 3, "thurs": 3,
+}  # fmt: skip
 # The month in which each begins in the north: meteorological seasons, three whole months.
 SEASONS: Final[Mapping[str, int]] = {
-    "spring": 3,
-    "springtime": 3,
-    "summer": 6,
-    "summertime": 6,
-    "autumn": 9,
-    "fall": 9,
-    "winter": 12,
+    "spring": 3, "springtime": 3, "summer": 6, "summertime": 6, "autumn": 9, "fall": 9, "winter": 12,
     "wintertime": 12,
-}
+}  # fmt: skip
 UNITS: Final[Mapping[str, str]] = {
     form: unit
     for unit in ("minute", "hour", "day", "week", "fortnight", "weekend", "month", "quarter", "year", "decade")
@@ -39,14 +31,10 @@ UNITS: Final[Mapping[str, str]] = {
 } | {"century": "century", "centuries": "century"}
 # First and last hour; beyond 24 it is of the next day.
 PARTS: Final[Mapping[str, tuple[int, int]]] = {
-    "morning": (5, 12),
-    "noon": (11, 14),
-    "lunchtime": (11, 14),
-    "afternoon": (12, 18),
-    "evening": (17, 24),
+    "morning": (5, 12), "noon": (11, 14), "lunchtime": (11, 14), "afternoon": (12, 18), "evening": (17, 24),
     "night": (18, 30),
-}
-REPEATED_PARTS: Final = frozenset(f"{part}s" for part in ("morning", "lunchtime", "afternoon", "evening", "night"))
+}  # fmt: skip
+REPEATED_PARTS: Final = frozenset(f"{part}s" for part in PARTS if part != "noon")
 """Behind a weekday: "Friday mornings" come again and again."""
 DAYS: Final[Mapping[str, int]] = {"yesterday": -1, "today": 0, "tomorrow": 1, "tonight": 0}
 LAST: Final = frozenset(("last", "previous", "past"))
@@ -55,21 +43,10 @@ NEXT: Final = frozenset(("next", "coming", "upcoming"))
 MODIFIERS: Final = LAST | THIS | NEXT
 NUMBERS: Final[Mapping[str, int]] = {
     **{word: number for number, word in enumerate(_SMALL, 1)},
-    "a": 1,
-    "an": 1,
-    "fifteen": 15,
-    "eighteen": 18,
-    "twenty": 20,
-    "thirty": 30,
-    "hundred": 100,
-}
+    "a": 1, "an": 1, "fifteen": 15, "eighteen": 18, "twenty": 20, "thirty": 30, "hundred": 100,
+}  # fmt: skip
 # Of what is only nearly a number: the least and the most of it.
 VAGUE: Final[Mapping[str, tuple[int, int]]] = {"couple": (2, 2), "few": (2, 5), "several": (3, 8)}
-ORDINALS: Final[Mapping[str, int]] = {
-    **{word: number for number, word in enumerate("first second third fourth fifth".split(), 1)},
-    "last": -1,
-    "final": -1,
-}
 DAY_WORDS: Final[Mapping[str, int]] = {
     word: number
     for number, word in enumerate(
@@ -78,66 +55,43 @@ DAY_WORDS: Final[Mapping[str, int]] = {
         1,
     )
 } | {"thirtieth": 30}
+ORDINALS: Final[Mapping[str, int]] = {
+    **{word: number for word, number in DAY_WORDS.items() if number <= 5},
+    "last": -1,
+    "final": -1,
+}
 # Which third of a period.
 EDGES: Final[Mapping[str, int]] = {
-    "early": 0,
-    "beginning": 0,
-    "start": 0,
-    "mid": 1,
-    "middle": 1,
-    "late": 2,
-    "end": 2,
-}
-DECADES: Final[Mapping[str, int]] = {
-    "twenties": 20,
-    "thirties": 30,
-    "forties": 40,
-    "fifties": 50,
-    "sixties": 60,
-    "seventies": 70,
-    "eighties": 80,
-    "nineties": 90,
-}
+    "early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2,
+}  # fmt: skip
 # A month and its days (first, last); a month with the nth of a weekday (n < 0: from its end) and
 # days after that; or days after Easter Sunday (first, last).
-HOLIDAYS: Final[Mapping[tuple[str, ...], tuple[str, int, int, int, int]]] = {
-    ("christmas", "eve"): ("fixed", 12, 24, 24, 0),
-    ("christmas", "day"): ("fixed", 12, 25, 25, 0),
-    ("christmas",): ("fixed", 12, 24, 26, 0),
-    ("xmas",): ("fixed", 12, 24, 26, 0),
-    ("boxing", "day"): ("fixed", 12, 26, 26, 0),
-    ("new", "year's", "eve"): ("fixed", 12, 31, 31, 0),
-    ("new", "years", "eve"): ("fixed", 12, 31, 31, 0),
-    ("new", "year's", "day"): ("fixed", 1, 1, 1, 0),
-    ("new", "years", "day"): ("fixed", 1, 1, 1, 0),
-    ("new", "year's"): ("fixed", 12, 31, 32, 0),
-    ("valentine's", "day"): ("fixed", 2, 14, 14, 0),
-    ("valentines", "day"): ("fixed", 2, 14, 14, 0),
-    ("valentine's",): ("fixed", 2, 14, 14, 0),
-    ("st", "patrick's", "day"): ("fixed", 3, 17, 17, 0),
-    ("women's", "day"): ("fixed", 3, 8, 8, 0),
-    ("april", "fools", "day"): ("fixed", 4, 1, 1, 0),
-    ("april", "fool's", "day"): ("fixed", 4, 1, 1, 0),
-    ("earth", "day"): ("fixed", 4, 22, 22, 0),
-    ("may", "day"): ("fixed", 5, 1, 1, 0),
-    ("juneteenth",): ("fixed", 6, 19, 19, 0),
-    ("independence", "day"): ("fixed", 7, 4, 4, 0),
-    ("fourth", "of", "july"): ("fixed", 7, 4, 4, 0),
-    ("halloween",): ("fixed", 10, 31, 31, 0),
-    ("veterans", "day"): ("fixed", 11, 11, 11, 0),
-    ("martin", "luther", "king", "day"): ("weekday", 1, 3, 0, 0),
-    ("mother's", "day"): ("weekday", 5, 2, 6, 0),
-    ("memorial", "day"): ("weekday", 5, -1, 0, 0),
-    ("father's", "day"): ("weekday", 6, 3, 6, 0),
-    ("labor", "day"): ("weekday", 9, 1, 0, 0),
-    ("thanksgiving", "day"): ("weekday", 11, 4, 3, 0),
-    ("thanksgiving",): ("weekday", 11, 4, 3, 0),
-    ("black", "friday"): ("weekday", 11, 4, 3, 1),
-    ("good", "friday"): ("easter", 0, -2, -2, 0),
-    ("easter", "sunday"): ("easter", 0, 0, 0, 0),
-    ("easter", "monday"): ("easter", 0, 1, 1, 0),
-    ("easter",): ("easter", 0, -2, 1, 0),
-}
+_HOLIDAYS: Final = """
+christmas eve: fixed 12 24 24; christmas day: fixed 12 25 25; christmas: fixed 12 24 26; xmas: fixed 12 24 26
+boxing day: fixed 12 26 26; new year's eve: fixed 12 31 31; new years eve: fixed 12 31 31
+new year's day: fixed 1 1 1; new years day: fixed 1 1 1; new year's: fixed 12 31 32
+valentine's day: fixed 2 14 14; valentines day: fixed 2 14 14; valentine's: fixed 2 14 14
+st patrick's day: fixed 3 17 17; women's day: fixed 3 8 8
+april fools day: fixed 4 1 1; april fool's day: fixed 4 1 1; earth day: fixed 4 22 22; may day: fixed 5 1 1
+juneteenth: fixed 6 19 19; independence day: fixed 7 4 4; fourth of july: fixed 7 4 4
+halloween: fixed 10 31 31; veterans day: fixed 11 11 11
+martin luther king day: weekday 1 3 0; mother's day: weekday 5 2 6; memorial day: weekday 5 -1 0
+father's day: weekday 6 3 6; labor day: weekday 9 1 0; thanksgiving day: weekday 11 4 3
+thanksgiving: weekday 11 4 3; black friday: weekday 11 4 3 1
+good friday: easter 0 -2 -2; easter sunday: easter 0 0 0; easter monday: easter 0 1 1; easter: easter 0 -2 1
+"""
+
+
+def _holidays() -> dict[tuple[str, ...], tuple[str, int, int, int, int]]:
+    table: dict[tuple[str, ...], tuple[str, int, int, int, int]] = {}
+    for line in _HOLIDAYS.strip().replace("\n", ";").split(";"):
+        name, _, rule = line.partition(":")
+        kind, month, one, other, *later = rule.split()
+        table[tuple(name.split())] = kind, int(month), int(one), int(other), int(later[0]) if later else 0
+    return table
+
+
+HOLIDAYS: Final[Mapping[tuple[str, ...], tuple[str, int, int, int, int]]] = _holidays()
 # By their first words, the longest first.
 HOLIDAY_BEGINNINGS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     first: tuple(sorted((name for name in HOLIDAYS if name[0] == first), key=len, reverse=True))
@@ -188,156 +142,20 @@ TALK_VERBS: Final = frozenset(
 )
 # What a period can begin with, beside figures and "the".
 BEGINNINGS: Final = frozenset(
-    {
-        *MONTHS,
-        *WEEKDAYS,
-        *SEASONS,
-        *UNITS,
-        *PARTS,
-        *DAYS,
-        *(f"{day}'s" for day in DAYS),
-        *MODIFIERS,
-        *NUMBERS,
-        *VAGUE,
-        *ORDINALS,
-        *DAY_WORDS,
-        *EDGES,
-        *DECADES,
-        *HOLIDAY_BEGINNINGS,
-        "holidays",
-        "half",
-        "earlier",
-        "later",
-        *(f"q{number}" for number in range(1, 5)),
-    }
-)
+    (
+        *MONTHS, *WEEKDAYS, *SEASONS, *UNITS, *PARTS, *DAYS, *(f"{day}'s" for day in DAYS), *MODIFIERS, *NUMBERS,
+        *VAGUE, *ORDINALS, *DAY_WORDS, *EDGES, *HOLIDAY_BEGINNINGS, "holidays", "half", "earlier", "later",
+        "q1", "q2", "q3", "q4",
+    )
+)  # fmt: skip
 POSSESSIVES: Final = frozenset(
-    {*MONTHS, *WEEKDAYS, *SEASONS, *UNITS, *PARTS, *DAYS, "christmas", "easter", "halloween"}
+    (*MONTHS, *WEEKDAYS, *SEASONS, *UNITS, *PARTS, *DAYS, "christmas", "easter", "halloween")
 )
 # Without one of these, or a digit, a question names no time.
 TRIGGERS: Final = frozenset(
-    {
-        *MONTHS,
-        *WEEKDAYS,
-        *(f"{day}s" for day in _WEEKDAYS),
-        *SEASONS,
-        *UNITS,
-        *PARTS,
-        *DAYS,
-        *DECADES,
-        *HOLIDAY_BEGINNINGS,
-        *(name[0] for name in HOLIDAYS),
-        "ago",
-        "holidays",
-        "session",
-        "conversation",
-        "chat",
-        "talk",
-        "time",
-    }
-)
-
-
-_ENGLISH_WEEKDAYS: Final = "monday tuesday wednesday thursday friday saturday sunday".split()
-_ENGLISH_MONTHS: Final = (
-    "january february march april may june july august september october november december".split()
-)
-
-
-def _names(english: Sequence[str], *languages: str) -> dict[str, str]:
-    return {name: said for names in languages for name, said in zip(names.split(), english, strict=True)}
-
-
-# Written with a capital.
-_GERMAN: Final = _names(
-    [*_ENGLISH_WEEKDAYS, *_ENGLISH_MONTHS],
-    """montag dienstag mittwoch donnerstag freitag samstag sonntag
-    januar februar märz april mai juni juli august september oktober november dezember""",
-)
-# Written without one.
-_LOWER_CASE: Final = _names(
-    [*_ENGLISH_WEEKDAYS, *_ENGLISH_MONTHS],
-    """lundi mardi mercredi jeudi vendredi samedi dimanche
-    janvier février mars avril mai juin juillet août septembre octobre novembre décembre""",
-    """lunes martes miércoles jueves viernes sábado domingo
-    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre""",
-    """lunedì martedì mercoledì giovedì venerdì sabato domenica
-    gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre""",
-    """maandag dinsdag woensdag donderdag vrijdag zaterdag zondag
-    januari februari maart april mei juni juli augustus september oktober november december""",
-    """segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo
-    janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro""",
-) | {
-    "gestern": "yesterday",
-    "heute": "today",
-    "morgen": "tomorrow",
-    "aujourd'hui": "today",
-    "demain": "tomorrow",
-    "ayer": "yesterday",
-    "hoy": "today",
-    "mañana": "tomorrow",
-    "ieri": "yesterday",
-    "oggi": "today",
-    "domani": "tomorrow",
-    "gisteren": "yesterday",
-    "vandaag": "today",
-    "ontem": "yesterday",
-    "hoje": "today",
-    "amanhã": "tomorrow",
-}
-_IS_FRENCH: Final = frozenset("je j'ai nous vous le la les est une elle il avons chez avec".split())
-# Before a day or a month.
-_LEADS: Final[Mapping[str, str]] = {
-    **dict.fromkeys("am im den dem le el au en il op dia no na em".split(), "on"),
-    **dict.fromkeys("bis jusqu'à jusqu'au hasta tot até".split(), "until"),
-    **dict.fromkeys("seit depuis desde sinds".split(), "since"),
-    **dict.fromkeys("ab dès vom von du del dal vanaf".split(), "from"),
-    **dict.fromkeys("zum al".split(), "to"),
-    **dict.fromkeys("nächsten nächste nächster kommenden próximo volgende prossimo próxima".split(), "next"),
-    **dict.fromkeys("letzten letzte letzter vorige".split(), "last"),
-    **dict.fromkeys("diesen diese dieser diesem ce este".split(), "this"),
-    **dict.fromkeys("jeden jeder chaque cada los ogni elke iedere".split(), "every"),
-}
-_AFTER: Final[Mapping[str, str]] = {
-    **dict.fromkeys("prochain próximo prossimo".split(), "next"),
-    **dict.fromkeys("dernier pasado scorso passado".split(), "last"),
-}
-
-
-def in_english(words: list[str], capitals: Sequence[bool]) -> None:
-    """Replaces the words, folded and in order, in their places; `capitals` says which are written with one."""
-    found: list[int] = []
-    for place, (word, capital) in enumerate(zip(words, capitals, strict=True)):
-        if word == "hier" and not _IS_FRENCH.isdisjoint(words):  # "here" in German
-            words[place] = "yesterday"
-        elif (english := (_GERMAN if capital else _LOWER_CASE).get(word)) is not None and english != word:
-            if english in _ENGLISH_MONTHS and not _has_a_day(words, place):
-                continue
-            words[place] = english
-            found.append(place)
-    for place in found:
-        _translate_around(words, place)
-
-
-def _has_a_day(words: Sequence[str], place: int) -> bool:
-    """ "3. Mai", "3 de mayo": without a number it may be a name, or another word."""
-    before = [word for word in words[max(0, place - 2) : place] if word not in (".", "de")]
-    return bool(before) and before[-1].isdecimal()
-
-
-def _translate_around(words: list[str], place: int) -> None:
-    """The words beside a day or a month."""
-    first = place
-    if words[place] in _ENGLISH_MONTHS:
-        first = place - 1 if words[place - 1].isdecimal() else place - 2
-        if words[place - 1] in (".", "de"):
-            words[place - 1] = "of"
-        if first > 0 and words[first - 1] in _ENGLISH_WEEKDAYS:
-            return
-    following = words[place + 1] if place + 1 < len(words) else ""
-    if following in _AFTER:
-        words[place], words[place + 1] = _AFTER[following], words[place]
-    if first > 0 and (lead := _LEADS.get(words[first - 1])) is not None:
-        # "Le jeudi" is every Thursday, "le jeudi 24" one of them.
-        is_every = words[first - 1] == "le" and words[place] in _ENGLISH_WEEKDAYS and not following.isdecimal()
-        words[first - 1] = "every" if is_every else lead
+    (
+        *MONTHS, *WEEKDAYS, *(f"{day}s" for day in _WEEKDAYS), *SEASONS, *UNITS, *PARTS, *DAYS, *HOLIDAY_BEGINNINGS,
+        "ago", "holidays", "session", "conversation", "chat", "talk", "time",
+    )
+)  # fmt: skip
+RANGING: Final = frozenset(("to", "until", "till", "through", "-", "–"))

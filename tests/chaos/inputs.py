@@ -139,8 +139,7 @@ def seeds(name: str) -> list[bytes]:
         "cypher": [
             b"MATCH (a:Person {name: 'Ada'})<-[r:KNOWS|`works at`*1..2]-(b) WHERE b.name SIMILAR \"x\" "
             b"RETURN a, b.name AS n",
-            b"MATCH (a) WHERE NOT (a.name STARTS WITH 'x' OR a.name <> 'y') "
-            b"RETURN DISTINCT a ORDER BY a.name SKIP 2 LIMIT 7;",
+            b"MATCH (a), (a)--(m:Memory {kind: 'plan'}) WHERE a.name = 'y' RETURN a LIMIT 7;",
         ],
     }[name]
 

@@ -45,8 +45,7 @@ from orion_recall.profile.reading import load_profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.understand.question import understand
-from orion_recall.text.inert import inert
-from orion_recall.text.instructing import instructs_reader
+from orion_recall.text.inert import inert, instructs_reader
 from orion_recall.text.normal import one_line
 from orion_recall.text.passages import passages
 from orion_recall.text.redaction import Redaction

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from orion_recall.cli.graph.files import export_graph, import_graph, show_stats, write_picture
+from orion_recall.cli.gone import add_gone
+from orion_recall.cli.graph.files import export_graph, show_stats, write_picture
 from orion_recall.cli.graph.queries import run_query, run_sparql, show_path
 
 app = typer.Typer(
@@ -23,4 +24,4 @@ app.command("sparql")(run_sparql)
 app.command("viz")(write_picture)
 app.command("stats")(show_stats)
 app.command("export")(export_graph)
-app.command("import")(import_graph)
+add_gone(app, "graph")

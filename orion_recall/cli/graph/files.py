@@ -1,48 +1,42 @@
-"""`orion-recall graph viz`, `stats`, `export` and `import`: the graph as a page, in numbers, and as files."""
+"""`orion-recall graph viz`, `stats` and `export`: the graph as a page, in numbers, and as CSV files."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 from rdflib import URIRef
 from rdflib.namespace import SKOS
 from rich.progress import TextColumn
 
-from orion_recall.atomic_file import whole_file, whole_text
+from orion_recall.atomic_file import whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find
 from orion_recall.cli.connect.record import bars
 from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
 from orion_recall.cli.output import JsonFlag, counted, show, table
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
 from orion_recall.graph.exchange.csv_files import (
-    Advanced,
-    Format,
+    Components,
     Select,
     count,
     ends,
-    look_up_values,
-    memory_lines,
     tenant_of,
     tenants,
+    values_of,
     write_csv,
-    write_rdf,
 )
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.stores.reader import GraphReader, open_graph_reader
 from orion_recall.graph.vocabulary import ORION, tenant_graph
-from orion_recall.graph.walks.statements import Components
 from orion_recall.settings import Settings
 from orion_recall.text.normal import storable
 
 _HUBS = 10
 # For one page of the graph; a long export asks for many.
 _PAGE_S = 120.0
-T = TypeVar("T")
 
 Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="This tenant's graph alone.")]
 
@@ -116,68 +110,41 @@ def show_stats(tenant: Tenant = None, data: DataFolder = None, as_json: JsonFlag
 
 
 def export_graph(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file; for csv a folder.")],
-    form: Annotated[Format, typer.Option("--format", help="csv: nodes.csv and edges.csv.")] = "turtle",
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="For nodes.csv and edges.csv.")],
     tenant: Tenant = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write the graph as Turtle, N-Quads or JSON-LD, or as nodes.csv and edges.csv.
+    """Write the graph as nodes.csv and edges.csv. A running worker is not disturbed.
 
-    Turtle holds one tenant, the other formats all of them. A running worker is not disturbed.
-
-    Example: `orion-recall graph export --format csv --out graph/`
+    Example: `orion-recall graph export --out graph/`
     """
     settings = find(data)
-    if out.exists() and not (form == "csv" and out.is_dir()):
-        raise SettingsError(f"{out} already exists: name a new {'folder' if form == 'csv' else 'file'}")
+    if out.exists() and not out.is_dir():
+        raise SettingsError(f"{out} already exists: name a folder")
 
-    async def write(advanced: Advanced) -> list[URIRef]:
+    async def write(advanced: Callable[[int], None]) -> list[URIRef]:
         async with open_graph_reader(settings, timeout_s=_PAGE_S) as graph:
             names = await _graphs(graph.select, tenant)
-            if form == "csv":
-                await asyncio.to_thread(out.mkdir, parents=True, exist_ok=True)
-                await write_csv(graph.select, names, out, advanced)
-                return names
-            if form == "turtle" and len(names) > 1:
-                known = ", ".join(map(tenant_of, names))
-                raise SettingsError(f"--tenant: Turtle holds one graph, and there are {len(names)}: {known}")
-            with whole_file(out) as file:
-                await write_rdf(graph.select, names, form, file, advanced)
+            await asyncio.to_thread(out.mkdir, parents=True, exist_ok=True)
+            await write_csv(graph.select, names, out, advanced)
             return names
 
-    written, names = asyncio.run(_counted("writing", write))
+    written = 0
+    with bars(TextColumn("{task.description}"), TextColumn("{task.completed:,}")) as shown:
+        counting = shown.add_task("writing", total=None)
+
+        def advanced(more: int) -> None:
+            nonlocal written
+            written += more
+            shown.update(counting, completed=written)
+
+        names = asyncio.run(write(advanced))
     show(
-        {"out": str(out), "format": form, "nodes": written, "tenants": [tenant_of(name) for name in names]},
+        {"out": str(out), "nodes": written, "tenants": [tenant_of(name) for name in names]},
         f"{out}: {counted(written, 'node')} of {counted(len(names), 'tenant')}",
         as_json=as_json,
     )
-
-
-def import_graph(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="edges.csv or its folder, .ttl, .nq or .jsonld.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.jsonl", help="A new file for the memories.")],
-    as_json: JsonFlag = False,
-) -> None:
-    """Turn an exported graph into memories for `orion-recall import`.
-
-    The graph is built from the record, so statements have to go there: memories in the file become memories again,
-    and an edge without one becomes a memory that states it, with the file as its source.
-
-    Example: `orion-recall graph import graph/edges.csv --out said.jsonl && orion-recall import said.jsonl`
-    """
-    if out.exists():
-        raise SettingsError(f"{out} already exists: name a new file")
-
-    async def write(advanced: Advanced) -> None:
-        with whole_text(out) as lines:
-            async for line in memory_lines(file):
-                lines.write(json.dumps(line, ensure_ascii=False) + "\n")
-                advanced(1)
-
-    written, _ = asyncio.run(_counted("reading", write))
-    line = f"{out}: {counted(written, 'memory')}; store them in another record with `orion-recall import {out}`"
-    show({"out": str(out), "memories": written}, line, as_json=as_json)
 
 
 async def _graphs(select: Select, tenant: str | None) -> list[URIRef]:
@@ -195,8 +162,9 @@ async def _shape(select: Select, graph: URIRef) -> dict[str, Any]:
     found = Components()
     async for page_of_ends in ends(select, graph):
         found.add(page_of_ends)
-    hubs, sizes = found.hubs(_HUBS), found.sizes()
-    labels = await look_up_values(select, graph, [iri for iri, _ in hubs], SKOS.prefLabel)
+    hubs = sorted(found.degrees.items(), key=lambda one: (-one[1], one[0]))[:_HUBS]
+    sizes = found.sizes()
+    labels = await values_of(select, graph, [iri for iri, _ in hubs], SKOS.prefLabel)
     return {
         "tenant": tenant_of(graph),
         "memories": await count(select, graph, URIRef(ORION.Memory)),
@@ -204,20 +172,5 @@ async def _shape(select: Select, graph: URIRef) -> dict[str, Any]:
         "edges": found.edges,
         "components": len(sizes),
         "largest": sizes[:_HUBS],
-        "hubs": [{"entity": labels.get(iri, iri), "edges": edges} for iri, edges in hubs],
+        "hubs": [{"entity": labels.get(iri, [iri])[0], "edges": edges} for iri, edges in hubs],
     }
-
-
-async def _counted(what: str, work: Callable[[Advanced], Awaitable[T]]) -> tuple[int, T]:
-    """Runs the work with a counter on a terminal; the count and the result."""
-    done = 0
-    with bars(TextColumn("{task.description}"), TextColumn("{task.completed:,}")) as shown:
-        counting = shown.add_task(what, total=None)
-
-        def advanced(more: int) -> None:
-            nonlocal done
-            done += more
-            shown.update(counting, completed=done)
-
-        result = await work(advanced)
-    return done, result

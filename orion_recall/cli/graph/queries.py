@@ -157,18 +157,18 @@ def _day(moment: float) -> str:
 
 
 def run_query(
-    query: Annotated[str, typer.Argument(metavar="CYPHER", help="MATCH … [WHERE …] RETURN …")],
+    query: Annotated[str, typer.Argument(metavar="CYPHER", help="MATCH … [WHERE …] RETURN … [LIMIT …]")],
     tenant: TenantOption = None,
     timeout: TimeOut = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a Cypher query over the graph: MATCH, WHERE, RETURN, ORDER BY, SKIP, LIMIT (default: 100).
+    """Run a small Cypher query over the graph: MATCH, WHERE with =, SIMILAR and AND, RETURN, LIMIT (default: 100).
 
     Nodes are entities (Person, Place, Organisation, Speaker or Entity) and memories (Memory: id, kind, text,
     speaker, ts; meta_NAME is a field of its metadata). Relations are the graph's own, such as WORKS_AT, and
-    MENTIONS, SPOKEN_BY, NEXT, REFERS_TO. Hops go up to five: *1..5. SIMILAR finds names and memories like a text,
-    `r.told DURING '2026-05'` what is told of a time.
+    MENTIONS, SPOKEN_BY, NEXT, REFERS_TO. Hops go up to five: *1..5. SIMILAR finds names and memories like a text.
+    `graph sparql` counts, sorts and compares.
 
     Example: `orion-recall graph query "MATCH (a:Person {name: 'Ana'})-[r]-(b) RETURN b, r.text LIMIT 10"`
     """
@@ -184,7 +184,7 @@ def run_query(
                 graph,
                 tenant or settings.default_tenant,
                 similar,
-                memories=_Memories(settings, graph, stack),
+                _Memories(settings, graph, stack),
                 timeout_s=timeout,
             )
 

@@ -10,9 +10,8 @@ from typing import Protocol
 from rdflib import Literal
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.cypher.semantics import Semantics
-from orion_recall.graph.cypher.syntax import comparisons, parse
-from orion_recall.graph.cypher.to_sparql import Column, Compiled, KnownNames, compile_query
+from orion_recall.graph.cypher.syntax import parse
+from orion_recall.graph.cypher.to_sparql import Column, Compiled, Kind, KnownNames, compile_query, kinds_of
 from orion_recall.graph.relation_words import stem
 from orion_recall.graph.tenant_graph import Queryable, TenantGraph
 from orion_recall.graph.vocabulary import ORION, entity_iri, memory_iri, reading_rows, sparql_term
@@ -178,42 +177,37 @@ async def run_cypher(
     store: Queryable,
     tenant: str,
     similar: SimilarEntities,
+    memories: SimilarMemories,
     *,
-    memories: SimilarMemories | None = None,
     timeout_s: float = 10.0,
 ) -> QueryResult:
-    """The result of a Cypher query. Without `memories` no memory is SIMILAR to a text.
+    """The result of a Cypher query.
 
     GraphQueryError for an invalid query, SourceError when the graph cannot be queried, TransientSourceError when it
     takes longer than `timeout_s` seconds.
     """
-    query = parse(text)
-    graph = TenantGraph(store, tenant)
-    asked = [one for condition in query.conditions for one in comparisons(condition) if isinstance(one.value, str)]
-    names = [str(one.value) for one in asked if one.property == "name" and one.operator in ("=", "<>")]
+    query, graph = parse(text), TenantGraph(store, tenant)
+    kinds = kinds_of(query)
+    names = [str(one.value) for one in query.comparisons if one.property == "name" and one.operator == "="]
+    likenesses: set[tuple[Kind, str]] = {
+        (kinds.get(one.variable, "entity"), str(one.value))
+        for one in query.comparisons
+        if one.operator == "SIMILAR"
+    }
     # Compiled once before any name is looked up, so that an invalid query costs one query to the graph.
     try:
         async with asyncio.timeout(timeout_s):
             relations = await graph.relations()
             compile_query(query, graph.graph, KnownNames(relations=relations))
-            kinds = Semantics(query).kinds
-            likenesses = dict.fromkeys(
-                (kinds[one.variable], str(one.value)) for one in asked if one.operator == "SIMILAR"
-            )
-            known = KnownNames(
-                relations=relations,
-                named=await graph.named(names),
-                similar={
-                    one: await similar.similar_entities(one, tenant, MOST_SIMILAR)
-                    for kind, one in likenesses
+            found: dict[tuple[Kind, str], Sequence[str]] = {
+                (kind, one): await (
+                    similar.similar_entities(one, tenant, MOST_SIMILAR)
                     if kind == "entity"
-                },
-                similar_memories={
-                    one: await memories.similar_memories(one, tenant, MOST_SIMILAR)
-                    for kind, one in likenesses
-                    if kind == "memory" and memories is not None
-                },
-            )
+                    else memories.similar_memories(one, tenant, MOST_SIMILAR)
+                )
+                for kind, one in likenesses
+            }
+            known = KnownNames(relations=relations, named=await graph.named(names), similar=found)
             compiled = compile_query(query, graph.graph, known)
             rows = await store.select(compiled.sparql)
     except TimeoutError as error:
@@ -237,7 +231,7 @@ def _answer(compiled: Compiled, rows: Sequence[Mapping[str, str]]) -> QueryResul
 
 def _cell(column: Column, row: Mapping[str, str]) -> Cell:
     parts = {name: _value(row.get(variable), is_number) for name, (variable, is_number) in column.parts.items()}
-    if column.kind in ("property", "count"):
+    if column.kind == "property":
         return parts[""]
     return {"is": column.kind, **parts}
 

@@ -1,313 +1,69 @@
 """Compiles a Cypher tree to one bounded SPARQL SELECT.
 
 The matches are an inner SELECT with a limit: a UNION of branches, one for every combination of hop counts, each of
-plain triple patterns and filters, never a path of unbounded length. Around them stands what RETURN asks for:
-properties, counts, order. Names and values enter as rdflib terms only.
+plain triple patterns and filters, never a path of unbounded length. Around them stand the properties that RETURN
+asks for. Names and values enter as rdflib terms only.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal as OneOf
 
 from rdflib import Literal, URIRef
 from rdflib.namespace import RDF, SKOS
 
-from orion_recall.graph.cypher.semantics import (
-    ALT_LABEL,
-    DEFAULT_SORT,
-    LABEL,
-    MEMORY_EDGES,
-    PROPERTIES,
-    SHOWN,
-    TOLD,
-    CompileContext,
-    KnownNames,
-    is_own,
-)
-from orion_recall.graph.cypher.syntax import (
-    AllOf,
-    AnyOf,
-    Chain,
-    Comparison,
-    Condition,
-    Item,
-    Node,
-    Query,
-    Relation,
-    Word,
-)
-from orion_recall.graph.relation_words import KINDS, folded, relations_of_kind
-from orion_recall.graph.vocabulary import ORION, overlap_filter, range_of, sparql_term
+from orion_recall.graph.cypher.syntax import Comparison, Item, Node, Place, Query, Relation
+from orion_recall.graph.relation_words import KINDS, PERSON, folded, relations_of_kind
+from orion_recall.graph.vocabulary import ORION, property_iri, sparql_term
 
-_TEXT_FUNCTIONS = {"CONTAINS": "CONTAINS", "STARTS WITH": "STRSTARTS", "ENDS WITH": "STRENDS"}
+Kind = OneOf["entity", "memory", "relation"]
 
-
-class WhereClause:
-    """Compiles conditions one at a time."""
-
-    def __init__(self, context: CompileContext) -> None:
-        self._context, self._semantics = context, context.semantics
-
-    def expression(self, condition: Condition) -> str:
-        """A boolean SPARQL expression."""
-        if isinstance(condition, AllOf):
-            return "(" + " && ".join(self.expression(part) for part in condition.parts) + ")"
-        if isinstance(condition, AnyOf):
-            return "(" + " || ".join(self.expression(part) for part in condition.parts) + ")"
-        if isinstance(condition, Comparison):
-            return self._comparison(condition)
-        return f"(!{self.expression(condition.part)})"
-
-    def candidates(self, comparison: Comparison) -> Sequence[str] | None:
-        """The nodes (IRIs) that a comparison of names, or by SIMILAR, admits; None for another comparison."""
-        kind, _, _ = self._semantics.property(comparison.variable, comparison.property, comparison.at)
-        if comparison.operator == "SIMILAR":
-            if (kind, comparison.property) not in (("entity", "name"), ("memory", "text")):
-                raise self._semantics.error(
-                    "SIMILAR compares the name of an entity or the text of a memory", comparison.at
-                )
-            known = self._context.names
-            found = known.similar if kind == "entity" else known.similar_memories
-            return found.get(self._text(comparison), ())
-        if kind == "entity" and comparison.operator == "=":
-            return self._context.names.named.get(self._text(comparison), ())
-        return None
-
-    def _comparison(self, comparison: Comparison) -> str:
-        kind, predicate, is_number = self._semantics.property(
-            comparison.variable, comparison.property, comparison.at
-        )
-        variable = self._context.variable(comparison.variable)
-        if comparison.operator == "SIMILAR" or (comparison.operator in ("=", "<>") and kind == "entity"):
-            return self._one_of(comparison, variable)
-        value = self._context.fresh()
-        if kind == "relation" and comparison.property == "name":
-            relation = self._context.fresh()
-            pattern = f"{variable} {RDF.predicate.n3()} {relation} . {relation} {LABEL} {value}"
-        elif kind == "entity":
-            pattern = f"{variable} {LABEL}|{ALT_LABEL} {value}"
-        else:
-            pattern = f"{variable} {predicate} {value}"
-        exists = f"EXISTS {{ {pattern} FILTER({self._test(comparison, value, is_number=is_number)}) }}"
-        return f"(!{exists})" if comparison.operator == "<>" else exists
-
-    def _one_of(self, comparison: Comparison, variable: str) -> str:
-        equal = Comparison(
-            variable=comparison.variable, property=comparison.property, value=comparison.value, at=comparison.at,
-            operator="SIMILAR" if comparison.operator == "SIMILAR" else "=",
-        )  # fmt: skip
-        candidates = [URIRef(iri).n3() for iri in self.candidates(equal) or ()]
-        is_one_of = f"({variable} IN ({', '.join(candidates)}))" if candidates else "false"
-        return f"(!{is_one_of})" if comparison.operator == "<>" else is_one_of
-
-    def _test(self, comparison: Comparison, value: str, *, is_number: bool) -> str:
-        operator = "=" if comparison.operator == "<>" else comparison.operator
-        if operator == "DURING":
-            return self._during(comparison, value)
-        if is_number:
-            if operator not in ("=", "<", "<=", ">", ">="):
-                raise self._semantics.error(
-                    f"{comparison.property} is a number, which cannot be compared by {operator}", comparison.at
-                )
-            return f"{value} {operator} {sparql_term(Literal(self._number(comparison)))}"
-        text = sparql_term(Literal(self._text(comparison)))
-        if operator == "=":
-            return f"STR({value}) = {text}"
-        if operator not in _TEXT_FUNCTIONS:
-            raise self._semantics.error(
-                f"{comparison.property} is a text, which cannot be compared by {operator}", comparison.at
-            )
-        return f"{_TEXT_FUNCTIONS[operator]}(LCASE(STR({value})), LCASE({text}))"
-
-    def _during(self, comparison: Comparison, value: str) -> str:
-        if comparison.property != TOLD:
-            raise self._semantics.error(f"DURING compares what is {TOLD}, not {comparison.property}", comparison.at)
-        try:
-            return overlap_filter(value, [range_of(self._text(comparison))])
-        except ValueError as error:
-            raise self._semantics.error(
-                f"{comparison.value!r} is no time ({error}): write '2026', '2026-05', '2026-05-12', or "
-                "'2026-05-01/2026-05-12'",
-                comparison.at,
-            ) from error
-
-    def _text(self, comparison: Comparison) -> str:
-        if not isinstance(comparison.value, str):
-            raise self._semantics.error(
-                f"{comparison.property} is a text: compare it with one in quotes", comparison.at
-            )
-        return comparison.value
-
-    def _number(self, comparison: Comparison) -> float:
-        if isinstance(comparison.value, str) and comparison.property != "weight":
-            try:
-                moment = datetime.fromisoformat(comparison.value)
-            except ValueError:
-                moment = None
-            if moment is None or moment.tzinfo is None:
-                raise self._semantics.error(
-                    f"{comparison.property} is a time: write epoch seconds, or '2026-11-22T10:00:00Z' with its "
-                    "zone",
-                    comparison.at,
-                )
-            return moment.timestamp()
-        if isinstance(comparison.value, str | bool):
-            raise self._semantics.error(f"{comparison.property} is a number", comparison.at)
-        return comparison.value
-
-
+METADATA = "meta_"
+"""What the name of a property begins with that is a field of a memory's metadata."""
+LABELS = ("Memory", "Entity", "Speaker", *KINDS)
+# The edges that lead from a memory: type in Cypher -> (predicate, kind of the other end).
+MEMORY_EDGES: Mapping[str, tuple[str, Kind]] = {
+    "MENTIONS": ("mentions", "entity"),
+    "SPOKEN_BY": ("spokenBy", "entity"),
+    "NEXT": ("next", "memory"),
+    "REFERS_TO": ("refersTo", "memory"),
+}
+_LABEL = SKOS.prefLabel.n3()
+# The predicate of every property; of a memory's, those of its own node.
+_PROPERTIES: Mapping[Kind, Mapping[str, str]] = {
+    "entity": {"name": _LABEL},
+    "memory": {
+        "id": ORION.id.n3(), "kind": ORION.kind.n3(), "text": ORION.content.n3(), "speaker": ORION.speaker.n3(),
+        "ts": ORION.occurred.n3(), "title": ORION.title.n3(), "session": ORION.session.n3(),
+        "user": ORION.user.n3(), "agent": ORION.agent.n3(), "run": ORION.run.n3(), "uri": ORION.uri.n3(),
+        "tag": ORION.tag.n3(),
+    },
+    "relation": {
+        "name": f"{RDF.predicate.n3()}/{_LABEL}", "text": ORION.text.n3(), "weight": ORION.weight.n3(),
+        "firstSeen": ORION.firstSeen.n3(), "lastSeen": ORION.lastSeen.n3(),
+    },
+}  # fmt: skip
+_NUMBERS = frozenset(("ts", "weight", "firstSeen", "lastSeen"))
+# The properties that are shown where a whole variable is returned.
+_SHOWN: Mapping[Kind, tuple[str, ...]] = {
+    "entity": ("name",), "memory": ("id", "kind", "text", "speaker", "ts"), "relation": ("name", "text", "weight"),
+}  # fmt: skip
 _MOST_BRANCHES = 12
 
 
-class MatchClause:
-    """Compiles the patterns of the query together with its conditions."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownNames:
+    """What is looked up before compiling: relation names by IRI; IRIs of entities by a name; IRIs of entities and
+    memories by a text for SIMILAR."""
 
-    def __init__(self, context: CompileContext) -> None:
-        self._context, self._semantics = context, context.semantics
-        self._where = WhereClause(context)
-
-    def branches(self) -> list[str]:
-        """The branches of a UNION. GraphQueryError for more than 12 combinations of hop counts."""
-        chains = self._context.query.chains
-        relations = [relation for chain in chains for relation in chain.relations]
-        combinations = list(itertools.islice(
-            itertools.product(*(range(one.low, one.high + 1) for one in relations)), _MOST_BRANCHES + 1
-        ))  # fmt: skip
-        if len(combinations) > _MOST_BRANCHES:
-            raise self._semantics.error(
-                f"the hop counts combine in more than {_MOST_BRANCHES} ways: use fewer variable lengths",
-                relations[0].at,
-            )
-        bindings = self._bindings()
-        filters = self._filters()
-        return [f"{{ {bindings}{self._patterns(lengths)}{filters} }}" for lengths in combinations]
-
-    def _patterns(self, lengths: Sequence[int]) -> str:
-        remaining = iter(lengths)
-        parts: list[str] = []
-        edges: list[str] = []
-        for chain in self._context.query.chains:
-            for left, relation, right in zip(chain.nodes, chain.relations, chain.nodes[1:], strict=False):
-                parts.append(self._hops(left, relation, right, next(remaining), edges))
-        parts.extend(f"FILTER({one} != {other}) " for place, one in enumerate(edges) for other in edges[:place])
-        return "".join(parts)
-
-    def _hops(self, left: Node, relation: Relation, right: Node, length: int, edges: list[str]) -> str:
-        context = self._context
-        between = (context.fresh() for _ in range(length - 1))
-        ends = [context.variable(left.variable), *between, context.variable(right.variable)]
-        memory_edges = self._semantics.memory_edges(left, relation, right)
-        parts: list[str] = []
-        for start, end in itertools.pairwise(ends):
-            if memory_edges:
-                parts.append(self._memory_edge(start, end, memory_edges, left, relation))
-                continue
-            edge = context.variable(relation.variable) if length == 1 else context.fresh()
-            edges.append(edge)
-            if relation.direction == "either":
-                about = ORION.about.n3()
-                parts.append(f"{edge} {about} {start} . {edge} {about} {end} . FILTER({start} != {end}) ")
-            else:
-                subject, object_ = (start, end) if relation.direction == "right" else (end, start)
-                parts.append(f"{edge} {RDF.subject.n3()} {subject} ; {RDF.object.n3()} {object_} . ")
-            if relation.types:
-                parts.append(self._of_types(edge, relation.types))
-        return "".join(parts)
-
-    def _memory_edge(self, start: str, end: str, names: Sequence[str], left: Node, relation: Relation) -> str:
-        predicates = [ORION[MEMORY_EDGES[name][0]].n3() for name in names]
-        is_reversed = relation.direction == "left" or (
-            relation.direction == "either" and self._semantics.kinds[left.variable] == "entity"
-        )
-        subject, object_ = (end, start) if is_reversed else (start, end)
-        undirected = relation.direction == "either" and MEMORY_EDGES[names[0]][1] == "memory"
-        if len(predicates) == 1 and not undirected:
-            return f"{subject} {predicates[0]} {object_} . "
-        alternatives = [*predicates, *(f"^{one}" for one in predicates if undirected)]
-        return f"{subject} ({'|'.join(alternatives)}) {object_} . "
-
-    def _of_types(self, edge: str, types: Sequence[Word]) -> str:
-        iris: dict[str, None] = {}
-        for word in types:
-            wanted = folded(word.text)
-            found = [iri for iri, name in self._context.names.relations.items() if folded(name) == wanted]
-            if not found:
-                raise self._semantics.error(self._unknown_relation(word.text), word.at)
-            iris.update(dict.fromkeys(found))
-        if len(iris) == 1:
-            return f"{edge} {RDF.predicate.n3()} {URIRef(next(iter(iris))).n3()} . "
-        relation, wanted = self._context.fresh(), ", ".join(URIRef(one).n3() for one in iris)
-        return f"{edge} {RDF.predicate.n3()} {relation} . FILTER({relation} IN ({wanted})) "
-
-    def _unknown_relation(self, name: str) -> str:
-        names = sorted({folded(one) for one in self._context.names.relations.values()})
-        close = get_close_matches(folded(name), names, 5, 0.5) or names[:10]
-        listed = ", ".join(one.replace(" ", "_").upper() for one in close)
-        return f"there is no relation {name} in this graph" + (
-            f": there is {listed}" if listed else ": it has none"
-        )
-
-    def _bindings(self) -> str:
-        """Patterns that bind variables first: entities by name or likeness, memories by equal properties."""
-        parts: list[str] = []
-        for condition in self._context.query.conditions:
-            if not isinstance(condition, Comparison):
-                continue
-            variable = self._context.variable
-            candidates = self._where.candidates(condition)
-            if candidates is not None:
-                values = " ".join(URIRef(iri).n3() for iri in candidates)
-                parts.append(f"VALUES {variable(condition.variable)} {{ {values} }} ")
-            elif condition.operator == "=" and isinstance(condition.value, str):
-                kind, predicate, is_number = self._semantics.property(
-                    condition.variable, condition.property, condition.at
-                )
-                if kind != "entity" and predicate != LABEL and not is_number:
-                    value = sparql_term(Literal(condition.value))
-                    parts.append(f"{variable(condition.variable)} {predicate} {value} . ")
-        return "".join(parts)
-
-    def _filters(self) -> str:
-        query = self._context.query
-        parts = [self._node(chain, node) for chain in query.chains for node in chain.nodes]
-        parts += [f"FILTER({self._where.expression(condition)}) " for condition in query.conditions]
-        return "".join(dict.fromkeys(parts))
-
-    def _node(self, chain: Chain, node: Node) -> str:
-        """The type of a node, and the filter of its label."""
-        context = self._context
-        variable, label = context.variable(node.variable), node.label.text if node.label is not None else None
-        if self._semantics.kinds[node.variable] == "memory":
-            own = ""
-            if node.label is not None and is_own(node.label):
-                wanted = sparql_term(Literal(node.label.text))
-                own = f"FILTER EXISTS {{ {variable} {ORION.kind.n3()}|{ORION.tag.n3()} {wanted} }} "
-            return f"{variable} a {ORION.Memory.n3()} . {own}"
-        typed = "" if chain.relations and label is None else f"{variable} a {SKOS.Concept.n3()} . "
-        speaks = f"EXISTS {{ {context.fresh()} {ORION.spokenBy.n3()} {variable} }}"
-        if label == "Speaker":
-            return f"{typed}FILTER({speaks}) "
-        if label not in KINDS:
-            return typed
-        indicating = relations_of_kind(label, context.names.relations)
-        tests = [speaks] if label == "Person" else []
-        for end, relations in ((RDF.subject, indicating.subject), (RDF.object, indicating.object)):
-            if relations:
-                edge, relation = context.fresh(), context.fresh()
-                iris = ", ".join(URIRef(one).n3() for one in relations)
-                tests.append(
-                    f"EXISTS {{ {edge} {end.n3()} {variable} ; {RDF.predicate.n3()} {relation} "
-                    f"FILTER({relation} IN ({iris})) }}"
-                )
-        return f"{typed}FILTER({' || '.join(tests) or 'false'}) "
-
-
-MOST_MATCHES = 100_000
+    relations: Mapping[str, str] = field(default_factory=dict[str, str])
+    named: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    similar: Mapping[tuple[Kind, str], Sequence[str]] = field(default_factory=dict[tuple[Kind, str], Sequence[str]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +71,7 @@ class Column:
     """One returned column. `parts` maps a property to its SPARQL variable and whether it is a number."""
 
     name: str
-    kind: OneOf["entity", "memory", "relation", "property", "count"]
+    kind: OneOf["entity", "memory", "relation", "property"]
     parts: Mapping[str, tuple[str, bool]]
 
 
@@ -329,131 +85,244 @@ class Compiled:
 
 def compile_query(query: Query, graph: URIRef, names: KnownNames) -> Compiled:
     """The query as SPARQL over one tenant's graph. GraphQueryError when the query has no meaning."""
-    return _ReturnClause(CompileContext(query, names), graph).compiled()
+    return _Compiler(query, names).compiled(graph)
 
 
-class _ReturnClause:
-    def __init__(self, context: CompileContext, graph: URIRef) -> None:
-        self._context, self._graph = context, graph
-        self._query, self._semantics = context.query, context.semantics
-        self._counts = any(item.kind == "count" for item in self._query.items)
+def kinds_of(query: Query) -> dict[str, Kind]:
+    """The kind of every variable. A node is a memory by its label, anything else an entity.
 
-    def compiled(self) -> Compiled:
+    A variable that the query leaves unnamed begins with #. GraphQueryError for a query that has no meaning.
+    """
+    nodes = [node for chain in query.chains for node in chain.nodes]
+    kinds: dict[str, Kind] = {node.variable: "memory" for node in nodes if node.label == "Memory"}
+    for node in nodes:
+        if node.label is not None and node.label not in LABELS:
+            close = get_close_matches(node.label.capitalize(), LABELS, 1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise query.error(f"there is no label {node.label}{hint}: there are {', '.join(LABELS)}", node.at)
+        if kinds.setdefault(node.variable, "entity") == "memory" and node.label not in ("Memory", None):
+            raise query.error(f"{node.variable} would be both a memory and an entity", node.at)
+    for chain in query.chains:
+        for relation in chain.relations:
+            if relation.variable in kinds:
+                raise query.error(f"{relation.variable} stands for two things", relation.at)
+            kinds[relation.variable] = "relation"
+    return kinds
+
+
+class _Compiler:
+    def __init__(self, query: Query, names: KnownNames) -> None:
+        self._query, self._names = query, names
+        self._kinds = kinds_of(query)
+        self._numbers = {variable: number for number, variable in enumerate(self._kinds)}
+        self._fresh = itertools.count()
+        # Variables that stand for nothing with properties: several hops, and edges that lead from memories.
+        self._bare = self._without_properties()
+        # The returned properties: what binds them, by variable.
+        self._returned: dict[str, str] = {}
+
+    def compiled(self, graph: URIRef) -> Compiled:
         """The whole SELECT with its columns."""
-        query = self._query
-        columns = tuple(self._column(item) for item in query.items)
-        sorts = [self._sort(item, columns) for item, _ in query.order]
-        branches = MatchClause(self._context).branches()
-        # Without counting, DISTINCT or order the inner SELECT can stop at the page that is wanted.
-        streams = not (self._counts or query.distinct or query.order)
-        page = f"OFFSET {query.skip} LIMIT {query.limit}"
-        rows = self._with_properties(branches, page if streams else f"LIMIT {MOST_MATCHES}", sorts)
-        shown, groups = self._shown(columns)
-        group = f" GROUP BY {' '.join(dict.fromkeys(groups))}" if self._counts and groups else ""
-        order = [
-            f"{'DESC' if descending else 'ASC'}({expression})"
-            for (_, expression), (_, descending) in zip(sorts, query.order, strict=True)
-        ]
-        sorting = f" ORDER BY {' '.join(order)}" if order else ""
-        sparql = (
-            f"SELECT {'DISTINCT ' if query.distinct else ''}{' '.join(dict.fromkeys(shown))} "
-            f"WHERE {{ GRAPH {self._graph.n3()} {{ {rows} }} }}{group}{sorting} "
-            f"{f'LIMIT {query.limit}' if streams else page}"
+        columns = tuple(self._column(item) for item in self._query.items)
+        matches = " UNION ".join(self._branches())
+        matched = " ".join(self._variable(name) for name in self._kinds if name not in self._bare)
+        limit = f"LIMIT {self._query.limit}"
+        # A property with several values (a tag) would multiply rows: the least one stands for them.
+        shown = dict.fromkeys(
+            f"(MIN(?{name}_) AS ?{name})" if name in self._returned else f"?{name}"
+            for column in columns
+            for name, _ in column.parts.values()
         )
-        return Compiled(sparql=sparql, columns=columns)
-
-    def _with_properties(self, branches: Sequence[str], ends: str, sorts: Sequence[tuple[Item, str]]) -> str:
-        """The inner SELECT of the matches, joined with every property that is returned or sorted by."""
-        semantics = self._semantics
-        matched = " ".join(
-            self._context.variable(name)
-            for name in semantics.kinds
-            if name not in semantics.multi_hop and name not in semantics.memory_edge_variables
+        return Compiled(
+            sparql=(
+                f"SELECT {' '.join(shown)} WHERE {{ GRAPH {graph.n3()} {{ "
+                f"{{ SELECT DISTINCT {matched} WHERE {{ {matches} }} {limit} }} "
+                f"{' '.join(self._returned.values())} }} }} GROUP BY {matched} {limit}"
+            ),
+            columns=columns,
         )
-        matches = f"{{ SELECT DISTINCT {matched} WHERE {{ {' UNION '.join(branches)} }} {ends} }}"
-        sorted_by = (item for item, _ in sorts)
-        wanted = list(dict.fromkeys((*self._properties(self._query.items), *self._properties(sorted_by))))
-        if not wanted:
-            return matches
-        part = self._context.property_variable
-        # A property with several values (an alias, a tag) would multiply rows: the least one stands for them.
-        values = " ".join(f"(MIN({part(*one)}_) AS {part(*one)})" for one in wanted)
-        joins = " ".join(self._join(*one) for one in wanted)
-        return f"{{ SELECT {matched} {values} WHERE {{ {matches} {joins} }} GROUP BY {matched} }}"
 
-    def _shown(self, columns: Sequence[Column]) -> tuple[list[str], list[str]]:
-        """The expressions of the outer SELECT, and the variables to group by where something is counted."""
-        shown: list[str] = []
-        groups: list[str] = []
-        for item, column in zip(self._query.items, columns, strict=True):
-            for variable, _ in column.parts.values():
-                if item.kind == "count":
-                    distinct = "DISTINCT " if item.distinct else ""
-                    counted = f"{distinct}{self._context.variable(item.variable)}" if item.variable else "*"
-                    shown.append(f"(COUNT({counted}) AS ?{variable})")
-                else:
-                    shown.append(f"?{variable}")
-                    groups.append(f"?{variable}")
-        return shown, groups
+    def _variable(self, name: str) -> str:
+        """The SPARQL variable of a Cypher variable; no text of the query is in it."""
+        return f"?v{self._numbers[name]}"
+
+    def _new(self) -> str:
+        return f"?x{next(self._fresh)}"
+
+    def _kind(self, variable: str, at: Place) -> Kind:
+        """The kind of a variable of which a property is asked for."""
+        if variable in self._bare:
+            raise self._query.error("several hops, and edges of memories, have no properties", at)
+        if variable not in self._kinds:
+            known = ", ".join(sorted(name for name in self._kinds if not name.startswith("#"))) or "none"
+            raise self._query.error(f"there is no {variable} in MATCH: there are {known}", at)
+        return self._kinds[variable]
+
+    def _path(self, variable: str, name: str, at: Place) -> str:
+        """The predicate of a property, or the path to it."""
+        kind = self._kind(variable, at)
+        if kind == "memory" and name.startswith(METADATA) and name != METADATA:
+            return property_iri(name.removeprefix(METADATA)).n3()
+        if name not in _PROPERTIES[kind]:
+            further = f", and {METADATA}NAME for a field of its metadata" if kind == "memory" else ""
+            article = "an" if kind == "entity" else "a"
+            known = ", ".join(_PROPERTIES[kind])
+            raise self._query.error(f"{article} {kind} has no {name}: it has {known}{further}", at)
+        return _PROPERTIES[kind][name]
 
     def _column(self, item: Item) -> Column:
-        context, semantics = self._context, self._semantics
-        if item.kind == "count":
-            if item.variable:
-                semantics.kind(item.variable, item.at)
-            return Column(name=item.name, kind="count", parts={"": (context.fresh("c"), True)})
-        kind = semantics.kind(item.variable, item.at)
-        if item.kind == "property":
-            _, _, is_number = semantics.property(item.variable, item.property, item.at)
-            part = context.property_variable(item.variable, item.property)[1:]
-            return Column(name=item.name, kind="property", parts={"": (part, is_number)})
-        parts = {
-            name: (context.property_variable(item.variable, name)[1:], PROPERTIES[kind][name][1])
-            for name in SHOWN[kind]
+        kind = self._kind(item.variable, item.at)
+        names = (item.property,) if item.property else _SHOWN[kind]
+        parts: dict[str, tuple[str, bool]] = {}
+        for name in names:
+            path, subject = self._path(item.variable, name, item.at), self._variable(item.variable)
+            part = f"{subject[1:]}_{name}"
+            self._returned[part] = f"OPTIONAL {{ {subject} {path} ?{part}_ }}"
+            parts[name] = part, name in _NUMBERS
+        if item.property:
+            return Column(name=item.name, kind="property", parts={"": parts[item.property]})
+        return Column(name=item.name, kind=kind, parts={"iri": (self._variable(item.variable)[1:], False), **parts})
+
+    def _steps(self) -> Iterator[tuple[Node, Relation, Node]]:
+        for chain in self._query.chains:
+            yield from zip(chain.nodes, chain.relations, chain.nodes[1:], strict=False)
+
+    def _without_properties(self) -> set[str]:
+        return {
+            relation.variable
+            for left, relation, right in self._steps()
+            if relation.high > 1 or "memory" in (self._kinds[left.variable], self._kinds[right.variable])
         }
-        iri = context.variable(item.variable)[1:]
-        return Column(name=item.name, kind=kind, parts={"iri": (iri, False), **parts})
 
-    def _properties(self, items: Iterable[Item]) -> list[tuple[str, str]]:
-        """The (variable, property) pairs that the items read."""
-        pairs: list[tuple[str, str]] = []
-        for item in items:
-            if item.kind == "property":
-                pairs.append((item.variable, item.property))
-            elif item.kind == "variable":
-                pairs.extend((item.variable, name) for name in SHOWN[self._semantics.kinds[item.variable]])
-        return pairs
+    def _branches(self) -> list[str]:
+        """One group of patterns for every combination of hop counts."""
+        steps = list(self._steps())
+        ranges = [range(relation.low, relation.high + 1) for _, relation, _ in steps]
+        if math.prod(map(len, ranges)) > _MOST_BRANCHES:
+            raise self._query.error(
+                f"more than {_MOST_BRANCHES} ways to choose the numbers of hops: give fewer", steps[0][1].at
+            )
+        nodes = "".join(dict.fromkeys(self._node(node) for chain in self._query.chains for node in chain.nodes))
+        conditions = "".join(self._condition(one) for one in self._query.comparisons)
+        branches: list[str] = []
+        for lengths in itertools.product(*ranges):
+            edges: list[str] = []
+            patterns = "".join(self._hops(step, length, edges) for step, length in zip(steps, lengths, strict=True))
+            once = "".join(f"FILTER({one} != {other}) " for one, other in itertools.combinations(edges, 2))
+            branches.append(f"{{ {conditions}{patterns}{nodes}{once}}}")
+        return branches
 
-    def _join(self, variable: str, name: str) -> str:
-        kind = self._semantics.kinds[variable]
-        value, subject = f"{self._context.property_variable(variable, name)}_", self._context.variable(variable)
-        if kind == "relation" and name == "name":
-            relation = self._context.fresh()
-            return f"OPTIONAL {{ {subject} {RDF.predicate.n3()} {relation} . {relation} {LABEL} {value} }}"
-        _, predicate, _ = self._semantics.property(variable, name, self._query.items[0].at)
-        return f"OPTIONAL {{ {subject} {predicate} {value} }}"
+    def _hops(self, step: tuple[Node, Relation, Node], length: int, edges: list[str]) -> str:
+        """The patterns of a relation of so many hops; `edges` takes the variables of the edges they go along."""
+        left, relation, right = step
+        if "memory" in (self._kinds[left.variable], self._kinds[right.variable]):
+            predicate = self._memory_edge(left, relation, right)
+        else:
+            predicate = None
+            if wanted := {word.upper() for word in relation.types} & MEMORY_EDGES.keys():
+                raise self._query.error(
+                    f"{', '.join(sorted(wanted))}: such edges begin at memories, give one end the label Memory",
+                    relation.at,
+                )
+        between = [self._new() for _ in range(length - 1)]
+        ends = [self._variable(left.variable), *between, self._variable(right.variable)]
+        parts: list[str] = []
+        for start, end in itertools.pairwise(ends):
+            if predicate is not None:
+                parts.append(f"{start} {predicate} {end} . ")
+                continue
+            edge = self._variable(relation.variable) if relation.high == 1 else self._new()
+            edges.append(edge)
+            if relation.direction == "either":
+                about = ORION.about.n3()
+                parts.append(f"{edge} {about} {start} . {edge} {about} {end} . FILTER({start} != {end}) ")
+            else:
+                subject, object_ = (start, end) if relation.direction == "right" else (end, start)
+                parts.append(f"{edge} {RDF.subject.n3()} {subject} ; {RDF.object.n3()} {object_} . ")
+            parts.append(self._of_types(edge, relation) if relation.types else "")
+        return "".join(parts)
 
-    def _sort(self, item: Item, columns: Sequence[Column]) -> tuple[Item, str]:
-        """What is sorted by, an item of RETURN by its name or a property of MATCH, and the expression for it."""
-        by_name = {column.name: (one, column) for one, column in zip(self._query.items, columns, strict=True)}
-        if item.name in by_name:
-            returned, column = by_name[item.name]
-            if returned.kind == "variable":
-                returned = _property_of(returned, DEFAULT_SORT[self._semantics.kinds[returned.variable]])
-                return returned, self._sort_expression(returned)
-            variable, is_number = column.parts[""]
-            return returned, f"?{variable}" if is_number else f"LCASE(STR(?{variable}))"
-        if self._counts or self._query.distinct or item.kind == "count":
-            raise self._semantics.error(f"sort by what is returned: {', '.join(by_name)}", item.at)
-        if item.kind == "variable":
-            item = _property_of(item, DEFAULT_SORT[self._semantics.kind(item.variable, item.at)])
-        return item, self._sort_expression(item)
+    def _memory_edge(self, left: Node, relation: Relation, right: Node) -> str:
+        """The predicates of an edge that leads from a memory, as a path from left to right."""
+        ends = (self._kinds[left.variable], self._kinds[right.variable])
+        other: Kind = "memory" if ends == ("memory", "memory") else "entity"
+        possible = [name for name, (_, end) in MEMORY_EDGES.items() if end == other]
+        wanted = [word.upper() for word in relation.types] or possible
+        if unknown := [name for name in wanted if name not in possible]:
+            raise self._query.error(
+                f"{unknown[0]} leads from no memory to that end: there are {', '.join(possible)}", relation.at
+            )
+        if other == "entity" and relation.high > 1:
+            raise self._query.error("between a memory and an entity there is one hop", relation.at)
+        from_left, from_right = relation.direction != "left", relation.direction != "right"
+        if other == "entity":
+            is_left = ends[0] == "memory"
+            if not (from_left if is_left else from_right):
+                raise self._query.error(
+                    "such an edge leads from the memory to the entity: turn the arrow", relation.at
+                )
+            from_left, from_right = is_left, not is_left
+        predicates = [ORION[MEMORY_EDGES[name][0]].n3() for name in wanted]
+        paths = [*predicates] if from_left else []
+        paths += [f"^{one}" for one in predicates] if from_right else []
+        return f"({'|'.join(paths)})"
 
-    def _sort_expression(self, item: Item) -> str:
-        _, _, is_number = self._semantics.property(item.variable, item.property, item.at)
-        part = self._context.property_variable(item.variable, item.property)
-        return part if is_number else f"LCASE(STR({part}))"
+    def _of_types(self, edge: str, relation: Relation) -> str:
+        names = self._names.relations
+        iris: dict[str, None] = {}
+        for word in relation.types:
+            found = [iri for iri, name in names.items() if folded(name) == folded(word)]
+            if not found:
+                known = sorted({folded(one) for one in names.values()})
+                near = get_close_matches(folded(word), known, 5, 0.5) or known[:10]
+                listed = ", ".join(one.replace(" ", "_").upper() for one in near)
+                hint = f"there is {listed}" if listed else "it has none"
+                raise self._query.error(f"there is no relation {word} in this graph: {hint}", relation.at)
+            iris.update(dict.fromkeys(found))
+        return f"VALUES {(one := self._new())} {{ {_iris(iris)} }} {edge} {RDF.predicate.n3()} {one} . "
+
+    def _condition(self, one: Comparison) -> str:
+        """What binds or tests the variable of a comparison."""
+        path, kind = self._path(one.variable, one.property, one.at), self._kinds[one.variable]
+        variable = self._variable(one.variable)
+        if one.property in _NUMBERS:
+            if not isinstance(one.value, float) or one.operator != "=":
+                raise self._query.error(f"{one.property} is a number: compare it with one by =", one.at)
+            value = self._new()
+            return f"{variable} {path} {value} FILTER({value} = {Literal(one.value).n3()}) "
+        if not isinstance(one.value, str):
+            raise self._query.error(f"{one.property} is a text: compare it with one in quotes", one.at)
+        if one.operator == "SIMILAR":
+            if (kind, one.property) not in (("entity", "name"), ("memory", "text")):
+                raise self._query.error("SIMILAR compares the name of an entity or the text of a memory", one.at)
+            return f"VALUES {variable} {{ {_iris(self._names.similar.get((kind, one.value), ()))} }} "
+        if kind == "entity":
+            return f"VALUES {variable} {{ {_iris(self._names.named.get(one.value, ()))} }} "
+        return f"{variable} {path} {sparql_term(Literal(one.value))} . "
+
+    def _node(self, node: Node) -> str:
+        """The type of a node, and the filter of its label."""
+        variable, label = self._variable(node.variable), node.label
+        if self._kinds[node.variable] == "memory":
+            return f"{variable} a {ORION.Memory.n3()} . "
+        typed = f"{variable} a {SKOS.Concept.n3()} . "
+        speaks = f"EXISTS {{ {self._new()} {ORION.spokenBy.n3()} {variable} }}"
+        if label == "Speaker":
+            return f"{typed}FILTER({speaks}) "
+        if label not in KINDS:
+            return typed
+        tests = [speaks] if label == PERSON else []
+        indicating = relations_of_kind(label, self._names.relations)
+        for end, relations in zip((RDF.subject, RDF.object), indicating, strict=True):
+            if relations:
+                edge, relation = self._new(), self._new()
+                iris = ", ".join(URIRef(one).n3() for one in relations)
+                tests.append(
+                    f"EXISTS {{ {edge} {end.n3()} {variable} ; {RDF.predicate.n3()} {relation} "
+                    f"FILTER({relation} IN ({iris})) }}"
+                )
+        return f"{typed}FILTER({' || '.join(tests) or 'false'}) "
 
 
-def _property_of(item: Item, name: str) -> Item:
-    return Item(kind="property", variable=item.variable, property=name, name=item.name, at=item.at)
+def _iris(iris: Iterable[str]) -> str:
+    return " ".join(URIRef(iri).n3() for iri in iris)

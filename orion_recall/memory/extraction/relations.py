@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from orion_recall.graph.relation_words import role_name
 from orion_recall.memory.extraction.sentences import ARTICLES, CALENDAR, UNSURE, Sentence, Unit
-from orion_recall.text.people.kin import KIN
+from orion_recall.text.names import KIN
 from orion_recall.values import Statement
 
 # Stands for a person whom the turn before may name. No name can be so.

@@ -12,8 +12,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.snippet import line_tokens, snippet
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.text.inert import inert
-from orion_recall.text.instructing import instructs_reader
+from orion_recall.text.inert import inert, instructs_reader
 from orion_recall.text.normal import one_line
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.time_values import clock_in

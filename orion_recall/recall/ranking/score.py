@@ -26,7 +26,7 @@ from orion_recall.scoring.candidates import Candidate, PartsInColumns, ScoredCan
 from orion_recall.scoring.part_values import READ_CHARS, Column, QueryFacts
 from orion_recall.scoring.parts import part_columns
 from orion_recall.tasks import in_time
-from orion_recall.text.instructing import instructs_reader
+from orion_recall.text.inert import instructs_reader
 from orion_recall.text.normal import content_words, is_question, stems
 from orion_recall.values import MemoryView, Question, ReaderInstructions
 

@@ -19,8 +19,8 @@ from orion_recall.recall.search.all_sources import INDEX_SOURCES
 from orion_recall.recall.types import Sources
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.tasks import in_time
+from orion_recall.text.names import names_in, title_names
 from orion_recall.text.normal import words
-from orion_recall.text.people.titles import names_in, title_names
 from orion_recall.values import MemoryView, Question, SearchRequest, SourceName, SourceReport
 
 _LINKING, _MOST_LINKED, _FEW_LINKED = 5, 64, 20

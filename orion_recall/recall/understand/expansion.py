@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from orion_recall.profile import Profile
+from orion_recall.text.names import SYNONYMS
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
-from orion_recall.text.people.kin import SYNONYMS
 from orion_recall.values import MoreWordsWanted
 
 _VERBS = """

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 from orion_recall.memory.extraction.sentences import Unit, read_sentences
 from orion_recall.models.language import DEFAULT, Language
+from orion_recall.text.names import names_assistant
 from orion_recall.text.normal import STOP_WORDS, content_words, without_possessive, words
-from orion_recall.text.people.roles import names_assistant
 
 # "We" and "our" are more than the one who asks: what others say of themselves may be of them, too.
 FIRST_PERSON = frozenset("i i'm i'd i'll i've me my mine myself".split())

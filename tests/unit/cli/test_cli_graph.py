@@ -74,14 +74,14 @@ def test_an_unknown_name_is_told_its_neighbours(graph: Command):
 
 
 def test_questions_are_answered_as_table_and_as_json(graph: Command):
-    query = "MATCH (a:Person)-[r:WORKS_AT]->(b) RETURN a, r, b.name AS at ORDER BY at"
+    query = "MATCH (a:Person)-[r:WORKS_AT]->(b) RETURN a, r, b.name"
     _, out, _ = graph("query", query)
-    assert [line.split() for line in out.splitlines()][:2] == [
-        ["a", "r", "at"], ["Ida", "Ida", "works", "at", "Fjord", "Labs", "Fjord", "Labs"],
-    ]  # fmt: skip
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["a", "r", "b.name"]
+    assert ["Ida", "Ida", "works", "at", "Fjord", "Labs", "Fjord", "Labs"] in lines
     value = parsed(graph("query", query, "--json"))
-    assert value["columns"] == ["a", "r", "at"]
-    assert value["rows"][0]["r"]["weight"] == 2
+    assert value["columns"] == ["a", "r", "b.name"]
+    assert {row["r"]["weight"] for row in value["rows"]} == {1, 2}
     assert graph("query", "MATCH (a {name: 'x'}) RETURN a") == (0, "", "nothing matches\n")
     assert parsed(graph("query", "MATCH (a)-[:KNOWS]->(b) RETURN a.name", "--tenant", "other", "--json"))[
         "rows"
@@ -185,57 +185,30 @@ def test_stats_tell_of_every_tenant(opened: Path, capsys: pytest.CaptureFixture[
     assert "other" not in shown
 
 
-@pytest.mark.parametrize("form", ["nquads", "jsonld"])
-def test_what_is_exported_can_be_imported(opened: Path, form: str, capsys: pytest.CaptureFixture[str]):
-    out, lines = opened / {"nquads": "g.nq", "jsonld": "g.jsonld"}[form], opened / "lines.jsonl"
-    assert run(["graph", "export", "--data", str(opened), "--format", form, "--out", str(out)]) == 0
-    assert run(["graph", "import", str(out), "--out", str(lines)]) == 0
-    assert "3 memories; store them in another record with `orion-recall import" in capsys.readouterr().out
-    found = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
-    assert [(one["id"], one["tenant"]) for one in sorted(found, key=lambda one: one["id"])] == [
-        ("m1", "acme"), ("m2", "acme"), ("m3", "other"),
-    ]  # fmt: skip
-    assert not list(opened.glob("*.part"))
-
-
 def test_csv_goes_into_a_folder(opened: Path, capsys: pytest.CaptureFixture[str]):
-    arguments = [
-        "graph",
-        "export",
-        "--data",
-        str(opened),
-        "--format",
-        "csv",
-        "--out",
-        str(opened / "csv"),
-        "--json",
-    ]
-    assert run(arguments) == 0
+    assert run(["graph", "export", "--data", str(opened), "--out", str(opened / "csv"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tenants"] == ["acme", "other"]
     assert sorted(file.name for file in (opened / "csv").iterdir()) == ["edges.csv", "nodes.csv"]
-    assert run(["graph", "import", str(opened / "csv"), "--out", str(opened / "l.jsonl"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["memories"] == 3
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        ("export --data {data} --out {data}/g.ttl", 2, "Turtle holds one graph, and there are 2: acme, other"),
-        ("export --data {data} --out {data}/graph", 2, "already exists"),
+        ("export --data {data} --out {data}/file", 2, "already exists"),
+        ("import g.nq --out l.jsonl", 2, "no `graph import` any more: the graph is made from the record"),
+        ("export --format turtle --out {data}/file", 2, "the graph is exported as CSV"),
         ("stats --data {data} --tenant nobody", 1, "no memories of a tenant 'nobody'"),
         ("stats --data {data}/none", 1, "there is no graph in"),
-        ("import {data}/none.csv --out {data}/l.jsonl", 2, "No such file"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
     opened: Path, arguments: str, code: int, told: str, capsys: pytest.CaptureFixture[str]
 ):
+    (opened / "file").touch()
     assert run(["graph", *arguments.format(data=opened).split()]) == code
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
-    assert not list(opened.glob("*.part")), "nothing half-written stays"
-    assert not (opened / "l.jsonl").exists()
 
 
 def test_a_graph_of_another_format_is_left_to_a_worker(opened: Path, capsys: pytest.CaptureFixture[str]):

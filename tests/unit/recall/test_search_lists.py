@@ -29,7 +29,7 @@ from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.setting_values import LaneUse
 from orion_recall.sources.several_stores import Breaker
-from orion_recall.text.people.titles import title_names
+from orion_recall.text.names import title_names
 from orion_recall.time_values import TimedKey
 from orion_recall.values import (
     SOURCE_NAMES,

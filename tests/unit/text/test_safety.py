@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.settings import Settings, SettingsError
-from orion_recall.text.inert import inert
-from orion_recall.text.instructing import instructs_reader
+from orion_recall.text.inert import inert, instructs_reader
 from orion_recall.text.redaction import NO_REDACTION, REPLACEMENTS, Redaction
 
 PARTS = st.lists(

@@ -1,1 +1,0 @@
-"""What a text says of people: kin, roles, titles, and who introduces whom."""
