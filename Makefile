@@ -67,12 +67,9 @@ check: $(VENV)/.installed-dev ## format, lint, types, flaws in the code, licence
 	$(BIN)/python -m tests.checks.licences
 	$(BIN)/python -m tests.checks.vulnerabilities
 
-bench: $(VENV)/.installed-dev ## floors and recalls, interleaved; imports; what a memory takes; parts of a recall; one worker and two
+bench: $(VENV)/.installed-dev ## floors and recalls, interleaved; imports, and what a memory takes
 	$(BIN)/python -m tests.bench.bench
 	$(BIN)/python -m tests.bench.imports
-	$(BIN)/python -m tests.bench.footprint
-	$(BIN)/python -m tests.bench.sources
-	$(BIN)/python -m tests.bench.processes
 
 bench-scale: $(VENV)/.installed-dev ## 10,000 and 100,000 memories side by side: recalls, engines, disk, changes: SIZES=10000,1000000
 	$(BIN)/python -m tests.bench.scale $(if $(SIZES),--sizes $(SIZES)) $(BENCH)

@@ -18,8 +18,7 @@ from tests.bench.command import say
 from tests.bench.corpus import Corpus
 from tests.bench.measure import tree_memory_mib
 from tests.bench.peers.asked import About, Figures, K
-from tests.bench.recall_load import recall_cell
-from tests.bench.running_worker import RunningWorker, import_all, queries_from, worker_process
+from tests.bench.running_worker import RunningWorker, import_all, queries_from, recall_cell, worker_process
 
 _MAX_TOKENS = 4096
 """As many as Hindsight gives by default, so that it is `k` that ends an answer everywhere."""

@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from orion_recall.evaluation.score import Mean
-from tests.bench.measure import Spread, percentile
+from tests.bench.measure import QUIET_BUSY_SHARE, Spread, percentile
 from tests.bench.peers.asked import About, Figures
-from tests.bench.ratios import QUIET_BUSY_SHARE
 
 IN_FLIGHT = (1, 8)
 _COLUMNS = (

@@ -21,8 +21,9 @@ import contextlib
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
+from tests.bench.background import settled
 from tests.bench.command import engines_folder, finish, parser_of, say, sizes
-from tests.bench.recall_load import Cell, recall_cell
+from tests.bench.running_worker import Cell, recall_cell
 from tests.bench.scale.calls import Called, call_engines
 from tests.bench.scale.memories import LARGE, SMALL
 from tests.bench.scale.report import Result, SizeResult, as_json, print_report
@@ -91,6 +92,7 @@ async def _recalls(
         workers: list[Serving] = []
         for stores in every:
             workers.append(await stack.enter_async_context(serving(stores, options.profile)))
+        await settled([worker.by_tenant[LARGE] for worker in workers])
         for number in range(options.rounds):
             say(f"round {number + 1} of {options.rounds}: recalls")
             for tenant, many in _kinds():

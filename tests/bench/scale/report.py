@@ -11,7 +11,7 @@ from rich.text import Text
 
 from orion_recall.cli.output import table
 from tests.bench.measure import percentile
-from tests.bench.recall_load import RECORD, WORKER, Cell
+from tests.bench.running_worker import RECORD, WORKER, Cell
 from tests.bench.scale.calls import Called
 from tests.bench.scale.memories import LARGE, SMALL
 from tests.bench.scale.worker import Moved, Started

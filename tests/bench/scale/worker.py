@@ -17,8 +17,7 @@ from orion_recall.contracts.memory import MemoryReceiptV1
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import borrow, open_pool
 from tests.bench.measure import percentile, process_tree, tree_cpu_s
-from tests.bench.recall_load import RECORD, WORKER
-from tests.bench.running_worker import Imported, RunningWorker, queries_from, worker_process
+from tests.bench.running_worker import RECORD, WORKER, Imported, RunningWorker, queries_from, worker_process
 from tests.bench.scale.memories import LARGE, SMALL, memory_id
 from tests.bench.scale.stores import Stores, disk_mib
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 from datetime import datetime
 
-from orion_recall.memory.extraction.light import extract
 from tests.bench.corpus import corpus, questions, without_names
 
 _NOW = 1_790_000_000.0
@@ -31,14 +30,6 @@ def test_one_memory_in_a_hundred_fell_within_the_last_three_hours_and_none_lies_
     assert sum(age < 3 * 3600 for age in ages) == 20
     assert min(ages) > 0
     assert max(ages) < 366 * 86_400
-
-
-def test_memories_state_enough_for_a_graph() -> None:
-    memories = corpus(300, now=_NOW).memories
-
-    stating = sum(bool(extract(memory["text"], memory["speaker"]).statements) for memory in memories)
-
-    assert stating > 80
 
 
 def test_questions_never_repeat_even_without_the_names_in_them() -> None:

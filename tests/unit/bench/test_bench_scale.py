@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from tests.bench.measure import Cost
-from tests.bench.recall_load import RECORD, WORKER, Cell
+from tests.bench.running_worker import RECORD, WORKER, Cell
 from tests.bench.scale import graph as scale_graph
 from tests.bench.scale import memories
 from tests.bench.scale.calls import Called
-from tests.bench.scale.memories import LARGE, SMALL, Tail, TenantMemories, first_positions, tenants
+from tests.bench.scale.memories import LARGE, SMALL, Tail, TenantMemories, tenants
 from tests.bench.scale.report import Result, SizeResult, as_json, print_report
 from tests.bench.scale.worker import CaughtUp, Changed, Moved, Started
 
@@ -27,10 +27,6 @@ def part(monkeypatch: pytest.MonkeyPatch) -> TenantMemories:
     """Fifty memories made of twenty: two whole repetitions and a half."""
     monkeypatch.setattr(memories, "BASE", 20)
     return TenantMemories.of(LARGE, 50, now=NOW)
-
-
-def test_the_last_repetition_is_cut_off_at_the_size(part: TenantMemories) -> None:
-    assert [len(part.numbers(repetition)) for repetition in range(part.repetitions)] == [20, 20, 10]
 
 
 def test_turns_beside_a_memory_are_of_its_own_repetition(part: TenantMemories) -> None:
@@ -50,7 +46,6 @@ def test_the_two_tenants_are_all_of_the_collection(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(memories, "SMALL_SIZE", 30)
     small, large = tenants(100, now=NOW)
     assert (small.tenant, small.size, large.tenant, large.size) == (SMALL, 30, LARGE, 70)
-    assert first_positions((small, large)) == [0, 30]
 
 
 def test_the_graph_has_every_memory_and_counts_evidence(part: TenantMemories, tmp_path: Any) -> None:
