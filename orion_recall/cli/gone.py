@@ -27,6 +27,8 @@ GONE_OPTIONS: Mapping[str, str] = {
     "--beside": "plots are no longer drawn: `eval compare` compares two runs",
     "--junit": "the exit code is the verdict, and --json has every threshold",
     "--markdown": "--json has the whole report",
+    "--calls": "`eval run` tells the milliseconds of a profile or a baseline",
+    "--sizes": "`make bench-scale` measures growth; `eval run` tells the milliseconds of a profile or a baseline",
 }
 
 

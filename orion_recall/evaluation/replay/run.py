@@ -7,10 +7,9 @@ written to log, bus or record.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -96,20 +95,13 @@ async def replay(pool: Pool, settings: Settings, plan: ReplayPlan, progress: Pro
         await _without_strange(pool, chosen)
     run = ReplayRun(chosen=chosen)
     if chosen.queries:
-        async with _replaying(settings, plan, chosen) as stores:
-            asking = _Asking(settings=settings, plan=plan, stores=stores, served=served, run=run)
-            await asking.all(progress)
+        assert settings.dsn is not None
+        tenants = sorted({one.tenant for one in chosen.queries})
+        with replay_folder(settings.data_dir) as folder:
+            async with past_stores(settings, settings.dsn, folder / "data", tenants, plan.cache) as stores:
+                await _Asking(settings=settings, plan=plan, stores=stores, served=served, run=run).all(progress)
     run.seconds = time.perf_counter() - began
     return run
-
-
-@contextlib.asynccontextmanager
-async def _replaying(settings: Settings, plan: ReplayPlan, chosen: Chosen) -> AsyncGenerator[PastStores]:
-    tenants = sorted({one.tenant for one in chosen.queries})
-    assert settings.dsn is not None
-    with replay_folder(settings.data_dir) as folder:
-        async with past_stores(settings, settings.dsn, folder / "data", tenants, plan.cache) as stores:
-            yield stores
 
 
 async def _profiles(pool: Pool, settings: Settings, chosen: Chosen) -> Mapping[str, Profile]:

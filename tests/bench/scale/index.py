@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import qdrant_edge as qe
 
-from orion_recall.evaluation.word_vectors import WordVectors
+from tests.bench.scale.word_vectors import WordVectors
 from orion_recall.index.embedded.optimised_copy import optimise_apart
 from orion_recall.index.embedded.points import edge_point
 from orion_recall.index.embedded.shard import LiveShard
