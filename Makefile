@@ -81,10 +81,8 @@ bench-against: $(VENV)/.installed-dev ## this tree against another revision, in 
 bench-peers: $(VENV)/.installed-dev ## beside Hindsight, mem0, LangChain and Qdrant; skipped where they cannot be had
 	@PYTHON=$(PYTHON) bash tests/bench/peers/run.sh $(PEERS)
 
-# Hours at its published sizes: make chaos CHAOS='steady --queries 500 --stores 50'. Without atheris the fuzzer of the
-# parsers is a plain one.
+# Hours at its published sizes: make chaos CHAOS='steady --queries 500 --stores 50'.
 chaos: $(VENV)/.installed-dev ## trials of the promises: faults, generated inputs, leaks, overload, a soak
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
 contracts: $(VENV)/.installed ## write the generated files in contracts/
