@@ -133,7 +133,6 @@ class FeedbackLog:
         self._pool = pool
 
     async def count(self, *, tenant: str | None = None, since: datetime | None = None) -> int:
-        """The number of feedback messages of the tenant since then."""
         try:
             async with borrow(self._pool, "counting feedback") as connection:
                 return int(await connection.fetchval(_COUNT, tenant, since))

@@ -73,7 +73,6 @@ async def purge_older(pool: Pool, before: datetime, *, batch_rows: int = BATCH_R
 
 
 def merged(parts: Sequence[Deleted]) -> list[Deleted]:
-    """One entry for each profile and outcome, in order."""
     total: dict[tuple[str, str], Deleted] = {}
     for part in parts:
         held = total.get((part.profile, part.outcome), part)

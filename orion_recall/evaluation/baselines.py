@@ -47,7 +47,6 @@ class Baselines:
 
     @classmethod
     def of(cls, opened: Opened, contents: Contents) -> Baselines:
-        """Those over these stores."""
         if opened.index is None:
             raise SourceError("; ".join(opened.broken.values()))
         return cls(opened.index, opened.embedder, SparseEncoder(), contents)

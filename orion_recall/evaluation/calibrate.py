@@ -93,7 +93,6 @@ def read_answer_lines(path: Path) -> Sequence[AnswerLine]:
 
 
 def reliability(name: str, lines: Sequence[AnswerLine]) -> Reliability:
-    """The reliability over the lines, at least one."""
     stated = np.array([line.stated for line in lines])
     labels = np.array([line.is_answerable for line in lines], dtype=np.bool_)
     tenths = np.minimum((stated * _BINS).astype(int), _BINS - 1)
@@ -164,7 +163,6 @@ def calibrate(runs: Sequence[WeightedRun], *, l2: float = 1.0, late: bool = True
 
 
 def _counts(runs: Sequence[WeightedRun], labels: Values) -> Values:
-    """How much each query counts; all together as many as there are."""
     names = np.array([run.name for run in runs])
     counts = np.array([run.weight for run in runs], dtype=np.float64)
     for name in dict.fromkeys(names.tolist()):

@@ -37,7 +37,6 @@ class Contents:
 
     @classmethod
     def of(cls, memories: Sequence[Memory]) -> Contents:
-        """The contents of these memories."""
         ids: dict[str, list[str]] = {}
         newest: dict[str, float] = {}
         for memory in memories:
@@ -96,7 +95,6 @@ class RunSummary:
 
 @contextlib.contextmanager
 def timed(summary: RunSummary, what: str) -> Generator[None]:
-    """Records in the summary how many seconds the block took."""
     began = time.perf_counter()
     yield
     summary.seconds[what] = round(time.perf_counter() - began, 2)

@@ -84,7 +84,6 @@ class KeptCloseness:
 
 
 def keeping(sources: Sources) -> Sources:
-    """The same sources, each asked once for the same."""
     late = sources.late_interaction
     return replace(
         sources,
@@ -162,7 +161,6 @@ def silent_of(recalled: Recalled) -> dict[str, str]:
 
 
 def line_of(recalled: Recalled) -> RunLine:
-    """A recall as a line of a run."""
     return RunLine(
         ranked=tuple(item.memory.id for item in recalled.ranked),
         selected=tuple(item.scored.memory.id for item in recalled.selection.items),

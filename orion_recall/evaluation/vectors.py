@@ -34,7 +34,6 @@ _SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB
 
 
 def default_folder() -> Path:
-    """The default folder of the cache, in the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "orion-recall" / "evaluation"
 
@@ -71,13 +70,11 @@ class VectorCache:
             self._give_up(error)
 
     def close(self) -> None:
-        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The cached vectors, by key."""
         found: dict[bytes, bytes] = {}
         try:
             for start in range(0, len(keys), _AT_ONCE):
@@ -91,7 +88,6 @@ class VectorCache:
         return found
 
     def put(self, vectors: Mapping[bytes, bytes]) -> None:
-        """Add vectors; existing ones stay."""
         try:
             if self._connection is not None:
                 with self._connection:
@@ -170,7 +166,6 @@ class CachedTokenEmbedder(CachedEmbedder):
 
 
 def cached(embedder: Embedder, cache: VectorCache) -> CachedEmbedder:
-    """The embedder behind the cache."""
     if isinstance(embedder, TokenVectors) and embedder.token_space:
         return CachedTokenEmbedder(embedder, embedder, cache)
     return CachedEmbedder(embedder, cache)

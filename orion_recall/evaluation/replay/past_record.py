@@ -191,7 +191,6 @@ class PastRecord:
         return [(row["tenant"], row["memory_id"]) for row in rows]
 
     async def fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
-        """The rows of one statement over the record as it was."""
         async with self._one_at_a_time:
             with translate(_DOING):
                 return await self._connection.fetch(statement, *values)

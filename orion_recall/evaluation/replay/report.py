@@ -30,8 +30,6 @@ LEAST_QUERIES = 50
 PASSED, FAILED, CANNOT_JUDGE = 0, 1, 2
 
 Kind = Literal["under", "over"]
-_FAIL_UNDER: Kind = "under"
-_FAIL_OVER: Kind = "over"
 _PART = re.compile(r"([a-z0-9_]+(?:@\d+)?)=([+]?)(\d*\.?\d+)(%?)")
 _UNDER = ("overlap@", "same_first", "identical", "used_kept", "wrong_removed")
 _OVER = ("empty", "unsure", "degraded", "items", "tokens", "confidence", "ms", "p50_ms", "p95_ms", "flip")
@@ -67,7 +65,6 @@ class Summary:
 
     @property
     def compared(self) -> Compared:
-        """The comparison that the replay is about."""
         return self.tried if self.tried is not None else self.drift
 
 
@@ -118,7 +115,6 @@ class Threshold:
 
     @property
     def text(self) -> str:
-        """As on the command line."""
         sign = "" if self.kind == "under" or self.measure == "flip" else "+"
         return f"{self.measure}={sign}" + (f"{self.value * 100:g}%" if self.relative else f"{self.value:g}")
 
@@ -170,12 +166,7 @@ class Gate:
 
         SettingsError for what is no threshold, or is measured at another depth than `k`.
         """
-        wanted = tuple(
-            _threshold(part.strip(), kind)
-            for text, kind in ((under, _FAIL_UNDER), (over, _FAIL_OVER))
-            for part in (text or "").split(",")
-            if part.strip()
-        )
+        wanted = (*_thresholds(under, "under"), *_thresholds(over, "over"))
         for one in wanted:
             if one.measure.startswith("overlap@") and one.measure != f"overlap@{k}":
                 raise SettingsError(f"--fail-under: {one.measure} is measured with --k {one.measure[8:]}, not {k}")
@@ -195,6 +186,10 @@ class Gate:
         without = [check.threshold.measure for check in checks if check.found is None]
         why_not = f"no query has the measure {', '.join(without)}" if without else None
         return Verdict(checks=checks, cannot_judge=why_not)
+
+
+def _thresholds(text: str | None, kind: Kind) -> list[Threshold]:
+    return [_threshold(part.strip(), kind) for part in (text or "").split(",") if part.strip()]
 
 
 def _threshold(part: str, kind: Kind) -> Threshold:

@@ -216,7 +216,6 @@ class _Asking:
 
 
 def answer_of(recalled: Recalled, ms: float) -> Answer:
-    """A recall as an answer to compare."""
     items = [item.scored for item in recalled.selection.items]
     return Answer(
         ids=tuple(item.memory.id for item in items),

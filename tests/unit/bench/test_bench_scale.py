@@ -17,7 +17,7 @@ from tests.bench.scale import memories
 from tests.bench.scale.calls import Called
 from tests.bench.scale.memories import LARGE, SMALL, Tail, TenantMemories, tenants
 from tests.bench.scale.report import Result, SizeResult, as_json, print_report
-from tests.bench.scale.worker import CaughtUp, Changed, Moved, Started
+from tests.bench.scale.worker import Changed, Started
 
 NOW = 1_767_225_600.0
 
@@ -84,7 +84,6 @@ def _size(size: int, cost: float) -> SizeResult:
         in_flight=1, recalls=1, unanswered=0, p50_ms=cost, p95_ms=cost, per_s=1.0, loop_ms=cost,
         cpu_ms={WORKER: cost, RECORD: cost},
     )  # fmt: skip
-    behind = CaughtUp(entries=1, seconds=1.0, cpu_s=cost)
     changed = Changed(what="update", p50_ms=cost, cpu_ms={WORKER: cost, RECORD: cost})
     return SizeResult(
         size=size,
@@ -94,5 +93,5 @@ def _size(size: int, cost: float) -> SizeResult:
         started=Started(seconds=1.0, cpu_s=cost, own_mib=1.0, mapped_mib=1.0),
         memory_mib={"RssAnon": 1.0, "RssFile": 1.0},
         cells={f"{tenant} 1": [cell] for tenant in (SMALL, LARGE)},
-        moved=Moved(changes=[changed], missed=behind, new_copy=behind),
+        changes=[changed],
     )
