@@ -140,8 +140,11 @@ class _Asking:
         loaded = loaded_profiles(self.settings.profiles_dir)
         now, shown = datetime.now(UTC), False
         for done, logged in enumerate(self.run.chosen.queries, 1):
-            moment = await self._moment(logged, now)
-            read_at = logged.read_at if self.plan.as_of == "decision" else None
+            past, read_at = self.stores.past, logged.read_at
+            if self.plan.as_of == "now":
+                moment, read_at = Moment(position=await past.head_at(now, after=past.position), at=now), None
+            else:
+                moment = await past.moment(logged.began, logged.read_at)
             await self.stores.move(moment, read_at, None if shown else progress)
             if not shown:
                 progress.begins("queries", len(self.run.chosen.queries))
@@ -149,19 +152,21 @@ class _Asking:
             self.run.queries.append(await self._one(logged, moment, loaded))
             progress.advanced(done)
 
-    async def _moment(self, logged: LoggedQuery, now: datetime) -> Moment:
-        past = self.stores.past
-        if self.plan.as_of == "now":
-            return Moment(position=await past.head_at(now, after=past.position), at=now)
-        return await past.moment(logged.began, logged.read_at)
-
     async def _one(self, logged: LoggedQuery, moment: Moment, loaded: Mapping[str, LoadedProfile]) -> Replayed:
         others = {name: one.profile for name, one in loaded.items()}
         control, tried = await self._both(logged, self.served[logged.profile_hash], others)
-        erased = await self._erased(logged)
-        why = None
+        erased, why = await self._erased(logged), None
         if control.ids != logged.answer.ids:
-            why = self._why_different(logged, control, moment, erased)
+            copies = {kind: copy.position for kind, copy in self.stores.copies.items()}
+            why = why_different(
+                logged,
+                control,
+                is_erased=bool(erased),
+                model=self.stores.embedder.name,
+                is_of_now=self.plan.as_of == "now",
+                further=next((kind for kind, at in logged.read_at.items() if copies.get(kind, at) > at), None),
+                is_behind=any(at < moment.position for at in logged.read_at.values()),
+            )
         return Replayed(logged=logged, control=control, tried=tried, erased=erased, why=why)
 
     async def _erased(self, logged: LoggedQuery) -> tuple[str, ...]:
@@ -169,20 +174,6 @@ class _Asking:
         past = self.stores.past
         rows = await past.fetch(past.of_record(_ERASED), [logged.tenant, list(logged.answer.ids)])
         return tuple(row["id"] for row in rows)
-
-    def _why_different(self, logged: LoggedQuery, control: Answer, moment: Moment, erased: tuple[str, ...]) -> str:
-        copies = {kind: copy.position for kind, copy in self.stores.copies.items()}
-        further = next((kind for kind, at in logged.read_at.items() if copies.get(kind, at) > at), None)
-        is_of_now, read_at = self.plan.as_of == "now", min(logged.read_at.values(), default=None)
-        return why_different(
-            logged,
-            control,
-            is_erased=bool(erased),
-            model=self.stores.embedder.name,
-            is_of_now=is_of_now,
-            further=further,
-            is_behind=read_at is not None and read_at < moment.position,
-        )
 
     async def _both(
         self, logged: LoggedQuery, profile: Profile, others: Mapping[str, Profile]

@@ -14,6 +14,7 @@ from orion_recall.contracts.recall import RecallOptionsV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.values import Memory
+from tests.bench.background import settled
 from tests.bench.command import say
 from tests.bench.corpus import Corpus
 from tests.bench.measure import tree_memory_mib
@@ -102,6 +103,7 @@ async def open_ours(told: Corpus, profile: str, folder: Path) -> AsyncGenerator[
             queries=_ten_wanted(queries_from(told.recent_sessions, profile)),
             imported=imported,
         )
+        await settled([running])
         yield Ours(running, profile)
 
 

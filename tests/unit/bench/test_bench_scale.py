@@ -15,7 +15,7 @@ from tests.bench.running_worker import RECORD, WORKER, Cell
 from tests.bench.scale import graph as scale_graph
 from tests.bench.scale import memories
 from tests.bench.scale.calls import Called
-from tests.bench.scale.memories import LARGE, SMALL, Tail, TenantMemories, tenants
+from tests.bench.scale.memories import LARGE, SMALL, TenantMemories, tenants
 from tests.bench.scale.report import Result, SizeResult, as_json, print_report
 from tests.bench.scale.worker import Changed, Started
 
@@ -35,10 +35,6 @@ def test_turns_beside_a_memory_are_of_its_own_repetition(part: TenantMemories) -
         own = {part.key(other) for other in range(first, min(first + 20, part.size))}
         assert set(part.beside(number)) <= own
     assert part.beside(25), "turns of one session stand beside each other"
-
-
-def test_no_two_tails_are_equal() -> None:
-    assert len({Tail.of(number).text for number in range(20_000)}) == 20_000
 
 
 def test_the_two_tenants_are_all_of_the_collection(monkeypatch: pytest.MonkeyPatch) -> None:
