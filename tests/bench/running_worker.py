@@ -145,12 +145,10 @@ async def import_all(engines: EmbeddedEngines, told: Corpus, worker_pid: int, sa
     )
 
 
-def queries_from(
-    sessions: Sequence[str], profile: str, asked: Iterator[str] | None = None
-) -> Iterator[RecallQueryV1]:
+def queries_from(sessions: Sequence[str], profile: str) -> Iterator[RecallQueryV1]:
     """Queries as an executor would send them, each from one of the sessions that are going on."""
     rng = random.Random(5)
-    for question in asked or questions():
+    for question in questions():
         fields: dict[str, Any] = {"fragment": question, "verb": "reflect", "session_id": rng.choice(sessions)}
         yield RecallQueryV1(**fields, profile=profile)
 
