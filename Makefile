@@ -67,12 +67,9 @@ check: $(VENV)/.installed-dev ## format, lint, types, flaws in the code, licence
 	$(BIN)/python -m tests.checks.licences
 	$(BIN)/python -m tests.checks.vulnerabilities
 
-bench: $(VENV)/.installed-dev ## floors and recalls, interleaved; imports; what a memory takes; parts of a recall; one worker and two
+bench: $(VENV)/.installed-dev ## floors and recalls, interleaved; imports, and what a memory takes
 	$(BIN)/python -m tests.bench.bench
 	$(BIN)/python -m tests.bench.imports
-	$(BIN)/python -m tests.bench.footprint
-	$(BIN)/python -m tests.bench.sources
-	$(BIN)/python -m tests.bench.processes
 
 bench-scale: $(VENV)/.installed-dev ## 10,000 and 100,000 memories side by side: recalls, engines, disk, changes: SIZES=10000,1000000
 	$(BIN)/python -m tests.bench.scale $(if $(SIZES),--sizes $(SIZES)) $(BENCH)
@@ -84,10 +81,8 @@ bench-against: $(VENV)/.installed-dev ## this tree against another revision, in 
 bench-peers: $(VENV)/.installed-dev ## beside Hindsight, mem0, LangChain and Qdrant; skipped where they cannot be had
 	@PYTHON=$(PYTHON) bash tests/bench/peers/run.sh $(PEERS)
 
-# Hours at its published sizes: make chaos CHAOS='steady --queries 500 --stores 50'. Without atheris the fuzzer of the
-# parsers is a plain one.
+# Hours at its published sizes: make chaos CHAOS='steady --queries 500 --stores 50'.
 chaos: $(VENV)/.installed-dev ## trials of the promises: faults, generated inputs, leaks, overload, a soak
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
 contracts: $(VENV)/.installed ## write the generated files in contracts/

@@ -34,6 +34,8 @@ GONE_OPTIONS: Mapping[str, str] = {
     "--full": "`memory forget` rewrites every table, however large",
     "--restart": "every import begins anew: what is stored already is unchanged",
     "--markdown": "--json has the whole report",
+    "--calls": "`eval run` tells the milliseconds of a profile or a baseline",
+    "--sizes": "`make bench-scale` measures growth; `eval run` tells the milliseconds of a profile or a baseline",
 }
 
 

@@ -59,7 +59,6 @@ class Answer:
     rendered: str | None = None
 
     def levels(self, judged: Judged = NOT_JUDGED) -> dict[str, float]:
-        """What is measured of one answer alone."""
         found = {
             "empty": float(self.outcome not in ("ok", "degraded", "failed")),
             "unsure": float(self.unsure),
@@ -85,12 +84,10 @@ class Pair:
 
     @property
     def gained(self) -> tuple[str, ...]:
-        """What the second answer alone has."""
         return _only(self.after, self.before)
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """What the first answer alone has."""
         return _only(self.before, self.after)
 
     def likeness(self, k: int) -> dict[str, float]:
@@ -159,7 +156,6 @@ class Compared:
 
 
 def compared(pairs: Sequence[Pair], k: int) -> Compared:
-    """The comparison over these pairs."""
     before = [one.before for one in pairs if one.before is not None]
     after = [one.after for one in pairs if one.after is not None]
     likeness = [values for one in pairs if (values := one.likeness(k))]

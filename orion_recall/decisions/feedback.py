@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
+from orion_recall.decisions.sql import with_advice
 from orion_recall.errors import RecordError
-from orion_recall.postgres.pool import Pool, Row, borrow, sqlstate
+from orion_recall.postgres.pool import Pool, Row, borrow
 
 _PAGE = 500
-_NO_RIGHT = "42501"
 
 _WANTED: LiteralString = """
 FROM recall_feedback f
@@ -117,7 +117,7 @@ async def judgements(pool: Pool, ids: Sequence[UUID]) -> Mapping[str, Judged]:
         async with borrow(pool, "reading feedback") as connection:
             rows = await connection.fetch(_OF_DECISIONS, list(ids))
     except RecordError as error:
-        if error.__cause__ is None or sqlstate(error.__cause__) != _NO_RIGHT:
+        if with_advice(error) is error:  # it is not for want of a right
             raise
         return found
     for row in rows:
@@ -133,12 +133,11 @@ class FeedbackLog:
         self._pool = pool
 
     async def count(self, *, tenant: str | None = None, since: datetime | None = None) -> int:
-        """The number of feedback messages of the tenant since then."""
         try:
             async with borrow(self._pool, "counting feedback") as connection:
                 return int(await connection.fetchval(_COUNT, tenant, since))
         except RecordError as error:
-            raise _with_advice(error) from error
+            raise with_advice(error) from error
 
     async def read(
         self, *, tenant: str | None = None, since: datetime | None = None
@@ -171,7 +170,7 @@ class FeedbackLog:
                 while rows := await cursor.fetch(_PAGE):
                     yield rows
         except RecordError as error:
-            raise _with_advice(error) from error
+            raise with_advice(error) from error
 
 
 def _judged(rows: Sequence[Row]) -> JudgedRecall:
@@ -192,14 +191,4 @@ def _judged(rows: Sequence[Row]) -> JudgedRecall:
         shown=tuple(row["selected_ids"]),
         live=frozenset(row["live"]),
         feedback=tuple(FeedbackMessage(used=tuple(each["used"]), wrong=tuple(each["wrong"])) for each in rows),
-    )
-
-
-def _with_advice(error: RecordError) -> RecordError:
-    """The error; where the login lacks the right, with the one that is needed."""
-    if error.__cause__ is None or sqlstate(error.__cause__) != _NO_RIGHT:
-        return error
-    return RecordError(
-        f"{error}: feedback, decisions and memories are read by a login with the rights of orion_worker or of the "
-        "schema's owner; orion_analyst reads decisions alone. Let ORION_POSTGRES_DSN name such a login"
     )

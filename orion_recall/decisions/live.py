@@ -36,7 +36,6 @@ class DecisionFilter:
     shadows: bool = False
 
     def takes(self, decision: RecallDecisionV1) -> bool:
-        """Whether the decision meets every condition."""
         return (
             self.outcome in (None, decision.outcome)
             and self.profile in (None, decision.profile)

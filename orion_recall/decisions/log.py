@@ -163,13 +163,7 @@ class DecisionLog:
             return []
         first, last = UUID(digits.ljust(_UUID_DIGITS, "0")), UUID(digits.ljust(_UUID_DIGITS, "f"))
         async with borrow(self._pool, "reading decisions") as connection:
-            rows = await connection.fetch(
-                _STARTING,
-                first,
-                last,
-                limit,
-                tenant,
-            )
+            rows = await connection.fetch(_STARTING, first, last, limit, tenant)
         return [str(row["id"]) for row in rows]
 
     async def run_sql(self, sql: str, limit: int = 1000) -> SqlResult:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
+from orion_recall.decisions.sql import with_advice
 from orion_recall.errors import RecordError
-from orion_recall.postgres.pool import Pool, borrow, sqlstate
+from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.text.normal import storable
 
-_NO_RIGHT = "42501"
 _FACTS: LiteralString = """
 SELECT m.id, m.kind, m.guessed_kind, m.tags, m.session_id, m.user_id, m.agent_id, m.run_id, m.ts AS at,
        m.recorded_at, m.superseded_by,
@@ -57,12 +57,7 @@ async def memory_facts(pool: Pool, tenant: str, memory_id: str, *, position: int
         async with borrow(pool, "reading a memory") as connection:
             row = await connection.fetchrow(_FACTS, tenant, storable(memory_id), position)
     except RecordError as error:
-        if error.__cause__ is None or sqlstate(error.__cause__) != _NO_RIGHT:
-            raise
-        raise RecordError(
-            f"{error}: memories are read by a login with the rights of orion_worker or of the schema's owner; "
-            "orion_analyst reads decisions alone. Let ORION_POSTGRES_DSN name such a login"
-        ) from error
+        raise with_advice(error) from error
     if row is None:
         return None
     values: dict[str, Any] = {**dict(row.items()), "tags": tuple(row["tags"])}

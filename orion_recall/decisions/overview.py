@@ -95,7 +95,6 @@ class Overview:
 
     @property
     def count(self) -> int:
-        """How many decisions there are."""
         return sum(one.count for one in self.outcomes)
 
 

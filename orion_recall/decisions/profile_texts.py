@@ -38,7 +38,6 @@ class ProfileTexts:
         self.note()
 
     def note(self) -> None:
-        """Have the profiles that are in use now written."""
         self._waiting |= {one.content_hash: one.profile for one in self._current().values()}
         self._noted.set()
 

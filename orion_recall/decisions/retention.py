@@ -11,7 +11,7 @@ from typing import LiteralString
 
 from orion_recall.errors import RecordError
 from orion_recall.postgres.periods import OF_TENANT, Period, Periods
-from orion_recall.postgres.pool import Connection, Pool, Row, borrow, is_connection_lost
+from orion_recall.postgres.pool import Pool, Row, borrow, is_connection_lost
 
 log = logging.getLogger("orion_recall.decisions")
 
@@ -73,7 +73,6 @@ async def purge_older(pool: Pool, before: datetime, *, batch_rows: int = BATCH_R
 
 
 def merged(parts: Sequence[Deleted]) -> list[Deleted]:
-    """One entry for each profile and outcome, in order."""
     total: dict[tuple[str, str], Deleted] = {}
     for part in parts:
         held = total.get((part.profile, part.outcome), part)
@@ -136,16 +135,11 @@ class Retention:
     async def _batch(self, before: datetime, period: Period) -> list[Deleted] | None:
         """What was deleted; None when another worker is deleting."""
         async with borrow(self._pool, "deleting old decisions") as connection, connection.transaction():
-            return await _delete_alone(connection, before, self._batch_rows, period)
-
-
-async def _delete_alone(
-    connection: Connection, before: datetime, rows: int, period: Period
-) -> list[Deleted] | None:
-    # Held to the end of the transaction, which also works behind a transaction pooler.
-    if not await connection.fetchval(_TRY_LOCK):
-        return None
-    return _deleted(await connection.fetch(_DELETE, before, rows, period.tenant, period.but))
+            # Held to the end of the transaction, which also works behind a transaction pooler.
+            if not await connection.fetchval(_TRY_LOCK):
+                return None
+            given = (before, self._batch_rows, period.tenant, period.but)
+            return _deleted(await connection.fetch(_DELETE, *given))
 
 
 def _deleted(rows: Sequence[Row]) -> list[Deleted]:

@@ -92,12 +92,10 @@ class DecisionSink:
 
     @property
     def healed(self) -> Healed:
-        """How often the stream, its group or the connection was repaired."""
         return self._stream.healed
 
     @property
     def postgres_is_away(self) -> bool:
-        """Whether the sink is waiting for Postgres now."""
         return self._away
 
     async def run(self) -> None:
@@ -218,7 +216,6 @@ class DecisionSink:
 
 
 def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """The rows in order, in statements of a bounded size."""
     start = size = 0
     for index, row in enumerate(rows):
         if index > start and size + len(row.envelope) > BATCH_BYTES:

@@ -14,6 +14,10 @@ from orion_recall.postgres.pool import Connection, sqlstate
 
 SQL_TIMEOUT_S = 30
 NO_RIGHT = "42501"
+_READERS = (
+    "feedback, decisions and memories are read by a login with the rights of orion_worker or of the schema's "
+    "owner; orion_analyst reads decisions alone. Let ORION_POSTGRES_DSN name such a login"
+)
 SQL_MOST_BYTES = 8 << 20
 """Bytes of a result, as text: what is beyond stays on the server."""
 
@@ -89,6 +93,13 @@ def _measured(sql: str, count: int, most_bytes: int) -> str:
         f"SELECT {kept}, total <= {most_bytes} FROM (SELECT {listed}, sum({size}) OVER "  # noqa: S608 (names of ours)
         f"(ROWS UNBOUNDED PRECEDING) AS total FROM (\n{inner}\n) AS r ({listed})) AS measured"
     )
+
+
+def with_advice(error: RecordError, advice: str = _READERS) -> RecordError:
+    """The error; where the login lacks a right, with the one that is needed."""
+    if error.__cause__ is None or sqlstate(error.__cause__) != NO_RIGHT:
+        return error
+    return RecordError(f"{error}: {advice}")
 
 
 def refusal(error: asyncpg.PostgresError, sql: str) -> str:

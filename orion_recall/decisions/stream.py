@@ -66,7 +66,6 @@ class DecisionStream:
 
     @property
     def healed(self) -> Healed:
-        """How often the stream, its group or the connection was repaired."""
         return self._reader.healed
 
     async def read(self, count: int) -> list[Entry]:
@@ -188,7 +187,6 @@ class DecisionStream:
         return None
 
     async def _groups(self) -> list[dict[str, Any]]:
-        """Our group, as the only element, or nothing."""
         groups = await self._redis.xinfo_groups(self.name)
         return [group for group in groups if _text(group["name"]) == DECISIONS_GROUP]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from orion_recall.errors import SourceError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
@@ -28,7 +28,6 @@ from orion_recall.text.normal import content_words, memory_key
 from orion_recall.values import Scope
 
 BaselineName = Literal["vector", "rrf", "bm25", "bm25_decay", "like"]
-BASELINES: tuple[BaselineName, ...] = get_args(BaselineName)
 
 RRF_K = 60
 DECAY_LAMBDA, DECAY_FLOOR = 0.01, 0.05
@@ -47,7 +46,6 @@ class Baselines:
 
     @classmethod
     def of(cls, opened: Opened, contents: Contents) -> Baselines:
-        """Those over these stores."""
         if opened.index is None:
             raise SourceError("; ".join(opened.broken.values()))
         return cls(opened.index, opened.embedder, SparseEncoder(), contents)

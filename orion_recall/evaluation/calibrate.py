@@ -93,7 +93,6 @@ def read_answer_lines(path: Path) -> Sequence[AnswerLine]:
 
 
 def reliability(name: str, lines: Sequence[AnswerLine]) -> Reliability:
-    """The reliability over the lines, at least one."""
     stated = np.array([line.stated for line in lines])
     labels = np.array([line.is_answerable for line in lines], dtype=np.bool_)
     tenths = np.minimum((stated * _BINS).astype(int), _BINS - 1)
@@ -163,16 +162,7 @@ def calibrate(runs: Sequence[WeightedRun], *, l2: float = 1.0, late: bool = True
     )
 
 
-def _rounded(weights: Weights) -> Weights:
-    """The weights with four digits after the point."""
-    return Weights(
-        intercept=round(weights.intercept, 4),
-        signals={name: round(weight, 4) for name, weight in weights.signals.items()},
-    )
-
-
 def _counts(runs: Sequence[WeightedRun], labels: Values) -> Values:
-    """How much each query counts; all together as many as there are."""
     names = np.array([run.name for run in runs])
     counts = np.array([run.weight for run in runs], dtype=np.float64)
     for name in dict.fromkeys(names.tolist()):
@@ -212,5 +202,10 @@ def _shares(weights: Sequence[float], values: Values) -> Values:
 
 
 def as_model(late: Weights, without_late: Weights, made: dict[str, object]) -> AnswerModel:
-    """The model of both kinds of profiles, rounded."""
-    return AnswerModel(late=_rounded(late), without_late=_rounded(without_late), made=made)
+    """The model of both kinds of profiles, with four digits after the point."""
+
+    def rounded(of: Weights) -> Weights:
+        signals = {name: round(weight, 4) for name, weight in of.signals.items()}
+        return Weights(intercept=round(of.intercept, 4), signals=signals)
+
+    return AnswerModel(late=rounded(late), without_late=rounded(without_late), made=made)

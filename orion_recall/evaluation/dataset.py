@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -92,24 +93,25 @@ class _Line(BaseModel):
     # Other fields (the answer, a note) are allowed and ignored.
     model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
 
+    query_id: str = Field(min_length=1)
+
 
 class _QueryLine(_Line):
-    query_id: str = Field(min_length=1)
     conversation_id: str = Field(min_length=1)
     query: str = Field(min_length=1)
     query_date: str | None = None
     category: str | None = None
-    evidence: tuple[str, ...] = ()
+    evidence: frozenset[str] = frozenset()
     scored: bool = True
     scope: ScopeName | None = None
     session_id: Identifier | None = None
     user_id: Identifier | None = None
     intent: str | None = None
     shown: tuple[str, ...] | None = None
-    wrong: tuple[str, ...] = ()
-    first: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()
-    allowed: tuple[str, ...] = ()
+    wrong: frozenset[str] = frozenset()
+    first: frozenset[str] = frozenset()
+    stale: frozenset[str] = frozenset()
+    allowed: frozenset[str] = frozenset()
     none: bool = False
     outside: bool = False
 
@@ -119,75 +121,64 @@ class _QueryLine(_Line):
             raise ValueError("scope session needs session_id")
         if self.scope == "user" and self.user_id is None:
             raise ValueError("scope user needs user_id")
-        if both := sorted({*self.wrong} & {*self.evidence}):
+        if both := sorted(self.wrong & self.evidence):
             raise ValueError(f"{both[0]!r} is evidence and wrong")
         if self.wrong and self.shown is None:
             raise ValueError("wrong needs shown: without shown every memory but the evidence is irrelevant anyway")
-        if self.shown is not None and (more := sorted({*self.evidence, *self.wrong} - {*self.shown})):
+        if self.shown is not None and (more := sorted((self.evidence | self.wrong).difference(self.shown))):
             raise ValueError(f"{more[0]!r} is judged and was not shown")
         return self
 
 
 class _RunLine(_Line):
-    query_id: str = Field(min_length=1)
     ranked: tuple[str, ...]
     selected: tuple[str, ...] | None = None
     unsure: bool = False
 
 
 L = TypeVar("L", bound=BaseModel)
+Q = TypeVar("Q", bound=_Line)
+_RENAMED = {"query_id", "conversation_id", "query", "query_date", "category"}
 
 
 def read_queries(path: Path, *, limit: int | None = None) -> list[JudgedQuery]:
     """The queries in the file's order, the first `limit` of them. EvaluationError when there is none."""
-    queries: dict[str, JudgedQuery] = {}
-    for number, line in _lines(path):
-        if limit is not None and len(queries) >= limit:
-            break
-        found = _read(_QueryLine, path, number, line)
-        if found.query_id in queries:
-            first = queries[found.query_id].line
-            raise EvaluationError(f"{path}:{number}: query_id {found.query_id!r} is in line {first} already")
-        queries[found.query_id] = JudgedQuery(
+    queries = [
+        JudgedQuery(
             id=found.query_id,
             conversation=found.conversation_id,
             text=found.query,
             category=found.category or "none",
-            evidence=frozenset(found.evidence),
             asked_at=_moment(path, number, found.query_date),
-            scored=found.scored,
             line=number,
-            scope=found.scope,
-            session_id=found.session_id,
-            user_id=found.user_id,
-            intent=found.intent,
-            shown=found.shown,
-            wrong=frozenset(found.wrong),
-            first=frozenset(found.first),
-            stale=frozenset(found.stale),
-            allowed=frozenset(found.allowed),
-            none=found.none,
-            outside=found.outside,
+            **found.model_dump(exclude=_RENAMED),
         )
+        for number, found in islice(_each_once(_QueryLine, path), limit)
+    ]
     if not queries:
         raise EvaluationError(f"{path}: there is no query in it")
-    return list(queries.values())
+    return queries
 
 
 def read_run(path: Path) -> dict[str, RunLine]:
     """The result of each query by its id, in the file's order. EvaluationError when there is none."""
-    run: dict[str, RunLine] = {}
-    for number, line in _lines(path):
-        found = _read(_RunLine, path, number, line)
-        if found.query_id in run:
-            first = run[found.query_id].line
-            raise EvaluationError(f"{path}:{number}: query_id {found.query_id!r} is in line {first} already")
-        run[found.query_id] = RunLine(
-            ranked=found.ranked, selected=found.selected, line=number, unsure=found.unsure
-        )
+    run = {
+        found.query_id: RunLine(ranked=found.ranked, selected=found.selected, line=number, unsure=found.unsure)
+        for number, found in _each_once(_RunLine, path)
+    }
     if not run:
         raise EvaluationError(f"{path}: there is no line in it")
     return run
+
+
+def _each_once(model: type[Q], path: Path) -> Iterator[tuple[int, Q]]:
+    """Every line with its number; EvaluationError for a query_id that came before."""
+    seen: dict[str, int] = {}
+    for number, line in _lines(path):
+        found = _read(model, path, number, line)
+        if (first := seen.setdefault(found.query_id, number)) != number:
+            raise EvaluationError(f"{path}:{number}: query_id {found.query_id!r} is in line {first} already")
+        yield number, found
 
 
 def read_memories(path: Path) -> list[Memory]:

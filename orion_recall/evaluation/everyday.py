@@ -41,12 +41,10 @@ class Judgement:
 
     @property
     def passed(self) -> bool:
-        """Whether it meets every condition."""
         return not self.violated
 
 
 def is_everyday(queries: Sequence[JudgedQuery]) -> bool:
-    """Whether the queries state conditions of an everyday set beside evidence."""
     return any(query.none or query.first or query.stale or query.outside for query in queries)
 
 
@@ -94,7 +92,6 @@ def _is_enough(query: JudgedQuery, hits: int) -> bool:
 
 
 def judge_run(queries: Sequence[JudgedQuery], run: Mapping[str, RunLine]) -> list[Judgement]:
-    """The judgement on every scored query."""
     return [judge(query, run.get(query.id)) for query in queries if query.scored]
 
 
@@ -120,7 +117,6 @@ def summary(judgements: Sequence[Judgement]) -> dict[str, float | int | None]:
 
 
 def by_category(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
-    """The judgements by the category of their query, sorted."""
     names = sorted({one.query.category for one in judgements})
     return {name: [one for one in judgements if one.query.category == name] for name in names}
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from orion_recall.index.text_forms import event_time
 from orion_recall.interfaces import Projection
 from orion_recall.values import Change, Memory, Neighbour
 
@@ -51,7 +52,7 @@ async def fill(
 
 def _time(memory: Memory) -> float:
     """The sort key of turns, as in the record: undated ones come first."""
-    moment = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
+    moment = event_time(memory)
     return float("-inf") if moment is None else moment
 
 

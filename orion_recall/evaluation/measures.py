@@ -56,12 +56,10 @@ class Measured:
     missing: int
 
     def rows_of(self, category: str) -> npt.NDArray[np.bool_]:
-        """A mask of the category's rows."""
         return np.array([query.category == category for query in self.queries], dtype=np.bool_)
 
     @property
     def categories(self) -> list[str]:
-        """The categories of the queries, sorted."""
         return sorted({query.category for query in self.queries})
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.vectors import VectorCache
+from orion_recall.index.text_forms import event_time
 from orion_recall.profile import Profile
 from orion_recall.text.keyword_weights import KeywordWeights
 from orion_recall.values import Memory, Outcome
@@ -37,12 +38,11 @@ class Contents:
 
     @classmethod
     def of(cls, memories: Sequence[Memory]) -> Contents:
-        """The contents of these memories."""
         ids: dict[str, list[str]] = {}
         newest: dict[str, float] = {}
         for memory in memories:
             ids.setdefault(memory.tenant, []).append(memory.id)
-            moment = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
+            moment = event_time(memory)
             if moment is not None:
                 newest[memory.tenant] = max(moment, newest.get(memory.tenant, moment))
         return cls(ids=ids, newest=newest)
@@ -96,7 +96,6 @@ class RunSummary:
 
 @contextlib.contextmanager
 def timed(summary: RunSummary, what: str) -> Generator[None]:
-    """Records in the summary how many seconds the block took."""
     began = time.perf_counter()
     yield
     summary.seconds[what] = round(time.perf_counter() - began, 2)

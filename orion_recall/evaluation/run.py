@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from orion_recall.evaluation.baselines import BaselineName, Baselines
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.plan import Contents, Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.run_stores import prepared, private_settings
-from orion_recall.evaluation.trials import Asking
+from orion_recall.evaluation.trials import Asking, silent_of
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened
 from orion_recall.settings import Settings
 
 _BESIDE = 2
+Times = dict[tuple[str, str], list[float]]
+"""Milliseconds by kind and name."""
 
 
 async def run(
@@ -43,7 +46,7 @@ async def run(
         async with prepared(plan, private, progress, summary) as (opened, contents):
             summary.model = opened.embedder.name
             summary.timeline = "sql_timeline" in opened.sources.by_name
-            times = _Times()
+            times: Times = defaultdict(list)
             progress.begins("queries", len(plan.queries))
             with timed(summary, "queries"):
                 answering = _answering(plan, opened, contents, baseline, summary, times)
@@ -51,12 +54,12 @@ async def run(
                 for done, query in enumerate(plan.queries, 1):
                     began = time.perf_counter()
                     line = await answering(query)
-                    times.add("query", "", (time.perf_counter() - began) * 1000)
+                    times["query", ""].append((time.perf_counter() - began) * 1000)
                     lines.write(json.dumps(line, ensure_ascii=False) + "\n")
                     summary.queries += 1
                     progress.advanced(done)
-            summary.query_ms = times.percentiles("query")[""]
-            summary.stage_ms, summary.source_ms = times.percentiles("stage"), times.percentiles("source")
+            summary.query_ms = _percentiles(times, "query")[""]
+            summary.stage_ms, summary.source_ms = _percentiles(times, "stage"), _percentiles(times, "source")
     return summary
 
 
@@ -77,7 +80,7 @@ def _answering(
     contents: Contents,
     baseline: BaselineName | None,
     summary: RunSummary,
-    times: _Times,
+    times: Times,
 ) -> Callable[[JudgedQuery], Awaitable[dict[str, Any]]]:
     """What gives the line of a query: the recall under the plan's profile, or the baseline."""
     asking = Asking(sources=opened.sources, newest=contents.newest)
@@ -130,38 +133,25 @@ def _line(query: JudgedQuery, recalled: Recalled, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _note(recalled: Recalled, summary: RunSummary, times: _Times) -> None:
+def _note(recalled: Recalled, summary: RunSummary, times: Times) -> None:
     summary.outcomes[recalled.outcome] += 1
     summary.unsure += recalled.is_unsure
     for stage, ms in recalled.stage_ms.items():
-        times.add("stage", stage, ms)
-    asked = {str(report.source): (report.status, report.error) for report in recalled.reports}
+        times["stage", stage].append(ms)
     for report in recalled.reports:
         if report.status != "off":
-            times.add("source", report.source, report.ms)
-    if (late := recalled.late_interaction) is not None:
-        asked["late interaction"] = (late.status, late.error)
-        if late.status == "off":
-            summary.late_off = late.error
-    for name, (status, error) in asked.items():
-        if status in ("failed", "late"):
-            times_silent, first = summary.silent.get(name, (0, error or status))
-            summary.silent[name] = (times_silent + 1, first)
+            times["source", str(report.source)].append(report.ms)
+    if (late := recalled.late_interaction) is not None and late.status == "off":
+        summary.late_off = late.error
+    for name, error in silent_of(recalled).items():
+        times_silent, first = summary.silent.get(name, (0, error))
+        summary.silent[name] = (times_silent + 1, first)
 
 
-class _Times:
-    """Milliseconds by kind and name."""
-
-    def __init__(self) -> None:
-        self._taken: dict[str, dict[str, list[float]]] = {}
-
-    def add(self, kind: str, name: str, ms: float) -> None:
-        self._taken.setdefault(kind, {}).setdefault(name, []).append(ms)
-
-    def percentiles(self, kind: str) -> dict[str, dict[str, float]]:
-        return {name: percentiles_of(taken) for name, taken in self._taken.get(kind, {}).items()}
-
-
-def percentiles_of(values: Sequence[float]) -> dict[str, float]:
-    """p50, p95 and p99: the smallest value that the share of them does not exceed."""
-    return {f"p{share}": percentile(values, share) for share in (50, 95, 99)}
+def _percentiles(times: Times, kind: str) -> dict[str, dict[str, float]]:
+    """p50, p95 and p99 by name: the smallest value that the share of them does not exceed."""
+    return {
+        name: {f"p{share}": percentile(taken, share) for share in (50, 95, 99)}
+        for (of, name), taken in times.items()
+        if of == kind
+    }

@@ -79,7 +79,6 @@ async def prepared(
 
 @contextlib.contextmanager
 def vectors_open(cache: VectorCache | None) -> Generator[None]:
-    """The cache open for the block, where there is one."""
     if cache is not None:
         cache.open()
     try:

@@ -50,7 +50,6 @@ class Changed:
 
 
 def score(measured: Measured, *, resamples: int = 2000, seed: int = 0) -> tuple[Scores, dict[str, Scores]]:
-    """The scores over all queries, and by category."""
     by_category = {
         category: _scores(measured.measures, measured.values[measured.rows_of(category)], resamples, seed)
         for category in measured.categories

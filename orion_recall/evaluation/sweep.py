@@ -107,7 +107,6 @@ def at(profile: Profile, point: Point) -> Profile:
 
 
 def name_of(point: Point) -> str:
-    """The point as on the command line."""
     return " ".join(f"{key}={'null' if value is None else value}" for key, value in point.items())
 
 

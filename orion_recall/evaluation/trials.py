@@ -44,7 +44,6 @@ class KeptHits:
         self._found: dict[SearchRequest, Sequence[Hit]] = {}
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """As the source's own; errors are its own, too."""
         asked = replace(request, timeout_s=0.0)  # the timeout does not change the hits
         if (found := self._found.get(asked)) is None:
             found = self._found[asked] = await self._source.search(request)
@@ -59,27 +58,24 @@ class KeptMemories:
         self._read: dict[int, MemoryView | None] = {}
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """As the reader's own."""
         if missing := [key for key in keys if key not in self._read]:
             self._read |= dict.fromkeys(missing) | dict(await self._reader.fetch(missing))
         return {key: memory for key in keys if (memory := self._read[key]) is not None}
 
 
 class KeptCloseness:
-    """Late interaction that compares a question with each passage once."""
+    """Late interaction that compares a question with each passage once: no score depends on other passages."""
 
     def __init__(self, closeness: Closeness) -> None:
         self._closeness = closeness
         self._known: dict[str, dict[tuple[int, int], float | None]] = {}
 
     async def why_off(self) -> str | None:
-        """As the comparer's own."""
         return await self._closeness.why_off()
 
     async def closeness(
         self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
     ) -> Mapping[int, float]:
-        """As the comparer's own; the score of a passage does not depend on the others."""
         known = self._known.setdefault(text, {})
         wanted = {key: (key, passages.get(key, 0)) for key in keys}
         if missing := [key for key, one in wanted.items() if one not in known]:
@@ -89,7 +85,6 @@ class KeptCloseness:
 
 
 def keeping(sources: Sources) -> Sources:
-    """The same sources, each asked once for the same."""
     late = sources.late_interaction
     return replace(
         sources,
@@ -153,18 +148,21 @@ class Trials:
         self._progress.begins(what, len(asked))
         for done, query in enumerate(asked, 1):
             recalled = await self._asking.recalled(query, profile)
-            for report in recalled.reports:
-                if report.status in ("failed", "late"):
-                    raise SourceError(f"{report.source} did not answer {query.id!r}: {report.error}")
-            late = recalled.late_interaction
-            if late is not None and late.status in ("failed", "late"):
-                raise SourceError(f"late interaction did not answer {query.id!r}: {late.error}")
+            for name, error in silent_of(recalled).items():
+                raise SourceError(f"{name} did not answer {query.id!r}: {error}")
             yield query, recalled
             self._progress.advanced(done)
 
 
+def silent_of(recalled: Recalled) -> dict[str, str]:
+    """The sources, and late interaction, that failed or were late, with the reason."""
+    asked = {str(report.source): report for report in recalled.reports}
+    if recalled.late_interaction is not None:
+        asked |= {"late interaction": recalled.late_interaction}
+    return {name: one.error or one.status for name, one in asked.items() if one.status in ("failed", "late")}
+
+
 def line_of(recalled: Recalled) -> RunLine:
-    """A recall as a line of a run."""
     return RunLine(
         ranked=tuple(item.memory.id for item in recalled.ranked),
         selected=tuple(item.scored.memory.id for item in recalled.selection.items),

@@ -111,7 +111,6 @@ class Candidates:
 
     @classmethod
     def of(cls, query: JudgedQuery, scored: Sequence[ScoredCandidate]) -> Candidates:
-        """The candidates of one recall as a table."""
         shares = in_context(dict.fromkeys(PARTS, 1.0), len(scored))  # for the order it is as if weights had them
         values = np.array(
             [[item.parts.get(name, math.nan) * shares[name] for name in PARTS] for item in scored], dtype=np.float64
@@ -177,7 +176,6 @@ def with_all_parts(profile: Profile, learned: Sequence[str]) -> Profile:
 
 
 def _with(profile: Profile, weights: Mapping[str, float]) -> Profile:
-    """The profile with these weights."""
     return profile.model_copy(update={"ranking": RankingWeights(**weights)})
 
 
@@ -225,7 +223,6 @@ def counts_of(candidates: Candidates, passed_over: float) -> Values:
 
 
 def _folds(table: Sequence[Candidates]) -> dict[str, frozenset[int]]:
-    """The positions of each fold's queries in the table, by the fold's name."""
     conversations: dict[str, list[int]] = {}
     for place, one in enumerate(table):
         conversations.setdefault(one.query.conversation, []).append(place)

@@ -34,7 +34,6 @@ _SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB
 
 
 def default_folder() -> Path:
-    """The default folder of the cache, in the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "orion-recall" / "evaluation"
 
@@ -71,26 +70,24 @@ class VectorCache:
             self._give_up(error)
 
     def close(self) -> None:
-        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The cached vectors, by key."""
         found: dict[bytes, bytes] = {}
-        connection = self._connection
         try:
-            for start in range(0, len(keys), _AT_ONCE) if connection is not None else ():
-                some = keys[start : start + _AT_ONCE]
-                select = f"SELECT key, vector FROM vectors WHERE key IN ({','.join('?' * len(some))})"  # noqa: S608
-                found |= dict(connection.execute(select, some)) if connection is not None else {}
+            for start in range(0, len(keys), _AT_ONCE):
+                if self._connection is not None:
+                    some = keys[start : start + _AT_ONCE]
+                    marks = ",".join("?" * len(some))
+                    select = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608 (question marks)
+                    found |= dict(self._connection.execute(select, some))
         except sqlite3.Error as error:
             self._give_up(error)
         return found
 
     def put(self, vectors: Mapping[bytes, bytes]) -> None:
-        """Add vectors; existing ones stay."""
         try:
             if self._connection is not None:
                 with self._connection:
@@ -116,12 +113,9 @@ class CachedEmbedder:
         self.from_cache = self.embedded = 0
 
     async def embed_query(self, text: str) -> Vectors:
-        """A unit vector, float32, shape (dimension,)."""
         return await self._embedder.embed_query(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, float32, shape (texts, dimension), in the order of the texts."""
-
         async def made(missing: Sequence[str]) -> list[bytes]:
             return [vector.astype("<f4").tobytes() for vector in await self._embedder.embed_documents(missing)]
 
@@ -159,18 +153,12 @@ class CachedTokenEmbedder(CachedEmbedder):
         self.token_space, self.token_width = tokens.token_space, tokens.token_width
 
     async def query_tokens(self, text: str) -> Tokens:
-        """As `TokenVectors` says."""
         return await self._tokens.query_tokens(text)
 
     async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
-        """As `TokenVectors` says; token vectors have the precision of float16."""
-
         async def made(missing: Sequence[str]) -> list[bytes]:
-            vectors, tokens = await self._tokens.documents_with_tokens(missing)
-            return [
-                vector.astype("<f4").tobytes() + theirs.astype("<f2").tobytes()
-                for vector, theirs in zip(vectors, tokens, strict=True)
-            ]
+            both = zip(*await self._tokens.documents_with_tokens(missing), strict=True)
+            return [one.astype("<f4").tobytes() + tokens.astype("<f2").tobytes() for one, tokens in both]
 
         kept = await self._kept(texts, self.token_space.encode(), made)
         halves = (np.frombuffer(blob, dtype="<f2", offset=4 * self.dimension) for blob in kept)
@@ -178,7 +166,6 @@ class CachedTokenEmbedder(CachedEmbedder):
 
 
 def cached(embedder: Embedder, cache: VectorCache) -> CachedEmbedder:
-    """The embedder behind the cache."""
     if isinstance(embedder, TokenVectors) and embedder.token_space:
         return CachedTokenEmbedder(embedder, embedder, cache)
     return CachedEmbedder(embedder, cache)

@@ -1,4 +1,4 @@
-"""The queries with the worst scores under a profile: ranks of their evidence, why, and the kind of failure.
+"""The queries with the worst scores under a profile: ranks of their evidence, and the kind of failure.
 
 semantic_gap     a missed memory shares no content word with the question (stemmed): "ML", "machine learning"
 several_words    a missed memory shares some of the question's content words, and not all: "quantum computing"
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from orion_recall.evaluation.dataset import JudgedQuery
-from orion_recall.evaluation.measures import Wanted, depths_with, measure
+from orion_recall.evaluation.measures import Wanted, depths_with, judged, measure
 from orion_recall.evaluation.trials import Trials, line_of
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.recall.types import Recalled
@@ -29,7 +29,7 @@ from orion_recall.values import NO_TIME, MemoryView, QuestionTime
 FailureType = Literal["semantic_gap", "several_words", "pronoun", "time", "other_session"]
 FAILURE_TYPES: tuple[FailureType, ...] = get_args(FailureType)
 
-_SHOWN_PARTS, _SHOWN_FROM, _SHOWN_MEMORIES = 3, 0.005, 3
+_SHOWN_MEMORIES = 3
 _PRONOUN: Final = re.compile(
     r"\b(?:he|him|his|she|hers?|they|them|theirs?|it|its|(?:this|that|these|those) (?:thing|one|stuff)s?)\b",
     re.IGNORECASE,
@@ -37,25 +37,12 @@ _PRONOUN: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
-    """One ranked memory: its rank from 1, its score and the score's parts."""
-
-    id: str
-    rank: int
-    score: float
-    parts: Mapping[str, float]
-    speaker: str | None
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One memory of the evidence: its rank (None: not ranked), and why it is not ranked higher."""
+    """One memory of the evidence: its rank, or None and why it is not ranked."""
 
     id: str
     rank: int | None
-    why: str
-    parts: Mapping[str, float]
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +52,7 @@ class WorstQuery:
     query: JudgedQuery
     value: float
     evidence: tuple[Evidence, ...]
-    found: tuple[Ranked, ...]
+    found: tuple[ScoredCandidate, ...]
     failures: tuple[FailureType, ...] = ()
 
 
@@ -81,30 +68,22 @@ class Worst:
 async def worst(trials: Trials, *, by: str, limit: int, depth: int = 5) -> Worst:
     """The `limit` worst queries by the measure `by`; of equals those first whose evidence ranks lowest.
 
-    Evidence is compared with the memory at rank `depth`.
+    Evidence at a rank beyond `depth` is missed.
     """
     profile, sparse = trials.plan.profile, SparseEncoder()
-    counted: Counter[FailureType] = Counter()
-    seen: list[tuple[float, float, WorstQuery]] = []
-    async for query, recalled in trials.recalls(profile, what=profile.profile):
-        if not query.scored or not query.evidence:
-            continue
-        measured = measure({query.id: line_of(recalled)}, [query], Wanted(depths=depths_with(by, (depth,))))
+    wanted, found = Wanted(depths=depths_with(by, (depth,))), list[WorstQuery]()
+    async for query, recalled in trials.recalls(profile, what=profile.profile, queries=judged(trials.plan.queries)):
+        measured = measure({query.id: line_of(recalled)}, [query], wanted)
         value = float(measured.values[0, measured.measures.index(by)])
         if value < 1:
-            evidence = tuple(_evidence(name, query, recalled, depth) for name in sorted(query.evidence))
+            evidence = tuple(_evidence(name, query, recalled) for name in sorted(query.evidence))
             missed = [each.id for each in evidence if each.rank is None or each.rank > depth]
-            one = WorstQuery(
-                query=query,
-                value=value,
-                evidence=evidence,
-                found=_found(recalled),
-                failures=await _failures(trials, sparse, query, recalled, missed),
-            )
-            counted.update(one.failures)
-            seen.append((value, -max(each.rank or 10_000 for each in evidence), one))
-    seen.sort(key=lambda each: each[:2])
-    return Worst(queries=[one for _, _, one in seen[:limit]], below=len(seen), failures=counted)
+            failures = await _failures(trials, sparse, query, recalled, missed)
+            best = tuple(recalled.ranked[:_SHOWN_MEMORIES])
+            found.append(WorstQuery(query=query, value=value, evidence=evidence, found=best, failures=failures))
+    found.sort(key=lambda one: (one.value, -max(each.rank or 10_000 for each in one.evidence)))
+    counted = Counter[FailureType](name for one in found for name in one.failures)
+    return Worst(queries=found[:limit], below=len(found), failures=counted)
 
 
 def failure_types(
@@ -140,40 +119,11 @@ async def _failures(
     return failure_types(query, texts, best=best, time=time, sparse=sparse)
 
 
-def _evidence(name: str, query: JudgedQuery, recalled: Recalled, depth: int) -> Evidence:
-    for place, item in enumerate(recalled.ranked):
+def _evidence(name: str, query: JudgedQuery, recalled: Recalled) -> Evidence:
+    for rank, item in enumerate(recalled.ranked, 1):
         if item.memory.id == name:
-            rival = recalled.ranked[min(depth, len(recalled.ranked)) - 1]
-            why = "" if place < depth else _behind(item, rival)
-            return Evidence(id=name, rank=place + 1, why=why, parts=item.parts)
-    return Evidence(id=name, rank=None, why=_not_ranked(memory_key(query.conversation, name), recalled), parts={})
-
-
-def _found(recalled: Recalled) -> tuple[Ranked, ...]:
-    return tuple(
-        Ranked(
-            id=item.memory.id,
-            rank=rank,
-            score=item.score,
-            parts=item.parts,
-            speaker=item.memory.speaker,
-            text=item.memory.text,
-        )
-        for rank, item in enumerate(recalled.ranked[:_SHOWN_MEMORIES], 1)
-    )
-
-
-def _behind(item: ScoredCandidate, rival: ScoredCandidate) -> str:
-    """The score parts that cost the item most against its rival."""
-    weights = rival.weights
-    total = sum(weights[name] for name in rival.parts if name in weights) or 1.0
-    lost = {
-        name: weights[name] * (rival.parts[name] - item.parts.get(name, 0.0)) / total
-        for name in rival.parts
-        if weights.get(name)
-    }
-    most = sorted([(-value, name) for name, value in lost.items() if value >= _SHOWN_FROM])[:_SHOWN_PARTS]
-    return ", ".join(f"{name} {value:+.3f}" for value, name in most) or "nearly as good"
+            return Evidence(id=name, rank=rank)
+    return Evidence(id=name, rank=None, why=_not_ranked(memory_key(query.conversation, name), recalled))
 
 
 def _not_ranked(key: int, recalled: Recalled) -> str:

@@ -1,1 +1,1 @@
-"""The generated files of contracts/: JSON Schemas, the AsyncAPI document, examples. `files.py` writes them."""
+"""The generated files of contracts/: JSON Schemas and the AsyncAPI document. `files.py` writes them."""

@@ -1,4 +1,7 @@
-"""The files of `contracts/`: JSON Schemas, an AsyncAPI document and example messages; a test compares them."""
+"""The files of `contracts/`: JSON Schemas and an AsyncAPI document, made here, and the example messages.
+
+A test compares them with the folder, and holds the examples against schemas and models.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from orion_recall import contracts
 from orion_recall.external.mappings import Mappings
 from orion_recall.profile import profile_json_schema
 from orion_recall.schemas.asyncapi import asyncapi_document
-from orion_recall.schemas.examples import examples
+from orion_recall.shipped import shipped_folder
 
 Json = dict[str, Any]
 
@@ -45,7 +48,8 @@ class _WithoutTitles(GenerateJsonSchema):
 def contract_files() -> dict[str, str]:
     """The text of every file by its path in the folder, in the order of the paths."""
     files = {f"{name}.schema.json": _json(schema) for name, schema in schemas().items()}
-    files |= {f"examples/{name}.json": _json(example) for name, example in examples().items()}
+    examples = sorted((shipped_folder("contracts") / "examples").glob("*.json"))
+    files |= {f"examples/{path.name}": path.read_text("utf-8") for path in examples}
     asyncapi = yaml.safe_dump(asyncapi_document(), sort_keys=False, allow_unicode=True, width=116)
     files["asyncapi.yaml"] = _GENERATED + asyncapi
     return dict(sorted(files.items()))

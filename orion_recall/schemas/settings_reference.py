@@ -31,7 +31,6 @@ class SettingRow:
 
 
 def setting_rows() -> list[SettingRow]:
-    """All settings, in the order of `settings.py`."""
     return [
         SettingRow(
             variable=f"{PREFIX}{name}".upper(),
@@ -51,7 +50,6 @@ def unknown_variables(environment: Iterable[str]) -> list[str]:
 
 
 def as_markdown(rows: Iterable[SettingRow]) -> str:
-    """The rows as a document."""
     lines = [
         "# Settings",
         "",

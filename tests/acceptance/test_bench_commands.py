@@ -10,14 +10,13 @@ import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Callable, Generator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.index.embedded.folders import free_place, live_place, swap
-from tests.bench import bench, filled_stores, imports, postgres_away, running_worker, sources
-from tests.bench.command import engines_folder
+from tests.bench import bench, imports
 from tests.bench.running_worker import worker_process
 
 pytestmark = pytest.mark.slow
@@ -54,9 +53,9 @@ async def worker_whose_index_was_optimised(
 def test_recalls_and_their_floors_are_measured_where_an_optimised_copy_is_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(running_worker, "worker_process", worker_whose_index_was_optimised)
-    monkeypatch.setattr(running_worker, "FLOOR_QUESTIONS", 8)
-    monkeypatch.setattr(bench, "_BUS_REQUESTS", 64)
+    monkeypatch.setattr(bench, "worker_process", worker_whose_index_was_optimised)
+    monkeypatch.setattr(bench, "FLOOR_QUESTIONS", 8)
+    monkeypatch.setattr(bench, "BUS_REQUESTS", 64)
     file = tmp_path / "found.json"
 
     run(bench.main, monkeypatch, "--sizes", 100, "--rounds", 1, "--seconds-per-cell", 0.2, "--json", file)
@@ -64,6 +63,8 @@ def test_recalls_and_their_floors_are_measured_where_an_optimised_copy_is_the_in
     shown, found = capsys.readouterr().out, json.loads(file.read_text("utf-8"))
     assert "100 memories" in shown
     assert "p50 one at a time / sum of the wall floors" in shown
+    assert [one["ended"] for one in found["waited"]] == [True] * 3
+    assert "waited before for index and graph at the end of the outbox" in shown
     [size] = found["sizes"]
     [measured] = size["rounds"]
     assert measured["floors"]["dense search"]["p50_ms"] > 0
@@ -71,48 +72,18 @@ def test_recalls_and_their_floors_are_measured_where_an_optimised_copy_is_the_in
     assert sum(size["outcomes"].values()) >= 1 + 8 + 32
 
 
-def test_imports_and_their_floors_are_measured(
+def test_imports_are_measured_alone_and_beside_recalls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "found.json"
-    small = ("--memories", 200, "--rounds", 1, "--quiet-seconds", 0.2, "--small-file", 20)
+    small = ("--sizes", "100,200", "--rounds", 1, "--portion", 100, "--quiet-seconds", 0.2, "--rest", 0)
 
     run(imports.main, monkeypatch, *small, "--json", file)
 
     shown, found = capsys.readouterr().out, json.loads(file.read_text("utf-8"))
-    assert "import alone / slowest floor" in shown
+    assert "recall p95 beside an import / quiet" in shown
+    assert [one["imported"]["memories"] for one in found["sizes"]] == [100, 100]
     [measured] = found["rounds"]
-    assert measured["alone"]["memories"] == measured["beside"]["memories"] == 100
+    assert measured["beside"]["memories"] == 100
     assert measured["during"]["recalls"] > 0
-    assert [peak["memories"] for peak in found["peaks"]] == [20, 200]
-
-
-def test_the_parts_of_recalls_are_measured_on_stores_that_are_filled_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with engines_folder() as kept:
-        monkeypatch.setattr(filled_stores, "_kept_folder", lambda: kept)
-        file = tmp_path / "found.json"
-
-        run(sources.main, monkeypatch, "--sizes", 100, "--questions", 2, "--json", file)
-        shown, found = capsys.readouterr().out, json.loads(file.read_text("utf-8"))
-        assert "reflect.v1" in shown
-        assert [_names(found, "profiles"), found["sizes"][0]["filled_s"] is None] == [list(sources.PROFILES), False]
-        assert all(one["median_ms"] > 0 for one in found["sizes"][0]["whole"])
-
-        run(sources.main, monkeypatch, "--sizes", 100, "--questions", 2, "--embedded", 100, "--json", file)
-        assert json.loads(file.read_text("utf-8"))["sizes"][0]["filled_s"] is None, "it was kept"
-
-
-def _names(found: Any, what: str) -> list[str]:
-    return [one["profile"] for one in found["sizes"][0][what]]
-
-
-def test_what_a_dead_postgres_costs_is_measured(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(postgres_away.main, monkeypatch, "--rounds", 1, "--questions", 3)
-
-    shown = capsys.readouterr().out
-    assert shown.startswith("Postgres stopped: p50 ")
-    assert "ratio of the p50s: " in shown
+    assert found["disk_each"]["index"] >= 0

@@ -55,7 +55,7 @@ async def test_no_answer_names_what_is_not_in_its_scope() -> None:
 @pytest.mark.slow
 @pytest.mark.acceptance
 async def test_generated_inputs_and_giants_end_in_errors_of_our_own() -> None:
-    kept(await fuzz.run(inputs=2000, giants=len(CRAFTS), seed=SEED, guided=False))
+    kept(await fuzz.run(inputs=2000, giants=len(CRAFTS), seed=SEED))
 
 
 @pytest.mark.slow

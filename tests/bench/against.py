@@ -6,6 +6,7 @@
 Each of the two has engines, a worker in a process of its own and the same memories, stored over the bus. The other
 revision is taken from git into a temporary folder; where it asks for other packages, it gets an environment
 of its own.
+Before the first round the background work of both is waited for, and the report says what it was.
 Every round measures both, in turns first: recalls one at a time, 8 and 32 in flight. A ratio is of one round; the
 median of the rounds is reported, with the lowest and the highest. Only one of the two has anything to do at a time.
 With `--processes` this tree's worker takes queries in so many processes, and the other's in one; then neither the
@@ -37,16 +38,21 @@ from rich.text import Text
 
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
+from tests.bench.background import Waited, settled
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far
 from tests.bench.corpus import corpus
-from tests.bench.measure import RestOfMachine, Spread, tree_cpu_s, tree_peak_memory_mib
-from tests.bench.ratios import QUIET_BUSY_SHARE
-from tests.bench.recall_load import WORKER, Cell, recall_cell
-from tests.bench.running_worker import RunningWorker, import_all, queries_from, worker_process
+from tests.bench.measure import QUIET_BUSY_SHARE, RestOfMachine, Spread, tree_peak_memory_mib
+from tests.bench.running_worker import (
+    WORKER,
+    Cell,
+    RunningWorker,
+    import_all,
+    queries_from,
+    recall_cell,
+    worker_process,
+)
 
 IN_FLIGHT = (1, 8, 32)
-# An idle worker looks at bus and record a few times a second: some hundredths of a core.
-_SETTLE_S, _LOOK_S, _IDLE_SHARE = 300.0, 4.0, 0.08
 _REPOSITORY = Path(__file__).parents[2]
 Figure = Callable[[Cell], float]
 FIGURES: Mapping[str, Figure] = {
@@ -89,6 +95,7 @@ class Comparison:
     profile: str
     processes: int
     rounds: Sequence[Round]
+    waited: Sequence[Waited]
     import_s: tuple[float, float]
     peak_mib: tuple[float, float] | None
     seconds: float
@@ -166,7 +173,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Comparison:
             processes = options.processes if tree is ours else 1
             made = running(tree, options.size, options.profile, own, processes=processes)
             workers.append(await stack.enter_async_context(made))
-        await _settled(workers)
+        waited = await settled(workers)
         rounds: list[Round] = []
         for number in range(options.rounds):
             say(f"round {number + 1} of {options.rounds}")
@@ -182,6 +189,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Comparison:
             profile=options.profile,
             processes=options.processes,
             rounds=rounds,
+            waited=waited,
             import_s=(workers[0].imported.seconds, workers[1].imported.seconds),
             peak_mib=_peaks(workers[0], workers[1]) if options.processes == 1 else None,
             seconds=seconds_so_far(),
@@ -190,21 +198,6 @@ async def run(options: argparse.Namespace, folder: Path) -> Comparison:
 
 def _peaks(ours: RunningWorker, theirs: RunningWorker) -> tuple[float, float]:
     return tree_peak_memory_mib(ours.worker_pid), tree_peak_memory_mib(theirs.worker_pid)
-
-
-async def _settled(workers: Sequence[RunningWorker]) -> None:
-    """Waits until what an import leaves to do is done: in one worker it would slow down the other one's recalls.
-
-    It gives way to recalls of its own worker, so that only the other's would show it.
-    """
-    say("what the imports left to do is waited for")
-    until = time.monotonic() + _SETTLE_S
-    while time.monotonic() < until:
-        before = sum(tree_cpu_s(one.worker_pid) for one in workers)
-        await asyncio.sleep(_LOOK_S)
-        if sum(tree_cpu_s(one.worker_pid) for one in workers) - before < _IDLE_SHARE * _LOOK_S * len(workers):
-            return
-    say("it is not done: the ratios may be those of background work")
 
 
 def ratio(rounds: Sequence[Round], in_flight: int, figure: Figure) -> Spread:
@@ -229,6 +222,8 @@ def print_report(result: Comparison, out: Console) -> None:
     """One table: the medians of both, and the ratio with its range."""
     several = f", {result.processes} processes against one" if result.processes > 1 else ""
     out.print(Text(f"{result.size:,} memories, {result.profile}, {len(result.rounds)} rounds{several}"))
+    for one in result.waited:
+        out.print(Text(f"waited before for {one}"))
     table = Table("in flight", "figure", "this tree", result.revision, "ratio", "lowest", "highest")
     for in_flight in IN_FLIGHT:
         for name, figure in result.figures.items():

@@ -1,13 +1,10 @@
 """Approximate against exact search: how much of the exact answer the embedded index finds, and in what time.
 
     python -m tests.bench.approximate [--size 100000] [--tenants 1000,...] [--queries 200] [--json FILE]
-    python -m tests.bench.approximate --memories FILE ... --questions FILE ... [--vectors FILE.npz]
 
 Vectors go into the embedded index as memories of tenants: those of `--tenants`, by their numbers of memories, and
 one with all others. Each is searched whole, and for memories of one kind, which every third one has. The vectors
-are synthetic and clustered; or those that the
-shipped model gives the texts of files of an evaluation: each text, each of its sentences and each two that follow
-one another is a memory: of ten thousand turns a hundred thousand. `--vectors` keeps them for the next run.
+are synthetic and clustered.
 
 Exact is the cosine with every vector of the tenant, by numpy. The index is searched once as it is written, which is
 exact too, and once optimised, which is approximate for large tenants: there each question is asked twice in turn,
@@ -17,14 +14,15 @@ comes out.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import qdrant_edge as qe
 from rich.console import Console
 
@@ -38,18 +36,69 @@ from orion_recall.index.embedded.writer import EdgeWriter
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.memory.record.compose import compose
 from orion_recall.models.batching import Vector
+from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.token_space import Tokens
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Memory, Scope
 from tests.bench.command import engines_folder, finish, parser_of, say, sizes
-from tests.bench.given_vectors import Array, GivenVectors, clustered, embedded
 
 AS_WRITTEN, OPTIMISED, UNTOLD = "as written", "optimised", "optimised, without parameters"
-_AT_ONCE, _DEPTHS = 1_000, (10, 100)
+_AT_ONCE, _DEPTHS, _CLUSTER = 1_000, (10, 100), 100
 # A search for a part of a tenant asks for the first kind.
 _KINDS = ("fact", "event", "preference")
 
+Array = npt.NDArray[np.float32]
 Search = Callable[[Vector], Awaitable[Sequence[int]]]
+
+
+class GivenVectors:
+    """An embedder that gives the memory number N its vector: its text ends with N. So does a question's.
+
+    Each memory has one token, so that the engine is configured as it is for the shipped model.
+    """
+
+    name, weights_sha256 = "given", "0" * 64
+    token_space, token_width = "one", 8
+
+    def __init__(self, documents: Array, questions: Array) -> None:
+        self.documents, self.questions = documents, questions
+        self.dimension = int(documents.shape[1])
+
+    async def embed_query(self, text: str) -> Vector:
+        """The vector of the question number N."""
+        return self.questions[_number(text)]
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """The vectors of the memories."""
+        return self.documents[[_number(text) for text in texts]]
+
+    async def query_tokens(self, text: str) -> Tokens:
+        """One token, whatever the text."""
+        return np.ones((1, self.token_width), dtype=np.float32)
+
+    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
+        """The vectors, and one token for each text."""
+        return await self.embed_documents(texts), [await self.query_tokens(text) for text in texts]
+
+
+def clustered(
+    size: int, questions: int, *, dimension: int = 384, rank: int | None = None, spread: float = 1.0, seed: int = 7
+) -> GivenVectors:
+    """Drawn unit vectors in clusters of about 100: a common centre and noise of `spread` times its length.
+
+    With a `rank` all lie in a space of so few dimensions, turned into the others.
+    """
+    random = np.random.default_rng(seed)
+    inner = rank or dimension
+    turned = random.standard_normal((rank, dimension)) if rank else np.eye(dimension)
+    centres = _units(random.standard_normal((max(size // _CLUSTER, 1), inner)))
+
+    def drawn(count: int) -> Array:
+        noise = _units(random.standard_normal((count, inner)))
+        return _units((centres[random.integers(len(centres), size=count)] + spread * noise) @ turned)
+
+    return GivenVectors(drawn(size), drawn(questions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +255,14 @@ def _kind(number: int) -> str:
     return _KINDS[number % len(_KINDS)]
 
 
+def _units(values: npt.NDArray[Any]) -> Array:
+    return (values / np.linalg.norm(values, axis=1, keepdims=True)).astype(np.float32)
+
+
+def _number(text: str) -> int:
+    return int(text.rpartition(" ")[2])
+
+
 def show(found: list[Measured], out: Console) -> None:
     """A row for each state of the index and tenant."""
     columns = (
@@ -231,29 +288,14 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=100_000, help="memories in all, at most")
     parser.add_argument("--tenants", type=sizes, default=[1_000], metavar="N,...", help="memories of each, but one")
     parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument(
-        "--memories", type=Path, nargs="+", default=(), metavar="FILE", help="memories of evaluations"
-    )
-    parser.add_argument("--questions", type=Path, nargs="+", default=(), metavar="FILE", help="queries about them")
-    parser.add_argument("--vectors", type=Path, metavar="FILE", help="keep the texts' vectors in this .npz file")
     options = parser.parse_args()
-    if bool(options.memories) != bool(options.questions):
-        parser.error("--memories and --questions go together")
     with engines_folder() as folder:
         finish(
-            compare(_vectors(options), folder / "index", options.tenants),
+            compare(clustered(options.size, options.queries), folder / "index", options.tenants),
             show=show,
             as_json=lambda found: {"measured": [asdict(one) for one in found]},
             file=options.json,
         )
-
-
-def _vectors(options: argparse.Namespace) -> GivenVectors:
-    if not options.memories:
-        return clustered(options.size, options.queries)
-    return embedded(
-        options.memories, options.questions, options.vectors, size=options.size, most_questions=options.queries
-    )
 
 
 if __name__ == "__main__":

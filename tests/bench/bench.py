@@ -3,10 +3,11 @@
     python -m tests.bench.bench [--sizes 1000,10000] [--rounds 4] [--seconds-per-cell 3] [--json FILE]
 
 For every size: embedded engines, a worker in a process of its own and synthetic memories stored over the bus.
-Every round measures, size by size, the floors (the bus between two idle processes, each engine called directly on a
-copy of the worker's data, our own stages alone) and then recalls with questions that are never repeated: one at a
-time, 8 and 32 in flight. Ratios are computed within a round; the median of the rounds is reported. Wall times count
-only in rounds in which the rest of the machine was quiet; CPU always counts.
+Before the first round the background work of the workers is waited for, and the report says what it was. Every
+round measures, size by size, the floors (the bus between two idle processes, each engine called directly on a copy
+of the worker's data) and then recalls with questions that are never repeated: one at a time, 8 and 32 in flight.
+Ratios are computed within a round; the median of the rounds is reported. Wall times count only in rounds in which
+the rest of the machine was quiet; CPU always counts.
 
 It is a measurement, not a test: the exit code is 0 whatever comes out.
 """
@@ -17,46 +18,192 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import itertools
 import os
 import platform
-from collections.abc import Sequence
+import shutil
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from pydantic import SecretStr
+from rich.console import Console
+from rich.text import Text
+
+from orion_recall.cli.output import table
+from orion_recall.client import RecallClient
+from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.int8 import Int8Encoder
-from orion_recall.models.onnx_encoder import find_weights
-from orion_recall.postgres.pool import open_connection
+from orion_recall.models.onnx_encoder import Encoder, find_weights
+from orion_recall.postgres.pool import close_connection, open_connection
 from orion_recall.settings import Settings
+from tests.bench.background import Waited, settled
 from tests.bench.bus_floor import bus_floor
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far, sizes
-from tests.bench.engine_floors import BUS, BUS_TOGETHER
-from tests.bench.measure import RestOfMachine, peak_memory_mib, tree_memory_mib, tree_peak_memory_mib
-from tests.bench.ratios import SizeRound
-from tests.bench.recall_load import BUS as VALKEY
-from tests.bench.recall_load import CLIENT, RECORD, WORKER, recall_cell
-from tests.bench.report import Result, SizeResult, as_json, print_report
-from tests.bench.running_worker import Setup, open_setup
+from tests.bench.corpus import corpus
+from tests.bench.engine_floors import BUS, BUS_TOGETHER, CPU_SUM, WALL_SUM, EngineFloors, recorded
+from tests.bench.measure import (
+    QUIET_BUSY_SHARE,
+    Cost,
+    RestOfMachine,
+    Spread,
+    peak_memory_mib,
+    tree_memory_mib,
+    tree_peak_memory_mib,
+)
+from tests.bench.running_worker import BUS as VALKEY
+from tests.bench.running_worker import (
+    CLIENT,
+    RECORD,
+    WORKER,
+    Cell,
+    Imported,
+    RunningWorker,
+    import_all,
+    module_process,
+    queries_from,
+    recall_cell,
+    worker_process,
+)
 
 IN_FLIGHT = (1, 8, 32)
-_BUS_REQUESTS = 1000
+P50_TARGET = 2.0
+FLOOR_QUESTIONS, BUS_REQUESTS = 128, 1000
 
 
-async def measure_round(setup: Setup, seconds: float) -> tuple[SizeRound, float]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup(RunningWorker):
+    """One size, ready to be measured with its floors."""
+
+    echo_pid: int
+    floors: EngineFloors
+    encoder: Encoder
+    request: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One round of one size: floors, cells by recalls in flight; how busy the rest of the machine was meanwhile."""
+
+    floors: Mapping[str, Cost]
+    cells: Mapping[int, Cell]
+    rest_busy: float
+
+    @property
+    def quiet(self) -> bool:
+        """Whether wall times of this round count."""
+        return self.rest_busy < QUIET_BUSY_SHARE
+
+    @property
+    def wall_sum_ms(self) -> float:
+        """What one recall would take if nothing but the engines and the bus took time, one after another."""
+        return sum(self.floors[name].p50_ms for name in WALL_SUM if name in self.floors)
+
+    @property
+    def cpu_sum_ms(self) -> float:
+        """The CPU that one recall of many would need if nothing but these took any."""
+        return sum(self.floors[name].cpu_ms for name in CPU_SUM if name in self.floors)
+
+    @property
+    def last(self) -> Cell:
+        """That with the most in flight."""
+        return self.cells[max(self.cells)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeResult:
+    """Everything of one size. `peak_mib` is by process; `outcomes` and `silent` are from the decision log."""
+
+    size: int
+    imported: Imported
+    rounds: Sequence[Round]
+    peak_mib: Mapping[str, float]
+    outcomes: Mapping[str, int]
+    silent: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One run: on what, with what, what was waited for, and every size from the smallest."""
+
+    machine: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    waited: Sequence[Waited]
+    sizes: Sequence[SizeResult]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """A ratio over the rounds that count (None: none of them does). `target` is what it may be at most."""
+
+    name: str
+    spread: Spread | None
+    counted: int
+    target: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target is reached; empty without one."""
+        if self.target is None:
+            return ""
+        if self.spread is None:
+            return f"<= {self.target:g}: not judged, no quiet round"
+        return f"<= {self.target:g}: {'reached' if self.spread.median <= self.target else 'NOT reached'}"
+
+
+@contextlib.asynccontextmanager
+async def open_setup(size: int, profile: str, folder: Path, encoder: Encoder) -> AsyncGenerator[Setup]:
+    """Engines started, memories imported, a copy taken for the floors, and a new worker for the recalls."""
+    async with contextlib.AsyncExitStack() as stack:
+        data, copy = folder / "data", folder / "copy"
+        engines = await stack.enter_async_context(EmbeddedEngines.start(data))
+        log = stack.enter_context((folder / "worker.log").open("ab"))
+        now = time.time()
+        told = corpus(size, now=now)
+        async with worker_process(engines, data, log) as importing:
+            imported = await import_all(engines, told, importing.pid, say)
+        for part in ("index", "graph"):
+            await asyncio.to_thread(shutil.copytree, data / part, copy / part)
+        queries = queries_from(told.recent_sessions, profile)
+        settings = Settings.read(
+            redis_url=SecretStr(engines.redis_url), postgres_dsn=SecretStr(engines.postgres_dsn), data_dir=copy
+        )
+        asked = await recorded(settings, profile, list(itertools.islice(queries, FLOOR_QUESTIONS)), now)
+        floors = await stack.enter_async_context(EngineFloors.open(copy, engines.postgres_dsn, asked))
+        worker = await stack.enter_async_context(worker_process(engines, data, log))
+        echo = await stack.enter_async_context(module_process("tests.bench.bus_floor", engines.redis_url, log=log))
+        client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
+        yield Setup(
+            size=size,
+            engines=engines,
+            worker_pid=worker.pid,
+            echo_pid=echo.pid,
+            client=client,
+            queries=queries,
+            floors=floors,
+            encoder=encoder,
+            request=asked[0].envelope,
+            imported=imported,
+        )
+
+
+async def measure_round(setup: Setup, seconds: float) -> tuple[Round, float]:
     """Floors, then recalls one at a time and concurrently; and Postgres's memory under the last of them, in MiB."""
     rest = RestOfMachine()
-    bus = await bus_floor(setup.engines.redis_url, setup.echo_pid, request=setup.request, rounds=_BUS_REQUESTS)
-    floors = {BUS: bus.alone, BUS_TOGETHER: bus.together} | await setup.floors.measure()
-    stages = setup.stages.measure()
+    floors = {
+        name: await bus_floor(
+            setup.engines.redis_url, setup.echo_pid, request=setup.request, rounds=BUS_REQUESTS, in_flight=in_flight
+        )
+        for name, in_flight in ((BUS, 1), (BUS_TOGETHER, IN_FLIGHT[-1]))
+    } | await setup.floors.measure(setup.encoder)
     alone = await recall_cell(setup, IN_FLIGHT[0], seconds)
     rest_busy = rest.busy_share()
     others = [await recall_cell(setup, in_flight, seconds) for in_flight in IN_FLIGHT[1:]]
-    measured = SizeRound(
-        size=setup.size,
-        floors=floors,
-        stages_cpu_ms=stages,
-        cells={cell.in_flight: cell for cell in (alone, *others)},
-        rest_busy=rest_busy,
-    )
-    return measured, tree_memory_mib(setup.engines.pids["postgres"])
+    cells = {cell.in_flight: cell for cell in (alone, *others)}
+    return Round(floors=floors, cells=cells, rest_busy=rest_busy), tree_memory_mib(setup.engines.pids["postgres"])
 
 
 async def run(options: argparse.Namespace, folder: Path) -> Result:
@@ -66,12 +213,13 @@ async def run(options: argparse.Namespace, folder: Path) -> Result:
         setups: list[Setup] = []
         for size in options.sizes:
             say(f"{size:,} memories: engines, import, copies")
-            setup = open_setup(size, options.profile, folder / str(size), encoder, say)
+            setup = open_setup(size, options.profile, folder / str(size), encoder)
             setups.append(await stack.enter_async_context(setup))
+        waited = await settled(setups)
         # The objects made so far are not measured: the garbage collector need not scan them again.
         gc.collect()
         gc.freeze()
-        rounds: dict[int, list[SizeRound]] = {setup.size: [] for setup in setups}
+        rounds: dict[int, list[Round]] = {setup.size: [] for setup in setups}
         postgres_mib = dict.fromkeys(rounds, 0.0)
         for number in range(options.rounds):
             for setup in setups:
@@ -83,23 +231,20 @@ async def run(options: argparse.Namespace, folder: Path) -> Result:
             await _size_result(setup, rounds[setup.size], postgres_mib[setup.size]) for setup in setups
         ]
     return Result(
-        machine={
-            "cores": os.cpu_count(),
-            "machine": platform.machine(),
-            "Python": platform.python_version(),
-        },
+        machine={"cores": os.cpu_count(), "machine": platform.machine(), "Python": platform.python_version()},
         settings={
             "profile": options.profile,
             "rounds": options.rounds,
             "seconds per cell": options.seconds_per_cell,
             "worker concurrency": Settings.read().concurrency,
         },
-        seconds=seconds_so_far(),
+        waited=waited,
         sizes=measured_sizes,
+        seconds=seconds_so_far(),
     )
 
 
-async def _size_result(setup: Setup, rounds: Sequence[SizeRound], postgres_mib: float) -> SizeResult:
+async def _size_result(setup: Setup, rounds: Sequence[Round], postgres_mib: float) -> SizeResult:
     connection = await open_connection(setup.engines.postgres_dsn, name="bench", statement_timeout_ms=30_000)
     try:
         outcomes = await connection.fetch(
@@ -110,7 +255,7 @@ async def _size_result(setup: Setup, rounds: Sequence[SizeRound], postgres_mib: 
             "WHERE source.value->>'status' IN ('late', 'failed') GROUP BY source.key ORDER BY source.key"
         )
     finally:
-        await connection.close()
+        await close_connection(connection)
     return SizeResult(
         size=setup.size,
         imported=setup.imported,
@@ -124,6 +269,122 @@ async def _size_result(setup: Setup, rounds: Sequence[SizeRound], postgres_mib: 
         outcomes={row["name"]: row["count"] for row in outcomes},
         silent={row["name"]: row["count"] for row in silent},
     )
+
+
+def ratios(rounds: Sequence[Round]) -> list[Ratio]:
+    """The ratios of one size; those of wall times over quiet rounds alone."""
+    quiet = [one.cells[min(one.cells)].p50_ms / one.wall_sum_ms for one in rounds if one.quiet]
+    cpu = [one.last.cpu_ms[WORKER] / one.cpu_sum_ms for one in rounds]
+    loop = [one.last.loop_ms / one.last.cpu_ms[WORKER] for one in rounds]
+    last = max(rounds[0].cells)
+    wall = "p50 one at a time / sum of the wall floors"
+    return [
+        Ratio(name=wall, spread=Spread.of(quiet), counted=len(quiet), target=P50_TARGET),
+        Ratio(name=f"worker CPU, {last} in flight / CPU of the floors", spread=Spread.of(cpu), counted=len(cpu)),
+        Ratio(
+            name=f"the loop's share of the worker's CPU, {last} in flight",
+            spread=Spread.of(loop),
+            counted=len(loop),
+        ),
+    ]
+
+
+def growth(small: SizeResult, large: SizeResult) -> list[Ratio]:
+    """How the largest size compares with the smallest, round by round."""
+    figures: Mapping[str, Callable[[Round], float]] = {
+        "worker CPU": lambda one: one.last.cpu_ms[WORKER],
+        "CPU of all processes": lambda one: sum(one.last.cpu_ms.values()),
+        "CPU of the floors": lambda one: one.cpu_sum_ms,
+    }
+    pairs = list(zip(small.rounds, large.rounds, strict=True))
+    return [
+        Ratio(
+            name=f"{what}, {large.size:,} memories against {small.size:,}",
+            spread=Spread.of([of(after) / of(before) for before, after in pairs]),
+            counted=len(pairs),
+        )
+        for what, of in figures.items()
+    ]
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The whole result, with the ratios worked out."""
+    return asdict(result) | {
+        "wall_sum_of": WALL_SUM,
+        "cpu_sum_of": CPU_SUM,
+        "ratios": {size.size: [asdict(one) for one in ratios(size.rounds)] for size in result.sizes},
+        "growth": [asdict(one) for one in growth(result.sizes[0], result.sizes[-1])],
+    }
+
+
+def print_report(result: Result, out: Console) -> None:
+    """Tables of each size: floors, recalls, ratios."""
+    for told in (result.machine, result.settings):
+        out.print(Text(", ".join(f"{name} {value}" for name, value in told.items())))
+    for one in result.waited:
+        out.print(Text(f"waited before for {one}"))
+    for size in result.sizes:
+        out.print(Text(f"\n{size.size:,} memories, imported in {size.imported.seconds:.0f} s", style="bold"))
+        for shown in (_floors(size.rounds), _recalls(size), _ratios(ratios(size.rounds))):
+            out.print(shown)
+            out.print()
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in size.outcomes.items())
+        silent = ", ".join(f"{source}: {count}" for source, count in size.silent.items()) or "none"
+        out.print(Text(f"decisions: {outcomes}; late or failed sources: {silent}", style="dim"))
+    if len(result.sizes) > 1:
+        out.print(_ratios(growth(result.sizes[0], result.sizes[-1])))
+    out.print(Text(f"{result.seconds:.0f} s in all; a round is quiet under {QUIET_BUSY_SHARE:.0%} of others' load"))
+
+
+def _floors(rounds: Sequence[Round]) -> object:
+    columns: Sequence[Callable[[Cost], float]] = (
+        lambda one: one.p50_ms,
+        lambda one: one.p95_ms,
+        lambda one: one.cpu_ms,
+    )
+    rows = [
+        (
+            name,
+            *(_median([of(one.floors[name]) for one in rounds]) for of in columns),
+            " and ".join(what for what, names in (("wall", WALL_SUM), ("CPU", CPU_SUM)) if name in names) or "-",
+        )
+        for name in rounds[0].floors
+    ]
+    return table(("floor, median of the rounds", "p50 ms", "p95 ms", "CPU ms", "in the sum of"), rows)
+
+
+def _recalls(size: SizeResult) -> object:
+    figures: Mapping[str, Callable[[Cell], float]] = {
+        "p50 ms": lambda cell: cell.p50_ms,
+        "p95 ms": lambda cell: cell.p95_ms,
+        "per s": lambda cell: cell.per_s,
+        **{
+            f"CPU ms: {name}": lambda cell, name=name: cell.cpu_ms[name]
+            for name in (WORKER, VALKEY, RECORD, CLIENT)
+        },
+        "loop": lambda cell: cell.loop_ms,
+    }
+    rows: list[tuple[str, ...]] = []
+    for in_flight in IN_FLIGHT:
+        cells = [one.cells[in_flight] for one in size.rounds]
+        unanswered = sum(cell.unanswered for cell in cells)
+        medians = [_median([of(cell) for cell in cells]) for of in figures.values()]
+        rows.append((f"{in_flight}", *medians, f"{unanswered}"))
+    peaks = {f"CPU ms: {name}": f"{mib:.0f}" for name, mib in size.peak_mib.items()}
+    rows.append(("peak memory, MiB", *(peaks.get(name, "") for name in figures), ""))
+    return table(("recalls in flight", *figures, "unanswered"), rows)
+
+
+def _ratios(found: Sequence[Ratio]) -> object:
+    return table(
+        ("ratio", "median (min..max)", "rounds", "target"),
+        [(one.name, str(one.spread or "none"), str(one.counted), one.verdict) for one in found],
+    )
+
+
+def _median(values: Sequence[float]) -> str:
+    spread = Spread.of(values)
+    return "-" if spread is None else f"{spread.median:.3g}"
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:

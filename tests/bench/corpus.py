@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -48,9 +48,7 @@ def corpus(size: int, *, now: float, seed: int = 7) -> Corpus:
     return Corpus(memories=memories, recent_sessions=list(dict.fromkeys(sessions)))
 
 
-def questions(
-    *, seed: int = 11, forms: Sequence[Sequence[str]] = (lists.QUESTIONS_WITH_NAMES, lists.QUESTIONS_WITHOUT_NAMES)
-) -> Iterator[str]:
+def questions(*, seed: int = 11) -> Iterator[str]:
     """Questions without end, as many of each kind of form; no two are equal, not even without the names.
 
     Names are left out of what is embedded, so two questions that differ in nothing else would meet in the cache.
@@ -59,7 +57,7 @@ def questions(
     people = _people(random.Random(7))
     asked: set[str] = set()
     while True:
-        form = rng.choice(rng.choice(forms))
+        form = rng.choice(rng.choice((lists.QUESTIONS_WITH_NAMES, lists.QUESTIONS_WITHOUT_NAMES)))
         question = form.format(**_choices(rng, people))
         nameless = without_names(question)
         if nameless not in asked:

@@ -145,11 +145,3 @@ QUESTIONS_WITHOUT_NAMES = (
     "Did {organisation} ever {verb} the {object} for us?",
     "Remind me what we decided about the {object}, the {second} and {project}",
 )
-
-# A way to go in the graph, for some of the memories say "my sister".
-QUESTIONS_WITH_CHAINS = (
-    "What did {person}'s sister say about the {object} and {project}?",
-    "Where does {person}'s sister keep the {object} now that the {second} is {state}?",
-    "Does the sister of {person} still want to {verb} the {object} in {place}?",
-    "Who is {person}'s sister's employer, and do they {verb} the {object} in {place}?",
-)

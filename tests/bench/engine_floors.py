@@ -1,142 +1,276 @@
 """The lower bounds (floors) of the engines: each is called as directly as possible, on a copy of the data.
 
-No event loop where the engine needs none, no threads, no retries, no translation of results. The requests are
-built beforehand; what is timed is the engine's call alone.
+No event loop where the engine needs none, no threads, no retries, no translation of results. What each is asked is
+recorded beforehand from the product's own sources, one set for each question; what is timed is the call alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pyoxigraph
 import qdrant_edge as qe
 
+from orion_recall.bus.envelope import encode_request
+from orion_recall.contracts import QUERY_KIND, RecallQueryV1
+from orion_recall.graph.vocabulary import Row
+from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
 from orion_recall.index.embedded.folders import live_place
-from orion_recall.index.embedded.points import max_sim_request, scope_filter
+from orion_recall.index.embedded.points import (
+    dense_request,
+    entity_request,
+    max_sim_request,
+    scope_filter,
+    sparse_batch,
+)
+from orion_recall.index.embedded.shard import sparse_vectors
+from orion_recall.interfaces import OwnGraph
 from orion_recall.models.onnx_encoder import Encoder, prepared
-from orion_recall.postgres.pool import Connection, open_connection
-from orion_recall.values import Scope
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.models.token_space import Tokens, TokenVectors
+from orion_recall.postgres.pool import close_connection, open_connection
+from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.profile.watch import loaded_profiles
+from orion_recall.recall.candidates.fuse import fuse
+from orion_recall.recall.search.all_sources import search_all
+from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.understand.question import understand
+from orion_recall.serving.backends import Opened, open_sources, timeline_table
+from orion_recall.settings import Settings
+from orion_recall.sources.graph import RdfSource
+from orion_recall.sources.timeline import TimelineSource
+from orion_recall.sources.timeline_sql import timeline_query
+from orion_recall.values import Scope, SearchRequest, SourceName
 from tests.bench.measure import Cost, cost, cost_of_calls
-from tests.bench.recorded_inputs import Asked, Inputs
 
 BUS, BUS_TOGETHER = "bus, one request and its reply", "bus, 32 at once"
 EMBEDDING, EMBEDDING_BATCH = "embedding, one query", "embedding, in batches of 8"
-DENSE, SPARSE, ENTITIES, FETCH = (
-    "dense search",
-    "sparse search (text, context)",
-    "entity lookup",
-    "fetch of the pool",
-)
-LATE = "late interaction with the pool"
-SPARQL, SQL = "SPARQL neighbourhood", "SQL timeline"
+DENSE, SPARSE, ENTITIES = "dense search", "keywords (text, context)", "names of entities"
+FETCH, LATE = "fetch of the pool", "late interaction with the pool"
+SPARQL, SQL = "graph neighbourhood", "timeline in Postgres"
+WALL_SUM = (BUS, EMBEDDING, DENSE, SPARSE, SPARQL, SQL)
+CPU_SUM = (BUS_TOGETHER, EMBEDDING_BATCH, DENSE, SPARSE, ENTITIES, SPARQL, SQL, FETCH, LATE)
 
-_BATCH = 8
-_STATEMENT_TIMEOUT_MS = 5000
-Calls = Sequence[Callable[[], object]]
+_BATCH, _TIMEOUT_S, _STATEMENT_TIMEOUT_MS, _FOUND = 8, 60.0, 30_000, 100
+_USING = ("text", "context")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one question asks of every engine. `sparql` is None where no entity is named."""
+
+    envelope: bytes
+    text: str
+    scope: Scope
+    limit: int
+    least: float
+    vector: list[float]
+    tokens: Tokens
+    terms: SparseTerms
+    entity_terms: SparseTerms
+    max_entities: int
+    sparql: str | None
+    sql: tuple[str, list[Any]]
+    pool: list[int]
+
+
+class _RecordingGraph:
+    """A graph that records its last query."""
+
+    kind = "graph"
+    damage: str | None = None
+    stalled: str | None = None
+
+    def __init__(self, graph: OwnGraph) -> None:
+        self._graph = graph
+        self.heard: str | None = None
+
+    async def select(self, query: str) -> Sequence[Row]:
+        self.heard = query
+        return await self._graph.select(query)
+
+    async def check(self) -> None:
+        await self._graph.check()
+
+
+async def recorded(
+    settings: Settings, profile_name: str, queries: Sequence[RecallQueryV1], now: float
+) -> Sequence[Asked]:
+    """What the queries ask on the data of the settings' folder, which nobody else may have open."""
+    profile = loaded_profiles(settings.profiles_dir)[profile_name].profile
+    async with open_sources(settings) as opened:
+        return [await _asked(settings, opened, profile, query, now) for query in queries]
+
+
+async def _asked(settings: Settings, opened: Opened, profile: Profile, query: RecallQueryV1, now: float) -> Asked:
+    assert opened.index is not None and opened.graph is not None, opened.broken
+    assert isinstance(opened.embedder, TokenVectors)
+    scope = scope_of(query, profile, settings.default_tenant)
+    speakers = await opened.index.speakers(scope)
+    question = understand(query, profile, now=now, speakers=speakers).question
+    request = SearchRequest(
+        question=question,
+        scope=scope,
+        limit=CANDIDATES[profile.budget],
+        min_score=profile.min_similarity,
+        window_minutes=profile.sql_since_minutes,
+        hops=profile.graph.hops,
+        max_entities=profile.graph.max_entities,
+        max_statements=profile.graph.max_statements,
+    )
+    listener = _RecordingGraph(opened.graph)
+    sources = dict(opened.sources.by_name) | {"rdf": RdfSource(listener, opened.index)}
+    reports = await search_all(
+        {name: sources[name] for name in profile.sources_on},
+        dict.fromkeys(profile.sources_on, request),
+        opened.sources.breakers,
+        timeout_s=_TIMEOUT_S,
+        retries=0,
+    )
+    silent = {report.source: report.error for report in reports if report.status in ("failed", "late")}
+    assert not silent, silent
+    candidates = fuse(
+        reports,
+        method=profile.fusion.method,
+        k=profile.fusion.k,
+        weights=cast("dict[SourceName, float]", profile.fusion.weights.model_dump()),
+        limit=max(profile.rank_pool, profile.max_total_items),
+    )
+    assert settings.dsn is not None
+    timeline = TimelineSource(settings.dsn, timeline_table(settings))
+    shape = await timeline.shape()
+    await timeline.close()
+    sparse = SparseEncoder()
+    return Asked(
+        envelope=encode_request(
+            QUERY_KIND,
+            json.loads(query.model_dump_json(exclude_unset=True)),
+            correlation_id="0" * 32,
+            source={"name": "bench"},
+            reply_to="recall.reply.v1:" + "0" * 32,
+            ttl_ms=10_000,
+        ),
+        text=prepared(question.dense_text),
+        scope=scope,
+        limit=request.limit,
+        least=profile.min_similarity,
+        vector=(await opened.embedder.embed_query(question.dense_text)).tolist(),
+        tokens=await opened.embedder.query_tokens(question.dense_text),
+        terms=sparse.encode_query(question.keyword_text),
+        entity_terms=sparse.encode_query(question.text),
+        max_entities=profile.graph.max_entities,
+        sparql=listener.heard,
+        sql=timeline_query(shape, request),
+        pool=[candidate.key for candidate in candidates],
+    )
 
 
 class EngineFloors:
-    """The engines opened on a copy of the data, with everything that the questions ask of them."""
+    """Index, graph and a held connection, with everything that the questions ask of them."""
 
-    def __init__(self, folder: Path, encoder: Encoder, postgres: Connection, inputs: Inputs) -> None:
-        self._encoder, self._postgres, self._inputs = encoder, postgres, inputs
-        # An optimised copy may have taken the index's place, or a rebuilt one that of either.
-        self._shard = qe.EdgeShard.load(str(live_place(folder / "index") / "shard"))
-        self._graph = pyoxigraph.Store(str(live_place(folder / "graph") / "store"))
+    def __init__(self, folder: Path, dsn: str, asked: Sequence[Asked]) -> None:
+        self._dsn, self._asked = dsn, asked
+        # An optimised copy may have taken the index's place, or a rebuilt one that of either. As a worker loads it.
+        config = qe.EdgeConfig(sparse_vectors=sparse_vectors(), max_search_threads=1)
+        self._shard = qe.EdgeShard.load(str(live_place(folder / "index") / "shard"), config)
+        self._graph = pyoxigraph.Store.read_only(str(live_place(folder / "graph") / "store"))
+        self._frequencies = DocumentFrequencies()
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, folder: Path, encoder: Encoder, dsn: str, inputs: Inputs) -> AsyncGenerator[EngineFloors]:
-        """On the folder's index and graph and one held connection, all warm."""
-        postgres = await open_connection(dsn, name="bench", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
-        floors = cls(folder, encoder, postgres, inputs)
+    async def open(cls, folder: Path, dsn: str, asked: Sequence[Asked]) -> AsyncGenerator[EngineFloors]:
+        """On the folder's index and graph, warm; nobody else may have them open."""
+        floors = cls(folder, dsn, asked)
         try:
             await floors.measure()
             yield floors
         finally:
-            await postgres.close()
             floors._shard.close()
 
-    async def measure(self) -> dict[str, Cost]:
+    @property
+    def segments(self) -> int:
+        """Those of the index."""
+        return self._shard.info().segments_count
+
+    async def measure(self, encoder: Encoder | None = None) -> dict[str, Cost]:
         """What one call of each costs. CPU is of the whole process, so that an engine's own threads count."""
-        asked = self._inputs.asked
-        clock = time.process_time
-        costs = {
-            EMBEDDING: cost_of_calls(self._embeddings(1), clock=clock),
-            EMBEDDING_BATCH: cost_of_calls(self._embeddings(_BATCH), clock=clock, per_call=_BATCH),
-            DENSE: cost_of_calls([self._dense(one) for one in asked], clock=clock),
-            SPARSE: cost_of_calls([self._sparse(one) for one in asked], clock=clock),
-            ENTITIES: cost_of_calls([self._entities(one) for one in asked], clock=clock),
-            FETCH: cost_of_calls([self._fetch(one) for one in asked], clock=clock),
-            LATE: cost_of_calls([self._late(one) for one in asked], clock=clock),
-            SPARQL: cost_of_calls([self._sparql(one.sparql) for one in asked if one.sparql], clock=clock),
+        calls: dict[str, Callable[[Asked], object]] = {
+            DENSE: lambda one: self._shard.query(
+                dense_request(self._shard, one.vector, one.scope, one.limit, one.least)
+            ),
+            SPARSE: self._sparse,
+            ENTITIES: self._entities,
+            FETCH: lambda one: self._shard.retrieve(list(one.pool), True, False),
+            LATE: lambda one: self._shard.query(max_sim_request(one.tokens, one.pool)),
         }
+        costs = {name: _cost([lambda one=one, of=of: of(one) for one in self._asked]) for name, of in calls.items()}
+        named = [one.sparql for one in self._asked if one.sparql]
+        if named:
+            costs[SPARQL] = _cost([lambda query=query: self._memories(query) for query in named])
+        if encoder is not None:
+            costs |= {EMBEDDING: _embedding(encoder, self._asked, 1)}
+            costs |= {EMBEDDING_BATCH: _embedding(encoder, self._asked, _BATCH)}
         return costs | {SQL: await self._sql()}
 
-    def _embeddings(self, batch: int) -> Calls:
-        texts = [prepared(one.understanding.question.dense_text) for one in self._inputs.asked]
-        whole = len(texts) - len(texts) % batch
+    def found(self) -> Mapping[int, float]:
+        """The mean share of the exact first 10 and 100 that are among as many first ones of the usual search."""
+        pairs = [(self._nearest(one, exact=True), self._nearest(one, exact=False)) for one in self._asked]
+        return {
+            depth: sum(len({*exact[:depth]} & {*usual[:depth]}) / len(exact[:depth]) for exact, usual in pairs)
+            / len(pairs)
+            for depth in (10, _FOUND)
+        }
 
-        def call(some: list[str]) -> Callable[[], object]:
-            return lambda: self._encoder.encode(some)
-
-        return [call(texts[start : start + batch]) for start in range(0, whole, batch)]
-
-    def _dense(self, asked: Asked) -> Callable[[], object]:
+    def _nearest(self, one: Asked, *, exact: bool) -> list[Any]:
         request = qe.QueryRequest(
-            query=qe.Query.Nearest(asked.vector, using="dense"),
-            limit=asked.limit,
-            filter=scope_filter(asked.scope),
-            score_threshold=self._inputs.profile.min_similarity,
+            query=qe.Query.Nearest(one.vector, using="dense"),
+            limit=_FOUND,
+            filter=scope_filter(one.scope),
+            params=qe.SearchParams(exact=exact),
         )
-        return lambda: self._shard.query(request)
+        return [point.id for point in self._shard.query(request)]
 
-    def _sparse(self, asked: Asked) -> Callable[[], object]:
-        vector = qe.SparseVector(list(asked.terms.indices), list(asked.terms.values))
-        conditions = scope_filter(asked.scope)
-        both = qe.QueryBatchRequest(
-            [
-                qe.QueryRequest(query=qe.Query.Nearest(vector, using=using), limit=asked.limit, filter=conditions)
-                for using in ("text", "context")
-            ]
-        )
-        return lambda: self._shard.query_batch(both)
+    def _sparse(self, one: Asked) -> object:
+        weighted = self._frequencies.weighted(self._shard, one.scope.tenant, one.terms, _USING)
+        return self._shard.query_batch(sparse_batch(one.terms, one.scope, one.limit, _USING, weighted))
 
-    def _entities(self, asked: Asked) -> Callable[[], object]:
-        vector = qe.SparseVector(list(asked.entity_terms.indices), list(asked.entity_terms.values))
-        request = qe.QueryRequest(
-            query=qe.Query.Nearest(vector, using="entity"),
-            limit=self._inputs.profile.graph.max_entities,
-            filter=scope_filter(Scope(tenant=asked.scope.tenant)),
-            with_payload=["label"],
-        )
-        return lambda: self._shard.query(request)
+    def _entities(self, one: Asked) -> object:
+        weighted = self._frequencies.weighted(self._shard, one.scope.tenant, one.entity_terms, ("entity",))
+        return self._shard.query(entity_request(one.entity_terms, one.scope.tenant, one.max_entities, weighted))
 
-    def _fetch(self, asked: Asked) -> Callable[[], object]:
-        keys: list[qe.PointId] = list(asked.pool)
-        return lambda: self._shard.retrieve(keys, True, False)
-
-    def _late(self, asked: Asked) -> Callable[[], object]:
-        request = max_sim_request(asked.tokens, asked.pool)
-        return lambda: self._shard.query(request)
-
-    def _sparql(self, query: str) -> Callable[[], object]:
-        def call() -> object:
-            found = self._graph.query(query)
-            assert isinstance(found, pyoxigraph.QuerySolutions)
-            return [solution["memory"] for solution in found]
-
-        return call
+    def _memories(self, query: str) -> object:
+        found = self._graph.query(query)
+        assert isinstance(found, pyoxigraph.QuerySolutions)
+        return [solution["memory"] for solution in found]
 
     async def _sql(self) -> Cost:
+        connection = await open_connection(self._dsn, name="bench", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
         taken_s: list[float] = []
-        cpu_began = time.process_time()
-        for one in self._inputs.asked:
-            statement, values = one.sql
-            began = time.perf_counter()
-            await self._postgres.fetch(statement, *values)
-            taken_s.append(time.perf_counter() - began)
-        return cost(taken_s, cpu_s=time.process_time() - cpu_began)
+        try:
+            for one in self._asked[:1]:  # the connection warms up
+                await connection.fetch(one.sql[0], *one.sql[1])
+            cpu_began = time.process_time()
+            for one in self._asked:
+                began = time.perf_counter()
+                await connection.fetch(one.sql[0], *one.sql[1])
+                taken_s.append(time.perf_counter() - began)
+            cpu_s = time.process_time() - cpu_began
+        finally:
+            await close_connection(connection)
+        return cost(taken_s, cpu_s=cpu_s)
+
+
+def _cost(calls: Sequence[Callable[[], object]], per_call: int = 1) -> Cost:
+    return cost_of_calls(calls, clock=time.process_time, per_call=per_call)
+
+
+def _embedding(encoder: Encoder, asked: Sequence[Asked], batch: int) -> Cost:
+    texts = [one.text for one in asked]
+    batches = [texts[start : start + batch] for start in range(0, len(texts) - len(texts) % batch, batch)]
+    return _cost([lambda some=some: encoder.encode(some) for some in batches], batch)

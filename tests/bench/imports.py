@@ -1,15 +1,15 @@
-"""Imports against their lower bounds (floors), alone and beside recalls, interleaved in one run.
+"""Imports: memories a second, what each costs in CPU, disk and memory, and recalls beside an import.
 
-    python -m tests.bench.imports [--memories 20000] [--rounds 4] [--recalls-per-second 10] [--json FILE]
+    python -m tests.bench.imports [--sizes 1000,5000,10000] [--rounds 3] [--recalls-per-second 10] [--json FILE]
 
-Embedded engines, a worker and an importer in processes of their own, synthetic memories. Every round takes two
-portions of them. The first goes through the floors, each alone: its texts are embedded, its points put into an
-index, its rows copied into Postgres. Then it is imported as a file over the bus, until index and graph have all of
-it. Then recalls are asked at a steady rate, quiet; and again while the second portion is imported. A recall is
-asked when its time has come, however late the others are. Ratios are those of one round; the median of the rounds
-is reported.
+Embedded engines, a worker and an importer in processes of their own, synthetic memories. They are imported as files
+up to each size in turn, until index and graph have them; after a rest the bytes that the files of each store take
+on the disk are counted, and the worker's memory: private (its heap and the engines') and mapped (files of the
+index). Disk and memory a memory are the growth from the smallest size to the largest, so what an empty store takes
+does not count, nor does Postgres's log, which is bounded; CPU is that of each step.
 
-At the end two fresh workers import a file and one ten times as large, for the peak memory of worker and importer.
+Then recalls are asked at a steady rate, quiet, and again while another portion is imported. A recall is asked when
+its time has come, however late the others are. Ratios are of one round; the median of the rounds is reported.
 
 It is a measurement, not a test: the exit code is 0 whatever comes out.
 """
@@ -20,37 +20,117 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
+import re
 import sys
 import time
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.text import Text
+
+from orion_recall.cli.output import table
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import ClientError
-from orion_recall.models.int8 import Int8Encoder
-from orion_recall.models.onnx_encoder import find_weights
-from orion_recall.settings import Settings
-from tests.bench.command import engines_folder, finish, parser_of, say
+from tests.bench.command import engines_folder, finish, parser_of, say, sizes
 from tests.bench.corpus import corpus
-from tests.bench.import_floors import ImportFloors
-from tests.bench.import_report import Asked, Import, ImportResult, ImportRound, Peak, as_json, print_report
-from tests.bench.measure import RestOfMachine, percentile, tree_cpu_s, tree_peak_memory_mib
+from tests.bench.measure import RestOfMachine, Spread, percentile, process_tree, tree_cpu_s, tree_peak_memory_mib
 from tests.bench.running_worker import queries_from, worker_process
 
-_WARM_UP = 200
-_TIMES_LARGER = 10
+DISK_TARGET_BYTES, HEAP_TARGET_BYTES, P95_TARGET = 20_000, 3_000, 1.6
+# Long enough for a save of the index, which comes ten seconds after a write.
+_REST_S = 15.0
+_PORTION = 1_000
+_STATUS = re.compile(r"^(RssAnon|RssFile):\s+(\d+) kB", re.MULTILINE)
+_WAL = "postgres: write-ahead log"
+# The first part of a path that fits names the store.
+_STORES = (
+    ("index/", "index"),
+    ("graph/", "graph"),
+    ("postgres/cluster/pg_wal/", _WAL),
+    ("postgres/", "postgres: tables"),
+    ("valkey/", "valkey"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """One file: memories a second until index and graph had them and until the record had, CPU in ms a memory."""
+
+    memories: int
+    per_s: float
+    stored_per_s: float
+    cpu_ms: Mapping[str, float]
+    importer_peak_mib: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """The stores with so many memories, and the import that led there. Disk (by store) and memory are in bytes."""
+
+    memories: int
+    imported: Import
+    disk: Mapping[str, int]
+    private: int
+    mapped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Recalls at a steady rate; `unanswered` are those with an error or no answer."""
+
+    recalls: int
+    unanswered: int
+    p50_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """Recalls alone, and beside an import."""
+
+    quiet: Asked
+    during: Asked
+    beside: Import
+    rest_busy: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One run, from the smallest size to the largest."""
+
+    sizes: Sequence[Size]
+    rounds: Sequence[Round]
+    worker_peak_mib: float
+
+    def disk_each(self, store: str | None = None) -> float:
+        """The growth of a store on disk in bytes a memory; of all but Postgres's log, which has a fixed size."""
+
+        def bytes_of(one: Size) -> int:
+            return one.disk.get(store, 0) if store is not None else sum(one.disk.values()) - one.disk.get(_WAL, 0)
+
+        return self._growth(bytes_of)
+
+    @property
+    def private_each(self) -> float:
+        """The growth of the worker's private memory, in bytes a memory."""
+        return self._growth(lambda one: one.private)
+
+    def _growth(self, of: Callable[[Size], int]) -> float:
+        first, last = self.sizes[0], self.sizes[-1]
+        return (of(last) - of(first)) / (last.memories - first.memories)
 
 
 class Importer:
-    """The process that imports, and the worker whose CPU is counted meanwhile."""
+    """The process that imports, and those whose CPU is counted meanwhile by name."""
 
-    def __init__(self, process: asyncio.subprocess.Process, worker_pid: int, folder: Path) -> None:
-        self._process, self._worker_pid, self._folder = process, worker_pid, folder
+    def __init__(self, process: asyncio.subprocess.Process, counted: Mapping[str, int], folder: Path) -> None:
+        self._process, self._counted, self._folder = process, counted, folder
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -62,7 +142,8 @@ class Importer:
         )  # fmt: skip
         try:
             await _line(process)
-            yield cls(process, worker_pid, folder)
+            servers = {name: engines.pids[name] for name in ("valkey", "postgres")}
+            yield cls(process, {"worker": worker_pid} | servers, folder)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -72,20 +153,20 @@ class Importer:
         """Imports them as one file; done when index and graph have them."""
         path = self._folder / "portion.jsonl"
         path.write_text("".join(json.dumps(one) + "\n" for one in memories), "utf-8")
-        before = tree_cpu_s(self._worker_pid)
+        before = {name: tree_cpu_s(pid) for name, pid in self._counted.items()}
         assert self._process.stdin is not None
         self._process.stdin.write(f"{path}\n".encode())
         await self._process.stdin.drain()
         told = json.loads(await _line(self._process))
-        used = tree_cpu_s(self._worker_pid) - before
+        used = {name: tree_cpu_s(pid) - before[name] for name, pid in self._counted.items()}
+        used["importer"] = told["cpu_seconds"]
         if told["memories"] != len(memories):
             raise RuntimeError(f"{told['memories']} of {len(memories)} memories were new")
         return Import(
             memories=len(memories),
             per_s=len(memories) / told["seconds"],
             stored_per_s=len(memories) / told["stored_seconds"],
-            worker_cpu_ms=used * 1000 / len(memories),
-            importer_cpu_ms=told["cpu_seconds"] * 1000 / len(memories),
+            cpu_ms={name: spent * 1000 / len(memories) for name, spent in used.items()},
             importer_peak_mib=told["peak_mib"],
         )
 
@@ -130,96 +211,130 @@ async def asked(
     )
 
 
-async def measure_rounds(options: argparse.Namespace, folder: Path) -> ImportResult:
-    """All rounds on one set of engines, which fill meanwhile; then the peaks."""
-    encoder = await asyncio.to_thread(lambda: Int8Encoder(find_weights(path=Settings.read().model_path)))
-    told = corpus(options.memories + _WARM_UP, now=time.time())
-    size = options.memories // (2 * options.rounds)
-    rounds: list[ImportRound] = []
+async def measure(options: argparse.Namespace, folder: Path) -> Result:
+    """All sizes on one set of engines, then the rounds with recalls."""
+    told = corpus(options.sizes[-1] + options.rounds * options.portion, now=time.time())
+    queries = queries_from(told.recent_sessions, options.profile)
+    found: list[Size] = []
+    rounds: list[Round] = []
+    data = folder / "data"
     async with contextlib.AsyncExitStack() as stack:
-        data = folder / "data"
         engines = await stack.enter_async_context(EmbeddedEngines.start(data))
         log = stack.enter_context((folder / "worker.log").open("ab"))
         worker = await stack.enter_async_context(worker_process(engines, data, log))
         importer = await stack.enter_async_context(Importer.start(engines, worker.pid, folder))
         client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
-        floors = await stack.enter_async_context(ImportFloors.open(folder / "floor", encoder, engines.postgres_dsn))
-        # The newest, so that the sessions that are asked from are there.
-        await importer.run(told.memories[-_WARM_UP:])
-        queries = queries_from(told.recent_sessions, options.profile)
-        portions = [told.memories[start : start + size] for start in range(0, 2 * options.rounds * size, size)]
+        # From the newest on, so that the sessions that are asked from are there.
+        left = told.memories[::-1]
+        for before, size in zip([0, *options.sizes], options.sizes, strict=False):
+            say(f"{size:,} memories")
+            imported = await importer.run(left[before:size])
+            await asyncio.sleep(options.rest)
+            private, mapped = worker_memory(worker.pid)
+            disk = await asyncio.to_thread(disk_by_store, data)
+            found.append(Size(memories=size, imported=imported, disk=disk, private=private, mapped=mapped))
         for number in range(options.rounds):
-            say(f"round {number + 1} of {options.rounds}: {size:,} memories alone, {size:,} beside recalls")
-            rest = RestOfMachine()
-            floor = await floors.measure(portions[2 * number])
-            alone = await importer.run(portions[2 * number])
+            say(f"round {number + 1} of {options.rounds}: {options.portion:,} memories beside recalls")
+            first, rest = options.sizes[-1] + number * options.portion, RestOfMachine()
             until = time.perf_counter() + options.quiet_seconds
-            quiet = await asked(
-                client, queries, options.recalls_per_second, lambda until=until: time.perf_counter() >= until
-            )
-            importing = asyncio.create_task(importer.run(portions[2 * number + 1]))
-            during = await asked(client, queries, options.recalls_per_second, importing.done)
-            rounds.append(
-                ImportRound(
-                    floors=floor,
-                    alone=alone,
-                    beside=await importing,
-                    quiet=quiet,
-                    during=during,
-                    rest_busy=rest.busy_share(),
-                )
-            )
-        worker_peak = tree_peak_memory_mib(worker.pid)
-    peaks = [
-        await _peak(told.memories[: options.small_file * times], folder / f"peak-{times}")
-        for times in ((1, _TIMES_LARGER) if options.small_file else ())
+            rate = options.recalls_per_second
+            quiet = await asked(client, queries, rate, lambda until=until: time.perf_counter() >= until)
+            importing = asyncio.create_task(importer.run(left[first : first + options.portion]))
+            during = await asked(client, queries, rate, importing.done)
+            rounds.append(Round(quiet=quiet, during=during, beside=await importing, rest_busy=rest.busy_share()))
+        return Result(sizes=found, rounds=rounds, worker_peak_mib=tree_peak_memory_mib(worker.pid))
+
+
+def disk_by_store(folder: Path) -> dict[str, int]:
+    """The bytes that the files below a data folder take on the disk, by store; all others are `other`."""
+    found = dict.fromkeys((*(store for _, store in _STORES), "other"), 0)
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file() and not path.is_symlink():
+                name = path.relative_to(folder).as_posix()
+                store = next((store for part, store in _STORES if name.startswith(part)), "other")
+                found[store] += path.stat().st_blocks * 512
+    return found
+
+
+def worker_memory(pid: int) -> tuple[int, int]:
+    """Private and mapped bytes of a worker and the process of its index."""
+    total = {"RssAnon": 0, "RssFile": 0}
+    for process in process_tree(pid):
+        for name, kib in _STATUS.findall(Path(f"/proc/{process.pid}/status").read_text("ascii", "replace")):
+            total[name] += int(kib) << 10
+    return total["RssAnon"], total["RssFile"]
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The whole result, with the growth worked out."""
+    each = {store: result.disk_each(store) for store in result.sizes[0].disk} | {"all": result.disk_each()}
+    return asdict(result) | {"disk_each": each, "private_each": result.private_each}
+
+
+def print_report(result: Result, out: Console) -> None:
+    """What grows with the memories, what each costs, and recalls beside an import."""
+    steps = result.sizes
+    rows = [
+        _row(f"disk MB, {store}", [one.disk[store] / 1e6 for one in steps], result.disk_each(store))
+        for store in steps[0].disk
     ]
-    return ImportResult(
-        memories=options.memories,
-        recalls_per_s=options.recalls_per_second,
-        cores=os.cpu_count() or 1,
-        load_average=os.getloadavg(),
-        rounds=rounds,
-        worker_peak_mib=worker_peak,
-        peaks=peaks,
-    )
+    whole, heap = result.disk_each(), result.private_each
+    rows += [
+        _row("disk MB", [sum(one.disk.values()) / 1e6 for one in steps], whole, DISK_TARGET_BYTES),
+        _row("worker MB, private", [one.private / 1e6 for one in steps], heap, HEAP_TARGET_BYTES),
+        _row("worker MB, mapped files", [one.mapped / 1e6 for one in steps]),
+        _row("memories a second", [one.imported.per_s for one in steps]),
+        _row("stored a second", [one.imported.stored_per_s for one in steps]),
+    ]
+    rows += [
+        _row(f"CPU ms a memory, {process}", [one.imported.cpu_ms[process] for one in steps])
+        for process in steps[0].imported.cpu_ms
+    ]
+    out.print(table(("with so many memories", *(f"{one.memories:,}" for one in steps), "kB each", "target"), rows))
+    out.print(Text("Each: the growth from the first size to the last; of the disk without Postgres's log.\n"))
+    ratio = Spread.of([one.during.p95_ms / one.quiet.p95_ms for one in result.rounds])
+    assert ratio is not None
+    figures: Mapping[str, Callable[[Round], float]] = {
+        "recall p50 ms, quiet": lambda one: one.quiet.p50_ms,
+        "recall p95 ms, quiet": lambda one: one.quiet.p95_ms,
+        "recall p50 ms, beside an import": lambda one: one.during.p50_ms,
+        "recall p95 ms, beside an import": lambda one: one.during.p95_ms,
+        "recalls unanswered": lambda one: float(one.quiet.unanswered + one.during.unanswered),
+        "import beside recalls, memories a second": lambda one: one.beside.per_s,
+        "rest of the machine busy, %": lambda one: one.rest_busy * 100,
+    }
+    shown = [(name, str(Spread.of([of(one) for one in result.rounds])), "") for name, of in figures.items()]
+    verdict = f"<= {P95_TARGET}: {'reached' if ratio.median <= P95_TARGET else 'NOT reached'}"
+    shown.append(("recall p95 beside an import / quiet", str(ratio), verdict))
+    out.print(table(("figure", "median (min..max)", "target"), shown))
+    importer = max(one.beside.importer_peak_mib for one in result.rounds)
+    out.print(Text(f"peak memory: worker {result.worker_peak_mib:.0f} MiB, importer {importer:.0f} MiB"))
 
 
-async def _peak(memories: Sequence[Mapping[str, Any]], folder: Path) -> Peak:
-    say(f"peak memory with a file of {len(memories):,} memories")
-    folder.mkdir(mode=0o711)
-    async with EmbeddedEngines.start(folder / "data") as engines:
-        with (folder / "worker.log").open("ab") as log:
-            async with (
-                worker_process(engines, folder / "data", log) as worker,
-                Importer.start(engines, worker.pid, folder) as importer,
-            ):
-                before = tree_peak_memory_mib(worker.pid)
-                imported = await importer.run(memories)
-                return Peak(
-                    memories=len(memories),
-                    worker_before_mib=before,
-                    worker_mib=tree_peak_memory_mib(worker.pid),
-                    importer_mib=imported.importer_peak_mib,
-                )
+def _row(name: str, values: Sequence[float], each: float | None = None, most: int | None = None) -> tuple[str, ...]:
+    kilobytes = "" if each is None else f"{each / 1e3:.1f}"
+    verdict = ""
+    if each is not None and most is not None:
+        verdict = f"<= {most / 1e3:g} kB: {'reached' if each <= most else 'NOT reached'}"
+    return (name, *(f"{value:.1f}" for value in values), kilobytes, verdict)
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = parser_of(__doc__)
-    parser.add_argument("--memories", type=int, default=20_000, help="over all rounds")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--sizes", type=sizes, default="1000,5000,10000", help="separated by commas")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--recalls-per-second", type=float, default=10.0)
     parser.add_argument("--quiet-seconds", type=float, default=10.0, help="of quiet recalls in every round")
-    parser.add_argument(
-        "--small-file", type=int, default=1000, help="memories of the smaller file for peak memory; 0 for no peaks"
-    )
+    parser.add_argument("--portion", type=int, default=_PORTION, help="memories imported beside recalls in a round")
+    parser.add_argument("--rest", type=float, default=_REST_S, help="seconds before disk and memory are read")
     parser.add_argument("--profile", default="reflect.v1")
     read = parser.parse_args(arguments)
-    if read.rounds < 1 or read.memories < 200 * read.rounds or read.memories < read.small_file * _TIMES_LARGER:
-        parser.error("at least one round, 200 memories a round, and ten times those of the small file")
-    if read.recalls_per_second <= 0 or read.quiet_seconds <= 0 or read.small_file < 0:
-        parser.error("recalls a second and quiet seconds above 0, and no negative file")
+    if len(read.sizes) < 2:
+        parser.error("at least two sizes")
+    if min(read.rounds, read.portion) < 1 or min(read.recalls_per_second, read.quiet_seconds) <= 0:
+        parser.error("at least one round and memory, recalls a second and quiet seconds above 0")
     return read
 
 
@@ -227,7 +342,7 @@ def main() -> None:
     """Read the arguments, run, report."""
     options = read_options()
     with engines_folder() as folder:
-        finish(measure_rounds(options, folder), show=print_report, as_json=as_json, file=options.json)
+        finish(measure(options, folder), show=print_report, as_json=as_json, file=options.json)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import psutil
 
+QUIET_BUSY_SHARE = 0.15
+"""Wall times count where the rest of the machine was less busy."""
 _MIB = 1024 * 1024
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)
 
@@ -43,6 +45,9 @@ class Spread:
         if not values:
             return None
         return cls(median=percentile(values, 0.5), low=min(values), high=max(values))
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.low:.2f}..{self.high:.2f})"
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -1,45 +1,37 @@
-"""The setup of one size: engines, a worker in a process of its own with its memories, and the floors.
+"""A worker in a process of its own, its memories stored over the bus, and recalls of it under load.
 
-The memories are stored over the bus. Then the worker is stopped, so that its index and graph can be copied for the
-floors, and started again: its memory use is then that of recalls, not of an import.
+A load keeps a number of recalls in flight for some seconds; it is told with latency and the CPU of every process.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
 import random
-import shutil
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from pydantic import SecretStr
-
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.errors import ClientError
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.importer import wait_for_copies
-from orion_recall.models.onnx_encoder import Encoder
-from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import open_pool
-from orion_recall.settings import Settings
-from tests.bench.corpus import Corpus, corpus, questions
-from tests.bench.engine_floors import EngineFloors
-from tests.bench.measure import tree_peak_memory_mib
-from tests.bench.recorded_inputs import take_inputs
-from tests.bench.stages import Stages
+from tests.bench.corpus import Corpus, questions
+from tests.bench.measure import percentile, thread_cpu_s, tree_cpu_s, tree_peak_memory_mib
 
 _BATCH = 200
 _START_TIMEOUT_S, _STOP_TIMEOUT_S, _STALLED_S = 120.0, 60.0, 180.0
-FLOOR_QUESTIONS = 128
+WORKER, BUS, RECORD, CLIENT = "worker", "valkey", "postgres", "client"
+# The decision log is written a moment after the answer: its CPU belongs to the recalls.
+_SETTLE_S = 0.4
 # Nothing, or the first line of an error with --json, which has several.
 _NOT_READY = (b"", b"{\n")
 Say = Callable[[str], None]
@@ -66,56 +58,6 @@ class RunningWorker:
     imported: Imported
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup(RunningWorker):
-    """One size, ready to be measured with its floors."""
-
-    echo_pid: int
-    floors: EngineFloors
-    stages: Stages
-    request: bytes
-
-
-@contextlib.asynccontextmanager
-async def open_setup(size: int, profile: str, folder: Path, encoder: Encoder, say: Say) -> AsyncGenerator[Setup]:
-    """Engines started, memories imported, a copy taken, the worker warm."""
-    async with contextlib.AsyncExitStack() as stack:
-        data, copy = folder / "data", folder / "copy"
-        engines = await stack.enter_async_context(EmbeddedEngines.start(data))
-        log = stack.enter_context((folder / "worker.log").open("ab"))
-        now = time.time()
-        told = corpus(size, now=now)
-        async with worker_process(engines, data, log) as importing:
-            imported = await import_all(engines, told, importing.pid, say)
-        for part in ("index", "graph"):
-            await asyncio.to_thread(shutil.copytree, data / part, copy / part)
-        queries = queries_from(told.recent_sessions, profile)
-        some = list(itertools.islice(queries, FLOOR_QUESTIONS))
-        settings = Settings.read(
-            redis_url=SecretStr(engines.redis_url), postgres_dsn=SecretStr(engines.postgres_dsn), data_dir=copy
-        )
-        inputs = await take_inputs(settings, profile, some, now)
-        floors = await stack.enter_async_context(EngineFloors.open(copy, encoder, engines.postgres_dsn, inputs))
-        stages = Stages(inputs, await asyncio.to_thread(TokenCounter))
-        worker = await stack.enter_async_context(worker_process(engines, data, log))
-        echo = await stack.enter_async_context(
-            _process("tests.bench.bus_echo", engines.redis_url, str(stages.reply_bytes), log=log)
-        )
-        client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
-        yield Setup(
-            size=size,
-            engines=engines,
-            worker_pid=worker.pid,
-            echo_pid=echo.pid,
-            client=client,
-            queries=queries,
-            floors=floors,
-            stages=stages,
-            request=inputs.asked[0].envelope,
-            imported=imported,
-        )
-
-
 @contextlib.asynccontextmanager
 async def worker_process(
     engines: EmbeddedEngines,
@@ -138,12 +80,12 @@ async def worker_process(
     }
     several = ("--processes", str(processes)) if processes > 1 else ()
     line = ("orion_recall", "worker", *several, "--json")
-    async with _process(*line, log=log, python=python, **environment) as process:
+    async with module_process(*line, log=log, python=python, **environment) as process:
         yield process
 
 
 @contextlib.asynccontextmanager
-async def _process(
+async def module_process(
     module: str, *arguments: str, log: IO[bytes], python: str = sys.executable, **environment: str
 ) -> AsyncGenerator[Process]:
     """A Python module as a process that has said its first line; ended by SIGTERM."""
@@ -203,11 +145,83 @@ async def import_all(engines: EmbeddedEngines, told: Corpus, worker_pid: int, sa
     )
 
 
-def queries_from(
-    sessions: Sequence[str], profile: str, asked: Iterator[str] | None = None
-) -> Iterator[RecallQueryV1]:
+def queries_from(sessions: Sequence[str], profile: str) -> Iterator[RecallQueryV1]:
     """Queries as an executor would send them, each from one of the sessions that are going on."""
     rng = random.Random(5)
-    for question in asked or questions():
+    for question in questions():
         fields: dict[str, Any] = {"fragment": question, "verb": "reflect", "session_id": rng.choice(sessions)}
         yield RecallQueryV1(**fields, profile=profile)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """`cpu_ms` is CPU per recall by process, `loop_ms` the part of the worker's that its event loop used."""
+
+    in_flight: int
+    recalls: int
+    unanswered: int
+    p50_ms: float
+    p95_ms: float
+    per_s: float
+    cpu_ms: Mapping[str, float]
+    loop_ms: float
+
+
+async def recall_cell(setup: RunningWorker, in_flight: int, seconds: float) -> Cell:
+    """Recalls with `in_flight` of them under way at any time, after a few that do not count."""
+    await _asked_by_many(setup, in_flight, until=0.0)
+    await asyncio.sleep(_SETTLE_S)
+    before = _cpu_s(setup)
+    loop_before, client_before = thread_cpu_s(setup.worker_pid), time.process_time()
+    began = time.perf_counter()
+    taken_s = await _asked_by_many(setup, in_flight, until=began + seconds)
+    passed_s = time.perf_counter() - began
+    client_s = time.process_time() - client_before
+    await asyncio.sleep(_SETTLE_S)
+    used_s = {name: after - before[name] for name, after in _cpu_s(setup).items()} | {CLIENT: client_s}
+    answered = [taken for taken in taken_s if taken is not None]
+    count = len(answered)
+    if not count:
+        raise RuntimeError("no recall was answered: see the worker's log")
+    return Cell(
+        in_flight=in_flight,
+        recalls=count,
+        unanswered=len(taken_s) - count,
+        p50_ms=percentile(answered, 0.5) * 1000,
+        p95_ms=percentile(answered, 0.95) * 1000,
+        per_s=count / passed_s,
+        cpu_ms={name: used * 1000 / count for name, used in used_s.items()},
+        loop_ms=(thread_cpu_s(setup.worker_pid) - loop_before) * 1000 / count,
+    )
+
+
+async def _asked_by_many(setup: RunningWorker, in_flight: int, *, until: float) -> list[float | None]:
+    """Seconds of every recall; None of one that got no answer or an error. Each asker asks once at least."""
+    taken_s: list[float | None] = []
+
+    async def ask() -> None:
+        while True:
+            taken_s.append(await _asked_once(setup))
+            if time.perf_counter() >= until:
+                return
+
+    await asyncio.gather(*(ask() for _ in range(in_flight)))
+    return taken_s
+
+
+async def _asked_once(setup: RunningWorker) -> float | None:
+    began = time.perf_counter()
+    try:
+        answer = await setup.client.recall(next(setup.queries))
+    except ClientError:
+        return None
+    return time.perf_counter() - began if answer.error is None else None
+
+
+def _cpu_s(setup: RunningWorker) -> dict[str, float]:
+    engines = setup.engines.pids
+    return {
+        WORKER: tree_cpu_s(setup.worker_pid),
+        BUS: tree_cpu_s(engines["valkey"]),
+        RECORD: tree_cpu_s(engines["postgres"]),
+    }

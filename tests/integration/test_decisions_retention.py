@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from orion_recall.decisions.retention import Deleted, Retention, count_older, merged, purge_older
+from orion_recall.decisions.retention import Deleted, Retention, count_older, purge_older
 from orion_recall.errors import RecordError
 from orion_recall.postgres.periods import Periods
 from orion_recall.postgres.pool import Pool, open_pool
@@ -65,11 +65,6 @@ async def test_a_purge_takes_what_is_older_and_says_what_went(pool: Pool) -> Non
     assert await purge_older(pool, before) == []
 
 
-async def test_one_that_is_exactly_as_old_stays(pool: Pool) -> None:
-    await decide(pool, 30)
-    assert await purge_older(pool, NOW - 30 * DAY) == []
-
-
 async def test_a_worker_deletes_in_batches_and_keeps_the_young(
     pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,13 +109,6 @@ async def test_while_one_worker_deletes_the_others_leave_it_to_that_one(pool: Po
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_two_purges_at_once_share_the_work(pool: Pool) -> None:
-    await decide(pool, 8, 300)
-    both = await asyncio.gather(*(purge_older(pool, NOW - 7 * DAY, batch_rows=20) for _ in range(2)))
-    assert sum(part.count for parts in both for part in parts) == 300
-    assert await left(pool) == 0
-
-
 async def test_a_worker_waits_for_a_postgres_that_is_away_and_a_purge_says_so() -> None:
     pool = await open_pool("postgresql://nobody@127.0.0.1:1/none", name="test")
     try:
@@ -133,8 +121,3 @@ async def test_a_worker_waits_for_a_postgres_that_is_away_and_a_purge_says_so() 
         await asyncio.gather(running, return_exceptions=True)
     finally:
         await pool.close()
-
-
-def test_parts_of_one_kind_are_one() -> None:
-    parts = [Deleted(profile="p", outcome="ok", count=n, oldest=NOW - n * DAY, newest=NOW) for n in (1, 3, 2)]
-    assert merged(parts) == [Deleted(profile="p", outcome="ok", count=6, oldest=NOW - 3 * DAY, newest=NOW)]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -223,24 +222,6 @@ async def test_a_held_decision_is_tried_again_by_itself_and_either_of_the_two_ma
     assert await pool.fetchval("SELECT id::text FROM recall_decisions") == sent["id"]
 
 
-async def test_a_bus_without_memory_loses_no_decision_that_postgres_refuses(
-    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
-) -> None:
-    stream = settings.decision_stream
-    bad, _ = await publish(redis, stream, b"bad", envelope(decision()))
-    await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
-    await redis.config_set("maxmemory", 1)  # pyright: ignore[reportUnknownMemberType]
-    try:
-        async with _running(sink):
-            await _until(_has_rows(pool, 1), "the good row")
-            await _until(_holds(redis, stream, [bad]), "the bad one is pending")
-    finally:
-        await redis.config_set("maxmemory", 0)  # pyright: ignore[reportUnknownMemberType]
-    async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
-        await _until(_is_idle(redis, stream), "acknowledged")
-    assert [fields[b"envelope"] for _, fields in await _entries(redis, f"{stream}:dead")] == [b"bad"]
-
-
 async def test_postgres_stopped_and_started_again_loses_nothing_and_is_told_once(
     redis: Redis,
     pool: Pool,
@@ -269,22 +250,6 @@ async def test_postgres_stopped_and_started_again_loses_nothing_and_is_told_once
         await _until(_is_idle(redis, stream), "acknowledged")
     said = [record.message for record in caplog.records if record.name == "orion_recall.decisions"]
     assert len(said) == 2, said
-
-
-async def test_a_table_that_is_not_there_yet_is_waited_for(
-    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
-) -> None:
-    await pool.execute("ALTER TABLE recall_decisions RENAME TO not_yet")
-    await publish(redis, settings.decision_stream, envelope(decision()))
-
-    async def waits() -> bool:
-        return sink.postgres_is_away
-
-    async with _running(sink):
-        await _until(waits, "the sink waits")
-        await pool.execute("ALTER TABLE not_yet RENAME TO recall_decisions")
-        await _until(_has_rows(pool, 1), "the row")
-    assert sink.counts.set_aside == 0
 
 
 async def test_a_sink_that_is_stopped_while_postgres_is_away_leaves_its_batch_for_its_successor(
@@ -346,19 +311,6 @@ async def test_decisions_of_a_dead_sink_are_taken_over(redis: Redis, pool: Pool,
     async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
         await _until(_has_rows(pool, 1), "the one that is still there")
         await _until(_is_idle(redis, stream), "acknowledged")
-
-
-async def test_a_sink_counts_as_dead_after_six_times_the_claim_time(redis: Redis, settings: Settings) -> None:
-    name = settings.decision_stream
-    await publish(redis, name, envelope(decision()))
-    await redis.xgroup_create(name, DECISIONS_GROUP, id="0")
-    await redis.xreadgroup(DECISIONS_GROUP, "dead", {name: ">"})
-    [(entry_id, _)] = await _entries(redis, name)
-    for idle_ms, found in ((5_000, 0), (7_000, 1)):
-        await redis.xclaim(name, DECISIONS_GROUP, "dead", 0, [entry_id], idle=idle_ms)
-        changed = settings.changed(claim_idle_ms=1000)
-        stream = DecisionStream(redis, redis, changed, consumer="sink-1", stop=asyncio.Event())
-        assert len(await stream.claim(10)) == found
 
 
 @pytest.mark.parametrize("disaster", ["FLUSHALL", "DEL", "XGROUP DESTROY"])
@@ -455,39 +407,6 @@ async def test_two_sinks_share_the_work_and_lose_nothing(redis: Redis, pool: Poo
         await _until(_has_rows(pool, total), "all")
         await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
     assert one.counts.persisted + two.counts.persisted == total
-
-
-async def test_a_stopped_sink_leaves_the_group(
-    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
-) -> None:
-    await publish(redis, settings.decision_stream, envelope(decision()))
-    async with _running(sink):
-        await _until(_has_rows(pool, 1), "the row")
-        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
-    assert await redis.xinfo_consumers(settings.decision_stream, DECISIONS_GROUP) == []
-
-
-async def test_the_whole_envelope_may_come_in_the_field_data(
-    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
-) -> None:
-    sent = decision()
-    await redis.xadd(settings.decision_stream, {"data": json.dumps({"payload": sent})})
-    async with _running(sink):
-        await _until(_has_rows(pool, 1), "the row")
-
-
-async def test_a_lost_decision_that_cannot_be_counted_holds_up_no_trimming(
-    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
-) -> None:
-    stream = settings.decision_stream
-    await redis.set(f"{stream}:trimmed", "no number")
-    await publish(redis, stream, envelope(decision()))
-    await redis.xgroup_create(stream, DECISIONS_GROUP, id="0")
-    await redis.xreadgroup(DECISIONS_GROUP, "sink-1", {stream: ">"})  # and then its process was killed
-    await redis.xtrim(stream, maxlen=0, approximate=False)
-    async with _running(sink):
-        await _until(_is_idle(redis, stream), "acknowledged")
-    assert await redis.get(f"{stream}:trimmed") == b"no number"
 
 
 async def test_decisions_that_cannot_be_persisted_are_kept_up_to_a_number_of_bytes(

@@ -210,16 +210,6 @@ async def test_a_shadow_stands_beside_what_was_answered_and_counts_in_no_other_v
     assert await compared_trials(pool, since=NOON + timedelta(seconds=1)) == []
 
 
-async def test_the_latest_are_those_that_answered_unless_shadows_are_asked_for(pool: Pool) -> None:
-    first = decision(strategy="temporal")
-    await _insert(pool, first, decision(shadow_of=first["id"], corr_id="c-1"))
-    log = DecisionLog(pool)
-    (answered,) = (await log.latest()).decisions
-    assert (answered.id, answered.strategy, answered.shadow_of) == (first["id"], "temporal", None)
-    assert {one.shadow_of for one in (await log.latest(shadows=True)).decisions} == {None, first["id"]}
-    assert len(await log.get("c-1")) == 2
-
-
 async def test_the_views_survive_a_row_whose_inner_values_are_not_what_they_should_be(pool: Pool) -> None:
     odd = decision(
         dropped={"x": "many"},
@@ -347,8 +337,3 @@ async def test_a_question_has_the_next_one_of_its_session_and_the_words_that_the
         (again["id"], other["id"], 60.0, 0.0, "canary"),
         (other["id"], None, None, None, "canary"),
     ]
-
-
-async def test_where_no_text_is_kept_nothing_is_said_of_follow_ups(pool: Pool) -> None:
-    await _insert(pool, decision(query="blake2b:00ff"), decision(query=""))
-    assert await pool.fetch("SELECT FROM recall_follow_ups") == []

@@ -135,6 +135,6 @@ async def test_the_worst_queries_tell_where_their_evidence_is_and_why(tried: Tri
         assert one.value == 0
         (evidence,) = one.evidence
         assert evidence.rank is None or evidence.rank > 1
-        assert evidence.why
-        assert [each.rank for each in one.found] == [1, 2, 3]
-        assert one.found[0].id != evidence.id
+        assert bool(evidence.why) == (evidence.rank is None)
+        assert len(one.found) == 3
+        assert one.found[0].memory.id != evidence.id

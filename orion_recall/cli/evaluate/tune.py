@@ -244,7 +244,10 @@ def _worst_json(one: WorstQuery) -> dict[str, object]:
         "value": one.value,
         "failures": list(one.failures),
         "evidence": [asdict(each) for each in one.evidence],
-        "found": [asdict(each) for each in one.found],
+        "found": [
+            {"id": each.memory.id, "score": each.score, "speaker": each.memory.speaker, "text": each.memory.text}
+            for each in one.found
+        ],
     }
 
 
@@ -252,12 +255,11 @@ def _show_query(one: WorstQuery, by: str) -> None:
     lines = [f"{one.query.id} ({one.query.category}), {by} {one.value:.3f}: {one.query.text}"]
     if one.failures:
         lines.append(f"  failure: {', '.join(one.failures)}")
-    for each in one.evidence:
-        place = "not ranked" if each.rank is None else f"rank {each.rank}"
-        lines.append(f"  evidence {each.id}, {place}{f': {each.why}' if each.why else ''}")
-    for found in one.found:
-        who, text = f"{found.speaker}: " if found.speaker else "", " ".join(found.text.split())
+    lines += [f"  evidence {each.id}, {each.why or f'rank {each.rank}'}" for each in one.evidence]
+    for rank, found in enumerate(one.found, 1):
+        who = f"{found.memory.speaker}: " if found.memory.speaker else ""
+        text = " ".join(found.memory.text.split())
         cut = text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
-        lines.append(f"  {found.rank}. {found.id} {found.score:.3f} {who}{cut}")
+        lines.append(f"  {rank}. {found.memory.id} {found.score:.3f} {who}{cut}")
     for line in [*lines, ""]:
         prose(visible(line))

@@ -233,49 +233,19 @@ WHERE d.shadow_of IS NULL;
 COMMENT ON VIEW recall_queries IS
     'One row for every query, with what is in the JSON columns of its decision as plain columns. '
     'Ask with a condition on created_at, as created_at >= now() - interval ''1 day''.';
-COMMENT ON COLUMN recall_queries.decision_id IS 'The decision: recall_decisions.id.';
-COMMENT ON COLUMN recall_queries.created_at IS 'When the decision was taken. A condition on it is answered from an index.';
-COMMENT ON COLUMN recall_queries.corr_id IS 'The correlation id of query and reply.';
-COMMENT ON COLUMN recall_queries.tenant IS 'Whose memories were searched.';
-COMMENT ON COLUMN recall_queries.scope IS 'session, user or global (within the tenant).';
-COMMENT ON COLUMN recall_queries.session_id IS 'The session the query belongs to.';
-COMMENT ON COLUMN recall_queries.user_id IS 'The user of scope user.';
-COMMENT ON COLUMN recall_queries.node_id IS 'The node of the mesh that asked.';
-COMMENT ON COLUMN recall_queries.verb IS 'The cognitive verb that asked.';
-COMMENT ON COLUMN recall_queries.profile IS 'The profile that was used, after any fallback.';
-COMMENT ON COLUMN recall_queries.profile_hash IS 'A hash of the profile''s content: recall_profiles has the text.';
-COMMENT ON COLUMN recall_queries.profile_fallback IS
-    'True when the profile asked for is not known and the default one was used.';
-COMMENT ON COLUMN recall_queries.strategy IS 'The class of question whose strategy of the profile was used.';
 COMMENT ON COLUMN recall_queries.class IS 'The class of question that was understood.';
 COMMENT ON COLUMN recall_queries.language IS 'The language of the question.';
-COMMENT ON COLUMN recall_queries.query IS
-    'The fragment (its first 4,000 characters); where query text is not kept, blake2b: and 32 hex digits, or nothing.';
 COMMENT ON COLUMN recall_queries.options IS 'The options of the query, as it gave them: {k, kinds, …}; null without any.';
 COMMENT ON COLUMN recall_queries.clock IS 'What was now for the query: ISO 8601, in UTC.';
 COMMENT ON COLUMN recall_queries.zone IS 'The time zone in which its words for times were understood.';
-COMMENT ON COLUMN recall_queries.outcome IS
-    'The first that applies: invalid, expired, refused, failed (no source answered), degraded, empty, ok.';
-COMMENT ON COLUMN recall_queries.no_answer IS 'Why nothing was handed over although something was found; null else.';
-COMMENT ON COLUMN recall_queries.confidence IS
-    'How sure the answer was: 0 to 1; null when there was no item; where no_answer is not null, that of the first item that was withheld.';
-COMMENT ON COLUMN recall_queries.answer_probability IS
-    'The probability that anything found answers the question: 0 to 1; null where that could not be told.';
 COMMENT ON COLUMN recall_queries.found IS 'Hits of all sources together.';
 COMMENT ON COLUMN recall_queries.kept IS 'Memories in the answer.';
-COMMENT ON COLUMN recall_queries.tokens IS 'Tokens of the rendered answer.';
-COMMENT ON COLUMN recall_queries.latency_ms IS 'Milliseconds from taking the query up to the finished answer.';
-COMMENT ON COLUMN recall_queries.deliveries IS 'How often the query was handed to a worker: above 1 one was lost.';
 COMMENT ON COLUMN recall_queries.index_position IS 'The position in the outbox that the index had applied.';
 COMMENT ON COLUMN recall_queries.graph_position IS 'The position in the outbox that the graph had applied.';
 COMMENT ON COLUMN recall_queries.version IS 'The version of the program that decided.';
 COMMENT ON COLUMN recall_queries.model IS 'The embedding model.';
 COMMENT ON COLUMN recall_queries.weights IS 'The first digits of the hash of the model''s weights.';
 COMMENT ON COLUMN recall_queries.extractor IS 'What finds entities and statements: light, spacy, llm.';
-COMMENT ON COLUMN recall_queries.not_replayable IS 'Why the query cannot be asked again as it was; null where it can.';
-COMMENT ON COLUMN recall_queries.worker IS 'The worker that answered.';
-COMMENT ON COLUMN recall_queries.unsure IS 'Whether nothing clearly answers: the nearest were handed over, three at most.';
-COMMENT ON COLUMN recall_queries.dropped IS 'How many of the hits were left out, by reason: {reason: count}.';
 
 CREATE VIEW recall_selected AS
 SELECT d.id AS decision_id,
@@ -294,18 +264,8 @@ FROM recall_decisions AS d
 CROSS JOIN LATERAL jsonb_array_elements(d.selected) WITH ORDINALITY AS item (value, rank);
 
 COMMENT ON VIEW recall_selected IS 'One row for every item of every answer.';
-COMMENT ON COLUMN recall_selected.decision_id IS 'The decision: recall_decisions.id.';
-COMMENT ON COLUMN recall_selected.created_at IS 'When the decision was taken.';
-COMMENT ON COLUMN recall_selected.corr_id IS 'The correlation id of query and reply.';
-COMMENT ON COLUMN recall_selected.profile IS 'The profile that was used.';
-COMMENT ON COLUMN recall_selected.rank IS 'The item''s place in the answer, from 1.';
-COMMENT ON COLUMN recall_selected.memory_id IS 'The memory.';
-COMMENT ON COLUMN recall_selected.source IS 'The source that ranked it best.';
 COMMENT ON COLUMN recall_selected.score IS 'The final score: 0 to 1.';
-COMMENT ON COLUMN recall_selected.parts IS 'The named parts of the score: {part: value}.';
-COMMENT ON COLUMN recall_selected.ranks IS 'The rank in every source that found it, from 1: {source: rank}.';
 COMMENT ON COLUMN recall_selected.confidence IS 'How sure the item was: 0 to 1.';
-COMMENT ON COLUMN recall_selected.layer IS 'The layer of memory it came from; null without a cascade.';
 
 CREATE VIEW recall_candidates AS
 SELECT d.id AS decision_id,
@@ -334,24 +294,14 @@ WHERE d.candidates IS NOT NULL AND d.shadow_of IS NULL;
 COMMENT ON VIEW recall_candidates IS
     'One row for every candidate of the decisions that keep them (the key decisions of their profile): also those left out. '
     'Ask with a condition on created_at or decision_id.';
-COMMENT ON COLUMN recall_candidates.decision_id IS 'The decision: recall_decisions.id.';
-COMMENT ON COLUMN recall_candidates.created_at IS 'When the decision was taken. A condition on it is answered from an index.';
-COMMENT ON COLUMN recall_candidates.tenant IS 'Whose memories were searched.';
-COMMENT ON COLUMN recall_candidates.profile IS 'The profile that was used.';
-COMMENT ON COLUMN recall_candidates.profile_hash IS 'A hash of the profile''s content: recall_profiles has the text.';
 COMMENT ON COLUMN recall_candidates.number IS 'The candidate''s number in the list of the decision, from 1.';
-COMMENT ON COLUMN recall_candidates.memory_id IS 'The memory.';
 COMMENT ON COLUMN recall_candidates.place IS 'Its place in the final order, from 1; null: it was dropped before that.';
 COMMENT ON COLUMN recall_candidates.kept IS 'Whether it was handed over.';
 COMMENT ON COLUMN recall_candidates.dropped IS 'Why it was not: near_duplicate, max_total_items and so on; null where it was.';
 COMMENT ON COLUMN recall_candidates.dropped_for IS 'The memory that was kept in its place, if any.';
 COMMENT ON COLUMN recall_candidates.score IS 'The final score, 0 to 1; null: it was dropped before it had one.';
 COMMENT ON COLUMN recall_candidates.fused IS 'The score after the fusion of the lists, 0 to 1.';
-COMMENT ON COLUMN recall_candidates.source IS 'The source that ranked it best.';
-COMMENT ON COLUMN recall_candidates.ranks IS 'The rank in every source that found it, from 1: {source: rank}.';
-COMMENT ON COLUMN recall_candidates.parts IS 'The named parts of the score: {part: value}, 0 to 1.';
 COMMENT ON COLUMN recall_candidates.weights IS 'The weights of the parts: {part: weight}. The score is the mean of the parts by these.';
-COMMENT ON COLUMN recall_candidates.layer IS 'The layer of a cascade that it came from; null without a cascade.';
 
 CREATE VIEW recall_layers AS
 SELECT d.id AS decision_id,
@@ -373,9 +323,6 @@ CROSS JOIN LATERAL jsonb_array_elements(
 ) WITH ORDINALITY AS step (value, place);
 
 COMMENT ON VIEW recall_layers IS 'One row for every layer of every cascade.';
-COMMENT ON COLUMN recall_layers.decision_id IS 'The decision: recall_decisions.id.';
-COMMENT ON COLUMN recall_layers.created_at IS 'When the decision was taken.';
-COMMENT ON COLUMN recall_layers.profile IS 'The profile that was used.';
 COMMENT ON COLUMN recall_layers.place IS 'Its place on the path, from 1.';
 COMMENT ON COLUMN recall_layers.layer IS 'The layer.';
 COMMENT ON COLUMN recall_layers.depth IS '0: the first layer; 1: those that it names, and so on.';
@@ -401,11 +348,6 @@ WHERE d.shadow_of IS NULL AND jsonb_typeof(stage.value) = 'number';
 
 COMMENT ON VIEW recall_stage_ms IS
     'One row for every stage of every query. Ask with a condition on created_at.';
-COMMENT ON COLUMN recall_stage_ms.decision_id IS 'The decision: recall_decisions.id.';
-COMMENT ON COLUMN recall_stage_ms.created_at IS 'When the decision was taken. A condition on it is answered from an index.';
-COMMENT ON COLUMN recall_stage_ms.tenant IS 'Whose memories were searched.';
-COMMENT ON COLUMN recall_stage_ms.profile IS 'The profile that was used.';
-COMMENT ON COLUMN recall_stage_ms.outcome IS 'How the query was answered.';
 COMMENT ON COLUMN recall_stage_ms.stage IS 'The stage; total is all of them.';
 COMMENT ON COLUMN recall_stage_ms.ms IS 'Its milliseconds.';
 
@@ -448,15 +390,7 @@ COMMENT ON COLUMN recall_trials.side IS 'Which of the two this is of: control or
 COMMENT ON COLUMN recall_trials.trial IS 'Of a canary: the same until either profile is edited.';
 COMMENT ON COLUMN recall_trials.step IS 'Of a canary: the step of the trial, from 1.';
 COMMENT ON COLUMN recall_trials.pair IS 'Of a shadow: the decision that answered; both rows have it.';
-COMMENT ON COLUMN recall_trials.decision_id IS 'The decision: recall_decisions.id.';
-COMMENT ON COLUMN recall_trials.created_at IS 'When the query was answered. A condition on it is answered from an index.';
-COMMENT ON COLUMN recall_trials.tenant IS 'Whose memories were searched.';
-COMMENT ON COLUMN recall_trials.corr_id IS 'The correlation id of the query.';
 COMMENT ON COLUMN recall_trials.outcome IS 'ok, empty, degraded or failed; of a shadow, how it would have been answered.';
-COMMENT ON COLUMN recall_trials.unsure IS 'Whether nothing clearly answers.';
-COMMENT ON COLUMN recall_trials.selected_ids IS 'Ids of the memories, best first.';
-COMMENT ON COLUMN recall_trials.tokens IS 'Tokens of the rendered answer.';
-COMMENT ON COLUMN recall_trials.confidence IS 'How sure the answer was: 0 to 1.';
 COMMENT ON COLUMN recall_trials.latency_ms IS 'Milliseconds up to the answer; a shadow finds the vector of the question made already.';
 
 -- Words of four letters and more; the text is absent, or a hash, where query text is not kept.
@@ -494,11 +428,6 @@ FROM next;
 COMMENT ON VIEW recall_follow_ups IS
     'One row for every answered query of a session, with the next one of that session: did they search again? Empty '
     'where query text is not kept (ORION_QUERY_TEXT).';
-COMMENT ON COLUMN recall_follow_ups.decision_id IS 'The decision: recall_decisions.id.';
-COMMENT ON COLUMN recall_follow_ups.created_at IS 'When it was taken.';
-COMMENT ON COLUMN recall_follow_ups.tenant IS 'The tenant.';
-COMMENT ON COLUMN recall_follow_ups.session_id IS 'The session.';
-COMMENT ON COLUMN recall_follow_ups.profile IS 'The profile that answered.';
 COMMENT ON COLUMN recall_follow_ups.trial IS 'The trial of a canary; null without one.';
 COMMENT ON COLUMN recall_follow_ups.variant IS 'Which of its profiles answered: canary or control.';
 COMMENT ON COLUMN recall_follow_ups.next_id IS 'The next decision of the session; null when it is the last.';
@@ -524,8 +453,6 @@ WHERE shadow_of IS NULL
 GROUP BY 1, 2;
 
 COMMENT ON VIEW recall_by_profile_hour IS 'How each profile did in each hour (UTC).';
-COMMENT ON COLUMN recall_by_profile_hour.profile IS 'The profile that was used.';
-COMMENT ON COLUMN recall_by_profile_hour.hour IS 'The beginning of the hour. A condition on it is answered from an index.';
 COMMENT ON COLUMN recall_by_profile_hour.count IS 'Decisions.';
 COMMENT ON COLUMN recall_by_profile_hour.empty_rate IS 'Share of all decisions that found nothing: 0 to 1.';
 COMMENT ON COLUMN recall_by_profile_hour.degraded_rate IS 'Share of decisions that went without a source: 0 to 1.';
@@ -576,7 +503,6 @@ FROM observed
 GROUP BY hour, source;
 
 COMMENT ON VIEW recall_by_source IS 'How each source did in each hour (UTC).';
-COMMENT ON COLUMN recall_by_source.hour IS 'The beginning of the hour. A condition on it is answered from an index.';
 COMMENT ON COLUMN recall_by_source.source IS 'vector, lexical, rdf, sql_timeline, or a later one.';
 COMMENT ON COLUMN recall_by_source.searches IS 'How often the source was asked: every status but off.';
 COMMENT ON COLUMN recall_by_source.ok IS 'Searches that brought hits.';
@@ -605,8 +531,6 @@ WHERE jsonb_typeof(reason.value) = 'number' AND d.shadow_of IS NULL
 GROUP BY 1, 2, 3;
 
 COMMENT ON VIEW recall_dropped IS 'What was found and left out, by reason.';
-COMMENT ON COLUMN recall_dropped.day IS 'The day (UTC). A condition on it is answered from an index.';
-COMMENT ON COLUMN recall_dropped.profile IS 'The profile that was used.';
 COMMENT ON COLUMN recall_dropped.reason IS 'Why: excluded, own_turn, near_duplicate, token_budget and so on.';
 COMMENT ON COLUMN recall_dropped.count IS 'How many hits.';
 
@@ -631,9 +555,6 @@ GROUP BY 1, 2, 3;
 COMMENT ON VIEW recall_memory_usage IS
     'One row for every day, tenant and memory that was in an answer: how often it was. Ask with a condition on day; '
     'for one memory, ask recall_decisions with selected_ids @> ''["id"]''.';
-COMMENT ON COLUMN recall_memory_usage.day IS 'The day (UTC). A condition on it is answered from an index.';
-COMMENT ON COLUMN recall_memory_usage.tenant IS 'The tenant.';
-COMMENT ON COLUMN recall_memory_usage.memory_id IS 'The memory.';
 COMMENT ON COLUMN recall_memory_usage.selected IS 'Answers of the day that it was in.';
 COMMENT ON COLUMN recall_memory_usage.first IS 'Answers of the day whose best memory it was.';
 COMMENT ON COLUMN recall_memory_usage.bundles IS 'Answers of the tenant on that day that held any memory.';
@@ -668,8 +589,6 @@ COMMENT ON VIEW recall_feedback_by_profile IS
     'What callers said of the answers of each profile, by the day they said it. Feedback on decisions that are not in '
     'the log any more is not counted.';
 COMMENT ON COLUMN recall_feedback_by_profile.day IS 'The day (UTC) of the feedback. A condition on it is answered from an index.';
-COMMENT ON COLUMN recall_feedback_by_profile.profile IS 'The profile that answered.';
-COMMENT ON COLUMN recall_feedback_by_profile.profile_hash IS 'Its content: recall_profiles has the text.';
 COMMENT ON COLUMN recall_feedback_by_profile.messages IS 'Messages of feedback.';
 COMMENT ON COLUMN recall_feedback_by_profile.decisions IS 'Decisions that they are about.';
 COMMENT ON COLUMN recall_feedback_by_profile.used IS 'Memories that were said to be of use.';
@@ -699,11 +618,7 @@ LEFT JOIN memories AS m ON m.tenant = d.tenant AND m.id = item.value;
 COMMENT ON VIEW recall_texts IS
     'One row for every item of every answer, with the text of the memory as it is now. For orion_reader and not for '
     'orion_analyst. Ask with a condition on decision_id or created_at.';
-COMMENT ON COLUMN recall_texts.decision_id IS 'The decision: recall_decisions.id.';
-COMMENT ON COLUMN recall_texts.created_at IS 'When the decision was taken.';
 COMMENT ON COLUMN recall_texts.tenant IS 'Whose memory it is.';
-COMMENT ON COLUMN recall_texts.rank IS 'The item''s place in the answer, from 1.';
-COMMENT ON COLUMN recall_texts.memory_id IS 'The memory.';
 COMMENT ON COLUMN recall_texts.state IS
     'What became of the memory since: unchanged, changed, superseded (by another), deleted, gone (not in the record).';
 COMMENT ON COLUMN recall_texts.text IS 'Its text as it is now; null where it is deleted or gone.';
@@ -727,11 +642,38 @@ WHERE m.live
 COMMENT ON VIEW recall_never_selected IS
     'One row for every memory that is in no answer of the log and was never counted as accessed. For orion_reader and '
     'not for orion_analyst. Ask for one tenant.';
-COMMENT ON COLUMN recall_never_selected.tenant IS 'The tenant.';
-COMMENT ON COLUMN recall_never_selected.memory_id IS 'The memory.';
 COMMENT ON COLUMN recall_never_selected.kind IS 'Its kind.';
 COMMENT ON COLUMN recall_never_selected.recorded_at IS 'When it was stored: a young one has had little time.';
 COMMENT ON COLUMN recall_never_selected.text IS 'Its text.';
+
+-- A column of a view without a comment of its own means what the column of that name in the log does, or in the list here.
+DO $$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN
+        SELECT v.relname, c.attname, coalesce(named.meaning, col_description(t.attrelid, t.attnum)) AS meaning
+        FROM pg_class AS v
+        JOIN pg_attribute AS c ON c.attrelid = v.oid AND c.attnum > 0
+        LEFT JOIN pg_attribute AS t ON t.attrelid = 'recall_decisions'::regclass AND t.attname = c.attname
+        LEFT JOIN (VALUES
+            ('decision_id', 'The decision: recall_decisions.id.'),
+            ('memory_id', 'The memory.'),
+            ('rank', 'The item''s place in the answer, from 1.'),
+            ('ranks', 'The rank in every source that found it, from 1: {source: rank}.'),
+            ('parts', 'The named parts of the score: {part: value}, 0 to 1.'),
+            ('layer', 'The layer of a cascade that it came from; null without a cascade.'),
+            ('source', 'The source that ranked it best.'),
+            ('day', 'The day (UTC). A condition on it is answered from an index.'),
+            ('hour', 'The beginning of the hour. A condition on it is answered from an index.')
+        ) AS named (attname, meaning) ON named.attname = c.attname
+        WHERE v.relkind = 'v' AND v.relname LIKE 'recall\_%' AND pg_table_is_visible(v.oid)
+          AND col_description(v.oid, c.attnum) IS NULL
+    LOOP
+        EXECUTE format('COMMENT ON COLUMN %I.%I IS %L', one.relname, one.attname, one.meaning);
+    END LOOP;
+END
+$$;
 
 -- Analysts read decisions, not memories: GRANT orion_analyst TO somebody. Readers read texts of memories, too. Roles belong to
 -- the whole server: they may be there already, and a login that cannot make one says so and goes on.

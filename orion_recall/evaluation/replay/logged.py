@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import LiteralString
 from uuid import UUID
@@ -27,7 +27,7 @@ _OF_ANOTHER_VERSION = "this version cannot read what was asked"
 OF_NO_RECORD = "the positions that its copies were at are none of this record"
 _HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
 _WANTED: LiteralString = """
-SELECT id, unsure FROM recall_decisions
+SELECT id FROM recall_decisions
 WHERE shadow_of IS NULL
   AND ($1::timestamptz IS NULL OR created_at >= $1) AND ($2::timestamptz IS NULL OR created_at < $2)
   AND ($3::text IS NULL OR tenant = $3) AND ($4::text IS NULL OR understood ->> 'class' = $4)
@@ -94,17 +94,15 @@ async def read_chosen(pool: Pool, choice: Choice) -> Chosen:
     async with borrow(pool, "reading decisions") as connection:
         conditions = (choice.since, choice.until, choice.tenant, choice.query_class, choice.profile)
         ids = None if choice.ids is None else list(choice.ids)
-        found: dict[UUID, bool] = {
-            row["id"]: row["unsure"] for row in await connection.fetch(_WANTED, *conditions, ids)
-        }
-    chosen.matching, names = len(found), _sampled([*found], choice)
+        found: list[UUID] = [row["id"] for row in await connection.fetch(_WANTED, *conditions, ids)]
+    chosen.matching, names = len(found), _sampled(found, choice)
     for start in range(0, len(names), _PAGE):
         page = names[start : start + _PAGE]
         judged, decisions = await judgements(pool, page), await log.of_ids(page)
         if len(decisions) < len(page):
             chosen.not_replayable[_OF_ANOTHER_VERSION] += len(page) - len(decisions)
         for decision in decisions:
-            _add(decision, judged.get(decision.id, NOT_JUDGED), found[UUID(decision.id)], chosen)
+            _add(decision, judged.get(decision.id, NOT_JUDGED), chosen)
     chosen.queries.sort(key=lambda one: (one.began, one.id))
     return chosen
 
@@ -137,7 +135,7 @@ def _sampled(names: Sequence[UUID], choice: Choice) -> Sequence[UUID]:
     return random.Random(choice.seed).sample(names, choice.sample)  # noqa: S311
 
 
-def _add(decision: RecallDecisionV1, judged: Judged, unsure: bool, chosen: Chosen) -> None:
+def _add(decision: RecallDecisionV1, judged: Judged, chosen: Chosen) -> None:
     if decision.outcome not in _WHOLE:
         chosen.apart[decision.outcome] += 1
     elif decision.cascade is not None and decision.cascade.ended == "deadline":
@@ -148,8 +146,7 @@ def _add(decision: RecallDecisionV1, judged: Judged, unsure: bool, chosen: Chose
         chosen.not_replayable["the log does not hold its profile and tenant"] += 1
     else:
         try:
-            logged = _logged(decision, decision.tenant, decision.profile_hash, judged)
-            chosen.queries.append(replace(logged, answer=replace(logged.answer, unsure=unsure)))
+            chosen.queries.append(_logged(decision, decision.tenant, decision.profile_hash, judged))
         except (InvalidMessage, ValueError):
             chosen.not_replayable[_OF_ANOTHER_VERSION] += 1
 
@@ -171,6 +168,7 @@ def _logged(decision: RecallDecisionV1, tenant: str, profile_hash: str, judged: 
         answer=Answer(
             ids=tuple(decision.selected_ids),
             outcome=decision.outcome,
+            unsure=decision.unsure,
             tokens=decision.tokens,
             confidence=decision.confidence,
             ms=decision.latency_ms,

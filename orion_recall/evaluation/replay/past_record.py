@@ -17,15 +17,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
+from orion_recall.decisions.sql import with_advice
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import as_changes
 from orion_recall.postgres.address import quote_identifier, read_address
-from orion_recall.postgres.pool import Connection, Row, close_connection, open_connection, sqlstate, translate
+from orion_recall.postgres.pool import Connection, Row, close_connection, open_connection, translate
 from orion_recall.values import Change
 
 _TIMEOUT_MS = 600_000
-_NO_RIGHT = "42501"
+_RIGHTS = (
+    "a replay needs the rights of orion_worker, and that to temporary tables: run deploy/postgres/roles.sql again, "
+    "or GRANT TEMPORARY ON DATABASE … TO the login in ORION_POSTGRES_DSN"
+)
 _DOING = "reading the record as it was"
 
 # In a session's search path temporary tables come first. `{old}` is the schema of the record.
@@ -134,7 +138,7 @@ class PastRecord:
             try:
                 await opened._prepare()
             except RecordError as error:
-                raise _with_advice(error) from error
+                raise with_advice(error, _RIGHTS) from error
             yield opened
         finally:
             await close_connection(connection)
@@ -191,7 +195,6 @@ class PastRecord:
         return [(row["tenant"], row["memory_id"]) for row in rows]
 
     async def fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
-        """The rows of one statement over the record as it was."""
         async with self._one_at_a_time:
             with translate(_DOING):
                 return await self._connection.fetch(statement, *values)
@@ -247,13 +250,3 @@ class PastRecord:
     def _as_of(self, wanted: str, wanted_now: str) -> str:
         told = _AS_OF.replace("{wanted_now}", wanted_now).replace("{wanted}", wanted)
         return self.of_record(told.replace("{columns}", self._columns))
-
-
-def _with_advice(error: RecordError) -> RecordError:
-    """The error; where the login lacks a right, with the one that is needed."""
-    if error.__cause__ is None or sqlstate(error.__cause__) != _NO_RIGHT:
-        return error
-    return RecordError(
-        f"{error}: a replay needs the rights of orion_worker, and that to temporary tables: run "
-        "deploy/postgres/roles.sql again, or GRANT TEMPORARY ON DATABASE … TO the login in ORION_POSTGRES_DSN"
-    )

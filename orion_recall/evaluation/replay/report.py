@@ -29,6 +29,7 @@ LEAST_QUERIES = 50
 # The exit codes of a verdict.
 PASSED, FAILED, CANNOT_JUDGE = 0, 1, 2
 
+Kind = Literal["under", "over"]
 _PART = re.compile(r"([a-z0-9_]+(?:@\d+)?)=([+]?)(\d*\.?\d+)(%?)")
 _UNDER = ("overlap@", "same_first", "identical", "used_kept", "wrong_removed")
 _OVER = ("empty", "unsure", "degraded", "items", "tokens", "confidence", "ms", "p50_ms", "p95_ms", "flip")
@@ -64,7 +65,6 @@ class Summary:
 
     @property
     def compared(self) -> Compared:
-        """The comparison that the replay is about."""
         return self.tried if self.tried is not None else self.drift
 
 
@@ -110,15 +110,13 @@ class Threshold:
 
     measure: str
     value: float
-    kind: Literal["under", "over"]
+    kind: Kind
     relative: bool = False
 
     @property
     def text(self) -> str:
-        """As on the command line."""
         sign = "" if self.kind == "under" or self.measure == "flip" else "+"
-        value = f"{self.value * 100:g}%" if self.relative else f"{self.value:g}"
-        return f"{self.measure}={sign}{value}"
+        return f"{self.measure}={sign}" + (f"{self.value * 100:g}%" if self.relative else f"{self.value:g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +139,7 @@ class Check:
 class Verdict:
     """The gate's verdict: passed, failed, or not to be judged, and why not."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[Check, ...] = ()
     cannot_judge: str | None = None
 
     @property
@@ -168,35 +166,34 @@ class Gate:
 
         SettingsError for what is no threshold, or is measured at another depth than `k`.
         """
-        wanted = [_threshold("--fail-under", part, "under") for part in _parts(under)]
-        wanted += [_threshold("--fail-over", part, "over") for part in _parts(over)]
+        wanted = (*_thresholds(under, "under"), *_thresholds(over, "over"))
         for one in wanted:
             if one.measure.startswith("overlap@") and one.measure != f"overlap@{k}":
                 raise SettingsError(f"--fail-under: {one.measure} is measured with --k {one.measure[8:]}, not {k}")
         if not wanted and min_queries is None:
             return None
-        return cls(thresholds=tuple(wanted), least_queries=min_queries or LEAST_QUERIES, strict=strict)
+        return cls(thresholds=wanted, least_queries=min_queries or LEAST_QUERIES, strict=strict)
 
     def verdict(self, run: ReplayRun, summary: Summary, plan: ReplayPlan) -> Verdict:
         """The verdict; none with too few queries, nor with silent sources, nor without a measure that is wanted."""
         found = summary.compared
         if run.silent:
-            return Verdict(checks=(), cannot_judge=f"sources did not answer: {'; '.join(sorted(run.silent))}")
+            return Verdict(cannot_judge=f"sources did not answer: {'; '.join(sorted(run.silent))}")
         if found.queries < self.least_queries:
-            few = f"{found.queries} queries, and {self.least_queries} are wanted"
             why = "" if run.queries else f": {why_none(run.chosen, plan.choice)}"
-            return Verdict(checks=(), cannot_judge=f"{few}{why}")
+            return Verdict(cannot_judge=f"{found.queries} queries, and {self.least_queries} are wanted{why}")
         checks = tuple(_check(found, one, strict=self.strict) for one in self.thresholds)
         without = [check.threshold.measure for check in checks if check.found is None]
         why_not = f"no query has the measure {', '.join(without)}" if without else None
         return Verdict(checks=checks, cannot_judge=why_not)
 
 
-def _parts(text: str | None) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()] if text else []
+def _thresholds(text: str | None, kind: Kind) -> list[Threshold]:
+    return [_threshold(part.strip(), kind) for part in (text or "").split(",") if part.strip()]
 
 
-def _threshold(option: str, part: str, kind: Literal["under", "over"]) -> Threshold:
+def _threshold(part: str, kind: Kind) -> Threshold:
+    option = f"--fail-{kind}"
     known = _UNDER if kind == "under" else _OVER
     match = _PART.fullmatch(part)
     if match is None or not (match[1] in known or (match[1].startswith("overlap@") and "overlap@" in known)):
@@ -206,14 +203,26 @@ def _threshold(option: str, part: str, kind: Literal["under", "over"]) -> Thresh
         raise SettingsError(f"{option}: {part!r} is no threshold such as {example}; there are {names}{gone}")
     if kind == "under" and (match[2] or match[4]):
         raise SettingsError(f"{option}: {part!r}: a mean is compared with a number, such as {match[1]}=.8")
-    value = float(match[3]) / (100 if match[4] else 1)
     relative = bool(match[4]) and match[1] != "flip"  # that is a share itself, and was none before
+    value = float(match[3]) / (100 if match[4] else 1)
     return Threshold(measure=match[1], value=value, kind=kind, relative=relative)
 
 
 def _check(between: Compared, one: Threshold, *, strict: bool) -> Check:
-    found, queries, base = _found(between, one, strict=strict)
-    if found is None:
+    """The mean is compared, or with `strict` the near end of its interval."""
+
+    def near(mean: Mean) -> float:
+        return mean.mean if not strict else mean.low if one.kind == "under" else mean.high
+
+    queries, base = between.queries, 0.0
+    if (level := between.levels.get(one.measure)) is not None:
+        found, queries, base = near(level.difference), level.queries, level.before
+    elif one.measure in ("p50_ms", "p95_ms"):
+        base, after = between.p50_ms if one.measure == "p50_ms" else between.p95_ms
+        found = after - base
+    elif (mean := between.means.get(one.measure)) is not None:
+        found, queries = near(mean.mean), mean.queries
+    else:
         return Check(threshold=one, found=None, queries=0, passed=None, words="no query has it")
     if one.kind == "under":
         passed, words = found >= one.value, f"{found:.4f}, at least {one.value:g}"
@@ -221,21 +230,6 @@ def _check(between: Compared, one: Threshold, *, strict: bool) -> Check:
         most = one.value * base if one.relative else one.value
         passed, words = found <= most, f"{found:+.4f}, at most {most:+.4g}"
     return Check(threshold=one, found=found, queries=queries, passed=passed, words=words)
-
-
-def _found(between: Compared, one: Threshold, *, strict: bool) -> tuple[float | None, int, float]:
-    """What is compared with the threshold, over how many queries, and what it was before."""
-
-    def near(mean: Mean) -> float:
-        return mean.mean if not strict else mean.low if one.kind == "under" else mean.high
-
-    if (level := between.levels.get(one.measure)) is not None:
-        return near(level.difference), level.queries, level.before
-    if one.measure in ("p50_ms", "p95_ms"):
-        before, after = between.p50_ms if one.measure == "p50_ms" else between.p95_ms
-        return after - before, between.queries, before
-    found = between.means.get(one.measure)
-    return (None, 0, 0.0) if found is None else (near(found.mean), found.queries, 0.0)
 
 
 def as_json(

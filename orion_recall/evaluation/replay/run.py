@@ -7,10 +7,9 @@ written to log, bus or record.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -96,20 +95,13 @@ async def replay(pool: Pool, settings: Settings, plan: ReplayPlan, progress: Pro
         await _without_strange(pool, chosen)
     run = ReplayRun(chosen=chosen)
     if chosen.queries:
-        async with _replaying(settings, plan, chosen) as stores:
-            asking = _Asking(settings=settings, plan=plan, stores=stores, served=served, run=run)
-            await asking.all(progress)
+        assert settings.dsn is not None
+        tenants = sorted({one.tenant for one in chosen.queries})
+        with replay_folder(settings.data_dir) as folder:
+            async with past_stores(settings, settings.dsn, folder / "data", tenants, plan.cache) as stores:
+                await _Asking(settings=settings, plan=plan, stores=stores, served=served, run=run).all(progress)
     run.seconds = time.perf_counter() - began
     return run
-
-
-@contextlib.asynccontextmanager
-async def _replaying(settings: Settings, plan: ReplayPlan, chosen: Chosen) -> AsyncGenerator[PastStores]:
-    tenants = sorted({one.tenant for one in chosen.queries})
-    assert settings.dsn is not None
-    with replay_folder(settings.data_dir) as folder:
-        async with past_stores(settings, settings.dsn, folder / "data", tenants, plan.cache) as stores:
-            yield stores
 
 
 async def _profiles(pool: Pool, settings: Settings, chosen: Chosen) -> Mapping[str, Profile]:
@@ -147,8 +139,11 @@ class _Asking:
     async def all(self, progress: Progress) -> None:
         now, shown = datetime.now(UTC), False
         for done, logged in enumerate(self.run.chosen.queries, 1):
-            moment = await self._moment(logged, now)
-            read_at = logged.read_at if self.plan.as_of == "decision" else None
+            past, read_at = self.stores.past, logged.read_at
+            if self.plan.as_of == "now":
+                moment, read_at = Moment(position=await past.head_at(now, after=past.position), at=now), None
+            else:
+                moment = await past.moment(logged.began, logged.read_at)
             await self.stores.move(moment, read_at, None if shown else progress)
             if not shown:
                 progress.begins("queries", len(self.run.chosen.queries))
@@ -156,18 +151,20 @@ class _Asking:
             self.run.queries.append(await self._one(logged, moment))
             progress.advanced(done)
 
-    async def _moment(self, logged: LoggedQuery, now: datetime) -> Moment:
-        past = self.stores.past
-        if self.plan.as_of == "now":
-            return Moment(position=await past.head_at(now, after=past.position), at=now)
-        return await past.moment(logged.began, logged.read_at)
-
     async def _one(self, logged: LoggedQuery, moment: Moment) -> Replayed:
         control, tried = await self._both(logged, self.served[logged.profile_hash])
-        erased = await self._erased(logged)
-        why = None
+        erased, why = await self._erased(logged), None
         if control.ids != logged.answer.ids:
-            why = self._why_different(logged, control, moment, erased)
+            copies = {kind: copy.position for kind, copy in self.stores.copies.items()}
+            why = why_different(
+                logged,
+                control,
+                is_erased=bool(erased),
+                model=self.stores.embedder.name,
+                is_of_now=self.plan.as_of == "now",
+                further=next((kind for kind, at in logged.read_at.items() if copies.get(kind, at) > at), None),
+                is_behind=any(at < moment.position for at in logged.read_at.values()),
+            )
         return Replayed(logged=logged, control=control, tried=tried, erased=erased, why=why)
 
     async def _erased(self, logged: LoggedQuery) -> tuple[str, ...]:
@@ -175,20 +172,6 @@ class _Asking:
         past = self.stores.past
         rows = await past.fetch(past.of_record(_ERASED), [logged.tenant, list(logged.answer.ids)])
         return tuple(row["id"] for row in rows)
-
-    def _why_different(self, logged: LoggedQuery, control: Answer, moment: Moment, erased: tuple[str, ...]) -> str:
-        copies = {kind: copy.position for kind, copy in self.stores.copies.items()}
-        further = next((kind for kind, at in logged.read_at.items() if copies.get(kind, at) > at), None)
-        is_of_now, read_at = self.plan.as_of == "now", min(logged.read_at.values(), default=None)
-        return why_different(
-            logged,
-            control,
-            is_erased=bool(erased),
-            model=self.stores.embedder.name,
-            is_of_now=is_of_now,
-            further=further,
-            is_behind=read_at is not None and read_at < moment.position,
-        )
 
     async def _both(self, logged: LoggedQuery, profile: Profile) -> tuple[Answer, Answer | None]:
         """Both answers, in turns the one and the other first: the second finds more in caches."""
@@ -219,7 +202,6 @@ class _Asking:
 
 
 def answer_of(recalled: Recalled, ms: float) -> Answer:
-    """A recall as an answer to compare."""
     items = [item.scored for item in recalled.selection.items]
     return Answer(
         ids=tuple(item.memory.id for item in items),

@@ -24,8 +24,7 @@ from orion_recall.evaluation.score import Mean
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far
 from tests.bench.corpus import Corpus, corpus
 from tests.bench.measure import RestOfMachine
-from tests.bench.peers.asked import CannotMeasure, Figures, K, System
-from tests.bench.peers.golden import Golden, recall_on
+from tests.bench.peers.asked import CannotMeasure, Figures, K, System, recall_on
 from tests.bench.peers.ours import open_ours
 from tests.bench.peers.peer import KINDS, Kind
 from tests.bench.peers.peer_process import PeerProcess, open_process, told
@@ -59,11 +58,10 @@ async def run(options: argparse.Namespace, folder: Path) -> Comparison:
             with _left_out(kind.shown, skipped):
                 taking.append(_Taking(system=await _filled(stack, kind, memories, folder / kind.name)))
         rest_busy = [await _round(taking, number, options, skipped) for number in range(options.rounds)]
-        golden = Golden.read()
         for one in taking:
             say(f"{one.system.about.shown}: the golden set")
             with _left_out(one.system.about.shown, skipped):
-                one.recall = await recall_on(golden, one.system)
+                one.recall = await recall_on(one.system)
         return Comparison(
             size=options.size,
             k=K,

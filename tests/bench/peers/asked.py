@@ -5,14 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 from typing import Protocol
 
-from orion_recall.evaluation.dataset import JudgedQuery
+from orion_recall.evaluation.dataset import JudgedQuery, RunLine, read_memories, read_queries
+from orion_recall.evaluation.measures import Wanted, judged, measure
+from orion_recall.evaluation.score import Mean, score
 from orion_recall.values import Memory
 from tests.bench.measure import percentile
 
 K = 10
 """Memories asked for."""
+_GOLDEN = Path(__file__).parents[2] / "data" / "golden"
+_DEPTHS = (5, 10)
 
 
 class CannotMeasure(Exception):
@@ -99,3 +105,19 @@ class Questions:
     def used(self, count: int) -> None:
         """So many of them were asked."""
         del self._next[:count]
+
+
+async def recall_on(system: System) -> dict[int, Mean]:
+    """Recall by depth on tests/data/golden, with its 95 % interval.
+
+    Each conversation is stored apart, and asked for ten memories.
+    """
+    queries, run = judged(read_queries(_GOLDEN / "queries.jsonl")), dict[str, RunLine]()
+    by_conversation = sorted(read_memories(_GOLDEN / "memories.jsonl"), key=lambda one: one.tenant)
+    for conversation, memories in groupby(by_conversation, key=lambda one: one.tenant):
+        await system.fill_conversation(list(memories))
+        for query in queries:
+            if query.conversation == conversation:
+                run[query.id] = RunLine(ranked=tuple(await system.ranked(query)), selected=None, line=0)
+    scores, _ = score(measure(run, queries, Wanted(depths=_DEPTHS)))
+    return {depth: scores.means[f"recall@{depth}"] for depth in _DEPTHS}

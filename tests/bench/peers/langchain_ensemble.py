@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.bench.peers.fusion import words
-from tests.bench.peers.peer import Place, Told, library, model_folder, own_process
+from tests.bench.peers.peer import Place, Told, library, model_folder, own_process, words
 
 _DEPTH = 50
 """How many each of the two gives to the fusion: with ten, what only one of them ranks below ten is lost."""

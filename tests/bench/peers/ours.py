@@ -14,12 +14,12 @@ from orion_recall.contracts.recall import RecallOptionsV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.values import Memory
+from tests.bench.background import settled
 from tests.bench.command import say
 from tests.bench.corpus import Corpus
 from tests.bench.measure import tree_memory_mib
 from tests.bench.peers.asked import About, Figures, K
-from tests.bench.recall_load import recall_cell
-from tests.bench.running_worker import RunningWorker, import_all, queries_from, worker_process
+from tests.bench.running_worker import RunningWorker, import_all, queries_from, recall_cell, worker_process
 
 _MAX_TOKENS = 4096
 """As many as Hindsight gives by default, so that it is `k` that ends an answer everywhere."""
@@ -103,6 +103,7 @@ async def open_ours(told: Corpus, profile: str, folder: Path) -> AsyncGenerator[
             queries=_ten_wanted(queries_from(told.recent_sessions, profile)),
             imported=imported,
         )
+        await settled([running])
         yield Ours(running, profile)
 
 

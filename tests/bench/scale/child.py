@@ -12,14 +12,11 @@ import json
 import sys
 from pathlib import Path
 
-from tests.bench.fill_child import settings_of
 from tests.bench.scale.graph import fill_graph
 from tests.bench.scale.index import fill_index
 from tests.bench.scale.memories import tenants
 from tests.bench.scale.record import fill_record
-
-TOLD = "scale.json"
-"""The file beside the stores: database identity, moment of the last memory, sessions of both tenants."""
+from tests.bench.scale.stores import TOLD, settings_of
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ from typing import Any, cast
 import numpy as np
 import qdrant_edge as qe
 
-from orion_recall.evaluation.word_vectors import WordVectors
 from orion_recall.index.embedded.optimised_copy import optimise_apart
 from orion_recall.index.embedded.points import edge_point
 from orion_recall.index.embedded.shard import LiveShard
@@ -28,6 +27,7 @@ from orion_recall.models.token_space import TokenVectors
 from orion_recall.settings import Settings
 from tests.bench import corpus_words as lists
 from tests.bench.scale.memories import SHIFT_S, Tail, TenantMemories, memory_id, session_id
+from tests.bench.scale.word_vectors import WordVectors
 
 _AT_ONCE = 200
 _FLUSH_EVERY = 25

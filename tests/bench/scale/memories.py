@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.fill import changes
@@ -105,11 +104,6 @@ def tenants(size: int, *, now: float) -> tuple[TenantMemories, TenantMemories]:
     """The small and the large tenant of a collection of that size."""
     small = min(SMALL_SIZE, size // 2)
     return TenantMemories.of(SMALL, small, now=now), TenantMemories.of(LARGE, size - small, now=now)
-
-
-def first_positions(parts: Sequence[TenantMemories]) -> list[int]:
-    """The outbox position before the first memory of each tenant."""
-    return [0, *accumulate(part.size for part in parts)][: len(parts)]
 
 
 def memory_id(number: int) -> str:

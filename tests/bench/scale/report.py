@@ -11,10 +11,10 @@ from rich.text import Text
 
 from orion_recall.cli.output import table
 from tests.bench.measure import percentile
-from tests.bench.recall_load import RECORD, WORKER, Cell
+from tests.bench.running_worker import RECORD, WORKER, Cell
 from tests.bench.scale.calls import Called
 from tests.bench.scale.memories import LARGE, SMALL
-from tests.bench.scale.worker import Moved, Started
+from tests.bench.scale.worker import Changed, Started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class SizeResult:
     started: Started
     memory_mib: dict[str, float]
     cells: dict[str, list[Cell]]
-    moved: Moved
+    changes: Sequence[Changed]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,18 +103,12 @@ def _rest(result: Result) -> list[tuple[str, ...]]:
         "memory after recalls, MiB: own": lambda one: one.memory_mib["RssAnon"],
         "memory after recalls, MiB: mapped files": lambda one: one.memory_mib["RssFile"],
         **{f"disk, MiB: {name}": lambda one, name=name: one.disk_mib[name] for name in result.sizes[0].disk_mib},
-        "1,000 missed changes, s": lambda one: one.moved.missed.seconds,
-        "1,000 missed changes, CPU s of the worker": lambda one: one.moved.missed.cpu_s,
-        "a new copy, memories a second": lambda one: one.moved.new_copy.entries / one.moved.new_copy.seconds,
-        "a new copy, CPU ms a memory": lambda one: (
-            one.moved.new_copy.cpu_s * 1000 / max(1, one.moved.new_copy.entries)
-        ),
     }
-    for place, change in enumerate(result.sizes[0].moved.changes):
+    for place, change in enumerate(result.sizes[0].changes):
         values |= {
-            f"one {change.what}: ms to the receipt": lambda one, at=place: one.moved.changes[at].p50_ms,
-            f"one {change.what}: CPU ms, worker": lambda one, at=place: one.moved.changes[at].cpu_ms[WORKER],
-            f"one {change.what}: CPU ms, Postgres": lambda one, at=place: one.moved.changes[at].cpu_ms[RECORD],
+            f"one {change.what}: ms to the receipt": lambda one, at=place: one.changes[at].p50_ms,
+            f"one {change.what}: CPU ms, worker": lambda one, at=place: one.changes[at].cpu_ms[WORKER],
+            f"one {change.what}: CPU ms, Postgres": lambda one, at=place: one.changes[at].cpu_ms[RECORD],
         }
     return [_row(name, [value(one) for one in result.sizes]) for name, value in values.items()]
 

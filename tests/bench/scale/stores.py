@@ -12,9 +12,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orion_recall.engines.embedded import EmbeddedEngines
-from tests.bench.scale.child import TOLD
+from pydantic import SecretStr
 
+from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.evaluation.run_stores import private_settings
+from orion_recall.settings import Settings
+
+TOLD = "scale.json"
+"""The file beside the stores: database identity, moment of the last memory, sessions of both tenants."""
 _DONE = "filled"
 
 
@@ -28,6 +33,11 @@ class Stores:
     now: float
     sessions: Mapping[str, Sequence[str]]
     filled_s: float | None
+
+
+def settings_of(folder: Path, dsn: str) -> Settings:
+    """Those of stores in the folder, with the default model, whatever the environment says of other stores."""
+    return private_settings(Settings.read(), folder).changed(postgres_dsn=SecretStr(dsn))
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""A real worker on filled stores: its start and memory, recalls, changes, and copies that have to catch up."""
+"""A real worker on filled stores: its start and memory, recalls, and changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import re
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,25 +15,15 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.contracts.memory import MemoryReceiptV1
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.pool import borrow, open_pool
+from orion_recall.postgres.pool import open_pool
 from tests.bench.measure import percentile, process_tree, tree_cpu_s
-from tests.bench.recall_load import RECORD, WORKER
-from tests.bench.running_worker import Imported, RunningWorker, queries_from, worker_process
+from tests.bench.running_worker import RECORD, WORKER, Imported, RunningWorker, queries_from, worker_process
 from tests.bench.scale.memories import LARGE, SMALL, memory_id
 from tests.bench.scale.stores import Stores, disk_mib
 
-CHANGES = 1_000
 _ALL_TENANTS = "*"
 _MEMORY = re.compile(r"^(VmRSS|RssAnon|RssFile|VmHWM):\s+(\d+) kB", re.MULTILINE)
 _SETTLE_S, _POLL_S = 2.0, 0.2
-
-_QUEUE_AGAIN = """
-WITH changed AS (
-    UPDATE memories SET text = text || ' It was said again.', version = version + 1
-    WHERE tenant = $1 AND id >= $2 AND id < $3 RETURNING tenant, id
-)
-INSERT INTO outbox (tenant, memory_id, op) SELECT tenant, id, 'upsert' FROM changed ORDER BY id
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,29 +43,6 @@ class Changed:
     what: str
     p50_ms: float
     cpu_ms: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaughtUp:
-    """A copy that comes after the record: so many outbox entries in so many seconds, and the worker's CPU."""
-
-    entries: int
-    seconds: float
-    cpu_s: float
-
-    @property
-    def cpu_ms_each(self) -> float:
-        """CPU ms of each entry."""
-        return self.cpu_s * 1000 / max(1, self.entries)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
-    """What came after the recalls: changes, a copy that missed some, and a part of a new copy."""
-
-    changes: Sequence[Changed]
-    missed: CaughtUp
-    new_copy: CaughtUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,52 +134,6 @@ async def changes(one: Serving, count: int) -> list[Changed]:
 
 def _cpu_s(one: Serving) -> dict[str, float]:
     return {WORKER: tree_cpu_s(one.pid), RECORD: tree_cpu_s(one.stores.engines.pids["postgres"])}
-
-
-async def queue_changes(stores: Stores, count: int = CHANGES) -> None:
-    """Changes so many memories in the record while no worker runs: what a copy missed that was away."""
-    pool = await open_pool(stores.engines.postgres_dsn, name="bench", max_size=1)
-    try:
-        async with borrow(pool, "changing memories") as connection:
-            await connection.execute(_QUEUE_AGAIN, LARGE, memory_id(1_000), memory_id(1_000 + count))
-    finally:
-        await pool.close()
-
-
-async def catching_up(one: Serving) -> CaughtUp:
-    """Waits until the worker's copies are at the head of the outbox; counted from its start."""
-    began = time.perf_counter()
-    entries = await _wait_for_copies(one.stores)
-    return CaughtUp(
-        entries=entries,
-        seconds=one.started.seconds + time.perf_counter() - began,
-        cpu_s=tree_cpu_s(one.pid),
-    )
-
-
-async def new_copy(stores: Stores, seconds: float) -> CaughtUp:
-    """A worker with an empty data folder on the same record, for so many seconds after its first page."""
-    folder = stores.data.parent / "new-copy"
-    with (stores.data.parent / "new-copy.log").open("ab") as log:
-        async with worker_process(stores.engines, folder, log, ORION_TENANTS=_ALL_TENANTS) as worker:
-            pool = await open_pool(stores.engines.postgres_dsn, name="bench", max_size=1)
-            try:
-                record = Record(pool)
-                while not (first := await _least_position(record, stores.data)):
-                    await asyncio.sleep(_POLL_S)
-                began, cpu = time.perf_counter(), tree_cpu_s(worker.pid)
-                await asyncio.sleep(seconds)
-                last = await _least_position(record, stores.data)
-                passed, used = time.perf_counter() - began, tree_cpu_s(worker.pid) - cpu
-            finally:
-                await pool.close()
-    return CaughtUp(entries=last - first, seconds=passed, cpu_s=used)
-
-
-async def _least_position(record: Record, data: Path) -> int:
-    """The lower position of the new copy's index and graph; 0 while they have none."""
-    new = [copy.position for copy in await record.copies() if "new-copy" in copy.copy]
-    return min(new) if len(new) > 1 else 0
 
 
 async def _wait_for_copies(stores: Stores) -> int:

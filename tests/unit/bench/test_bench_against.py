@@ -18,7 +18,8 @@ from tests.bench.against import (
     ratio,
     read_options,
 )
-from tests.bench.recall_load import BUS, CLIENT, RECORD, WORKER, Cell
+from tests.bench.background import Waited
+from tests.bench.running_worker import BUS, CLIENT, RECORD, WORKER, Cell
 
 
 def cell(in_flight: int, ms: float) -> Cell:
@@ -47,6 +48,7 @@ RESULT = Comparison(
     profile="reflect.v1",
     processes=1,
     rounds=ROUNDS,
+    waited=[Waited(what="background extraction", seconds=3.25, ended=True)],
     import_s=(10.0, 20.0),
     peak_mib=(500.0, 400.0),
     seconds=60.0,
@@ -63,7 +65,13 @@ def test_the_report_and_the_json_have_every_figure():
     out = Console(width=160, record=True, file=None)
     with out.capture() as shown:
         print_report(RESULT, out)
-    for told in ("abc1234", "0.60", "import, seconds: 10.0 and 20.0, ratio 0.50", "in 3 of 3 rounds"):
+    for told in (
+        "abc1234",
+        "0.60",
+        "waited before for background extraction: 3.2 s",
+        "import, seconds: 10.0 and 20.0, ratio 0.50",
+        "in 3 of 3 rounds",
+    ):
         assert told in shown.get()
     told_again = json.loads(json.dumps(as_json(RESULT)))["ratios"]["32"]
     assert (told_again["worker CPU ms"]["low"], told_again["of it loop ms"]["low"]) == (0.5, 0.5)

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from orion_recall.index.embedded import document_frequencies
 from orion_recall.index.embedded import shard as edge_shard
-from tests.bench.approximate import AS_WRITTEN, OPTIMISED, UNTOLD, compare
-from tests.bench.given_vectors import clustered, embedded
+from tests.bench.approximate import AS_WRITTEN, OPTIMISED, UNTOLD, clustered, compare
 
 
 async def test_what_is_searched_exactly_is_found_whole(tmp_path: Path) -> None:
@@ -42,25 +39,3 @@ async def test_a_recall_finds_what_is_nearest_in_a_search_graph_where_the_engine
     assert recall[OPTIMISED, "of 4,500"] >= 0.99
     assert recall[UNTOLD, "of 4,500, one kind"] < 0.96
     assert recall[OPTIMISED, "of 4,500, one kind"] >= 0.99
-
-
-def test_each_text_and_sentence_of_a_file_is_embedded_once_and_kept(tmp_path: Path) -> None:
-    turns = ["The crane is repaired since Monday. Ana pays for the new rope.", "Ana pays for the new rope.", "Hi!"]
-    memories, questions, kept = (tmp_path / name for name in ("memories", "questions", "kept.npz"))
-    memories.write_text(
-        "".join(
-            json.dumps({"memory_id": f"m{number}", "conversation_id": "c", "text": text}) + "\n"
-            for number, text in enumerate(turns)
-        ),
-        "utf-8",
-    )
-    questions.write_text(
-        json.dumps({"query_id": "q", "conversation_id": "c", "query": "Who pays for the rope?"}) + "\n", "utf-8"
-    )
-    made = embedded([memories], [questions], kept, size=100, most_questions=5)
-    # The first text, its two sentences, which are the second text too, and the greeting as a whole.
-    assert made.documents.shape == (4, 384)
-    assert made.questions.shape == (1, 384)
-    memories.unlink()
-    again = embedded([memories], [questions], kept, size=3, most_questions=5)
-    np.testing.assert_array_equal(again.documents, made.documents[:3])

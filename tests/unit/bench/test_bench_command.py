@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import bench, imports, sources
+from tests.bench import bench, imports
 from tests.bench.command import engines_folder, finish, sizes
 
 
@@ -25,17 +25,16 @@ def test_sizes_that_cannot_be_measured_are_refused(text: str) -> None:
 
 def test_every_command_has_its_defaults_and_takes_a_file_for_json() -> None:
     assert bench.read_options(["--json", "x.json"]).sizes == [1000, 10_000]
-    assert imports.read_options([]).json is None
-    read = sources.read_options(["--questions", "7", "--json", "x.json"])
-    assert (read.sizes, read.questions, read.json) == ([10_000, 100_000], 7, Path("x.json"))
+    read = imports.read_options(["--rounds", "7", "--json", "x.json"])
+    assert (read.sizes, read.rounds, read.json) == ([1000, 5000, 10_000], 7, Path("x.json"))
 
 
-@pytest.mark.parametrize("arguments", [["--sizes", "5"], ["--questions", "1"], ["--questions", "some"]])
+@pytest.mark.parametrize("arguments", [["--sizes", "5"], ["--sizes", "1000"], ["--rounds", "0"], ["--rounds", "x"]])
 def test_what_cannot_be_measured_is_an_error_of_the_command_line(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        sources.read_options(arguments)
+        imports.read_options(arguments)
 
     assert ended.value.code == 2
     assert "error:" in capsys.readouterr().err

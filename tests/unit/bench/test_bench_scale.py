@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 
 from tests.bench.measure import Cost
-from tests.bench.recall_load import RECORD, WORKER, Cell
+from tests.bench.running_worker import RECORD, WORKER, Cell
 from tests.bench.scale import graph as scale_graph
 from tests.bench.scale import memories
 from tests.bench.scale.calls import Called
-from tests.bench.scale.memories import LARGE, SMALL, Tail, TenantMemories, first_positions, tenants
+from tests.bench.scale.memories import LARGE, SMALL, TenantMemories, tenants
 from tests.bench.scale.report import Result, SizeResult, as_json, print_report
-from tests.bench.scale.worker import CaughtUp, Changed, Moved, Started
+from tests.bench.scale.worker import Changed, Started
 
 NOW = 1_767_225_600.0
 
@@ -29,10 +29,6 @@ def part(monkeypatch: pytest.MonkeyPatch) -> TenantMemories:
     return TenantMemories.of(LARGE, 50, now=NOW)
 
 
-def test_the_last_repetition_is_cut_off_at_the_size(part: TenantMemories) -> None:
-    assert [len(part.numbers(repetition)) for repetition in range(part.repetitions)] == [20, 20, 10]
-
-
 def test_turns_beside_a_memory_are_of_its_own_repetition(part: TenantMemories) -> None:
     for number in range(part.size):
         first = number - number % 20
@@ -41,16 +37,11 @@ def test_turns_beside_a_memory_are_of_its_own_repetition(part: TenantMemories) -
     assert part.beside(25), "turns of one session stand beside each other"
 
 
-def test_no_two_tails_are_equal() -> None:
-    assert len({Tail.of(number).text for number in range(20_000)}) == 20_000
-
-
 def test_the_two_tenants_are_all_of_the_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memories, "BASE", 20)
     monkeypatch.setattr(memories, "SMALL_SIZE", 30)
     small, large = tenants(100, now=NOW)
     assert (small.tenant, small.size, large.tenant, large.size) == (SMALL, 30, LARGE, 70)
-    assert first_positions((small, large)) == [0, 30]
 
 
 def test_the_graph_has_every_memory_and_counts_evidence(part: TenantMemories, tmp_path: Any) -> None:
@@ -89,7 +80,6 @@ def _size(size: int, cost: float) -> SizeResult:
         in_flight=1, recalls=1, unanswered=0, p50_ms=cost, p95_ms=cost, per_s=1.0, loop_ms=cost,
         cpu_ms={WORKER: cost, RECORD: cost},
     )  # fmt: skip
-    behind = CaughtUp(entries=1, seconds=1.0, cpu_s=cost)
     changed = Changed(what="update", p50_ms=cost, cpu_ms={WORKER: cost, RECORD: cost})
     return SizeResult(
         size=size,
@@ -99,5 +89,5 @@ def _size(size: int, cost: float) -> SizeResult:
         started=Started(seconds=1.0, cpu_s=cost, own_mib=1.0, mapped_mib=1.0),
         memory_mib={"RssAnon": 1.0, "RssFile": 1.0},
         cells={f"{tenant} 1": [cell] for tenant in (SMALL, LARGE)},
-        moved=Moved(changes=[changed], missed=behind, new_copy=behind),
+        changes=[changed],
     )

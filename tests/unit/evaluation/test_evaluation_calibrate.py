@@ -68,11 +68,6 @@ def test_a_run_counts_by_its_weight_and_not_by_its_size() -> None:
     assert alike != more
 
 
-def test_more_l2_is_smaller_weights() -> None:
-    runs = [drawn("a", 1), drawn("b", 2)]
-    assert calibrate(runs, l2=100.0).weights.signals["late"] < calibrate(runs, l2=1.0).weights.signals["late"]
-
-
 def test_both_kinds_of_queries_are_needed_in_more_than_one_conversation() -> None:
     run = drawn("a", 1)
     answered = [line for line in run.lines if line.is_answerable]
@@ -99,12 +94,6 @@ def test_the_auc_is_the_chance_that_an_answerable_query_is_above_another() -> No
     assert auc(np.array([0.5]), np.array([0.5])) == 0.5
     assert auc(np.array([0.9, 0.1]), np.array([0.5, 0.1])) == pytest.approx(5 / 8)
     assert auc(np.array([]), np.array([0.5])) is None
-
-
-def test_a_perfectly_calibrated_run_has_no_error() -> None:
-    lines = [line(f"a{n}", 0.75, answerable=n < 3) for n in range(4)]
-    made = reliability("run", lines)
-    assert (made.answerable, made.unanswerable, made.error) == (3, 1, 0)
 
 
 def test_what_could_not_be_told_counts_as_the_caller_sees_it() -> None:

@@ -72,13 +72,6 @@ def test_a_text_that_was_not_kept_is_no_question(text: str) -> None:
     assert converted.left_out == {"text_not_kept": 1}
 
 
-def test_a_text_that_was_cut_is_another_question() -> None:
-    converted = Converted()
-    assert converted.add(replace(RECALL, query_chars=4001), 1) is None
-    assert converted.left_out == {"text_not_kept": 1}
-    assert converted.add(replace(RECALL, query="what is blake2b:?", query_chars=0), 1) is not None
-
-
 def test_where_nothing_was_of_use_nothing_is_known_of_what_would_have_been() -> None:
     converted = Converted()
     for said in ((FeedbackMessage(used=(), wrong=("a", "b", "c", "d")),), (FeedbackMessage(used=(), wrong=()),)):
@@ -97,11 +90,3 @@ def test_memories_that_are_gone_or_were_not_shown_are_left_out_and_counted() -> 
     assert converted.add(replace(RECALL, live=frozenset("acd")), 1) is None
     assert converted.add(replace(RECALL, feedback=(FeedbackMessage(used=("z",), wrong=()),)), 1) is None
     assert converted.left_out == {"used_is_gone": 1, "nothing_used": 1}
-
-
-def test_messages_about_decisions_that_are_not_there_are_counted() -> None:
-    converted = Converted()
-    assert converted.add(None, 3) is None
-    assert converted.add(RECALL, 2) is not None
-    assert (converted.messages, converted.recalls, converted.queries) == (5, 1, 1)
-    assert converted.left_out == {"no_decision": 3}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation import vectors
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
-from orion_recall.evaluation.fill import changes, fill
+from orion_recall.evaluation.fill import changes
 from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.run import left_out
 from orion_recall.evaluation.run_stores import private_settings
@@ -29,8 +29,6 @@ from orion_recall.evaluation.vectors import (
     CachedTokenEmbedder,
     VectorCache,
     cached,
-    default_folder,
-    space_of,
 )
 from orion_recall.memory.record.compose import compose
 from orion_recall.settings import Settings
@@ -54,11 +52,6 @@ def test_a_query_is_read_with_its_own_now_in_utc(tmp_path: Path) -> None:
     assert first.asked_at == second.asked_at == 1_697_968_500.0
     assert (first.category, first.scored, first.line) == ("2", False, 1)
     assert (second.evidence, second.line, third.asked_at, third.scored) == (frozenset(("m1", "m2")), 3, None, True)
-
-
-def test_a_limit_stops_before_what_it_leaves_out(tmp_path: Path) -> None:
-    file = written(tmp_path, "q", QUERY, "not json")
-    assert [query.id for query in read_queries(file, limit=1)] == ["q1"]
 
 
 @pytest.mark.parametrize(
@@ -195,45 +188,6 @@ def test_turns_stand_beside_each_other_by_time_and_then_by_place() -> None:
     assert steps[0].previous == Neighbour(id="early", text="this is early", speaker="Ana")
 
 
-class Copy:
-    """A projection that keeps what it is given."""
-
-    kind = "copy"
-    shared = False
-    copy: str | None = None
-    damage: str | None = None
-    stalled: str | None = None
-
-    def __init__(self) -> None:
-        self.got: list[list[int]] = []
-
-    @property
-    def position(self) -> int:
-        return self.got[-1][-1] if self.got else 0
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def apply(self, changes: Sequence[Change]) -> None:
-        self.got.append([change.position for change in changes])
-
-    async def held(self) -> Mapping[int, int]:
-        return {}
-
-    async def remove(self, keys: Sequence[int]) -> None:
-        raise AssertionError(keys)
-
-
-async def test_every_projection_gets_every_step_in_order() -> None:
-    one, other, told = Copy(), Copy(), list[int]()
-    await fill((one, other), changes([turn(f"m{number}") for number in range(450)]), told.append)
-    assert [len(batch) for batch in one.got] == [200, 200, 50]
-    assert one.got == other.got
-    assert [position for batch in one.got for position in batch] == list(range(1, 451))
-    assert told == [200, 400, 450]
-
-
 def test_no_address_of_a_store_is_taken_over(tmp_path: Path) -> None:
     given = Settings.read(
         redis_url=SecretStr("redis://somewhere"),
@@ -304,10 +258,6 @@ def test_depths_are_numbers_from_1_to_10000(text: str) -> None:
         depths_of(text)
 
 
-def test_each_depth_counts_once() -> None:
-    assert depths_of("5,10,5") == (5, 10)
-
-
 class CountingEmbedder:
     """Vectors out of a text's hash; remembers what it was asked."""
 
@@ -356,15 +306,6 @@ async def test_other_weights_have_vectors_of_their_own(tmp_path: Path) -> None:
     assert other.asked == ["a"]
 
 
-def test_the_code_that_embeds_is_part_of_the_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "embedder.py").write_text("one")
-    monkeypatch.setattr(vectors.embedding, "__file__", str(tmp_path / "embedder.py"))
-    before = space_of(CountingEmbedder())
-    assert space_of(CountingEmbedder()) == before
-    (tmp_path / "embedder.py").write_text("two")
-    assert space_of(CountingEmbedder()) != before
-
-
 async def test_a_broken_file_is_made_anew_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / vectors.FILE_NAME).write_bytes(b"no database at all" * 100)
     with opened(tmp_path) as cache:
@@ -387,14 +328,6 @@ async def test_where_nothing_can_be_kept_the_run_goes_on(tmp_path: Path, caplog:
     assert "not cached" in caplog.text
 
 
-async def test_two_runs_at_once_share_the_file(tmp_path: Path) -> None:
-    with opened(tmp_path) as one, opened(tmp_path) as other:
-        await CachedEmbedder(CountingEmbedder(), one).embed_documents(["a"])
-        kept = CachedEmbedder(CountingEmbedder(), other)
-        await kept.embed_documents(["a", "b"])
-        assert kept.from_cache == 1
-
-
 def test_a_file_that_has_grown_too_large_is_begun_anew(tmp_path: Path) -> None:
     with opened(tmp_path) as cache:
         cache.put({number.to_bytes(4, "big"): bytes(2000) for number in range(1000)})
@@ -403,13 +336,6 @@ def test_a_file_that_has_grown_too_large_is_begun_anew(tmp_path: Path) -> None:
         cache.put({b"k": b"v"})
     with opened(tmp_path, most_bytes=1_200_000) as cache:
         assert cache.get([b"k"]) == {b"k": b"v"}
-
-
-def test_the_cache_is_in_the_users_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_folder() == tmp_path / "orion-recall" / "evaluation"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert default_folder() == Path.home() / ".cache" / "orion-recall" / "evaluation"
 
 
 class CountingTokens(CountingEmbedder):
@@ -450,11 +376,3 @@ async def test_vectors_of_tokens_are_kept_with_those_of_the_text(tmp_path: Path)
         assert isinstance(made, CachedTokenEmbedder)
         await made.documents_with_tokens(["a"])
     assert third.asked == ["a"]
-
-
-def test_an_embedder_without_tokens_has_none_behind_the_cache_either(tmp_path: Path) -> None:
-    off = CountingTokens()
-    off.token_space = ""
-    with opened(tmp_path) as cache:
-        assert not isinstance(cached(CountingEmbedder(), cache), CachedTokenEmbedder)
-        assert not isinstance(cached(off, cache), CachedTokenEmbedder)

@@ -21,7 +21,6 @@ from orion_recall.evaluation.replay.logged import Choice, Chosen, LoggedQuery
 from orion_recall.evaluation.replay.report import (
     CANNOT_JUDGE,
     FAILED,
-    LEAST_QUERIES,
     PASSED,
     Gate,
     Summary,
@@ -94,13 +93,6 @@ def test_drift_and_profile_are_summed_up_apart() -> None:
     assert [one.replayed.logged.id for one in summary.changed] == ["c", "d", "a", "b"], "the most different first"
 
 
-def test_without_a_tried_profile_the_drift_is_what_is_compared() -> None:
-    _, summary = summary_of(replayed("a", "ab", "ab", None), replayed("b", "ab", "ac", None))
-    assert summary.tried is None
-    assert summary.compared is summary.drift
-    assert [one.pair.gained for one in summary.changed] == [("c",)]
-
-
 @pytest.mark.parametrize(
     ("under", "over", "code"),
     [
@@ -164,15 +156,6 @@ def test_a_gate_without_a_query_of_the_log_hints_at_the_options_that_take_more(
     assert tuple(hint for hint in known if hint in words) == hints
 
 
-def test_a_gate_is_asked_for_by_thresholds_or_a_least_number_of_queries() -> None:
-    assert Gate.of(None, None, 2, strict=True) is None
-    least = gate(None, least=3)
-    assert (least.thresholds, least.least_queries) == ((), 3)
-    found = Gate.of("overlap@2=.5", "flip=10%", 2)
-    assert found is not None
-    assert (found.least_queries, found.strict, found.thresholds[1].text) == (LEAST_QUERIES, False, "flip=0.1")
-
-
 @pytest.mark.parametrize(
     ("under", "over"),
     [
@@ -188,11 +171,6 @@ def test_a_gate_is_asked_for_by_thresholds_or_a_least_number_of_queries() -> Non
 def test_what_is_no_threshold_is_refused(under: str | None, over: str | None) -> None:
     with pytest.raises(SettingsError, match="--fail-"):
         Gate.of(under, over, 2)
-
-
-def test_a_measure_that_is_gone_says_what_took_its_place() -> None:
-    with pytest.raises(SettingsError, match=r"rbo is not measured any more: overlap@K is"):
-        Gate.of("rbo=.9", None, 2)
 
 
 def test_a_report_has_a_line_for_each_query_and_without_texts_where_they_are_redacted() -> None:

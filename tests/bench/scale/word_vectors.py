@@ -24,10 +24,7 @@ class TokenEmbedder(Embedder, TokenVectors, Protocol):
 
 
 class WordVectors:
-    """An embedder of documents by word vectors; name, space and queries are those of the wrapped embedder.
-
-    While `is_exact`, documents go through the model, too, as a new memory does.
-    """
+    """An embedder of documents by word vectors; name, space and queries are those of the wrapped embedder."""
 
     def __init__(self, embedder: TokenEmbedder) -> None:
         self._embedder = embedder
@@ -35,7 +32,6 @@ class WordVectors:
         self.name, self.dimension = embedder.name, embedder.dimension
         self.weights_sha256 = embedder.weights_sha256
         self.token_space, self.token_width = embedder.token_space, embedder.token_width
-        self.is_exact = False
 
     async def embed_query(self, text: str) -> Vector:
         """The embedder's own."""
@@ -51,8 +47,6 @@ class WordVectors:
 
     async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
         """As `TokenVectors` says."""
-        if self.is_exact:
-            return await self._embedder.documents_with_tokens(texts)
         said = [words(text) or ["nothing"] for text in texts]
         new = sorted({word for one in said for word in one if word not in self._known})
         if new:
