@@ -10,7 +10,8 @@ from unittest.mock import MagicMock
 from opentelemetry.metrics import Meter
 
 from orion_recall import telemetry
-from orion_recall.serving.observe.metrics import Gauges, Instruments, ObservedService
+from orion_recall.serving.observe.metrics import Gauges, Instruments
+from orion_recall.serving.service import Service
 
 _INTRODUCTION = """\
 # Metrics and spans
@@ -26,18 +27,14 @@ Each with its name in Prometheus, its kind and its labels.
 # Labels are given where a metric is counted, not where it is made. A test compares this list with a running worker.
 _LABELS = {
     "orion.recall.bus.lost": "stream: queries, stores, updates, deletes, feedback, decisions",
-    "orion.recall.canary.share": "profile; canary",
-    "orion.recall.canary.taken_back": "profile; canary",
     "orion.recall.decisions": "result: persisted, repeated, set_aside, held",
     "orion.recall.disk.free": "folder: index, graph, valkey, postgres",
     "orion.recall.disk.short": "folder: index, graph, valkey, postgres",
     "orion.recall.duration": "profile",
-    "orion.recall.embedding.batches": "size",
     "orion.recall.embedding.queries": "cache: hit, miss",
     "orion.recall.extractions": "extractor; result: extracted, fallen_back, failed",
     "orion.recall.fallbacks": "source",
     "orion.recall.in_hand": "stream: queries, stores, updates, deletes, feedback",
-    "orion.recall.items": "profile",
     "orion.recall.no_answers": "profile",
     "orion.recall.projection.behind": "copy: index, graph",
     "orion.recall.published": "result: received, entered, duplicate, dropped",
@@ -47,7 +44,6 @@ _LABELS = {
     "orion.recall.source.duration": "source",
     "orion.recall.source.searches": "source; status",
     "orion.recall.stage.duration": "stage: understand, search, fuse, fetch, follow, rank, select",
-    "orion.recall.tokens": "profile",
     "orion.recall.turned_away": "reason: no_time, full",
     "orion.recall.unanswered": "stream: queries, stores, updates, deletes, feedback",
     "orion.recall.unanswered.age": "stream: queries, stores, updates, deletes, feedback",
@@ -128,7 +124,7 @@ def prometheus_names() -> dict[str, frozenset[str]]:
 def _metrics() -> Sequence[tuple[str, str, str]]:
     listing = _Listing()
     Instruments(cast("Meter", listing))
-    Gauges(cast("Meter", listing), cast("ObservedService", MagicMock()))
+    Gauges(cast("Meter", listing), cast(Service, MagicMock()))
     return listing.made
 
 

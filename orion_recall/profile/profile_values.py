@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from orion_recall.profile.canary import Canary
 from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
 from orion_recall.profile.graph_section import GraphWalk
 from orion_recall.profile.section_values import section_values
@@ -16,6 +15,7 @@ from orion_recall.profile.sections import (
     CONFIG,
     MIN_RELEVANCE_SHARE,
     ROUNDING,
+    Canary,
     DecisionsKept,
     Expansion,
     Fusion,
@@ -190,8 +190,7 @@ class ProfileValues(BaseModel):
         default=Shadow(), description="Another profile that a share of the queries is recalled by as well, unseen."
     )
     canary: Canary = Field(
-        default=Canary(),
-        description="Another profile that answers a share of the sessions, and when it is taken back.",
+        default=Canary(), description="Another profile that answers a share of the sessions instead of this one."
     )
 
     @model_validator(mode="after")

@@ -240,3 +240,19 @@ class Shadow(BaseModel):
     share: Share = Field(
         default=0.1, description="The share of the queries that it recalls as well, from 0 to 1 (no unit)."
     )
+
+
+class Canary(BaseModel):
+    """A second profile that answers a share of the sessions instead."""
+
+    model_config = CONFIG
+
+    profile: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="The other profile's name; null: this profile answers all of its queries.",
+    )
+    share: Share = Field(
+        default=0.1, description="The share of the sessions that it answers, from 0 to 1 (no unit)."
+    )

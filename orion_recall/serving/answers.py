@@ -26,8 +26,7 @@ from orion_recall.recall.report.reply import error_reply, reply, reply_json, why
 from orion_recall.recall.search.lane import narrowed
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.types import Recalled, Sources
-from orion_recall.serving.canaries import Canaries
-from orion_recall.serving.shadows import shadow_for
+from orion_recall.serving.trials import canary_for, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.values import OUTCOMES, Outcome
 
@@ -69,7 +68,6 @@ class Counters:
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     fenced: int = 0
     poison: int = 0
-    unknown_fields: int = 0
 
 
 def searched_s(deadline_s: float) -> float:
@@ -85,13 +83,10 @@ class Answers:
         settings: Settings,
         sources: Sources,
         deliveries: Deliveries,
-        counters: Counters,
         kept_text: KeptText,
-        *,
-        canaries: Canaries | None = None,
     ) -> None:
         self._settings, self._sources, self._deliveries = settings, sources, deliveries
-        self._counters, self._kept_text, self._canaries = counters, kept_text, canaries
+        self._kept_text = kept_text
 
     async def recall(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:
         """The query read and recalled; MessageError when it cannot be served. `overloaded`: it is turned away."""
@@ -157,7 +152,6 @@ class Answers:
         if in_lane is None and query.lane is not None:
             unused += 1
             request.facts = replace(request.facts, unknown_fields=unused)
-        self._counters.unknown_fields += unused
         query = in_lane or query
         scope_of(query, profile, "")  # raises for a scope that is incomplete
         self._settings.check_kinds(query.options.kinds if query.options else (), "payload.options.kinds")
@@ -172,10 +166,8 @@ class Answers:
         facts, profiles, requested = request.facts, request.profiles, query.profile
         name = requested if requested is not None and requested in profiles else self._settings.default_profile
         is_fallback = requested is not None and requested != name
-        canary = None
-        if self._canaries is not None:
-            canary = self._canaries.chosen(name, profiles, query, tenant=tenant, corr_id=facts.corr_id)
-            name = canary.canary if canary is not None and canary.variant == "canary" else name
+        canary = canary_for(name, profiles, query, tenant=tenant, corr_id=facts.corr_id)
+        name = canary.canary if canary is not None and canary.variant == "canary" else name
         options = query.options
         is_traced = options is not None and options.include is not None and options.include.trace
         return replace(

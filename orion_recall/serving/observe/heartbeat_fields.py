@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
@@ -15,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.errors import ModelError
 from orion_recall.models.embedder import Embedder, SeveralForms
-from orion_recall.serving.worker import ServedMessage
 from orion_recall.values import SourceName
 
 log = logging.getLogger("orion_recall.service")
@@ -75,73 +72,6 @@ def _seen(space: DiskSpace) -> DiskState:
     )
 
 
-SEARCHES = "searches"
-_MOST_LATENCIES = 2000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchFigures:
-    """Figures of a worker since its start; the percentiles are those of its latest 2,000 queries, in ms.
-
-    `fallbacks` counts queries that the record's text search answered for the index.
-    """
-
-    queries: int
-    fallbacks: int
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-
-    def __str__(self) -> str:
-        rate = 100 * self.fallbacks / self.queries if self.queries else 0.0
-        told = f"{self.queries:,} queries, P50 latency: {self.p50_ms:.2f}ms, P95 latency: {self.p95_ms:.2f}ms"
-        return f"Search Metrics: {told}, P99 latency: {self.p99_ms:.2f}ms, fallback rate: {rate:.1f}%"
-
-
-_FIGURES = TypeAdapter(SearchFigures)
-
-
-class SearchReport:
-    """Counts what a worker has answered with a search."""
-
-    def __init__(self) -> None:
-        self._queries = self._fallbacks = 0
-        self._latencies_ms: deque[float] = deque(maxlen=_MOST_LATENCIES)
-
-    def record(self, served: ServedMessage) -> None:
-        """Count one answer; one without a search, or that another worker gave, is left out."""
-        if served.commit != "committed" or served.recalled is None:
-            return
-        self._queries += 1
-        self._fallbacks += any(report.fallback is not None for report in served.recalled.reports)
-        self._latencies_ms.append(served.seconds * 1000)
-
-    @property
-    def figures(self) -> SearchFigures:
-        """The figures up to now; the percentiles are 0 before the first query."""
-        ordered = sorted(self._latencies_ms)
-        p50, p95, p99 = (percentile(ordered, share) for share in (0.50, 0.95, 0.99))
-        return SearchFigures(queries=self._queries, fallbacks=self._fallbacks, p50_ms=p50, p95_ms=p95, p99_ms=p99)
-
-    @property
-    def field(self) -> str:
-        """The figures as a field of the heartbeat."""
-        return _FIGURES.dump_json(self.figures).decode()
-
-
-def percentile(ordered: list[float], share: float) -> float:
-    """The smallest of the ordered values that the share of them does not exceed; 0 without any."""
-    return round(ordered[max(math.ceil(len(ordered) * share) - 1, 0)], 3) if ordered else 0.0
-
-
-def searches_of(heartbeat: Mapping[str, str]) -> SearchFigures | None:
-    """The figures of a heartbeat; None when it has none that can be read."""
-    try:
-        return _FIGURES.validate_json(heartbeat.get(SEARCHES, ""))
-    except ValidationError:
-        return None
-
-
 # broken: until the worker is restarted; failing: it is asked again; unknown: it was not asked yet.
 Health = Literal["ok", "failing", "broken", "unknown"]
 _MOST_ENTRIES, _MOST_CHARS = 100, 300
@@ -167,15 +97,13 @@ class StoreState:
 class CopyState:
     """One copy that the worker maintains: index or graph, under its registered name.
 
-    `behind` is its lag in outbox positions; None while another worker writes the copy, or it cannot be used. `note`
-    says what profiles ask of the copy and it does not offer.
+    `behind` is its lag in outbox positions; None while another worker writes the copy, or it cannot be used.
     """
 
     kind: str
     copy: str | None
     behind: int | None
     error: str | None = None
-    note: str | None = None
 
 
 _STORES, _COPIES = TypeAdapter(tuple[StoreState, ...]), TypeAdapter(tuple[CopyState, ...])
@@ -190,9 +118,7 @@ def health_fields(
     shown = tuple(replace(one, why=_cut(one.why)) for one in stores if one in kept)
     fields = {
         "stores": _STORES.dump_json(shown).decode(),
-        "copies": _COPIES.dump_json(
-            tuple(replace(one, error=_cut(one.error), note=_cut(one.note)) for one in copies)
-        ).decode(),
+        "copies": _COPIES.dump_json(tuple(replace(one, error=_cut(one.error)) for one in copies)).decode(),
     }
     if disks:
         fields["disks"] = _DISKS.dump_json(tuple(disks)).decode()

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING
 
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.interfaces import GraphStore, Source, Unavailable
 from orion_recall.serving.observe.heartbeat_fields import CopyState, Health, StoreState
-from orion_recall.serving.observe.metrics import ObservedService
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.tasks import outcomes, sleep
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
+
+if TYPE_CHECKING:
+    from orion_recall.serving.service import Service
 
 _PROBE = "is anybody there"
 _ANYTHING = "SELECT (1 AS ?here) WHERE {}"
@@ -24,10 +27,9 @@ _Place = tuple[SourceName, str]
 class SourceChecks:
     """The last results of the checks of a service's stores; `run()` repeats the checks."""
 
-    def __init__(self, running: ObservedService, changed: Callable[[], None]) -> None:
+    def __init__(self, running: Service, changed: Callable[[], None]) -> None:
         self._running, self._changed = running, changed
         self._answers: dict[_Place, str | None] = {}
-        self._index_note: str | None = None
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -39,9 +41,8 @@ class SourceChecks:
         every_s = self._running.settings.look_every_s
         while every_s > 0:
             self._wake.clear()
-            before = (self._answers, self._index_note)
-            self._answers, self._index_note = await self._probe(), await self._without_late()
-            if (self._answers, self._index_note) != before:
+            before, self._answers = self._answers, await self._probe()
+            if self._answers != before:
                 self._changed()
             await sleep(every_s, self._wake)
         await asyncio.Event().wait()
@@ -67,13 +68,7 @@ class SourceChecks:
         """Index and graph: the lag of the copy that this worker keeps, or why it cannot be used."""
         broken = self._running.opened.broken
         kept = [
-            CopyState(
-                kind=one.kind,
-                copy=one.copy,
-                behind=one.lag,
-                error=one.error or one.projection.damage,
-                note=self._index_note if one.kind == "index" else None,
-            )
+            CopyState(kind=one.kind, copy=one.copy, behind=one.lag, error=one.error or one.projection.damage)
             for one in self._running.projectors
         ]
         return kept + [CopyState(kind=kind, copy=None, behind=None, error=why) for kind, why in broken.items()]
@@ -113,27 +108,13 @@ class SourceChecks:
         found = await outcomes("a check of the stores failed", *asked.values())
         return {place: _reason(why) for place, why in zip(asked, found, strict=True)}
 
-    async def _without_late(self) -> str | None:
-        """Why there is no late interaction, where a profile wants it; None when there is, or when unknown."""
-        if not any(one.profile.ranking.late for one in self._running.profiles.values()):
-            return None
-        late = self._running.opened.sources.late_interaction
-        if late is None:
-            return None  # there is no index, which is reported elsewhere
-        try:
-            async with asyncio.timeout(_LONGEST_S):
-                why = await late.why_off()
-        except (SourceError, ModelError, TimeoutError):
-            return None
-        return why and f"no late interaction: {why}"
-
 
 def _reason(why: Exception | str | None) -> str | None:
     """Of an error that is not our own only the type: its text may quote a memory."""
     return f"unexpected: {type(why).__name__}" if isinstance(why, Exception) else why
 
 
-def required_sources(running: ObservedService) -> tuple[SourceName, ...]:
+def required_sources(running: Service) -> tuple[SourceName, ...]:
     """The sources that must answer: those of the settings, else what the default profile searches here."""
     given = running.settings.ready_sources
     if given is not None:
