@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from orion_recall.serving.trials import ShadowTask
 from redis.exceptions import RedisError
 
 from orion_recall.bus.clock import BusClock
@@ -26,6 +25,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.types import Sources
+from orion_recall.serving.trials import ShadowTask
 from orion_recall.serving.worker import ServingObserver, Worker
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key, text_hash
