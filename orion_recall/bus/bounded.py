@@ -189,12 +189,10 @@ def json_object(raw: bytes, max_bytes: int, *, setting: str) -> tuple[dict[str, 
 
 
 def too_large(size: int | str, max_bytes: int, *, setting: str) -> InvalidMessage:
-    """The error of a message that has too many bytes."""
     return InvalidMessage(f"the message has {size} bytes; at most {max_bytes} are read ({setting})")
 
 
 def is_too_deep(data: Mapping[str, Any], levels: int = _MOST_LEVELS) -> bool:
-    """Whether the value is nested deeper than a message may be."""
     level: list[Any] = [data]
     for _ in range(levels):
         level = [inner for part in level for inner in _inner(part) if isinstance(inner, dict | list)]

@@ -52,7 +52,6 @@ class BusClock:
 
     @property
     def is_known(self) -> bool:
-        """Whether the server has told its time."""
         return math.isfinite(self._low)
 
     def earliest(self) -> float:

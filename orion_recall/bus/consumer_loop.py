@@ -61,17 +61,13 @@ class EntryQueue(Protocol):
         ...
 
     @property
-    def ids(self) -> Iterable[str]:
-        """The ids of the entries that wait."""
-        ...
+    def ids(self) -> Iterable[str]: ...
 
     def put(self, entry: Entry, *, first: bool = False) -> list[Turned]:
         """Let an entry wait, with `first` before others; gives what is turned away for it, which may be itself."""
         ...
 
-    def take(self) -> Entry | Turned | None:
-        """What is next: to be handled, or turned away; None when nothing waits."""
-        ...
+    def take(self) -> Entry | Turned | None: ...
 
     @property
     def pause_s(self) -> float:
@@ -97,7 +93,6 @@ class ConsumerLimits:
 
     @classmethod
     def of(cls, settings: Settings, *, concurrency: int) -> ConsumerLimits:
-        """The limits that the settings state, with a concurrency of one's own."""
         return cls(concurrency=concurrency, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms)
 
 
@@ -130,12 +125,10 @@ class ConsumerLoop:
 
     @property
     def in_flight(self) -> int:
-        """The number of entries in flight."""
         return len(self._in_flight)
 
     @property
     def waiting(self) -> int:
-        """The number of entries that wait for a slot."""
         return 0 if self._queue is None else len(self._queue)
 
     def stop(self) -> None:
@@ -298,6 +291,5 @@ class ConsumerLoop:
 
 
 def _log_pending(done: asyncio.Task[None], entry_ids: Sequence[str]) -> None:
-    """Log the error of a task that has ended with one: its entries are not answered."""
     if not done.cancelled() and (error := done.exception()) is not None:
         log.error("entry %s stays pending: %r", ", ".join(entry_ids), error, exc_info=error)

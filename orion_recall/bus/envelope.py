@@ -66,7 +66,6 @@ class Received:
 
     @property
     def size(self) -> int:
-        """The entry's bytes, all its fields together."""
         return size_of(self.entry)
 
     @property
@@ -76,7 +75,6 @@ class Received:
 
 
 def size_of(entry: Entry) -> int:
-    """The bytes of an entry, names and values of its fields."""
     return sum(len(name) + len(value) for name, value in entry.fields.items())
 
 

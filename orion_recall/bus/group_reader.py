@@ -11,13 +11,14 @@ import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from orion_recall.bus.clock import BusClock
-from orion_recall.bus.connect import BUS_AWAY, CutFields, group_is_gone
+from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.tasks import BUS_S, Backoff
 
 log = logging.getLogger("orion_recall.bus")
@@ -26,6 +27,7 @@ T = TypeVar("T")
 BLOCK_MS = 1000
 # What one call brings, judged by the entries of the last one: ten entries of 60 MB would be 600 MB at once.
 _BYTES_AT_ONCE = 8 << 20
+_MOST_FIELDS = 1000
 _IDLE_CONSUMER_MS = 3_600_000
 _LOOK_HOLDS_S = 5.0
 
@@ -161,12 +163,7 @@ class GroupReader:
                 count=count,
             )
             self._cursor = _text(reply[0])
-            # Before 7.0 an entry that was deleted from the stream comes back without its fields.
-            rows = [row for row in reply[1] if row and row[0] is not None]
-            gone = [row[0] for row in rows if row[1] is None]
-            if gone:
-                await self._redis.xack(self.stream, self.group, *gone)
-            entries = self._noted([_entry(*row) for row in rows if row[1] is not None])
+            entries = self._noted([_entry(*row) for row in reply[1]])
             deliveries = await self._deliveries(entries)
             return [replace(entry, deliveries=deliveries.get(entry.id, 1)) for entry in entries]
 
@@ -336,5 +333,9 @@ def _text(value: bytes | str) -> str:
 
 
 def _entry(entry_id: bytes | str, fields: Mapping[bytes, bytes]) -> Entry:
-    left_out = fields.left_out if isinstance(fields, CutFields) else 0
-    return Entry(id=_text(entry_id), fields=fields, left_out=left_out)
+    left_out = max(0, len(fields) - _MOST_FIELDS)
+    return Entry(
+        id=_text(entry_id),
+        fields=dict(islice(fields.items(), _MOST_FIELDS)) if left_out else fields,
+        left_out=left_out,
+    )

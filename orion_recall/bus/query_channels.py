@@ -60,7 +60,7 @@ class _Published(NamedTuple):
 class PublishedQueries:
     """Adds messages to `stream`. `take` never waits, `room` does.
 
-    `run` sends until `finish` was called and the queue is empty. A `duplicate` had been added before, by any worker.
+    `run` sends until `finish` was called and the queue is empty. Any worker had added a `duplicate` before.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class PublishedQueries:
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = sleep,
     ) -> None:
-        self.counts = dict.fromkeys(("received", "entered", "duplicate", "dropped"), 0)
+        self.counts: dict[str, int] = {"received": 0, "entered": 0, "duplicate": 0, "dropped": 0}
         self._redis, self._stream, self._max_bytes, self._clock = redis, stream, max_bytes, clock
         self._backoff = Backoff(*BUS_S, sleep=sleep)
         self._waiting: deque[_Published] = deque()
@@ -81,13 +81,11 @@ class PublishedQueries:
         self._finishing = self._is_dropping = False
 
     async def room(self) -> None:
-        """Wait until it is no longer full."""
         while len(self._waiting) >= _FULL or self._waiting_bytes >= _FULL_BYTES:
             self._sent.clear()
             await self._sent.wait()
 
     async def server_ms(self) -> int:
-        """Epoch milliseconds by the server's clock."""
         seconds, micros = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
         return seconds * 1000 + micros // 1000
 
@@ -165,7 +163,6 @@ class PublishedQueries:
         return f"the bus refused ({refusals[0]})" if refusals else None
 
     def _put_back(self, left: Sequence[_Published], *, tried: bool = True) -> None:
-        """Queue them again, in front; drop those whose time is over, but not before their first attempt."""
         now = self._clock()
         kept = [one for one in left if not tried or now < one.give_up_at]
         self._waiting.extendleft(reversed(kept))

@@ -142,7 +142,6 @@ class Child:
         return self._process.returncode is None
 
     async def wait(self) -> int:
-        """The exit code, once it has ended; negative: the signal that ended it."""
         return await self._process.wait()
 
     async def stop(self, timeout_s: float) -> None:
@@ -164,13 +163,14 @@ class Child:
     def obituary(self) -> str:
         """One sentence on how it ended, then the last lines that it logged."""
         code = self._process.returncode
-        if code is None:
-            ending = "still runs"
-        else:
-            ending = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        ending = "still runs" if code is None else how_it_ended(code)
         lines = _last_lines(self.command.log_path, self._log_start)
         tail = "".join(f"\n    {line}" for line in lines) or " (it logged nothing)"
         return f"{self.command.name} {ending}; log {self.command.log_path}:{tail}"
+
+
+def how_it_ended(code: int) -> str:
+    return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
 
 
 async def until_ready(child: Child, probe: Callable[[], Awaitable[bool]], timeout_s: float) -> None:
@@ -241,27 +241,16 @@ _STEADY_S = 30.0
 
 
 class Server(Protocol):
-    """The definition of one kind of server: how it is started and checked."""
+    """The definition of one kind of server. Its address is the same in every run on the same folder."""
 
     @property
-    def name(self) -> str:
-        """One word for logs and addresses."""
-        ...
-
+    def name(self) -> str: ...
     @property
-    def folder(self) -> Path:
-        """Its own folder inside the data folder."""
-        ...
-
+    def folder(self) -> Path: ...
     @property
-    def address(self) -> str:
-        """The URL or DSN; the same in every run on the same folder."""
-        ...
-
+    def address(self) -> str: ...
     @property
-    def stop_signal(self) -> signal.Signals:
-        """The signal that asks for a clean end."""
-        ...
+    def stop_signal(self) -> signal.Signals: ...
 
     async def prepare(self, lock_fd: int) -> Command:
         """Makes all that a start needs (folders, a new database) and says what to run."""
@@ -289,12 +278,10 @@ class Engine:
 
     @property
     def name(self) -> str:
-        """One word: valkey, postgres."""
         return self._server.name
 
     @property
     def address(self) -> str:
-        """The URL or DSN, also while it is stopped."""
         return self._server.address
 
     @property
@@ -303,7 +290,6 @@ class Engine:
 
     @property
     def died(self) -> bool:
-        """Whether it ended without being asked to."""
         return self._wanted and self.pid is None
 
     async def start(self) -> None:

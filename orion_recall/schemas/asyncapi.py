@@ -69,7 +69,7 @@ def asyncapi_document() -> Json:
                 "host": "localhost:6379",
                 "protocol": "redis",
                 "protocolVersion": "6.2",
-                "description": "Redis or Valkey, 6.2 or newer. A ttl counts from the entry's own id.",
+                "description": "Redis 7.0 or newer, or Valkey. A ttl counts from the entry's own id.",
             }
         },
         "channels": _channels(),

@@ -199,7 +199,6 @@ async def served_profile(pool: Pool, content_hash: str | None) -> Profile | None
 
 
 def _searched(recalled: Recalled) -> Mapping[str, Any] | None:
-    """What was searched for, as a trace has it."""
     told = explained(recalled).get("searched")
     return None if told is None else recalled.redaction.json(told)
 
@@ -250,7 +249,6 @@ async def _fate_of(
 
 
 def _ranks(result: PassResult, key: int) -> dict[str, int]:
-    """Its best rank in the lists of each source."""
     found: dict[str, int] = {}
     for report in (*result.reports, *result.within):
         place = next((place for place, hit in enumerate(report.hits, start=1) if hit.key == key), None)

@@ -203,7 +203,6 @@ class Service:
 
     @property
     def disks(self) -> Sequence[DiskState]:
-        """The disks of this worker's folders, as last seen."""
         return self._disks.states
 
     @property

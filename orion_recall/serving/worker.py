@@ -119,7 +119,6 @@ class Worker:
         await asyncio.gather(*map(self._commit_alone, alone))
 
     async def _turn_some_away(self, turned: Sequence[Turned]) -> list[QueryRequest]:
-        """Turn away, all at once; what is left to be committed by itself."""
         requests = [await self._opened(one.entry) for one in turned]
         for request, one in zip(requests, turned, strict=True):
             request.answer = await self._answer(request, one.error)
@@ -145,7 +144,6 @@ class Worker:
         return QueryRequest(delivery=delivery, profiles=self._profiles.current, facts=self._facts(delivery))
 
     async def serve(self, entry: Entry) -> None:
-        """Serve one entry, from its bytes to its commit."""
         with FOREGROUND.active() as release:
             request = await self._opened(entry)
             request.answer = await self._answer(request)

@@ -22,8 +22,6 @@ from orion_recall.bus.signing.keys import (
     Key,
     Right,
     sign,
-    sign_within,
-    unsigned_line,
     written_caller,
     written_key,
 )
@@ -32,6 +30,7 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.settings import Settings
 from orion_recall.sync_client import SyncRecallClient
+from tests.stand_ins.signed import sign_within, unsigned_line
 
 ALL: tuple[Right, ...] = ("recall", "write", "delete", "feedback")
 

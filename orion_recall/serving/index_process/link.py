@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from orion_recall.engines.engine import how_it_ended
 from orion_recall.engines.launch import __file__ as launcher
 from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, SourceError, TransientSourceError
 from orion_recall.foreground import FOREGROUND
@@ -64,7 +65,6 @@ class CallQueue:
         self._answered = 0
 
     async def read(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """What the method of the index in use gives, or raises."""
         waiting = self._waiting("live", method, arguments, options)
         self._reads.append(waiting)
         if not self._is_due:
@@ -79,7 +79,6 @@ class CallQueue:
             raise
 
     async def call(self, target: Target, method: str, *arguments: Any, **options: Any) -> Any:
-        """As `read`, of what takes long: it is sent at once, and answered beside the reads."""
         return await self.asked(target, method, *arguments, **options)
 
     def asked(self, target: Target, method: str, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
@@ -177,7 +176,6 @@ class ChildProcess:
         return self._process.pid
 
     async def wait(self) -> int:
-        """The exit code, once it has ended; negative: the signal that ended it."""
         return await self._process.wait()
 
     async def end(self) -> None:
@@ -230,7 +228,6 @@ class IndexLink:
         return self._process.pid if self._process is not None else None
 
     def state(self, target: Target) -> IndexState:
-        """The state as it was told last."""
         return self._states.get(target, _NOTHING)
 
     async def open(self) -> None:
@@ -281,12 +278,10 @@ class IndexLink:
         self._behind_until = 0
 
     async def read(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """What a read of the index in use gives, or raises."""
         self.check()
         return await self._calls.read(method, *arguments, **options)
 
     async def call(self, target: Target, method: str, *arguments: Any) -> Any:
-        """What another method gives, or raises."""
         if not self._is_open:
             raise self._away()
         self._tell_foreground()
@@ -347,8 +342,7 @@ class IndexLink:
     async def _start_again(self, former: ChildProcess) -> None:
         await former.end()
         code = await former.wait()
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        log.warning("the process of the index (%d) %s: it is started again", former.pid, how)
+        log.warning("the process of the index (%d) %s: it is started again", former.pid, how_it_ended(code))
         backoff = Backoff(*_AGAIN_S)
         while True:
             await backoff.wait()

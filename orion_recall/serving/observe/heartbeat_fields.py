@@ -137,7 +137,6 @@ def model_fields(embedder: Embedder) -> dict[str, str]:
 
 
 def stores_of(heartbeat: Mapping[str, str]) -> tuple[StoreState, ...] | None:
-    """The stores of a heartbeat; None when it has none that can be read, as one of an older worker."""
     return _read(_STORES, heartbeat.get("stores"))
 
 
@@ -147,7 +146,6 @@ def copies_of(heartbeat: Mapping[str, str]) -> tuple[CopyState, ...] | None:
 
 
 def disks_of(heartbeat: Mapping[str, str]) -> tuple[DiskState, ...] | None:
-    """The disks of a heartbeat; None when it has none that can be read."""
     return _read(_DISKS, heartbeat.get("disks"))
 
 

@@ -69,7 +69,6 @@ class Observer:
         self.readiness.attach(running, redis)
 
     def served(self, served: ServedMessage) -> None:
-        """Record one entry that has been answered."""
         if self._instruments is not None:
             self._instruments.record(served)
         if self.tracer is not None and served.traced.span.is_recording():

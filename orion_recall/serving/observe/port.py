@@ -72,7 +72,6 @@ class Readiness:
         return await asyncio.shield(self._checking)
 
     async def close(self) -> None:
-        """End a check that is running."""
         if self._checking is not None:
             await cancel(self._checking)
 

@@ -27,8 +27,6 @@ from orion_recall.values import SourceReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Otlp:
-    """The exporters of spans and of metrics."""
-
     spans: SpanExporter
     metrics: MetricExporter
 

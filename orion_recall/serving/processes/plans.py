@@ -52,7 +52,6 @@ def plans_of(settings: Settings, count: int, given: Mapping[str, str]) -> list[W
 
 
 def data_dir_of(data_dir: Path, number: int) -> Path:
-    """The data folder of that worker; the first one has the folder itself."""
     whole = data_dir.resolve()
     return whole if number == 1 else whole / WORKERS / str(number)
 

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from orion_recall.engines.engine import how_it_ended
 from orion_recall.engines.launch import __file__ as launcher
 from orion_recall.errors import SettingsError, WorkersFailed
 from orion_recall.serving.processes.plans import WorkerPlan
@@ -81,7 +82,6 @@ class WorkerProcess:
         return None
 
     async def wait(self) -> int:
-        """The exit code, once it has ended; negative: the signal that ended it."""
         return await self._process.wait()
 
     def terminate(self) -> None:
@@ -99,13 +99,7 @@ class WorkerProcess:
             self._process.send_signal(number)
 
 
-def how_it_ended(code: int) -> str:
-    """An exit code in words."""
-    return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-
-
 def _why(said: bytes) -> str:
-    """The message of an error in JSON, as every command prints it; else the text."""
     text = said.decode("utf-8", "replace").strip()
     try:
         return str(json.loads(text)["error"]["message"])
