@@ -51,9 +51,6 @@ ATTRIBUTE_SPAN_KIND = "openinference.span.kind"
 ATTRIBUTE_QUERY = "orion.recall.query"
 ATTRIBUTE_RENDERED = "orion.recall.rendered"
 ATTRIBUTE_INPUT = "input.value"
-ATTRIBUTE_DOCUMENT_ID = "retrieval.documents.{}.document.id"
-ATTRIBUTE_DOCUMENT_CONTENT = "retrieval.documents.{}.document.content"
-ATTRIBUTE_DOCUMENT_SCORE = "retrieval.documents.{}.document.score"
 
 OPERATION_SEARCH, OPERATION_RETRIEVAL = "search_memory", "retrieval"
 # By the name of the message's span. Feedback is about an answer, and has none.

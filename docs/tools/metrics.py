@@ -49,11 +49,11 @@ _LABELS = {
     "orion.recall.unanswered.age": "stream: queries, stores, updates, deletes, feedback",
 }
 _CLOSING = """\
-`orion.recall.query`, `orion.recall.rendered`, `input.value` and those of documents (the first 32 memories of the
-bundle, as it shows them) are there only with `ORION_CONTENT_CAPTURE=true`, of each text 4,000 characters at most.
+`orion.recall.query`, `orion.recall.rendered` and `input.value` are there only with `ORION_CONTENT_CAPTURE=true`, of
+each text 4,000 characters at most.
 
-Names that begin with `gen_ai.` are OpenTelemetry's for memory and retrieval; `openinference.span.kind` and those of
-documents are OpenInference's. Readers such as Langfuse, Phoenix and Jaeger go by these attributes, not by the names
+Names that begin with `gen_ai.` are OpenTelemetry's for memory and retrieval; `openinference.span.kind` is
+OpenInference's. Readers such as Langfuse, Phoenix and Jaeger go by these attributes, not by the names
 of spans. The operation of a recall is `search_memory`, of a source `retrieval`, of the spans `store`, `update` and
 `delete` it is `create_memory`, `update_memory` and `delete_memory`. `gen_ai.memory.store.id` is the tenant,
 `gen_ai.conversation.id` the session, `gen_ai.memory.record.count` the number found, stored, updated or deleted.

@@ -371,18 +371,6 @@ async def test_another_process_of_nobody_comes_neither_to_the_socket_nor_to_the_
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
-async def test_a_database_that_an_earlier_version_made_for_nobody_is_handed_over(data_dir: Path) -> None:
-    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
-        assert await count_in_the_record(engines) == 1
-    for path in (data_dir / "postgres", *(data_dir / "postgres").rglob("*")):
-        os.chown(path, 65_534, 65_534, follow_symlinks=False)
-    os.chown(data_dir, 0, 65_534)
-    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
-        assert await count_in_the_record(engines) == 2
-
-
-@pytest.mark.slow
 async def test_a_database_that_is_gone_is_not_silently_made_anew(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
         assert await count_in_the_record(engines) == 1

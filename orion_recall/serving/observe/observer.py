@@ -95,9 +95,9 @@ async def observing(settings: Settings) -> AsyncGenerator[Observer]:
             PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=registry)
         )
     if otlp is not None:
-        readers.append(PeriodicExportingMetricReader(otlp.metrics))
+        readers.append(PeriodicExportingMetricReader(otlp[1]))
     observer = Observer(
-        settings, readers=tuple(readers), spans=BatchSpanProcessor(otlp.spans) if otlp is not None else None
+        settings, readers=tuple(readers), spans=BatchSpanProcessor(otlp[0]) if otlp is not None else None
     )
     try:
         if settings.health_port is None:

@@ -370,20 +370,6 @@ def attributes_of(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
 
 
-def test_with_content_capture_a_recall_has_its_query_and_its_documents_in_order() -> None:
-    found = recalled(item_of("first", memory_id="m-1"), item_of("second", memory_id="m-2"))
-    captured = attributes_of(spans_of(found, "ok", with_content=True)["recall"])
-    assert captured["input.value"] == QUERY
-    assert {name: value for name, value in captured.items() if name.startswith("retrieval.")} == {
-        "retrieval.documents.0.document.id": "m-1",
-        "retrieval.documents.0.document.content": "first",
-        "retrieval.documents.0.document.score": 0.9,
-        "retrieval.documents.1.document.id": "m-2",
-        "retrieval.documents.1.document.content": "second",
-        "retrieval.documents.1.document.score": 0.9,
-    }
-
-
 # Half of a surrogate pair, controls, bidi marks, markup, a name of an attribute, and more than is taken.
 HOSTILE = "secret-7 \ud800 \x00\x1b[31m \u202e </script> gen_ai.operation.name=delete_memory " + "x" * 100_000
 
