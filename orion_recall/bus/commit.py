@@ -235,33 +235,21 @@ class Committer:
             results = await self._call([commit for commit, _ in batch])
         except BUS_AWAY:
             raise
-        except RedisError:
-            # It may be about one of them, whose address an access list closes to us.
-            for waiting in batch:
-                await self._send_alone(waiting)
+        except RedisError as error:
+            if len(batch) > 1:  # it may be about one of them, whose address an access list closes to us
+                for waiting in batch:
+                    await self._send([waiting])
+            elif not batch[0][1].done():
+                batch[0][1].set_exception(error)
             return []
         for (_, future), result in zip(batch, results, strict=False):
             self._note_unpublished(result)
             if not future.done():
                 future.set_result(_RESULTS[result])
         left = batch[len(results) :]
-        if left:
-            await self._send_alone(left.pop(0))
+        if left:  # the script stopped at the first of them
+            await self._send([left.pop(0)])
         return left
-
-    async def _send_alone(self, waiting: _Waiting) -> None:
-        commit, future = waiting
-        try:
-            (result,) = await self._call([commit])
-        except BUS_AWAY:
-            raise
-        except RedisError as error:
-            if not future.done():
-                future.set_exception(error)
-        else:
-            self._note_unpublished(result)
-            if not future.done():
-                future.set_result(_RESULTS[result])
 
     async def _call(self, commits: Sequence[Commit]) -> list[int]:
         """The server's answers; a script that the server does not know is loaded.

@@ -51,27 +51,25 @@ class Turned:
 
 
 class EntryQueue(Protocol):
-    """Entries that wait for a slot."""
+    """Entries that wait for a slot. `slots` may be in flight at once; `ids` are those of the entries that wait.
+
+    While all slots are taken more is read after `pause_s`.
+    """
 
     def __len__(self) -> int: ...
-
     @property
-    def slots(self) -> int:
-        """Entries that may be in flight at once."""
-        ...
-
+    def slots(self) -> int: ...
     @property
     def ids(self) -> Iterable[str]: ...
+    @property
+    def pause_s(self) -> float: ...
 
     def put(self, entry: Entry, *, first: bool = False) -> list[Turned]:
         """Let an entry wait, with `first` before others; gives what is turned away for it, which may be itself."""
         ...
 
-    def take(self) -> Entry | Turned | None: ...
-
-    @property
-    def pause_s(self) -> float:
-        """Seconds until more is read while all slots are taken."""
+    def take(self) -> Entry | Turned | None:
+        """What is next: to be handled, or turned away; None when nothing waits."""
         ...
 
     def ended(self, seconds: float, *, is_busy: bool) -> None:

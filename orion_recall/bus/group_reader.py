@@ -130,16 +130,14 @@ class GroupReader:
 
     async def read(self, count: int) -> list[Entry]:
         """Up to `count` new entries; waits about a second for the first. After large ones fewer at once."""
-        count = int(min(count, self._most_at_once))
-
         return await self._healing("read", lambda: self._read_new(self._blocking, count, BLOCK_MS), [])
 
     async def read_waiting(self, count: int) -> list[Entry]:
         """Up to `count` new entries that are there now: those for which no consumer waits."""
-        count = int(min(count, self._most_at_once))
         return await self._healing("read ahead", lambda: self._read_new(self._redis, count, None), [])
 
     async def _read_new(self, redis: Redis, count: int, block_ms: int | None) -> list[Entry]:
+        count = int(min(count, self._most_at_once))
         found = cast(
             "list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]",
             await redis.xreadgroup(self.group, self.consumer, {self.stream: ">"}, count=count, block=block_ms),
@@ -155,9 +153,7 @@ class GroupReader:
 
         async def once() -> list[Entry]:
             reply = await self._redis.xautoclaim(
-                self.stream,
-                self.group,
-                self.consumer,
+                *(self.stream, self.group, self.consumer),
                 min_idle_time=min_idle_ms,
                 start_id=self._cursor,
                 count=count,
@@ -176,27 +172,13 @@ class GroupReader:
         """
         entries = await self.claim(count, min_idle_ms)
 
-        async def once() -> None:
-            pipeline = self._redis.pipeline(transaction=False)
-            for entry in entries:
-                pipeline.xclaim(
-                    self.stream,
-                    self.group,
-                    self.consumer,
-                    min_idle_time=0,
-                    message_ids=[entry.id],
-                    retrycount=entry.deliveries - 1,
-                    justid=True,
-                )
-            await pipeline.execute()
-
         if entries:
-            await self._healing("take over", once, None)
+            await self._set_delivery_counts({entry.id: entry.deliveries - 1 for entry in entries})
         return entries
 
     async def begin(self, entry: Entry) -> None:
         """Count this delivery of an entry that was taken over: it is served now."""
-        await self._set_delivery_count(entry.id, entry.deliveries)
+        await self._set_delivery_counts({entry.id: entry.deliveries})
 
     async def refresh(self, ids: Collection[str]) -> None:
         """Reset the idle time of the entries, so that no other consumer claims them. Delivery counts stay.
@@ -213,12 +195,7 @@ class GroupReader:
             count = int(await self._redis.xlen(self.stream))
             if ids:
                 await self._redis.xclaim(
-                    self.stream,
-                    self.group,
-                    self.consumer,
-                    min_idle_time=0,
-                    message_ids=list(ids),
-                    justid=True,
+                    *(self.stream, self.group, self.consumer), min_idle_time=0, message_ids=list(ids), justid=True
                 )
             oldest_at = await self._oldest_at(count, server_s)
             self.note_unfinished(count)  # a group that is gone was met before this: what it held is still known
@@ -238,21 +215,22 @@ class GroupReader:
 
     async def reset_delivery_count(self, entry_id: str) -> None:
         """Count the entry as delivered once: it waits for something that is away, and must not become poison."""
-        await self._set_delivery_count(entry_id, 1)
+        await self._set_delivery_counts({entry_id: 1})
 
-    async def _set_delivery_count(self, entry_id: str, count: int) -> None:
+    async def _set_delivery_counts(self, counts: Mapping[str, int]) -> None:
         async def once() -> None:
-            await self._redis.xclaim(
-                self.stream,
-                self.group,
-                self.consumer,
-                min_idle_time=0,
-                message_ids=[entry_id],
-                retrycount=count,
-                justid=True,
-            )
+            pipeline = self._redis.pipeline(transaction=False)
+            for entry_id, count in counts.items():
+                pipeline.xclaim(
+                    *(self.stream, self.group, self.consumer),
+                    min_idle_time=0,
+                    message_ids=[entry_id],
+                    retrycount=count,
+                    justid=True,
+                )
+            await pipeline.execute()
 
-        await self._healing("set delivery count", once, None)
+        await self._healing("set delivery counts", once, None)
 
     async def leave(self) -> None:
         """Delete this consumer from the group, unless it has pending entries; also consumers idle for an hour."""

@@ -49,26 +49,16 @@ from orion_recall.settings import Settings
 _HASH_DIGITS = 12
 
 
-class Build:
-    """The build of one worker, for its decisions. A model server that has not answered yet is left out."""
+def build_of(settings: Settings, embedder: Embedder) -> Mapping[str, str]:
+    """Version, model, the first digits of its weights' hash, extractor, for decisions.
 
-    def __init__(self, settings: Settings, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known = {"version": __version__, "extractor": settings.extractor}
-        self._told: Mapping[str, str] = self._known
-
-    @property
-    def told(self) -> Mapping[str, str]:
-        """Version, model, the first digits of its weights' hash, extractor, as `refresh` found them."""
-        return self._told
-
-    def refresh(self) -> None:
-        """Ask the model again: it may have several forms, and take another with the index that it is for."""
-        try:
-            weights = self._embedder.weights_sha256[:_HASH_DIGITS]
-            self._told = self._known | {"model": self._embedder.name, "weights": weights}
-        except ModelError:
-            self._told = self._known
+    Ask again and again: the model may have several forms, or its server may not have answered yet.
+    """
+    known = {"version": __version__, "extractor": settings.extractor}
+    try:
+        return known | {"model": embedder.name, "weights": embedder.weights_sha256[:_HASH_DIGITS]}
+    except ModelError:
+        return known
 
 
 async def check_settings(settings: Settings) -> None:
@@ -119,7 +109,7 @@ class Service:
             default=settings.default_profile,
             changed=self._profiles_changed,
         )
-        self.build = Build(settings, opened.embedder)
+        self.build = build_of(settings, opened.embedder)
         self.background = BackgroundWork(
             settings,
             bus,
@@ -142,7 +132,7 @@ class Service:
             observer=self.observer,
             shadow=self.shadows.add,
             callers=callers,
-            build=lambda: self.build.told,
+            build=lambda: self.build,
         )
         admission = Admission(most_slots=settings.concurrency, deadline_s=settings.deadline_ms / 1000)
         self.queue = QueryQueue(
@@ -287,7 +277,7 @@ class Service:
         return ended
 
     def _heartbeat_fields(self) -> Mapping[str, str]:
-        self.build.refresh()
+        self.build = build_of(self.settings, self.opened.embedder)
         state = self.profiles_in_use.state
         fields = {
             "node": self.settings.node,

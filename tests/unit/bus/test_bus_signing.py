@@ -7,10 +7,12 @@ import logging
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redis.asyncio import Redis
 
 from orion_recall.bus.envelope import Received, decode
 from orion_recall.bus.group_reader import Entry
@@ -194,11 +196,11 @@ class NoncesHere:
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}
 
-    async def first_of(self, name: str, entry: str, *, keep_ms: int) -> str:
-        return self.kept.setdefault(name, entry)
+    async def set(self, name: str, entry: str, *, nx: bool, px: int) -> bool:
+        return self.kept.setdefault(name, entry) == entry
 
-    async def held_by(self, name: str) -> str | None:
-        return self.kept.get(name)
+    async def get(self, name: str) -> bytes | None:
+        return self.kept[name].encode() if name in self.kept else None
 
 
 class Scene:
@@ -213,7 +215,14 @@ class Scene:
         self.ring, self.count = KeyRing(path), 0
 
     def worker(self, kind: str = "recall.query.v1") -> Callers:
-        return Callers(self.ring, self.nonces, stream=f"p:{kind}", kind=kind, within_s=300, now=lambda: self.now)
+        return Callers(
+            *(self.ring, cast("Redis", self.nonces)),
+            nonces="seen:",
+            stream=f"p:{kind}",
+            kind=kind,
+            within_s=300,
+            now=lambda: self.now,
+        )
 
     def fields(self, kind: str = "recall.query.v1", *, time: float = NOW) -> dict[bytes, bytes]:
         return {
