@@ -32,9 +32,11 @@ from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatc
 from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
 from orion_recall.serving.observe.heartbeat_fields import (
+    HEALTH,
     DiskState,
     DiskWatch,
-    health_fields,
+    WorkerHealth,
+    health_field,
     model_fields,
 )
 from orion_recall.serving.observe.observer import Observer, observing
@@ -293,7 +295,8 @@ class Service:
         if state.error is not None and state.refused_at is not None:
             fields |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}
         fields |= model_fields(self.opened.embedder)
-        return fields | health_fields(self._checks.stores, self._checks.copies, self._disks.states)
+        health = WorkerHealth(stores=self._checks.stores, copies=self._checks.copies, disks=self._disks.states)
+        return fields | {HEALTH: health_field(health)}
 
 
 def _iso(seconds: float) -> str:

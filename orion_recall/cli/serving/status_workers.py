@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
 from orion_recall.cli.output import say
-from orion_recall.serving.observe.heartbeat_fields import copies_of, disks_of, stores_of
+from orion_recall.serving.observe.heartbeat_fields import health_of
 from orion_recall.settings import RECALL_GROUP, Settings
 
 Found = dict[str, Any]
@@ -43,10 +43,13 @@ def text_of(value: bytes | str) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
+_HEALTH = ("stores", "copies", "disks", "stores_left_out")
+
+
 def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
-    stores, copies, disks = stores_of(heartbeat), copies_of(heartbeat), disks_of(heartbeat)
+    health = health_of(heartbeat)
     as_told = ("node", "default_profile", "profiles_version", "profiles_loaded_at", "profiles_refused_at",
-               "profiles_error", "model", "model_note", "lost", "stores_left_out")  # fmt: skip
+               "profiles_error", "model", "model_note", "lost")  # fmt: skip
     return {
         "instance": name,
         **{field: heartbeat.get(field) for field in as_told},
@@ -54,9 +57,7 @@ def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
             field: [one for one in heartbeat.get(field, "").split(",") if one] for field in ("profiles", "channels")
         },
         "bus_full": heartbeat.get(BUS_FULL) == "1",
-        "stores": None if stores is None else [asdict(one) for one in stores],
-        "copies": None if copies is None else [asdict(one) for one in copies],
-        "disks": None if disks is None else [asdict(one) for one in disks],
+        **(dict.fromkeys(_HEALTH) if health is None else asdict(health)),
     }
 
 

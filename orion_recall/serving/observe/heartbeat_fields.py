@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -75,7 +75,6 @@ def _seen(space: DiskSpace) -> DiskState:
 # broken: until the worker is restarted; failing: it is asked again; unknown: it was not asked yet.
 Health = Literal["ok", "failing", "broken", "unknown"]
 _MOST_ENTRIES, _MOST_CHARS = 100, 300
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,24 +105,36 @@ class CopyState:
     error: str | None = None
 
 
-_STORES, _COPIES = TypeAdapter(tuple[StoreState, ...]), TypeAdapter(tuple[CopyState, ...])
-_DISKS = TypeAdapter(tuple[DiskState, ...])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerHealth:
+    """What a heartbeat says of stores, copies and disks; of very many stores those that are well are left out."""
+
+    stores: Sequence[StoreState]
+    copies: Sequence[CopyState]
+    disks: Sequence[DiskState] = ()
+    stores_left_out: int = 0
 
 
-def health_fields(
-    stores: Sequence[StoreState], copies: Sequence[CopyState], disks: Sequence[DiskState] = ()
-) -> dict[str, str]:
-    """The fields for a heartbeat; of very many stores those that are well are left out first."""
-    kept = sorted(stores, key=lambda one: one.health == "ok")[:_MOST_ENTRIES]
-    shown = tuple(replace(one, why=_cut(one.why)) for one in stores if one in kept)
-    fields = {
-        "stores": _STORES.dump_json(shown).decode(),
-        "copies": _COPIES.dump_json(tuple(replace(one, error=_cut(one.error)) for one in copies)).decode(),
-    }
-    if disks:
-        fields["disks"] = _DISKS.dump_json(tuple(disks)).decode()
-    left_out = len(stores) - len(shown)
-    return fields | ({"stores_left_out": str(left_out)} if left_out else {})
+HEALTH = "health"
+_HEALTH = TypeAdapter(WorkerHealth)
+
+
+def health_field(health: WorkerHealth) -> str:
+    """The value of the field `health` of a heartbeat, of a bounded size."""
+    kept = sorted(health.stores, key=lambda one: one.health == "ok")[:_MOST_ENTRIES]
+    shown = [replace(one, why=_cut(one.why)) for one in health.stores if one in kept]
+    copies = [replace(one, error=_cut(one.error)) for one in health.copies]
+    left_out = len(health.stores) - len(shown)
+    told = replace(health, stores=shown, copies=copies, stores_left_out=left_out)
+    return _HEALTH.dump_json(told).decode()
+
+
+def health_of(heartbeat: Mapping[str, str]) -> WorkerHealth | None:
+    """The health in a heartbeat; None when it has none that can be read, as one of another version."""
+    try:
+        return _HEALTH.validate_json(heartbeat.get(HEALTH, ""))
+    except ValidationError:
+        return None
 
 
 def model_fields(embedder: Embedder) -> dict[str, str]:
@@ -134,26 +145,6 @@ def model_fields(embedder: Embedder) -> dict[str, str]:
     except ModelError:
         return {}
     return fields if note is None else fields | {"model_note": _cut(note) or ""}
-
-
-def stores_of(heartbeat: Mapping[str, str]) -> tuple[StoreState, ...] | None:
-    return _read(_STORES, heartbeat.get("stores"))
-
-
-def copies_of(heartbeat: Mapping[str, str]) -> tuple[CopyState, ...] | None:
-    """The copies of a heartbeat; None when it has none that can be read."""
-    return _read(_COPIES, heartbeat.get("copies"))
-
-
-def disks_of(heartbeat: Mapping[str, str]) -> tuple[DiskState, ...] | None:
-    return _read(_DISKS, heartbeat.get("disks"))
-
-
-def _read(adapter: TypeAdapter[T], value: str | None) -> T | None:
-    try:
-        return None if value is None else adapter.validate_json(value)
-    except ValidationError:
-        return None
 
 
 def _cut(text: str | None) -> str | None:

@@ -27,9 +27,9 @@ from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.serving.observe.heartbeat_fields import (
     CopyState,
     StoreState,
-    copies_of,
-    health_fields,
-    stores_of,
+    WorkerHealth,
+    health_field,
+    health_of,
 )
 from orion_recall.serving.observe.metrics import Instruments
 from orion_recall.serving.observe.port import HttpPort, json_answer
@@ -54,22 +54,23 @@ COPY = CopyState(kind="index", copy="node:/data", behind=3)
 
 def test_what_is_written_is_read() -> None:
     ill = StoreState(arm="rdf", store="wiki", health="failing", required=False, why="no answer within 3 s")
-    fields = health_fields([WELL, ill], [COPY])
-    assert stores_of(fields) == (WELL, ill)
-    assert copies_of(fields) == (COPY,)
-    assert "stores_left_out" not in fields
+    told = health_of({"health": health_field(WorkerHealth(stores=[WELL, ill], copies=[COPY]))})
+    assert told is not None
+    assert (list(told.stores), list(told.copies), told.stores_left_out) == ([WELL, ill], [COPY], 0)
+    assert health_of({}) is None
 
 
 def test_a_card_stays_small_and_keeps_what_is_wrong() -> None:
     many = [StoreState(arm="vector", store=f"s{n}", health="ok", required=True) for n in range(500)]
     ill = StoreState(arm="vector", store="last", health="failing", required=True, why="w" * 10_000)
-    fields = health_fields([*many, ill], [CopyState(kind="index", copy=None, behind=None, error="e" * 10_000)])
-    stores, copies = stores_of(fields), copies_of(fields)
-    assert stores is not None and copies is not None
-    assert (len(stores), stores[-1].store, fields["stores_left_out"]) == (100, "last", "401")
-    assert stores[-1].why == "w" * 299 + "…"
-    assert len(copies[0].error or "") == 300
-    assert sum(map(len, fields.values())) < 16_000
+    copy = CopyState(kind="index", copy=None, behind=None, error="e" * 10_000)
+    field = health_field(WorkerHealth(stores=[*many, ill], copies=[copy]))
+    told = health_of({"health": field})
+    assert told is not None
+    assert (len(told.stores), told.stores[-1].store, told.stores_left_out) == (100, "last", 401)
+    assert told.stores[-1].why == "w" * 299 + "…"
+    assert len(told.copies[0].error or "") == 300
+    assert len(field) < 16_000
 
 
 Sample = Callable[..., float | None]
