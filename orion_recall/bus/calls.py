@@ -151,7 +151,6 @@ class Calls:
         return fields
 
     def _name(self, given: object) -> str:
-        """The correlation id of a call; InvalidMessage when a call in flight already has it."""
         if given is None:
             return new_id()
         name = str(given) if isinstance(given, str | UUID) else ""
@@ -170,7 +169,6 @@ class Calls:
         return now
 
     async def _read(self) -> None:
-        """Read replies and resolve their calls until cancelled. What was read is deleted; what fails is retried."""
         last = "0"
         backoff = Backoff(*BUS_S)
         while True:

@@ -77,7 +77,6 @@ class BusClock:
         return ahead - min(max(ahead, self._low), self._high)
 
     def _warn(self) -> None:
-        """Tell once that the clocks differ, and once that they agree again."""
         ahead_s = self.ahead_s
         is_beyond = abs(ahead_s) > self._bound_s
         if is_beyond and not self._is_beyond:

@@ -48,8 +48,6 @@ _PLAIN_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
 class _Published(NamedTuple):
-    """One message, as the entry to add. `give_up_at` is by this process's clock, `deadline_ms` by the server's."""
-
     seen_id: str
     fields: tuple[bytes | str, ...]
     size: int

@@ -42,7 +42,6 @@ _FILE = TypeAdapter(Addresses)
 
 
 def read_addresses(data_dir: Path) -> Addresses | None:
-    """The addresses of the instance that runs on this folder, or None when none runs."""
     path = data_dir / ADDRESSES_NAME
     try:
         addresses = _FILE.validate_json(path.read_bytes())
@@ -70,8 +69,6 @@ _EVERY_S = 1.0
 
 
 class DiskGuard:
-    """Watches the disks of some servers: `run()` until cancelled."""
-
     def __init__(self, servers: Iterable[tuple[Engine, ValkeyServer | PostgresServer]]) -> None:
         self._servers = tuple(servers)
         # By name: the process that was told, and what. A server that was started again is told again.

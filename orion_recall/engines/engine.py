@@ -61,7 +61,6 @@ def make_socket_folder(folder: Path, uid: int) -> None:
 
 
 def remove_socket_folder(folder: Path) -> None:
-    """Removes the folder when it is empty: two servers may share it."""
     with contextlib.suppress(OSError):
         folder.rmdir()
 
@@ -161,7 +160,6 @@ class Child:
         await self._process.wait()
 
     def obituary(self) -> str:
-        """One sentence on how it ended, then the last lines that it logged."""
         code = self._process.returncode
         ending = "still runs" if code is None else how_it_ended(code)
         lines = _last_lines(self.command.log_path, self._log_start)
@@ -186,7 +184,6 @@ async def until_ready(child: Child, probe: Callable[[], Awaitable[bool]], timeou
 
 
 async def run_to_end(command: Command, timeout_s: float) -> None:
-    """Runs a command that ends by itself; EngineError when it fails or takes too long."""
     child = await Child.start(command)
     try:
         async with asyncio.timeout(timeout_s):

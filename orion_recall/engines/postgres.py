@@ -107,7 +107,6 @@ class PostgresServer:
 
     @property
     def space(self) -> DiskSpace:
-        """The disk that the database lies on."""
         return DiskSpace(
             name=self.name,
             folder=self.folder,

@@ -225,7 +225,6 @@ def check_not_gone(data_dir: Path, cluster: Path) -> None:
 
 
 def note_made(data_dir: Path, cluster: Path) -> None:
-    """Notes outside the database's own folder that there is a database."""
     (data_dir / _MADE).touch(mode=0o600)
     (data_dir / _MADE).write_text(f"There is a database in {cluster}.\n", "utf-8")
 

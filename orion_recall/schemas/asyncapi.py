@@ -68,7 +68,7 @@ def asyncapi_document() -> Json:
             "bus": {
                 "host": "localhost:6379",
                 "protocol": "redis",
-                "protocolVersion": "6.2",
+                "protocolVersion": "7.0",
                 "description": "Redis 7.0 or newer, or Valkey. A ttl counts from the entry's own id.",
             }
         },

@@ -162,7 +162,6 @@ class Answers:
         return tenant_of(named, received.caller, self._settings.default_tenant)
 
     def _facts(self, request: QueryRequest, query: RecallQueryV1, *, tenant: str, unused: int) -> RequestFacts:
-        """The facts with the query and its profile, or its canary; an unknown one falls back to the default one."""
         facts, profiles, requested = request.facts, request.profiles, query.profile
         name = requested if requested is not None and requested in profiles else self._settings.default_profile
         is_fallback = requested is not None and requested != name
@@ -184,7 +183,6 @@ class Answers:
         )
 
     def _search_timeout_s(self, delivery: Delivery) -> float:
-        """Seconds for the search: ORION_DEADLINE_MS or the ttl that is left, less what a reply needs."""
         left_s = self._deliveries.time_left_s(delivery)
         if left_s <= 0:
             raise ExpiredMessage(f"the ttl of {delivery.received.ttl_ms} ms ran out {-left_s * 1000:.0f} ms ago")
@@ -192,7 +190,6 @@ class Answers:
 
     @property
     def _full_timeout_s(self) -> float:
-        """Seconds for the search of a query whose caller waits long enough."""
         return searched_s(self._settings.deadline_ms / 1000)
 
     async def _recall(self, request: QueryRequest, query: RecallQueryV1, timeout_s: float) -> QueryAnswer:

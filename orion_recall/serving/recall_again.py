@@ -243,7 +243,6 @@ def _place_after_fusion(result: PassResult, key: int) -> int | None:
 async def _deep_ranks(
     key: int, recalled: Recalled, query: RecallQueryV1, profile: Profile, sources: Sources
 ) -> dict[str, int]:
-    """Its rank in every source's list of ten thousand."""
     assert recalled.understood is not None
     limits = TimeLimits(pass_s=_TIMEOUT_S, full_s=_TIMEOUT_S, own_s=_SOURCE_MS / 1000)
     options = query.options or NO_OPTIONS

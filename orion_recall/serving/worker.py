@@ -180,7 +180,6 @@ class Worker:
         )
 
     async def _answer(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:
-        """The answer. It never raises: an unexpected error is answered as a failure."""
         delivery = request.delivery
         try:
             if (message := self._deliveries.poison(delivery)) is not None:

@@ -87,7 +87,6 @@ class Callers:
         return caller, signature
 
     async def _refuse(self, entry: Entry, caller: Caller, signature: Signature) -> None:
-        """Raises when a message that is rightly signed may not be served."""
         now, name = self._now(), caller.key.id
         if caller.is_over(now):
             raise RefusedMessage(f"the key {name!r} counted until {caller.until}: sign with its successor")

@@ -45,8 +45,6 @@ _FRAMES_OF_READS = 2
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A call, and who waits for its answer."""
-
     call: Call
     future: asyncio.Future[Any]
     is_sent: bool = False
