@@ -309,10 +309,8 @@ class Engine:
     async def keep_alive(self, on_restart: Callable[[], None]) -> None:
         """Restarts it whenever it dies, with growing pauses between failures; runs until cancelled."""
         backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
-        is_told = True
         while True:
             await asyncio.sleep(_WATCH_S)
-            is_told = is_told or self._told(on_restart)
             if not self.died:
                 if time.monotonic() - self._started_at > _STEADY_S:
                     backoff.reset()
@@ -321,20 +319,10 @@ class Engine:
                 logger.error("it died and is restarted within %.1f s: %s", backoff.next_s, self._child.obituary())
             await backoff.wait()
             try:
-                restarted = await self._revive()
-            except (EngineError, OSError) as error:
-                logger.error("%s could not be restarted: %s", self.name, error)  # noqa: TRY400
-            else:
-                is_told = not restarted or self._told(on_restart)
-
-    def _told(self, on_restart: Callable[[], None]) -> bool:
-        """Whether the restart could be told: where it is written, the disk may be full. It is tried again."""
-        try:
-            on_restart()
-        except OSError as error:
-            logger.error("%s runs again, which cannot be told yet: %s", self.name, error)  # noqa: TRY400
-            return False
-        return True
+                if await self._revive():
+                    on_restart()
+            except (EngineError, OSError) as error:  # the disk may be too full to note the restart
+                logger.error("%s could not be restarted, or not noted: %s", self.name, error)  # noqa: TRY400
 
     async def _revive(self) -> bool:
         async with self._transition:
