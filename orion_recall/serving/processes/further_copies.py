@@ -22,7 +22,7 @@ from orion_recall.memory.record.keyword_lengths import KEPT_FILE
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import close_pool, open_pool
 from orion_recall.serving.backends import embedded_copies, own_copy
-from orion_recall.serving.processes.plans import data_dir_of, further_folders
+from orion_recall.serving.processes.supervisor import data_dir_of, further_folders
 from orion_recall.settings import Settings
 from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 
