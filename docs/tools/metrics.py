@@ -10,8 +10,7 @@ from unittest.mock import MagicMock
 from opentelemetry.metrics import Meter
 
 from orion_recall import telemetry
-from orion_recall.serving.observe.metrics import Gauges, Instruments
-from orion_recall.serving.service import Service
+from orion_recall.serving.observe.metrics import Gauges, Instruments, ObservedService
 
 _INTRODUCTION = """\
 # Metrics and spans
@@ -124,7 +123,7 @@ def prometheus_names() -> dict[str, frozenset[str]]:
 def _metrics() -> Sequence[tuple[str, str, str]]:
     listing = _Listing()
     Instruments(cast("Meter", listing))
-    Gauges(cast("Meter", listing), cast(Service, MagicMock()))
+    Gauges(cast("Meter", listing), cast("ObservedService", MagicMock()))
     return listing.made
 
 

@@ -10,20 +10,25 @@ import resource
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from orion_recall import telemetry as t
+from orion_recall.bus.clock import BusClock
 from orion_recall.bus.group_reader import Backlog
+from orion_recall.bus.query_channels import QueryChannels
 from orion_recall.models.embedder import CountsQueries
+from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.types import Recalled
-from orion_recall.serving.worker import ServedMessage
+from orion_recall.serving.backends import Opened
+from orion_recall.serving.background import BackgroundWork
+from orion_recall.serving.observe.heartbeat_fields import DiskState
+from orion_recall.serving.query_queue import QueryQueue
+from orion_recall.serving.worker import ServedMessage, Worker
+from orion_recall.settings import Settings
 from orion_recall.sources.several_stores import SeveralStores
-
-if TYPE_CHECKING:
-    from orion_recall.serving.service import Service
 
 # From half a millisecond, a stage, to the longest wait for a reply.
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -109,13 +114,39 @@ class Histogram:
         self._histogram.record(value, {self._label: of}, _NO_CONTEXT)
 
 
+class ObservedService(Protocol):
+    """The part of a service that is observed. `is_taking`: not before the bus is there, and not when stopping."""
+
+    settings: Settings
+    opened: Opened
+    worker: Worker
+    channels: QueryChannels
+    clock: BusClock
+    queue: QueryQueue
+    background: BackgroundWork
+    is_taking: bool
+
+    @property
+    def profiles(self) -> Mapping[str, LoadedProfile]: ...
+    @property
+    def lost(self) -> Mapping[str, int]: ...
+    @property
+    def disks(self) -> Sequence[DiskState]: ...
+    @property
+    def is_bus_full(self) -> bool: ...
+    @property
+    def backlogs(self) -> Mapping[str, Backlog]: ...
+    @property
+    def in_flight(self) -> Mapping[str, int]: ...
+
+
 Readings = Iterable[tuple[float, dict[str, str]]]
 
 
 class Gauges:
     """Counters and gauges of one service, each read on export."""
 
-    def __init__(self, meter: Meter, running: Service) -> None:
+    def __init__(self, meter: Meter, running: ObservedService) -> None:
         self._running = running
         channels, queue, clock = running.channels, running.queue, running.clock
         counters: tuple[tuple[str, Callable[[], Readings], str], ...] = (
@@ -202,7 +233,7 @@ class Gauges:
         return _by(t.LABEL_STREAM, {stream: read(one) for stream, one in self._running.backlogs.items()})
 
     def _decisions(self) -> Readings:
-        if (sink := self._running.sink) is not None:
+        if (sink := self._running.background.sink) is not None:
             counts = sink.counts
             names = ("persisted", "repeated", "set_aside", "held")
             yield from _by(t.LABEL_RESULT, {name: getattr(counts, name) for name in names})
@@ -214,12 +245,12 @@ class Gauges:
                 yield getattr(counts, name), {t.LABEL_EXTRACTOR: part.name, t.LABEL_RESULT: name}
 
     def _lag(self) -> Readings:
-        sink = self._running.sink
+        sink = self._running.background.sink
         if sink is not None and sink.lag is not None:
             yield sink.lag, {}
 
     def _copy_lag(self) -> Readings:
-        for projector in tuple(self._running.projectors):
+        for projector in tuple(self._running.background.projectors):
             if (behind := projector.lag) is not None:
                 yield behind, {t.LABEL_COPY: projector.kind}
 

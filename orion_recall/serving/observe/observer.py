@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
@@ -22,16 +21,13 @@ from opentelemetry.trace import Tracer
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from redis.asyncio import Redis
 
-from orion_recall.serving.observe.metrics import Gauges, Instruments
+from orion_recall.serving.observe.metrics import Gauges, Instruments, ObservedService
 from orion_recall.serving.observe.port import HttpPort, Readiness, json_answer
 from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel, sleep
 from orion_recall.telemetry import INSTRUMENTATION, RESOURCE
-
-if TYPE_CHECKING:
-    from orion_recall.serving.service import Service
 
 _EVERY_S = 0.25
 
@@ -62,7 +58,7 @@ class Observer:
             self._traces.add_span_processor(spans)
             self.tracer = self._traces.get_tracer(INSTRUMENTATION)
 
-    def attach(self, running: Service, redis: Redis) -> None:
+    def attach(self, running: ObservedService, redis: Redis) -> None:
         """Read metrics and readiness from this service from now on."""
         if self._instruments is not None:
             Gauges(self._meter, running)

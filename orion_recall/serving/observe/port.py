@@ -16,20 +16,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.errors import ModelError, SettingsError
+from orion_recall.serving.observe.metrics import ObservedService
 from orion_recall.serving.observe.source_checks import answers, required_sources
 from orion_recall.settings import RECALL_GROUP
 from orion_recall.tasks import cancel
 from orion_recall.values import SourceName
-
-if TYPE_CHECKING:
-    from orion_recall.serving.service import Service
 
 log = logging.getLogger("orion_recall.service")
 
@@ -52,11 +50,11 @@ class Readiness:
     """Checks a service, once it is attached."""
 
     def __init__(self) -> None:
-        self._attached: tuple[Service, Redis] | None = None
+        self._attached: tuple[ObservedService, Redis] | None = None
         self._checking: asyncio.Task[ReadinessReport] | None = None
         self._checked_at = 0.0
 
-    def attach(self, running: Service, redis: Redis) -> None:
+    def attach(self, running: ObservedService, redis: Redis) -> None:
         """Check this service from now on. What was found before is no report of it."""
         self._attached = (running, redis)
         if self._checking is not None and self._checking.done():
@@ -75,7 +73,7 @@ class Readiness:
         if self._checking is not None:
             await cancel(self._checking)
 
-    async def _check(self, running: Service, redis: Redis) -> ReadinessReport:
+    async def _check(self, running: ObservedService, redis: Redis) -> ReadinessReport:
         names = required_sources(running)
         bus, *sources = await asyncio.gather(_bus(running, redis), *(_source(name, running) for name in names))
         self._checked_at = time.monotonic()
@@ -83,14 +81,14 @@ class Readiness:
         return ReadinessReport(checks=checks)
 
 
-def _model(running: Service) -> str | None:
+def _model(running: ObservedService) -> str | None:
     try:
         return None if running.opened.embedder.dimension > 0 else "the model has no dimension"
     except ModelError as error:
         return str(error)
 
 
-async def _bus(running: Service, redis: Redis) -> str | None:
+async def _bus(running: ObservedService, redis: Redis) -> str | None:
     stream = running.settings.query_stream
     try:
         async with asyncio.timeout(_CHECK_S):
@@ -110,7 +108,7 @@ async def _bus(running: Service, redis: Redis) -> str | None:
     return None if running.is_taking else "no queries are taken: starting or stopping"
 
 
-async def _source(name: SourceName, running: Service) -> str | None:
+async def _source(name: SourceName, running: ObservedService) -> str | None:
     source = running.opened.sources.by_name.get(name)
     if source is None:
         return "not configured"

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING
 
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.interfaces import GraphStore, Source, Unavailable
 from orion_recall.serving.observe.heartbeat_fields import CopyState, Health, StoreState
+from orion_recall.serving.observe.metrics import ObservedService
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.tasks import outcomes, sleep
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
-
-if TYPE_CHECKING:
-    from orion_recall.serving.service import Service
 
 _PROBE = "is anybody there"
 _ANYTHING = "SELECT (1 AS ?here) WHERE {}"
@@ -27,7 +24,7 @@ _Place = tuple[SourceName, str]
 class SourceChecks:
     """The last results of the checks of a service's stores; `run()` repeats the checks."""
 
-    def __init__(self, running: Service, changed: Callable[[], None]) -> None:
+    def __init__(self, running: ObservedService, changed: Callable[[], None]) -> None:
         self._running, self._changed = running, changed
         self._answers: dict[_Place, str | None] = {}
         self._wake = asyncio.Event()
@@ -69,7 +66,7 @@ class SourceChecks:
         broken = self._running.opened.broken
         kept = [
             CopyState(kind=one.kind, copy=one.copy, behind=one.lag, error=one.error or one.projection.damage)
-            for one in self._running.projectors
+            for one in self._running.background.projectors
         ]
         return kept + [CopyState(kind=kind, copy=None, behind=None, error=why) for kind, why in broken.items()]
 
@@ -114,7 +111,7 @@ def _reason(why: Exception | str | None) -> str | None:
     return f"unexpected: {type(why).__name__}" if isinstance(why, Exception) else why
 
 
-def required_sources(running: Service) -> tuple[SourceName, ...]:
+def required_sources(running: ObservedService) -> tuple[SourceName, ...]:
     """The sources that must answer: those of the settings, else what the default profile searches here."""
     given = running.settings.ready_sources
     if given is not None:
