@@ -106,10 +106,6 @@ class StreamNames:
     def worker_key(self, instance: str) -> str:
         return f"{self.query_stream}:worker:{instance}"
 
-    def canary_key(self, trial_id: str) -> str:
-        """The key of a canary trial on the bus, which all workers share."""
-        return f"{self.query_stream}:canary:{trial_id}"
-
     @property
     def store_dead_stream(self) -> str:
         return f"{self.store_stream}:dead"

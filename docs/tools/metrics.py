@@ -26,18 +26,14 @@ Each with its name in Prometheus, its kind and its labels.
 # Labels are given where a metric is counted, not where it is made. A test compares this list with a running worker.
 _LABELS = {
     "orion.recall.bus.lost": "stream: queries, stores, updates, deletes, feedback, decisions",
-    "orion.recall.canary.share": "profile; canary",
-    "orion.recall.canary.taken_back": "profile; canary",
     "orion.recall.decisions": "result: persisted, repeated, set_aside, held",
     "orion.recall.disk.free": "folder: index, graph, valkey, postgres",
     "orion.recall.disk.short": "folder: index, graph, valkey, postgres",
     "orion.recall.duration": "profile",
-    "orion.recall.embedding.batches": "size",
     "orion.recall.embedding.queries": "cache: hit, miss",
     "orion.recall.extractions": "extractor; result: extracted, fallen_back, failed",
     "orion.recall.fallbacks": "source",
     "orion.recall.in_hand": "stream: queries, stores, updates, deletes, feedback",
-    "orion.recall.items": "profile",
     "orion.recall.no_answers": "profile",
     "orion.recall.projection.behind": "copy: index, graph",
     "orion.recall.published": "result: received, entered, duplicate, dropped",
@@ -47,17 +43,16 @@ _LABELS = {
     "orion.recall.source.duration": "source",
     "orion.recall.source.searches": "source; status",
     "orion.recall.stage.duration": "stage: understand, search, fuse, fetch, follow, rank, select",
-    "orion.recall.tokens": "profile",
     "orion.recall.turned_away": "reason: no_time, full",
     "orion.recall.unanswered": "stream: queries, stores, updates, deletes, feedback",
     "orion.recall.unanswered.age": "stream: queries, stores, updates, deletes, feedback",
 }
 _CLOSING = """\
-`orion.recall.query`, `orion.recall.rendered`, `input.value` and those of documents (the first 32 memories of the
-bundle, as it shows them) are there only with `ORION_CONTENT_CAPTURE=true`, of each text 4,000 characters at most.
+`orion.recall.query`, `orion.recall.rendered` and `input.value` are there only with `ORION_CONTENT_CAPTURE=true`, of
+each text 4,000 characters at most.
 
-Names that begin with `gen_ai.` are OpenTelemetry's for memory and retrieval; `openinference.span.kind` and those of
-documents are OpenInference's. Readers such as Langfuse, Phoenix and Jaeger go by these attributes, not by the names
+Names that begin with `gen_ai.` are OpenTelemetry's for memory and retrieval; `openinference.span.kind` is
+OpenInference's. Readers such as Langfuse, Phoenix and Jaeger go by these attributes, not by the names
 of spans. The operation of a recall is `search_memory`, of a source `retrieval`, of the spans `store`, `update` and
 `delete` it is `create_memory`, `update_memory` and `delete_memory`. `gen_ai.memory.store.id` is the tenant,
 `gen_ai.conversation.id` the session, `gen_ai.memory.record.count` the number found, stored, updated or deleted.

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, NotRequired, TypedDict, Unpack, cast
 from uuid import UUID, uuid4
 
 from redis.asyncio import Redis
@@ -32,8 +32,6 @@ _LONGEST_TIMEOUT_S = 2**53 // 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    """One call in flight."""
-
     kind: str
     created_at: datetime
     reply: asyncio.Future[Mapping[str, Any]] = field(
@@ -41,26 +39,24 @@ class _Call:
     )
 
 
+class CallOptions(TypedDict):
+    """How a caller calls. With a `key` its messages are signed."""
+
+    prefix: str
+    replies: str
+    service: str
+    max_message_bytes: int
+    max_query_bytes: int
+    key: NotRequired[Key | None]
+
+
 class Calls:
     """Calls in flight from one caller. The reply stream is deleted when it closes."""
 
-    def __init__(
-        self,
-        redis: Redis,
-        blocking: Redis,
-        *,
-        prefix: str,
-        replies: str,
-        service: str,
-        max_message_bytes: int,
-        max_query_bytes: int = 262_144,
-        key: Key | None = None,
-    ) -> None:
-        self._key = key
-        self._redis, self._blocking = redis, blocking
-        self._max_bytes, self._max_query_bytes = max_message_bytes, max_query_bytes
-        self._prefix, self._source = prefix, {"name": service}
-        self.reply_stream = f"{prefix}{replies}:{uuid4().hex}"
+    def __init__(self, redis: Redis, blocking: Redis, **options: Unpack[CallOptions]) -> None:
+        self._redis, self._blocking, self._options = redis, blocking, options
+        self._prefix, self._key = options["prefix"], options.get("key")
+        self.reply_stream = f"{self._prefix}{options['replies']}:{uuid4().hex}"
         self._in_flight: dict[str, _Call] = {}
         self._last_created_at = datetime.min.replace(tzinfo=UTC)
         self._unreadable: str | None = None  # the reason while replies cannot be read
@@ -71,29 +67,11 @@ class Calls:
     async def connect(
         cls,
         url: str,
-        *,
-        prefix: str,
-        replies: str,
-        service: str,
-        max_message_bytes: int,
-        max_query_bytes: int,
-        key: Key | None = None,
+        **options: Unpack[CallOptions],
     ) -> AsyncGenerator[Calls]:
-        """A connected caller; BusUnavailable when the server does not answer, BusRefused when it denies access.
-
-        With a `key` its messages are signed.
-        """
+        """A connected caller; BusUnavailable when the server does not answer, BusRefused when it denies access."""
         redis, blocking = connect(url), connect(url, blocking=True)
-        calls = cls(
-            redis,
-            blocking,
-            prefix=prefix,
-            replies=replies,
-            service=service,
-            max_message_bytes=max_message_bytes,
-            max_query_bytes=max_query_bytes,
-            key=key,
-        )
+        calls = cls(redis, blocking, **options)
         try:
             try:
                 await redis.ping()  # pyright: ignore[reportUnknownMemberType]
@@ -133,14 +111,14 @@ class Calls:
             kind,
             payload,
             correlation_id=name,
-            source=self._source,
+            source={"name": self._options["service"]},
             reply_to=self.reply_stream,
             ttl_ms=ttl_ms,
             trace=trace,
             causality_chain=causality_chain,
             created_at=call.created_at,
         )
-        most = self._max_query_bytes if kind == QUERY_KIND else self._max_bytes
+        most = self._options["max_query_bytes" if kind == QUERY_KIND else "max_message_bytes"]
         if len(message) > most:
             raise InvalidMessage(
                 f"the message has {len(message)} bytes, and workers read {most} at most: send less"
@@ -162,7 +140,6 @@ class Calls:
             call.reply.cancel()  # where sending failed first, an error that was set is not reported as unheard
 
     def fail(self, error: BusUnavailable) -> None:
-        """End every call in flight with an error of this kind and text."""
         for call in self._in_flight.values():
             if not call.reply.done():
                 call.reply.set_exception(type(error)(str(error)))
@@ -174,7 +151,6 @@ class Calls:
         return fields
 
     def _name(self, given: object) -> str:
-        """The correlation id of a call; InvalidMessage when a call in flight already has it."""
         if given is None:
             return new_id()
         name = str(given) if isinstance(given, str | UUID) else ""
@@ -193,7 +169,6 @@ class Calls:
         return now
 
     async def _read(self) -> None:
-        """Read replies and resolve their calls until cancelled. What was read is deleted; what fails is retried."""
         last = "0"
         backoff = Backoff(*BUS_S)
         while True:

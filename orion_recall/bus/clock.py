@@ -52,7 +52,6 @@ class BusClock:
 
     @property
     def is_known(self) -> bool:
-        """Whether the server has told its time."""
         return math.isfinite(self._low)
 
     def earliest(self) -> float:
@@ -78,7 +77,6 @@ class BusClock:
         return ahead - min(max(ahead, self._low), self._high)
 
     def _warn(self) -> None:
-        """Tell once that the clocks differ, and once that they agree again."""
         ahead_s = self.ahead_s
         is_beyond = abs(ahead_s) > self._bound_s
         if is_beyond and not self._is_beyond:

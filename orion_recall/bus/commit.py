@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import Any, Literal, Protocol
 
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoPermissionError, NoScriptError, RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.settings import DECISIONS_GROUP
@@ -47,8 +47,7 @@ def head_of(fields: Mapping[bytes, bytes], *, size: int, names: tuple[bytes, ...
 
 
 _SCRIPT = files("orion_recall.bus").joinpath("commit.lua").read_text("utf-8")
-# Servers before 7.0 know no flags. When their memory is full, answers wait.
-_SCRIPT_WITHOUT_FLAGS = _SCRIPT.partition("\n")[2]
+_SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 # The server does nothing else meanwhile: a commit takes it some twenty microseconds.
 _MOST_AT_ONCE, _MOST_BYTES_AT_ONCE = 64, 1 << 20
 
@@ -165,8 +164,6 @@ class Committer:
         self._sender: asyncio.Task[None] | None = None
         self._alone = 0  # commits that are sent each alone, after the bus was away
         self.fenced = self.unpublished = 0
-        self._script = _SCRIPT
-        self._sha = _sha_of(self._script)
 
     async def commit(self, commit: Commit) -> Committed:
         """The server's answer. Waits for as long as the server is away; RedisError when it refuses."""
@@ -238,33 +235,21 @@ class Committer:
             results = await self._call([commit for commit, _ in batch])
         except BUS_AWAY:
             raise
-        except RedisError:
-            # It may be about one of them, whose address an access list closes to us.
-            for waiting in batch:
-                await self._send_alone(waiting)
+        except RedisError as error:
+            if len(batch) > 1:  # it may be about one of them, whose address an access list closes to us
+                for waiting in batch:
+                    await self._send([waiting])
+            elif not batch[0][1].done():
+                batch[0][1].set_exception(error)
             return []
         for (_, future), result in zip(batch, results, strict=False):
             self._note_unpublished(result)
             if not future.done():
                 future.set_result(_RESULTS[result])
         left = batch[len(results) :]
-        if left:
-            await self._send_alone(left.pop(0))
+        if left:  # the script stopped at the first of them
+            await self._send([left.pop(0)])
         return left
-
-    async def _send_alone(self, waiting: _Waiting) -> None:
-        commit, future = waiting
-        try:
-            (result,) = await self._call([commit])
-        except BUS_AWAY:
-            raise
-        except RedisError as error:
-            if not future.done():
-                future.set_exception(error)
-        else:
-            self._note_unpublished(result)
-            if not future.done():
-                future.set_result(_RESULTS[result])
 
     async def _call(self, commits: Sequence[Commit]) -> list[int]:
         """The server's answers; a script that the server does not know is loaded.
@@ -273,20 +258,11 @@ class Committer:
         """
         keys, values = self._arguments(commits)
         try:
-            found: Any = await self._redis.evalsha(self._sha, len(keys), *keys, *values)
+            found: Any = await self._redis.evalsha(_SHA, len(keys), *keys, *values)
         except NoScriptError:
-            await self._load()
-            found = await self._redis.evalsha(self._sha, len(keys), *keys, *values)
+            await self._redis.script_load(_SCRIPT)
+            found = await self._redis.evalsha(_SHA, len(keys), *keys, *values)
         return found
-
-    async def _load(self) -> None:
-        try:
-            await self._redis.script_load(self._script)
-        except ResponseError as error:
-            if self._script is _SCRIPT_WITHOUT_FLAGS or "compiling script" not in str(error):
-                raise
-            self._script, self._sha = _SCRIPT_WITHOUT_FLAGS, _sha_of(_SCRIPT_WITHOUT_FLAGS)
-            await self._redis.script_load(self._script)
 
     def _note_unpublished(self, result: int) -> None:
         if result != _UNPUBLISHED:
@@ -337,7 +313,3 @@ def _more(commit: Commit) -> tuple[str | bytes | int, ...]:
         "" if head is None else head.sha256,
         b"" if head is None else head.head,
     )
-
-
-def _sha_of(script: str) -> str:
-    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()

@@ -142,44 +142,6 @@ def _options(url: str, also: frozenset[str] = frozenset()) -> dict[str, Any]:
     return options
 
 
-MOST_FIELDS = 1000
-
-
-class CutFields(dict[bytes, bytes]):
-    """The first fields of an entry. `left_out` is the number of the others."""
-
-    left_out: int = 0
-
-
-def bound_fields(redis: Redis) -> Redis:
-    """The client, which from now on reads no more than `MOST_FIELDS` fields of an entry that a group is given."""
-    redis.set_response_callback("XREADGROUP", _read_group)  # pyright: ignore[reportUnknownMemberType]
-    redis.set_response_callback("XAUTOCLAIM", _claimed)  # pyright: ignore[reportUnknownMemberType]
-    return redis
-
-
-def _read_group(response: Any, **_: Any) -> Any:
-    return [[stream, _entries(rows)] for stream, rows in response or ()]
-
-
-def _claimed(response: Any, **options: Any) -> Any:
-    if options.get("parse_justid"):
-        return response[1]
-    return [response[0], _entries(response[1]), *response[2:]]
-
-
-def _entries(rows: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Ids with fields; None for an entry that was deleted, as the driver has it."""
-    return [(None, None) if row is None else (row[0], None if row[1] is None else _fields(row[1])) for row in rows]
-
-
-def _fields(pairs: Sequence[bytes]) -> CutFields:
-    first = pairs[: 2 * MOST_FIELDS]
-    fields = CutFields(zip(first[::2], first[1::2], strict=True))
-    fields.left_out = (len(pairs) - len(first)) // 2
-    return fields
-
-
 # A silent Sentinel costs this much, once: the next connection begins with the one that answered.
 _SENTINEL_TIMEOUT_S = 1.0
 # So many bytes are below any high-water mark: asyncio would not let their sender wait.
@@ -377,7 +339,7 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
     pool = BlockingConnectionPool(
         connection_class=steady(kind), retry=Retry(NoBackoff(), 0), health_check_interval=0, protocol=2, **options
     )
-    return bound_fields(Redis.from_pool(pool))
+    return Redis.from_pool(pool)
 
 
 def group_is_gone(error: Exception) -> bool:

@@ -51,19 +51,18 @@ class Turned:
 
 
 class EntryQueue(Protocol):
-    """Entries that wait for a slot."""
+    """Entries that wait for a slot. `slots` may be in flight at once; `ids` are those of the entries that wait.
+
+    While all slots are taken more is read after `pause_s`.
+    """
 
     def __len__(self) -> int: ...
-
     @property
-    def slots(self) -> int:
-        """Entries that may be in flight at once."""
-        ...
-
+    def slots(self) -> int: ...
     @property
-    def ids(self) -> Iterable[str]:
-        """The ids of the entries that wait."""
-        ...
+    def ids(self) -> Iterable[str]: ...
+    @property
+    def pause_s(self) -> float: ...
 
     def put(self, entry: Entry, *, first: bool = False) -> list[Turned]:
         """Let an entry wait, with `first` before others; gives what is turned away for it, which may be itself."""
@@ -71,11 +70,6 @@ class EntryQueue(Protocol):
 
     def take(self) -> Entry | Turned | None:
         """What is next: to be handled, or turned away; None when nothing waits."""
-        ...
-
-    @property
-    def pause_s(self) -> float:
-        """Seconds until more is read while all slots are taken."""
         ...
 
     def ended(self, seconds: float, *, is_busy: bool) -> None:
@@ -97,7 +91,6 @@ class ConsumerLimits:
 
     @classmethod
     def of(cls, settings: Settings, *, concurrency: int) -> ConsumerLimits:
-        """The limits that the settings state, with a concurrency of one's own."""
         return cls(concurrency=concurrency, refresh_ms=settings.refresh_ms, claim_idle_ms=settings.claim_idle_ms)
 
 
@@ -130,12 +123,10 @@ class ConsumerLoop:
 
     @property
     def in_flight(self) -> int:
-        """The number of entries in flight."""
         return len(self._in_flight)
 
     @property
     def waiting(self) -> int:
-        """The number of entries that wait for a slot."""
         return 0 if self._queue is None else len(self._queue)
 
     def stop(self) -> None:
@@ -298,6 +289,5 @@ class ConsumerLoop:
 
 
 def _log_pending(done: asyncio.Task[None], entry_ids: Sequence[str]) -> None:
-    """Log the error of a task that has ended with one: its entries are not answered."""
     if not done.cancelled() and (error := done.exception()) is not None:
         log.error("entry %s stays pending: %r", ", ".join(entry_ids), error, exc_info=error)

@@ -49,13 +49,10 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """The dead letters of one intake stream."""
-
     def __init__(self, redis: Redis, *, stream: str, dead_stream: str) -> None:
         self._redis, self._stream, self._dead_stream = redis, stream, dead_stream
 
     async def latest(self, limit: int = 50) -> list[DeadLetter]:
-        """The newest letters, newest first."""
         rows = cast(
             "list[tuple[bytes, dict[bytes, bytes]]]",
             await self._redis.xrevrange(self._dead_stream, count=limit),
@@ -63,7 +60,6 @@ class DeadLetters:
         return [_letter(*row) for row in rows]
 
     async def get(self, letter_id: str) -> DeadLetter | None:
-        """One letter by its own id, or by the id of its entry."""
         async with aclosing(self._all()) as letters:
             async for letter in letters:
                 if letter_id in (letter.id, letter.entry_id):

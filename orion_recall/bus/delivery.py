@@ -47,7 +47,6 @@ class ReplyRules:
 
     @classmethod
     def of(cls, settings: Settings) -> ReplyRules:
-        """The rules of the settings, under their prefix."""
         return cls(
             shared=settings.reply_stream,
             streams=[settings.prefix + pattern for pattern in settings.reply_streams],
@@ -109,12 +108,10 @@ class Delivery:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since serving it began."""
         return time.perf_counter() - self.started
 
     @property
     def elapsed_ms(self) -> float:
-        """The same in milliseconds, with three decimals."""
         return round(self.elapsed_s * 1000, 3)
 
 

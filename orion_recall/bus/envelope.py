@@ -66,7 +66,6 @@ class Received:
 
     @property
     def size(self) -> int:
-        """The entry's bytes, all its fields together."""
         return size_of(self.entry)
 
     @property
@@ -76,7 +75,6 @@ class Received:
 
 
 def size_of(entry: Entry) -> int:
-    """The bytes of an entry, names and values of its fields."""
     return sum(len(name) + len(value) for name, value in entry.fields.items())
 
 
@@ -233,7 +231,6 @@ def _has_options(data: Mapping[str, Any]) -> bool:
 
 
 def _links(data: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], int]:
-    """The links of the causality chain that strict readers accept, unchanged, and how many others there are."""
     chain = data.get("causality_chain")
     steps = cast("list[Any]", chain) if isinstance(chain, list) else []
     links = [step for step in steps if is_link(step)]
@@ -270,7 +267,6 @@ def _own_link(
 def _found_in(
     entry: Entry, kind: str, max_bytes: int, sender_only: bool
 ) -> tuple[dict[str, Any], InvalidMessage | None]:
-    """The JSON object in an entry, and why it is invalid where its sender can still be read from it."""
     setting = "ORION_MAX_QUERY_BYTES" if kind == QUERY_KIND else "ORION_MAX_MESSAGE_BYTES"
     raw = next((entry.fields[name] for name in MESSAGE_FIELDS if name in entry.fields), None)
     if raw is None:

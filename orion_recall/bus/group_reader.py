@@ -11,13 +11,14 @@ import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from orion_recall.bus.clock import BusClock
-from orion_recall.bus.connect import BUS_AWAY, CutFields, group_is_gone
+from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.tasks import BUS_S, Backoff
 
 log = logging.getLogger("orion_recall.bus")
@@ -26,6 +27,7 @@ T = TypeVar("T")
 BLOCK_MS = 1000
 # What one call brings, judged by the entries of the last one: ten entries of 60 MB would be 600 MB at once.
 _BYTES_AT_ONCE = 8 << 20
+_MOST_FIELDS = 1000
 _IDLE_CONSUMER_MS = 3_600_000
 _LOOK_HOLDS_S = 5.0
 
@@ -128,16 +130,14 @@ class GroupReader:
 
     async def read(self, count: int) -> list[Entry]:
         """Up to `count` new entries; waits about a second for the first. After large ones fewer at once."""
-        count = int(min(count, self._most_at_once))
-
         return await self._healing("read", lambda: self._read_new(self._blocking, count, BLOCK_MS), [])
 
     async def read_waiting(self, count: int) -> list[Entry]:
         """Up to `count` new entries that are there now: those for which no consumer waits."""
-        count = int(min(count, self._most_at_once))
         return await self._healing("read ahead", lambda: self._read_new(self._redis, count, None), [])
 
     async def _read_new(self, redis: Redis, count: int, block_ms: int | None) -> list[Entry]:
+        count = int(min(count, self._most_at_once))
         found = cast(
             "list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]",
             await redis.xreadgroup(self.group, self.consumer, {self.stream: ">"}, count=count, block=block_ms),
@@ -153,20 +153,13 @@ class GroupReader:
 
         async def once() -> list[Entry]:
             reply = await self._redis.xautoclaim(
-                self.stream,
-                self.group,
-                self.consumer,
+                *(self.stream, self.group, self.consumer),
                 min_idle_time=min_idle_ms,
                 start_id=self._cursor,
                 count=count,
             )
             self._cursor = _text(reply[0])
-            # Before 7.0 an entry that was deleted from the stream comes back without its fields.
-            rows = [row for row in reply[1] if row and row[0] is not None]
-            gone = [row[0] for row in rows if row[1] is None]
-            if gone:
-                await self._redis.xack(self.stream, self.group, *gone)
-            entries = self._noted([_entry(*row) for row in rows if row[1] is not None])
+            entries = self._noted([_entry(*row) for row in reply[1]])
             deliveries = await self._deliveries(entries)
             return [replace(entry, deliveries=deliveries.get(entry.id, 1)) for entry in entries]
 
@@ -179,27 +172,13 @@ class GroupReader:
         """
         entries = await self.claim(count, min_idle_ms)
 
-        async def once() -> None:
-            pipeline = self._redis.pipeline(transaction=False)
-            for entry in entries:
-                pipeline.xclaim(
-                    self.stream,
-                    self.group,
-                    self.consumer,
-                    min_idle_time=0,
-                    message_ids=[entry.id],
-                    retrycount=entry.deliveries - 1,
-                    justid=True,
-                )
-            await pipeline.execute()
-
         if entries:
-            await self._healing("take over", once, None)
+            await self._set_delivery_counts({entry.id: entry.deliveries - 1 for entry in entries})
         return entries
 
     async def begin(self, entry: Entry) -> None:
         """Count this delivery of an entry that was taken over: it is served now."""
-        await self._set_delivery_count(entry.id, entry.deliveries)
+        await self._set_delivery_counts({entry.id: entry.deliveries})
 
     async def refresh(self, ids: Collection[str]) -> None:
         """Reset the idle time of the entries, so that no other consumer claims them. Delivery counts stay.
@@ -216,12 +195,7 @@ class GroupReader:
             count = int(await self._redis.xlen(self.stream))
             if ids:
                 await self._redis.xclaim(
-                    self.stream,
-                    self.group,
-                    self.consumer,
-                    min_idle_time=0,
-                    message_ids=list(ids),
-                    justid=True,
+                    *(self.stream, self.group, self.consumer), min_idle_time=0, message_ids=list(ids), justid=True
                 )
             oldest_at = await self._oldest_at(count, server_s)
             self.note_unfinished(count)  # a group that is gone was met before this: what it held is still known
@@ -241,21 +215,22 @@ class GroupReader:
 
     async def reset_delivery_count(self, entry_id: str) -> None:
         """Count the entry as delivered once: it waits for something that is away, and must not become poison."""
-        await self._set_delivery_count(entry_id, 1)
+        await self._set_delivery_counts({entry_id: 1})
 
-    async def _set_delivery_count(self, entry_id: str, count: int) -> None:
+    async def _set_delivery_counts(self, counts: Mapping[str, int]) -> None:
         async def once() -> None:
-            await self._redis.xclaim(
-                self.stream,
-                self.group,
-                self.consumer,
-                min_idle_time=0,
-                message_ids=[entry_id],
-                retrycount=count,
-                justid=True,
-            )
+            pipeline = self._redis.pipeline(transaction=False)
+            for entry_id, count in counts.items():
+                pipeline.xclaim(
+                    *(self.stream, self.group, self.consumer),
+                    min_idle_time=0,
+                    message_ids=[entry_id],
+                    retrycount=count,
+                    justid=True,
+                )
+            await pipeline.execute()
 
-        await self._healing("set delivery count", once, None)
+        await self._healing("set delivery counts", once, None)
 
     async def leave(self) -> None:
         """Delete this consumer from the group, unless it has pending entries; also consumers idle for an hour."""
@@ -336,5 +311,9 @@ def _text(value: bytes | str) -> str:
 
 
 def _entry(entry_id: bytes | str, fields: Mapping[bytes, bytes]) -> Entry:
-    left_out = fields.left_out if isinstance(fields, CutFields) else 0
-    return Entry(id=_text(entry_id), fields=fields, left_out=left_out)
+    left_out = max(0, len(fields) - _MOST_FIELDS)
+    return Entry(
+        id=_text(entry_id),
+        fields=dict(islice(fields.items(), _MOST_FIELDS)) if left_out else fields,
+        left_out=left_out,
+    )

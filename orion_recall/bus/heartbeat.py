@@ -41,7 +41,6 @@ class Heartbeat:
         self.is_full = False
 
     def wake(self) -> None:
-        """Write now: a field has changed."""
         self._wake.set()
 
     async def run(self) -> None:

@@ -1,7 +1,7 @@
 """Adds queries heard on channels to the query stream, each once among all workers.
 
-The queue is in this process's memory, so it is bounded in number, bytes and time. What cannot be added is dropped,
-counted and logged. While the bus takes entries nothing is dropped: `room` makes the listener wait.
+The queue is in this process's memory, so it is bounded: while it is full the listener waits, and the server keeps
+what comes. What the bus refuses for `TRIED_S` is dropped, counted and logged.
 
 An id is remembered for `SEEN_S` after its message was added. A message that may have been published longer ago than
 `ENTERS_WITHIN_S`, by the server's clock, is not added: another worker may have added it, and its id be forgotten.
@@ -18,9 +18,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError, ResponseError
@@ -39,9 +38,8 @@ _SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 SEEN_S, ENTERS_WITHIN_S = 60.0, 50.0
 # How long a message is retried while the bus refuses, unless its sender waits for less.
 TRIED_S = 30.0
-# Above this the listener waits, as long as the bus takes entries.
+# Above this the listener waits.
 _FULL, _FULL_BYTES = 500, 16 << 20
-_MOST_WAITING, _MOST_WAITING_BYTES = 1000, 64 << 20
 _MOST_AT_ONCE, _MOST_BYTES_AT_ONCE = 256, 4 << 20
 # Every worker reads every message for its id, between recalls: 8 MB of brackets would take a second of each.
 _MOST_PARSED_BYTES = 256 << 10
@@ -49,23 +47,7 @@ _MOST_PARSED_VALUES = most_values(_MOST_PARSED_BYTES)
 _PLAIN_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
-@dataclass(slots=True)
-class PublishedCounts:
-    """Counts of published messages by outcome; `duplicates` had been added before, by any worker."""
-
-    received: int = 0
-    entered: int = 0
-    duplicates: int = 0
-    dropped: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Published:
-    """One message, as the entry to add.
-
-    `give_up_at` is by this process's clock, `deadline_ms` by the server's.
-    """
-
+class _Published(NamedTuple):
     seen_id: str
     fields: tuple[bytes | str, ...]
     size: int
@@ -76,7 +58,7 @@ class _Published:
 class PublishedQueries:
     """Adds messages to `stream`. `take` never waits, `room` does.
 
-    `run` sends until `finish` was called and the queue is empty.
+    `run` sends until `finish` was called and the queue is empty. Any worker had added a `duplicate` before.
     """
 
     def __init__(
@@ -88,33 +70,20 @@ class PublishedQueries:
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = sleep,
     ) -> None:
-        self.counts = PublishedCounts()
+        self.counts: dict[str, int] = {"received": 0, "entered": 0, "duplicate": 0, "dropped": 0}
         self._redis, self._stream, self._max_bytes, self._clock = redis, stream, max_bytes, clock
         self._backoff = Backoff(*BUS_S, sleep=sleep)
         self._waiting: deque[_Published] = deque()
         self._waiting_bytes = 0
         self._changed, self._sent = asyncio.Event(), asyncio.Event()
-        self._finishing = self._is_dropping = self._is_refused = False
-
-    @property
-    def waiting(self) -> int:
-        """Messages that are not in the stream yet."""
-        return len(self._waiting)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether to wait for `room`. Not while the bus refuses: the server would buffer without limit."""
-        many = len(self._waiting) >= _FULL or self._waiting_bytes >= _FULL_BYTES
-        return many and not self._is_refused
+        self._finishing = self._is_dropping = False
 
     async def room(self) -> None:
-        """Wait until it is no longer full: enough was sent, or the bus refuses."""
-        while self.is_full:
+        while len(self._waiting) >= _FULL or self._waiting_bytes >= _FULL_BYTES:
             self._sent.clear()
             await self._sent.wait()
 
     async def server_ms(self) -> int:
-        """Epoch milliseconds by the server's clock, rounded down."""
         seconds, micros = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
         return seconds * 1000 + micros // 1000
 
@@ -123,21 +92,14 @@ class PublishedQueries:
 
         Of a message that is too large only its size, its first and its last bytes are kept.
         """
-        self.counts.received += 1
+        self.counts["received"] += 1
         is_whole = len(data) <= self._max_bytes
         seen_id, ttl_s = _id_and_ttl(data) if is_whole else (_digest_of_ends(data), TRIED_S)
         content = ("envelope", data) if is_whole else _left_out(data, self._max_bytes)
-        self._waiting.append(
-            _Published(
-                seen_id=seen_id,
-                fields=(*content, "channel", channel),
-                size=sum(len(part) for part in content),
-                give_up_at=self._clock() + min(ttl_s, TRIED_S),
-                deadline_ms=since_ms + int(ENTERS_WITHIN_S * 1000),
-            )
-        )
-        self._waiting_bytes += self._waiting[-1].size
-        self._drop_oldest()
+        give_up_at, deadline_ms = self._clock() + min(ttl_s, TRIED_S), since_ms + int(ENTERS_WITHIN_S * 1000)
+        size = sum(len(part) for part in content)
+        self._waiting.append(_Published(seen_id, (*content, "channel", channel), size, give_up_at, deadline_ms))
+        self._waiting_bytes += size
         self._changed.set()
 
     def finish(self) -> None:
@@ -147,15 +109,12 @@ class PublishedQueries:
 
     async def run(self) -> None:
         """Send what was taken, in order."""
-        while True:
+        while self._waiting or not self._finishing:
             if not self._waiting:
-                if self._finishing:
-                    return
                 self._changed.clear()
                 await self._changed.wait()
                 continue
             refusal = await self._send(self._next_batch())
-            self._is_refused = refusal is not None
             self._sent.set()
             if refusal is None:
                 self._backoff.reset()
@@ -190,8 +149,8 @@ class PublishedQueries:
             return f"the bus is away ({type(error).__name__})" if isinstance(error, BUS_AWAY) else str(error)
         left = [one for one, result in zip(batch, results, strict=True) if isinstance(result, Exception)]
         entered, duplicates = results.count(1), results.count(0)
-        self.counts.entered += entered
-        self.counts.duplicates += duplicates
+        self.counts["entered"] += entered
+        self.counts["duplicate"] += duplicates
         if entered + duplicates == len(batch):
             self._is_dropping = False
         self._drop(
@@ -202,23 +161,14 @@ class PublishedQueries:
         return f"the bus refused ({refusals[0]})" if refusals else None
 
     def _put_back(self, left: Sequence[_Published], *, tried: bool = True) -> None:
-        """Queue them again, in front; drop those whose time is over, but not before their first attempt."""
         now = self._clock()
         kept = [one for one in left if not tried or now < one.give_up_at]
         self._waiting.extendleft(reversed(kept))
         self._waiting_bytes += sum(one.size for one in kept)
         self._drop(len(left) - len(kept), "they could not be added to the stream in time")
-        self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        too_many = 0
-        while len(self._waiting) > _MOST_WAITING or self._waiting_bytes > _MOST_WAITING_BYTES:
-            self._waiting_bytes -= self._waiting.popleft().size
-            too_many += 1
-        self._drop(too_many, f"no more than {_MOST_WAITING} may wait, of {_MOST_WAITING_BYTES >> 20} MiB together")
 
     def _drop(self, count: int, why: str) -> None:
-        self.counts.dropped += count
+        self.counts["dropped"] += count
         if count and not self._is_dropping:
             self._is_dropping = True
             log.error("published queries are dropped, for %s: %s", self._stream, why)
@@ -264,8 +214,6 @@ _SILENCE_S = 20.0
 _ANSWER_S = 2.0
 # A subscription that lasted longer than this had been restored: the next wait is a first one.
 _HELD_S = 4.0
-# Taking received messages does not suspend: at most so many before the event loop runs again.
-_MOST_PER_TURN, _BYTES_LIKE_ONE_MORE = 16, 16 << 10
 
 
 class QueryChannels:
@@ -285,7 +233,7 @@ class QueryChannels:
         self._url, self._channels = url, tuple(dict.fromkeys(channels))
         self._opened, self._stopping = asyncio.Event(), asyncio.Event()
         self._clock, self._heard_at = clock, clock()
-        self._pinged_at, self._since_ms, self._taken_in_turn = clock(), 0, 0
+        self._pinged_at, self._since_ms = clock(), 0
 
     async def opened(self) -> None:
         """Wait until the server has answered the first subscription, or `run` has ended."""
@@ -331,7 +279,10 @@ class QueryChannels:
         try:
             self._pinged_at, self._since_ms = self._clock(), await self.queries.server_ms()
             await self._subscribe(pubsub)
-            await self._receive(pubsub)
+            if self.subscribed:
+                await self._receive(pubsub)
+            else:
+                await self._stopping.wait()
         finally:
             self.subscribed = frozenset()
             await pubsub.aclose()
@@ -356,9 +307,6 @@ class QueryChannels:
         self._opened.set()
 
     async def _receive(self, pubsub: Any) -> None:
-        if not self.subscribed:
-            await self._stopping.wait()
-            return
         while not self._stopping.is_set():
             told, now = await self._next(pubsub), self._clock()
             if told is None and now - self._heard_at > _SILENCE_S:
@@ -366,7 +314,12 @@ class QueryChannels:
             if now - self._pinged_at >= PING_S:
                 self._pinged_at = now
                 await self._ping(pubsub)
-        await self._unsubscribe(pubsub)
+        try:  # all that the server sent before its answer is received
+            await pubsub.unsubscribe(*self.subscribed)
+            for _ in self.subscribed:
+                await self._until_answer(pubsub, "unsubscribe")
+        except BUS_AWAY as error:
+            log.debug("unsubscribing: %s", error)
 
     async def _ping(self, pubsub: Any) -> None:
         """Send a PING with the server's time, whose answer comes back in order with the messages."""
@@ -377,15 +330,6 @@ class QueryChannels:
         else:
             await pubsub.ping(str(now_ms))
 
-    async def _unsubscribe(self, pubsub: Any) -> None:
-        """Unsubscribe; returns when all that the server sent before its answer has been received."""
-        try:
-            await pubsub.unsubscribe(*self.subscribed)
-            for _ in self.subscribed:
-                await self._until_answer(pubsub, "unsubscribe")
-        except BUS_AWAY as error:
-            log.debug("unsubscribing: %s", error)
-
     async def _until_answer(self, pubsub: Any, what: str, channel: str | None = None) -> None:
         asked_at = self._clock()
         while self._clock() - max(asked_at, self._heard_at) < _ANSWER_S:  # much may come before the answer
@@ -395,9 +339,9 @@ class QueryChannels:
         raise TimeoutError(f"no answer to {what}")
 
     async def _next(self, pubsub: Any) -> dict[str, Any] | None:
-        if self.queries.is_full:
-            await self.queries.room()
-            self._heard_at = self._clock()  # nothing was read meanwhile
+        began = self._clock()
+        await self.queries.room()
+        self._heard_at += self._clock() - began  # nothing was read meanwhile
         told: dict[str, Any] | None = await pubsub.get_message(timeout=POLL_S)
         if told is not None:
             self._heard_at = self._clock()
@@ -405,11 +349,5 @@ class QueryChannels:
                 self._since_ms = int(told["data"])
             if told["type"] == "message":
                 self.queries.take(told["channel"], told["data"], since_ms=self._since_ms)
-                await self._yield_after(len(told["data"]))
+                await asyncio.sleep(0)  # what was received already is taken without a wait
         return told
-
-    async def _yield_after(self, size: int) -> None:
-        self._taken_in_turn += 1 + size // _BYTES_LIKE_ONE_MORE
-        if self._taken_in_turn >= _MOST_PER_TURN:
-            self._taken_in_turn = 0
-            await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from orion_recall.bus.clock import BusClock
 from orion_recall.bus.commit import Committer, Limits
 from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
 from orion_recall.bus.group_reader import GroupReader
-from orion_recall.bus.signing.callers import BusNonces, Callers
+from orion_recall.bus.signing.callers import Callers
 from orion_recall.bus.signing.keys import KeyRing
 from orion_recall.errors import SettingsError
 from orion_recall.settings import RECALL_GROUP, Settings
@@ -93,7 +93,8 @@ class WorkerBus:
         settings = self._settings
         return Callers(
             self._ring,
-            BusNonces(self.redis, prefix=f"{settings.query_stream}:seen:nonce:"),
+            self.redis,
+            nonces=f"{settings.query_stream}:seen:nonce:",
             stream=settings.prefix + kind,
             kind=kind,
             within_s=settings.signed_within_s,

@@ -73,10 +73,7 @@ class CanaryV1(Message):
     profile: str = Field(description="the control: the profile that the query came to")
     canary: str = Field(description="the profile that answers a share of the sessions instead")
     variant: Literal["canary", "control"] = Field(description="which of the two answered")
-    step: int = Field(ge=1, description="the step of the trial, from 1")
-    share: Annotated[float, Field(ge=0, le=1)] = Field(
-        description="the share of the sessions that the canary answers; 0 once it was taken back"
-    )
+    share: Annotated[float, Field(ge=0, le=1)] = Field(description="the share of the sessions that it answers")
 
 
 class RecallDecisionV1(Message):

@@ -189,19 +189,18 @@ def percentile(values: Sequence[float] | np.ndarray, share: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A profile tried beside another one: `kind` is shadow or canary, `step` that of a canary, from 1."""
+    """A profile tried beside another one: `kind` is shadow or canary."""
 
     kind: str
     profile: str
     tried_profile: str
-    step: int | None
     compared: Compared
 
 
 async def compared_trials(
     pool: Pool, *, profile: str | None = None, since: datetime | None = None, k: int = 5
 ) -> list[Trial]:
-    """Every shadow and every step of every canary, by name, over the newest 20,000 answers. RecordError.
+    """Every shadow and every canary, by name, over the newest 20,000 answers. RecordError.
 
     Feedback counts where this login may read it.
     """
@@ -210,19 +209,18 @@ async def compared_trials(
     judged = await judgements(
         pool, [row["decision_id"] for row in rows if row["kind"] == "canary" or row["side"] == "control"]
     )
-    trials: dict[tuple[str, str, str, int, str], list[Row]] = {}
+    trials: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in rows:
-        key = (row["kind"], row["profile"], row["tried_profile"], row["step"] or 0, row["trial"] or "")
+        key = (row["kind"], row["profile"], row["tried_profile"], row["trial"] or "")
         trials.setdefault(key, []).append(row)
     return [
         Trial(
             kind=kind,
             profile=control,
             tried_profile=tried,
-            step=step or None,
             compared=compared(list(_pairs(of_trial, judged)), k),
         )
-        for (kind, control, tried, step, _), of_trial in sorted(trials.items())
+        for (kind, control, tried, _), of_trial in sorted(trials.items())
     ]
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.engine import Engine
-from orion_recall.engines.lock import FolderLock
+from orion_recall.engines.lock import FolderLock, held_by
 from orion_recall.engines.postgres import PostgresServer
 from orion_recall.engines.postgres_folder import private_id
 from orion_recall.engines.valkey import ValkeyServer
@@ -32,15 +30,9 @@ ADDRESSES_NAME = "engines.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """The addresses of a running instance's engines.
-
-    `owner_pid` is the process that started them and `owner_birth` when it began, in the kernel's ticks
-    ("" where that cannot be known): with both, a reused pid is not taken for it. `pids` has one entry an
-    engine, by name.
-    """
+    """The addresses of a running instance's engines. `pids` has one entry an engine, by name."""
 
     owner_pid: int
-    owner_birth: str
     redis_url: str | None
     postgres_dsn: str | None
     pids: Mapping[str, int]
@@ -50,7 +42,6 @@ _FILE = TypeAdapter(Addresses)
 
 
 def read_addresses(data_dir: Path) -> Addresses | None:
-    """The addresses of the instance that runs on this folder, or None when none runs."""
     path = data_dir / ADDRESSES_NAME
     try:
         addresses = _FILE.validate_json(path.read_bytes())
@@ -61,7 +52,7 @@ def read_addresses(data_dir: Path) -> Addresses | None:
     except ValidationError:
         logger.warning("%s is not readable as addresses and is ignored", path)
         return None
-    return addresses if process_birth(addresses.owner_pid) == addresses.owner_birth else None
+    return addresses if held_by(data_dir) == addresses.owner_pid else None
 
 
 def write_addresses(data_dir: Path, addresses: Addresses) -> None:
@@ -74,48 +65,11 @@ def write_addresses(data_dir: Path, addresses: Addresses) -> None:
     work.replace(path)
 
 
-def remove_addresses(data_dir: Path) -> None:
-    """Takes the note away."""
-    (data_dir / ADDRESSES_NAME).unlink(missing_ok=True)
-
-
-def process_birth(pid: int) -> str | None:
-    """When the process began, in ticks since boot; "" where only its life can be told; None when it is dead.
-
-    The 22nd field of /proc/PID/stat (proc(5)), counted after the name, which may hold blanks.
-    """
-    with contextlib.suppress(OSError):
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        return None if fields[0] in "ZX" else fields[19]
-    if Path("/proc/self/stat").exists():
-        return None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
-    return ""
-
-
 _EVERY_S = 1.0
 
 
-class HeldServer(Protocol):
-    """A server that can be told to take no more."""
-
-    @property
-    def space(self) -> DiskSpace: ...
-
-    async def hold(self, *, held: bool) -> None:
-        """Take no more (or take it again); what is there can be read. OSError when the server is away."""
-        ...
-
-
 class DiskGuard:
-    """Watches the disks of some servers: `run()` until cancelled."""
-
-    def __init__(self, servers: Iterable[tuple[Engine, HeldServer]]) -> None:
+    def __init__(self, servers: Iterable[tuple[Engine, ValkeyServer | PostgresServer]]) -> None:
         self._servers = tuple(servers)
         # By name: the process that was told, and what. A server that was started again is told again.
         self._told: dict[str, tuple[int | None, bool]] = {}
@@ -135,7 +89,7 @@ class DiskGuard:
                 except POSTGRES_ERRORS as error:  # among them OSError; the next look tries again
                     logger.warning("%s cannot be told about its disk: %s", engine.name, error)
 
-    async def _look_at(self, engine: Engine, server: HeldServer) -> None:
+    async def _look_at(self, engine: Engine, server: ValkeyServer | PostgresServer) -> None:
         space = server.space
         pid, was_held = self._told.get(engine.name, (None, False))
         is_new = pid != engine.pid
@@ -194,18 +148,13 @@ class EmbeddedEngines:
         folder = data_dir.resolve()
         _make_data_folder(folder)
         with FolderLock.acquire(folder, "the data folder", _HINT):
-            servers = (
-                *(
-                    (ValkeyServer(folder, memory_bytes=bus_memory_bytes, least_bytes=min_free_bytes),)
-                    if valkey
-                    else ()
-                ),
-                *(
-                    (PostgresServer(folder, schema=postgres_schema, least_bytes=min_free_bytes, workers=workers),)
-                    if postgres
-                    else ()
-                ),
-            )
+            servers = list[ValkeyServer | PostgresServer]()
+            if valkey:
+                servers.append(ValkeyServer(folder, memory_bytes=bus_memory_bytes, least_bytes=min_free_bytes))
+            if postgres:
+                servers.append(
+                    PostgresServer(folder, schema=postgres_schema, least_bytes=min_free_bytes, workers=workers)
+                )
             engines = cls(folder, servers)
             try:
                 await engines._start_all()
@@ -217,12 +166,10 @@ class EmbeddedEngines:
 
     @property
     def valkey(self) -> Engine:
-        """The bus, to stop and start."""
         return self._engine("valkey")
 
     @property
     def postgres(self) -> Engine:
-        """The record, to stop and start."""
         return self._engine("postgres")
 
     @property
@@ -236,7 +183,6 @@ class EmbeddedEngines:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The process id of each engine that runs, by name."""
         return {name: pid for name, engine in self._engines.items() if (pid := engine.pid) is not None}
 
     @property
@@ -273,7 +219,6 @@ class EmbeddedEngines:
         addresses = {name: engine.address for name, engine in self._engines.items()}
         note = Addresses(
             owner_pid=os.getpid(),
-            owner_birth=process_birth(os.getpid()) or "",
             redis_url=addresses.get("valkey"),
             postgres_dsn=addresses.get("postgres"),
             pids=self.pids,
@@ -281,7 +226,7 @@ class EmbeddedEngines:
         write_addresses(self.data_dir, note)
 
     async def _stop_all(self) -> None:
-        remove_addresses(self.data_dir)  # first: nobody should find what is about to end
+        (self.data_dir / ADDRESSES_NAME).unlink(missing_ok=True)  # first: nobody should find what is about to end
         await cancel(*self._watches)
         await asyncio.gather(*(engine.stop() for engine in self._engines.values()))
 

@@ -61,7 +61,6 @@ def make_socket_folder(folder: Path, uid: int) -> None:
 
 
 def remove_socket_folder(folder: Path) -> None:
-    """Removes the folder when it is empty: two servers may share it."""
     with contextlib.suppress(OSError):
         folder.rmdir()
 
@@ -142,7 +141,6 @@ class Child:
         return self._process.returncode is None
 
     async def wait(self) -> int:
-        """The exit code, once it has ended; negative: the signal that ended it."""
         return await self._process.wait()
 
     async def stop(self, timeout_s: float) -> None:
@@ -162,15 +160,15 @@ class Child:
         await self._process.wait()
 
     def obituary(self) -> str:
-        """One sentence on how it ended, then the last lines that it logged."""
         code = self._process.returncode
-        if code is None:
-            ending = "still runs"
-        else:
-            ending = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        ending = "still runs" if code is None else how_it_ended(code)
         lines = _last_lines(self.command.log_path, self._log_start)
         tail = "".join(f"\n    {line}" for line in lines) or " (it logged nothing)"
         return f"{self.command.name} {ending}; log {self.command.log_path}:{tail}"
+
+
+def how_it_ended(code: int) -> str:
+    return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
 
 
 async def until_ready(child: Child, probe: Callable[[], Awaitable[bool]], timeout_s: float) -> None:
@@ -186,7 +184,6 @@ async def until_ready(child: Child, probe: Callable[[], Awaitable[bool]], timeou
 
 
 async def run_to_end(command: Command, timeout_s: float) -> None:
-    """Runs a command that ends by itself; EngineError when it fails or takes too long."""
     child = await Child.start(command)
     try:
         async with asyncio.timeout(timeout_s):
@@ -241,27 +238,16 @@ _STEADY_S = 30.0
 
 
 class Server(Protocol):
-    """The definition of one kind of server: how it is started and checked."""
+    """The definition of one kind of server. Its address is the same in every run on the same folder."""
 
     @property
-    def name(self) -> str:
-        """One word for logs and addresses."""
-        ...
-
+    def name(self) -> str: ...
     @property
-    def folder(self) -> Path:
-        """Its own folder inside the data folder."""
-        ...
-
+    def folder(self) -> Path: ...
     @property
-    def address(self) -> str:
-        """The URL or DSN; the same in every run on the same folder."""
-        ...
-
+    def address(self) -> str: ...
     @property
-    def stop_signal(self) -> signal.Signals:
-        """The signal that asks for a clean end."""
-        ...
+    def stop_signal(self) -> signal.Signals: ...
 
     async def prepare(self, lock_fd: int) -> Command:
         """Makes all that a start needs (folders, a new database) and says what to run."""
@@ -289,12 +275,10 @@ class Engine:
 
     @property
     def name(self) -> str:
-        """One word: valkey, postgres."""
         return self._server.name
 
     @property
     def address(self) -> str:
-        """The URL or DSN, also while it is stopped."""
         return self._server.address
 
     @property
@@ -303,7 +287,6 @@ class Engine:
 
     @property
     def died(self) -> bool:
-        """Whether it ended without being asked to."""
         return self._wanted and self.pid is None
 
     async def start(self) -> None:
@@ -326,10 +309,8 @@ class Engine:
     async def keep_alive(self, on_restart: Callable[[], None]) -> None:
         """Restarts it whenever it dies, with growing pauses between failures; runs until cancelled."""
         backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
-        is_told = True
         while True:
             await asyncio.sleep(_WATCH_S)
-            is_told = is_told or self._told(on_restart)
             if not self.died:
                 if time.monotonic() - self._started_at > _STEADY_S:
                     backoff.reset()
@@ -338,20 +319,10 @@ class Engine:
                 logger.error("it died and is restarted within %.1f s: %s", backoff.next_s, self._child.obituary())
             await backoff.wait()
             try:
-                restarted = await self._revive()
-            except (EngineError, OSError) as error:
-                logger.error("%s could not be restarted: %s", self.name, error)  # noqa: TRY400
-            else:
-                is_told = not restarted or self._told(on_restart)
-
-    def _told(self, on_restart: Callable[[], None]) -> bool:
-        """Whether the restart could be told: where it is written, the disk may be full. It is tried again."""
-        try:
-            on_restart()
-        except OSError as error:
-            logger.error("%s runs again, which cannot be told yet: %s", self.name, error)  # noqa: TRY400
-            return False
-        return True
+                if await self._revive():
+                    on_restart()
+            except (EngineError, OSError) as error:  # the disk may be too full to note the restart
+                logger.error("%s could not be restarted, or not noted: %s", self.name, error)  # noqa: TRY400
 
     async def _revive(self) -> bool:
         async with self._transition:

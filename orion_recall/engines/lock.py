@@ -111,7 +111,6 @@ def held_by(folder: Path) -> int | None:
 
 
 def write_holder(fd: int, pid: int) -> None:
-    """Puts the pid into the lock file behind the descriptor."""
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{pid}\n".encode(), 0)
 

@@ -17,7 +17,6 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from orion_recall.engines.disk_space import POSTGRES_SHARE, DiskSpace
 from orion_recall.engines.engine import (
     Command,
-    logger,
     make_socket_folder,
     remove_socket_folder,
     run_to_end,
@@ -108,7 +107,6 @@ class PostgresServer:
 
     @property
     def space(self) -> DiskSpace:
-        """The disk that the database lies on."""
         return DiskSpace(
             name=self.name,
             folder=self.folder,
@@ -249,29 +247,13 @@ class PostgresServer:
         if maker is not None:
             os.chown(self.folder, maker, -1)
         fixed = ("-U", "orion", "-E", "UTF8", "--auth=trust", "--data-checksums", "--no-instructions")
-        for locale in _locales(binaries.major):
-            argv = [str(binaries.bin_dir / "initdb"), "-D", str(work), *fixed, *locale]
-            try:
-                command = replace(self._command(argv, signal.SIGTERM, lock_fd), uid=maker, gid=self._uid)
-                await run_to_end(command, _INITDB_TIMEOUT_S)
-                break
-            except EngineError as error:
-                if locale == _locales(binaries.major)[-1]:
-                    raise
-                logger.warning("initdb with %s failed: %s", " ".join(locale), error)
-                await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
+        # UTF-8 character classes, code point order, no dependence on the system's C library where that is possible.
+        is_builtin = binaries.major >= _BUILTIN_LOCALES_SINCE
+        builtin = ("--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
+        locale = builtin if is_builtin else ("--locale=C.UTF-8",)
+        argv = [str(binaries.bin_dir / "initdb"), "-D", str(work), *fixed, *locale]
+        command = replace(self._command(argv, signal.SIGTERM, lock_fd), uid=maker, gid=self._uid)
+        await run_to_end(command, _INITDB_TIMEOUT_S)
         if self._uid is not None:
             await asyncio.to_thread(give_to, self.folder, self._uid)
         work.rename(self._cluster)
-
-
-def _locales(major: int) -> tuple[tuple[str, ...], ...]:
-    """The options to try, best first: UTF-8 character classes, code point order, no dependence on the system.
-
-    The last one is for a C library without C.UTF-8: there lower-casing knows ASCII only, but for the builtin
-    provider.
-    """
-    if major >= _BUILTIN_LOCALES_SINCE:
-        builtin = "--locale-provider=builtin"
-        return (builtin, "--locale=C.UTF-8"), (builtin, "--builtin-locale=C.UTF-8", "--locale=C")
-    return ("--locale=C.UTF-8",), ("--locale=C",)

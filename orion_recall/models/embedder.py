@@ -74,14 +74,12 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class CountsQueries(Protocol):
-    """An embedder with counts of its cache and batches."""
+    """An embedder with counts of its cache."""
 
     @property
     def cache_hits(self) -> int: ...
     @property
     def cache_misses(self) -> int: ...
-    @property
-    def batches(self) -> Sequence[int]: ...
 
 
 @runtime_checkable
@@ -192,10 +190,6 @@ class OnnxEmbedder:
     @property
     def cache_misses(self) -> int:
         return self._queries.cache_misses
-
-    @property
-    def batches(self) -> Sequence[int]:
-        return self._queries.batches
 
     async def load(self) -> None:
         """Find, check, load and warm the model in a thread; a second call does nothing. Raises `ModelError`."""

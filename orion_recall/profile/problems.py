@@ -49,6 +49,10 @@ FORMER_KEYS: Mapping[str, str] = {
     "ranking.tells_name": "it is no part of the score any more: leave it out",
     "ranking.tells_number": "it is no part of the score any more: leave it out",
     "ranking.length": "it is no part of the score any more: leave it out",
+    **dict.fromkeys(
+        ("canary.steps", "canary.step_minutes", "canary.min_queries", "canary.gates"),
+        "a canary answers a fixed `share`: raise it, or leave `canary` out, as `decisions compare` shows",
+    ),
     "ranking.no_chatter": "chatter comes last in recaps only: leave it out",
 }
 """Keys that profiles once had, and what took their place."""

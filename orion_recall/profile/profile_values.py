@@ -190,8 +190,7 @@ class ProfileValues(BaseModel):
         default=Shadow(), description="Another profile that a share of the queries is recalled by as well, unseen."
     )
     canary: Canary = Field(
-        default=Canary(),
-        description="Another profile that answers a share of the sessions, and when it is taken back.",
+        default=Canary(), description="Another profile that answers a share of the sessions instead of this one."
     )
 
     @model_validator(mode="after")

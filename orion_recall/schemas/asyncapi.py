@@ -68,8 +68,8 @@ def asyncapi_document() -> Json:
             "bus": {
                 "host": "localhost:6379",
                 "protocol": "redis",
-                "protocolVersion": "6.2",
-                "description": "Redis or Valkey, 6.2 or newer. A ttl counts from the entry's own id.",
+                "protocolVersion": "7.0",
+                "description": "Redis 7.0 or newer, or Valkey. A ttl counts from the entry's own id.",
             }
         },
         "channels": _channels(),

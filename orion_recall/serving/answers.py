@@ -25,8 +25,7 @@ from orion_recall.recall.report.decision import RequestFacts, candidates_to_keep
 from orion_recall.recall.report.reply import error_reply, reply, reply_json, why_failed
 from orion_recall.recall.search.requests import narrowed, scope_of
 from orion_recall.recall.types import Recalled, Sources
-from orion_recall.serving.canaries import Canaries
-from orion_recall.serving.shadows import shadow_for
+from orion_recall.serving.trials import canary_for, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.values import OUTCOMES, Outcome
 
@@ -68,7 +67,6 @@ class Counters:
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     fenced: int = 0
     poison: int = 0
-    unknown_fields: int = 0
 
 
 def searched_s(deadline_s: float) -> float:
@@ -84,13 +82,10 @@ class Answers:
         settings: Settings,
         sources: Sources,
         deliveries: Deliveries,
-        counters: Counters,
         kept_text: KeptText,
-        *,
-        canaries: Canaries | None = None,
     ) -> None:
         self._settings, self._sources, self._deliveries = settings, sources, deliveries
-        self._counters, self._kept_text, self._canaries = counters, kept_text, canaries
+        self._kept_text = kept_text
 
     async def recall(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:
         """The query read and recalled; MessageError when it cannot be served. `overloaded`: it is turned away."""
@@ -156,7 +151,6 @@ class Answers:
         if in_lane is None and query.lane is not None:
             unused += 1
             request.facts = replace(request.facts, unknown_fields=unused)
-        self._counters.unknown_fields += unused
         query = in_lane or query
         scope_of(query, profile, "")  # raises for a scope that is incomplete
         self._settings.check_kinds(query.options.kinds if query.options else (), "payload.options.kinds")
@@ -167,14 +161,11 @@ class Answers:
         return tenant_of(named, received.caller, self._settings.default_tenant)
 
     def _facts(self, request: QueryRequest, query: RecallQueryV1, *, tenant: str, unused: int) -> RequestFacts:
-        """The facts with the query and its profile, or its canary; an unknown one falls back to the default one."""
         facts, profiles, requested = request.facts, request.profiles, query.profile
         name = requested if requested is not None and requested in profiles else self._settings.default_profile
         is_fallback = requested is not None and requested != name
-        canary = None
-        if self._canaries is not None:
-            canary = self._canaries.chosen(name, profiles, query, tenant=tenant, corr_id=facts.corr_id)
-            name = canary.canary if canary is not None and canary.variant == "canary" else name
+        canary = canary_for(name, profiles, query, tenant=tenant, corr_id=facts.corr_id)
+        name = canary.canary if canary is not None and canary.variant == "canary" else name
         options = query.options
         is_traced = options is not None and options.include is not None and options.include.trace
         return replace(
@@ -191,7 +182,6 @@ class Answers:
         )
 
     def _search_timeout_s(self, delivery: Delivery) -> float:
-        """Seconds for the search: ORION_DEADLINE_MS or the ttl that is left, less what a reply needs."""
         left_s = self._deliveries.time_left_s(delivery)
         if left_s <= 0:
             raise ExpiredMessage(f"the ttl of {delivery.received.ttl_ms} ms ran out {-left_s * 1000:.0f} ms ago")
@@ -199,7 +189,6 @@ class Answers:
 
     @property
     def _full_timeout_s(self) -> float:
-        """Seconds for the search of a query whose caller waits long enough."""
         return searched_s(self._settings.deadline_ms / 1000)
 
     async def _recall(self, request: QueryRequest, query: RecallQueryV1, timeout_s: float) -> QueryAnswer:

@@ -127,21 +127,21 @@ async def open_sources(
         index = await _usable(of_index(settings, embedder, sparse), mark, broken, stack)
         graph = await _usable(graph_of(settings), mark, broken, stack)
         external_stores = load_mappings(settings.mappings)
-        # External stores are searched with the vector of a question, too: it is embedded once for all.
         questions = embedder  # for external stores as well: a question is embedded once for all
         if isinstance(index, IndexProcess) and not external_stores.qdrant:
             questions = index.questions
         likeness = NamesByMeaning(index, embedder) if index else None
         stores: dict[SourceName, dict[str, Source]] = {
-            "vector": {"": VectorSource(index, questions) if index else Unavailable("vector", broken["index"])},
-            "lexical": {
-                "": LexicalSource(index, sparse, MoreWords(index, sparse))
-                if index
-                else Unavailable("lexical", broken["index"])
-            },
-            "rdf": {"": RdfSource(graph, index, likeness) if graph else Unavailable("rdf", broken["graph"])},
+            "vector": {"": Unavailable("vector", broken.get("index", ""))},
+            "lexical": {"": Unavailable("lexical", broken.get("index", ""))},
+            "rdf": {"": Unavailable("rdf", broken.get("graph", ""))},
             "sql_timeline": {},
         }
+        if index is not None:
+            stores["vector"][""] = VectorSource(index, questions)
+            stores["lexical"][""] = LexicalSource(index, sparse, MoreWords(index, sparse))
+        if graph is not None:
+            stores["rdf"][""] = RdfSource(graph, index, likeness)
         fallback: FallbackSource | None = None
         facts: RecordFacts | None = None
         has_external = False
@@ -206,9 +206,14 @@ def _room(kind: str, settings: Settings) -> DiskSpace:
     return copy_space(kind, settings.data_dir / kind, settings.min_free_bytes)
 
 
-def disks_of_copies(settings: Settings) -> list[DiskSpace]:
+def embedded_copies(settings: Settings) -> list[str]:
+    """The kinds of copies that lie in the data folder: index, graph."""
     is_embedded = {"index": settings.qdrant_url is None, "graph": sparql_server(settings) is None}
-    return [_room(kind, settings) for kind, ours in is_embedded.items() if ours]
+    return [kind for kind, is_ours in is_embedded.items() if is_ours]
+
+
+def disks_of_copies(settings: Settings) -> list[DiskSpace]:
+    return [_room(kind, settings) for kind in embedded_copies(settings)]
 
 
 def own_copy(settings: Settings) -> str:

@@ -48,13 +48,11 @@ from orion_recall.serving.recall_again import RecallRequests
 from orion_recall.settings import Settings
 from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 
-
-def _days(value: object) -> object:
-    return None if value == "keep" else value
-
-
 # Days; `keep` in the file is None.
-_Days = Annotated[Annotated[int, Field(ge=1, le=36_500)] | None, BeforeValidator(_days)]
+_Days = Annotated[
+    Annotated[int, Field(ge=1, le=36_500)] | None,
+    BeforeValidator(lambda value: None if value == "keep" else value),
+]
 
 
 class _OfTenant(BaseModel):
@@ -83,20 +81,23 @@ def read_retention(settings: Settings) -> Kept:
 
     Where it says nothing of decisions, ORION_DECISIONS_RETENTION_DAYS counts; of requests, a week.
     """
-    said = _read(settings)
-    given = said.model_fields_set
-    if settings.decisions_retention_days is not None and "decisions" in given:
+    said, days = _read(settings), settings.decisions_retention_days
+    if days is not None and "decisions" in said.model_fields_set:
         raise SettingsError(
             f"ORION_DECISIONS_RETENTION_DAYS and `decisions` in {settings.retention} say the same: leave one out"
         )
+
+    def periods(what: Literal["decisions", "requests"], default: int | None) -> Periods:
+        return Periods(
+            days=getattr(said, what) if what in said.model_fields_set else default,
+            by_tenant={
+                name: getattr(one, what) for name, one in said.tenants.items() if what in one.model_fields_set
+            },
+        )
+
     return Kept(
-        decisions=Periods(
-            days=said.decisions if "decisions" in given else settings.decisions_retention_days,
-            by_tenant=_by_tenant(said.tenants, "decisions"),
-        ),
-        requests=Periods(
-            days=said.requests if "requests" in given else KEPT_DAYS, by_tenant=_by_tenant(said.tenants, "requests")
-        ),
+        decisions=periods("decisions", days),
+        requests=periods("requests", KEPT_DAYS),
         dead_letter_days=said.dead_letters,
     )
 
@@ -111,14 +112,9 @@ def _read(settings: Settings) -> _File:
         raise SettingsError(f"ORION_RETENTION: {path} cannot be read: {error.strerror or error}") from error
     except (yaml.YAMLError, RecursionError) as error:
         raise SettingsError(f"ORION_RETENTION: {path} is not YAML") from error
-    except ValidationError as error:
-        raise SettingsError(f"ORION_RETENTION: {path}: {describe(error)}; write days, or keep") from error
-    except ValueError as error:  # a date that there is not
-        raise SettingsError(f"ORION_RETENTION: {path}: {error}; write days, or keep") from error
-
-
-def _by_tenant(tenants: Mapping[str, _OfTenant], what: Literal["decisions", "requests"]) -> dict[str, int | None]:
-    return {name: getattr(said, what) for name, said in tenants.items() if what in said.model_fields_set}
+    except ValueError as error:  # also for a date that there is not
+        told = describe(error) if isinstance(error, ValidationError) else error
+        raise SettingsError(f"ORION_RETENTION: {path}: {told}; write days, or keep") from error
 
 
 log = logging.getLogger("orion_recall.service")

@@ -29,8 +29,8 @@ from orion_recall.recall.report.why_not import (
     never_found,
     time_of,
 )
-from orion_recall.serving.backends import open_sources, own_copy
-from orion_recall.serving.recall_again import KIND, Again, asked_again, served_profile
+from orion_recall.serving.backends import embedded_copies, open_sources, own_copy
+from orion_recall.serving.recall_again import AGAIN, KIND, Again, asked_again, served_profile
 from orion_recall.settings import Settings
 
 Basis = Literal["kept", "again", "none"]
@@ -117,11 +117,10 @@ async def ask_again(
     pool: Pool, settings: Settings, decision: RecallDecisionV1, memory_id: str | None = None
 ) -> Again:
     """The query asked again: by the worker that holds the copies of these settings, else here."""
-    embedded = {"index": settings.qdrant_url is None, "graph": settings.sparql_url is None}
-    if any(is_ours and held_by(settings.data_dir / kind) is not None for kind, is_ours in embedded.items()):
+    if any(held_by(settings.data_dir / kind) is not None for kind in embedded_copies(settings)):
         given = {"decision": decision.id, "memory": memory_id}
         told = await CopyRequests(pool).answered(own_copy(settings), KIND, "recall", given=given)
-        return Again.of_json(told)
+        return AGAIN.validate_python(told)
     profiles = profiles_with_default(settings)
     async with open_sources(settings) as opened:
         return await asked_again(
@@ -134,9 +133,10 @@ ON_DATA_NOW = Asker(ask=ask_again, data="the data as they are now")
 
 async def decision_named(pool: Pool, name: str, *, tenant: str | None = None) -> RecallDecisionV1 | None:
     """The decision of that id, else the newest of that correlation id; None where there is none of the tenant."""
-    found = [one for one in await DecisionLog(pool).get(name) if tenant is None or one.tenant == tenant]
-    answered = [one for one in found if one.shadow_of is None or one.id == name]
-    return answered[0] if answered else None
+    for one in await DecisionLog(pool).get(name):
+        if tenant in (None, one.tenant) and (one.shadow_of is None or one.id == name):
+            return one
+    return None
 
 
 async def _asked_again_for(

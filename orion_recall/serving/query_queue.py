@@ -145,7 +145,6 @@ class FairQueue:
         return self._count
 
     def __iter__(self) -> Iterator[Entry]:
-        """The entries, by tenant."""
         return (entry for waiting in self._by_tenant.values() for entry in waiting)
 
     def put(self, tenant: str, entry: Entry, *, first: bool = False) -> None:
@@ -174,7 +173,6 @@ class FairQueue:
         return tenant, entry
 
     def has(self, tenant: str) -> bool:
-        """Whether something of the tenant waits."""
         return tenant in self._by_tenant
 
     def ahead_of(self, tenant: str) -> int:

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
+
+from pydantic import TypeAdapter
 
 from orion_recall.contracts import RecallDecisionV1, RecallQueryV1
 from orion_recall.decisions.log import DecisionLog
@@ -35,7 +37,7 @@ from orion_recall.recall.understand.question import zone_of
 from orion_recall.settings import Settings
 from orion_recall.tasks import in_time, outcomes
 from orion_recall.text.normal import memory_key, stems
-from orion_recall.values import JsonValue, SearchRequest, SourceName
+from orion_recall.values import SearchRequest, SourceName
 
 KIND = "recall"
 """The kind of copy that a request for it names: what a worker recalls from."""
@@ -62,34 +64,9 @@ class Again:
     has_other_profile: bool = False
     fate: Fate | None = None
 
-    def as_json(self) -> dict[str, JsonValue]:
-        """The result as JSON, as the record hands it to another process."""
-        fate = self.fate
-        return {
-            "decision": self.decision.model_dump(mode="json"),
-            "searched": dict(self.searched) if self.searched is not None else None,
-            "has_other_profile": self.has_other_profile,
-            "fate": None
-            if fate is None
-            else {
-                "ranks": dict(fate.ranks),
-                "deep_ranks": dict(fate.deep_ranks),
-                "deepest": fate.deepest,
-                "pool_place": fate.pool_place,
-                "reason": fate.reason,
-                "tokens": fate.tokens,
-            },
-        }
 
-    @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> Again:
-        """From the JSON of `as_json`."""
-        return cls(
-            decision=RecallDecisionV1.model_validate(told["decision"]),
-            searched=told["searched"],
-            has_other_profile=told["has_other_profile"],
-            fate=None if told["fate"] is None else Fate(**told["fate"]),
-        )
+AGAIN = TypeAdapter(Again)
+"""Hands the result to another process, by the record."""
 
 
 class RecallRequests:
@@ -126,15 +103,14 @@ class RecallRequests:
         elif isinstance(again, Exception):
             await self._requests.end(request, error=f"{type(again).__name__}: the worker's log says more")
         else:
-            await self._requests.end(request, result=again.as_json())
+            await self._requests.end(request, result=AGAIN.dump_python(again, mode="json"))
         return True
 
     async def _answer(self, request: CopyRequest) -> Again:
         given = request.given or {}
-        memory_id = given.get("memory")
         return await asked_again(
             str(given.get("decision")),
-            memory_id if isinstance(memory_id, str) else None,
+            cast("str | None", given.get("memory")),
             pool=self._pool,
             settings=self._settings,
             sources=self._sources,
@@ -197,7 +173,6 @@ async def served_profile(pool: Pool, content_hash: str | None) -> Profile | None
 
 
 def _searched(recalled: Recalled) -> Mapping[str, Any] | None:
-    """What was searched for, as a trace has it."""
     told = explained(recalled).get("searched")
     return None if told is None else recalled.redaction.json(told)
 
@@ -248,7 +223,6 @@ async def _fate_of(
 
 
 def _ranks(result: PassResult, key: int) -> dict[str, int]:
-    """Its best rank in the lists of each source."""
     found: dict[str, int] = {}
     for report in (*result.reports, *result.within):
         place = next((place for place, hit in enumerate(report.hits, start=1) if hit.key == key), None)
@@ -267,7 +241,6 @@ def _place_after_fusion(result: PassResult, key: int) -> int | None:
 async def _deep_ranks(
     key: int, recalled: Recalled, query: RecallQueryV1, profile: Profile, sources: Sources
 ) -> dict[str, int]:
-    """Its rank in every source's list of ten thousand."""
     assert recalled.understood is not None
     limits = TimeLimits(pass_s=_TIMEOUT_S, full_s=_TIMEOUT_S, own_s=_SOURCE_MS / 1000)
     options = query.options or NO_OPTIONS

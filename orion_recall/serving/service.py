@@ -25,20 +25,18 @@ from orion_recall.external.mappings import load_mappings
 from orion_recall.interfaces import Projection
 from orion_recall.memory.extraction.backends import open_extractors
 from orion_recall.memory.extraction.light import Extractor
-from orion_recall.memory.intake.background import BackgroundExtraction
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import check_models
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, profiles_with_default
 from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
-from orion_recall.serving.canaries import Canaries, TrialsOnBus
-from orion_recall.serving.observe.canary_field import CANARIES, canaries_field, state_of
 from orion_recall.serving.observe.heartbeat_fields import (
-    SEARCHES,
+    HEALTH,
     DiskState,
     DiskWatch,
-    health_fields,
+    WorkerHealth,
+    health_field,
     model_fields,
 )
 from orion_recall.serving.observe.observer import Observer, observing
@@ -46,33 +44,23 @@ from orion_recall.serving.observe.port import listening_socket
 from orion_recall.serving.observe.source_checks import SourceChecks
 from orion_recall.serving.observe.spans import otlp_exporters
 from orion_recall.serving.query_queue import Admission, QueryQueue
-from orion_recall.serving.shadows import Shadows, to_decisions
+from orion_recall.serving.trials import Shadows, to_decisions
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
 
 _HASH_DIGITS = 12
 
 
-class Build:
-    """The build of one worker, for its decisions. A model server that has not answered yet is left out."""
+def build_of(settings: Settings, embedder: Embedder) -> Mapping[str, str]:
+    """Version, model, the first digits of its weights' hash, extractor, for decisions.
 
-    def __init__(self, settings: Settings, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known = {"version": __version__, "extractor": settings.extractor}
-        self._told: Mapping[str, str] = self._known
-
-    @property
-    def told(self) -> Mapping[str, str]:
-        """Version, model, the first digits of its weights' hash, extractor, as `refresh` found them."""
-        return self._told
-
-    def refresh(self) -> None:
-        """Ask the model again: it may have several forms, and take another with the index that it is for."""
-        try:
-            weights = self._embedder.weights_sha256[:_HASH_DIGITS]
-            self._told = self._known | {"model": self._embedder.name, "weights": weights}
-        except ModelError:
-            self._told = self._known
+    Ask again and again: the model may have several forms, or its server may not have answered yet.
+    """
+    known = {"version": __version__, "extractor": settings.extractor}
+    try:
+        return known | {"model": embedder.name, "weights": embedder.weights_sha256[:_HASH_DIGITS]}
+    except ModelError:
+        return known
 
 
 async def check_settings(settings: Settings) -> None:
@@ -123,7 +111,7 @@ class Service:
             default=settings.default_profile,
             changed=self._profiles_changed,
         )
-        self.build = Build(settings, opened.embedder)
+        self.build = build_of(settings, opened.embedder)
         self.background = BackgroundWork(
             settings,
             bus,
@@ -134,27 +122,19 @@ class Service:
             postgres_is_there=self._checks.wake,
         )
         self.shadows = Shadows(settings, opened.sources, to_decisions(bus.redis, settings), bus.clock.now)
-        self.canaries = Canaries(
-            self.profiles_in_use,
-            TrialsOnBus(bus.redis, settings),
-            now=bus.clock.now,
-            changed=self._heartbeat.wake,
-        )
         self._intake = bus.reader(settings.query_stream)
-        self._committer = bus.committer(settings.query_stream)
         callers = bus.callers(QUERY_KIND)
         self.worker = Worker(
             settings,
-            self._committer,
+            bus.committer(settings.query_stream),
             opened.sources,
             self.profiles_in_use,
             server_time=bus.clock.earliest,
             used=self.background.note_use,
             observer=self.observer,
             shadow=self.shadows.add,
-            canaries=self.canaries,
             callers=callers,
-            build=lambda: self.build.told,
+            build=lambda: self.build,
         )
         admission = Admission(most_slots=settings.concurrency, deadline_s=settings.deadline_ms / 1000)
         self.queue = QueryQueue(
@@ -191,7 +171,6 @@ class Service:
 
     @property
     def profiles(self) -> Mapping[str, LoadedProfile]:
-        """The profiles in use now."""
         return self.profiles_in_use.current
 
     def reload_profiles(self) -> None:
@@ -204,32 +183,18 @@ class Service:
 
     @property
     def projections(self) -> tuple[Projection, ...]:
-        """The copies that this process keeps: index and graph, those that could be opened."""
         return self.background.projections
 
     @property
     def sink(self) -> DecisionSink | None:
-        """What writes decisions to Postgres, once that is there."""
         return self.background.sink
 
     @property
     def projectors(self) -> Sequence[Projector]:
-        """What keeps the copies up to date, once Postgres is there."""
         return self.background.projectors
 
     @property
-    def extractions(self) -> Sequence[BackgroundExtraction]:
-        """What extracts in the background, once Postgres is there."""
-        return self.background.extractions
-
-    @property
-    def unpublished(self) -> int:
-        """Decisions that could not be published on every decision channel."""
-        return self._committer.unpublished
-
-    @property
     def disks(self) -> Sequence[DiskState]:
-        """The disks of this worker's folders, as last seen."""
         return self._disks.states
 
     @property
@@ -252,7 +217,6 @@ class Service:
 
     @property
     def in_flight(self) -> Mapping[str, int]:
-        """Entries in flight, by what they bring."""
         intake = self.background.intake
         return {"queries": self._queries.in_flight, **(intake.in_flight if intake else {"stores": 0})}
 
@@ -281,7 +245,6 @@ class Service:
                 self._checks,
                 self._disks,
                 self.shadows,
-                self.canaries,
             )
         ]
         opened = asyncio.create_task(self.channels.opened())
@@ -316,7 +279,7 @@ class Service:
         return ended
 
     def _heartbeat_fields(self) -> Mapping[str, str]:
-        self.build.refresh()
+        self.build = build_of(self.settings, self.opened.embedder)
         state = self.profiles_in_use.state
         fields = {
             "node": self.settings.node,
@@ -326,16 +289,14 @@ class Service:
             "profiles_loaded_at": _iso(state.loaded_at),
             "channels": ",".join(sorted(self.channels.subscribed)),
             "extractors": ",".join(self._extractors),
-            SEARCHES: self.observer.report.field,
         }
         if lost := {name: count for name, count in self.lost.items() if count}:
             fields["lost"] = ",".join(f"{name}={count}" for name, count in lost.items())
         if state.error is not None and state.refused_at is not None:
             fields |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}
         fields |= model_fields(self.opened.embedder)
-        if trials := self.canaries.trials:
-            fields[CANARIES] = canaries_field([state_of(trial) for trial in trials])
-        return fields | health_fields(self._checks.stores, self._checks.copies, self._disks.states)
+        health = WorkerHealth(stores=self._checks.stores, copies=self._checks.copies, disks=self._disks.states)
+        return fields | {HEALTH: health_field(health)}
 
 
 def _iso(seconds: float) -> str:

@@ -23,7 +23,6 @@ from orion_recall.bus.delivery import Deliveries, Delivery
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import Callers
 from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, v1_decision
-from orion_recall.decisions.comparison import Answer
 from orion_recall.errors import MessageError, Overloaded
 from orion_recall.foreground import FOREGROUND
 from orion_recall.profile.watch import ProfilesInUse
@@ -31,8 +30,7 @@ from orion_recall.recall.report.asked import KeptText
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.answers import Answers, Counters, QueryAnswer, QueryRequest
-from orion_recall.serving.canaries import Canaries
-from orion_recall.serving.shadows import ShadowTask
+from orion_recall.serving.trials import ShadowTask
 from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged
 from orion_recall.telemetry import (
@@ -81,8 +79,8 @@ class Worker:
     """Answers queries.
 
     `used` is told which memories were returned, `observer` what became of every entry, and `shadow` takes the
-    queries that another profile is to recall as well. `canaries` choose the profile where one has a canary. With
-    `callers` only signed queries are answered. `build` is what decisions say of this worker's version and model.
+    queries that another profile is to recall as well. With `callers` only signed queries are answered. `build` is
+    what decisions say of this worker's version and model.
     """
 
     def __init__(
@@ -96,21 +94,18 @@ class Worker:
         used: Callable[[str, Sequence[str]], None] | None = None,
         observer: ServingObserver | None = None,
         shadow: Callable[[ShadowTask], None] | None = None,
-        canaries: Canaries | None = None,
         callers: Callers | None = None,
         build: Callable[[], Mapping[str, str] | None] = lambda: None,
     ) -> None:
         self.settings, self.counters = settings, Counters()
         self._profiles, self._kept_text = profiles, KeptText.of(settings)
         self._build = build
-        self._used, self._observer, self._shadow, self._canaries = used, observer, shadow, canaries
+        self._used, self._observer, self._shadow = used, observer, shadow
         tracer = observer.tracer if observer else None
         self._deliveries = Deliveries(
             settings, committer, kind=QUERY_KIND, server_time=server_time, tracer=tracer, callers=callers
         )
-        self._answers = Answers(
-            settings, sources, self._deliveries, self.counters, self._kept_text, canaries=canaries
-        )
+        self._answers = Answers(settings, sources, self._deliveries, self._kept_text)
 
     async def turn_away(self, turned: Sequence[Turned]) -> None:
         """Answer entries that they cannot be served in time; what is invalid or expired is answered as that.
@@ -124,7 +119,6 @@ class Worker:
         await asyncio.gather(*map(self._commit_alone, alone))
 
     async def _turn_some_away(self, turned: Sequence[Turned]) -> list[QueryRequest]:
-        """Turn away, all at once; what is left to be committed by itself."""
         requests = [await self._opened(one.entry) for one in turned]
         for request, one in zip(requests, turned, strict=True):
             request.answer = await self._answer(request, one.error)
@@ -150,7 +144,6 @@ class Worker:
         return QueryRequest(delivery=delivery, profiles=self._profiles.current, facts=self._facts(delivery))
 
     async def serve(self, entry: Entry) -> None:
-        """Serve one entry, from its bytes to its commit."""
         with FOREGROUND.active() as release:
             request = await self._opened(entry)
             request.answer = await self._answer(request)
@@ -164,7 +157,7 @@ class Worker:
     def _follow_up(self, request: QueryRequest, result: Committed, *, is_logged: bool = True) -> None:
         self._count(request.answer, result)
         entry = request.delivery.received.entry
-        follow_ups = (self._note_use, self._note_canary, self._start_shadow, self._observe, self._log)
+        follow_ups = (self._note_use, self._start_shadow, self._observe, self._log)
         for follow_up in follow_ups if is_logged else follow_ups[:-1]:
             # An error here must not make the entry look as if it were pending.
             with errors_logged(f"entry {entry.id} is answered and acknowledged; what follows that failed"):
@@ -187,7 +180,6 @@ class Worker:
         )
 
     async def _answer(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:
-        """The answer. It never raises: an unexpected error is answered as a failure."""
         delivery = request.delivery
         try:
             if (message := self._deliveries.poison(delivery)) is not None:
@@ -249,17 +241,6 @@ class Worker:
             return  # it asked why memories are found: an inspection, not a use
         if self._used is not None:
             self._used(facts.tenant, [item.scored.memory.id for item in answer.recalled.selection.items])
-
-    def _note_canary(self, request: QueryRequest, result: Committed) -> None:
-        canary = request.facts.canary
-        if self._canaries is not None and canary is not None and result == "committed":
-            recalled = request.answer.recalled
-            answer = Answer(
-                outcome=request.answer.outcome,
-                unsure=recalled is not None and recalled.is_unsure,
-                ms=request.delivery.elapsed_ms,
-            )
-            self._canaries.record(canary, answer)
 
     def _start_shadow(self, request: QueryRequest, result: Committed) -> None:
         facts, answer = request.facts, request.answer

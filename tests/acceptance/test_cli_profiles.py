@@ -47,7 +47,7 @@ def test_strategies_and_shadows_are_told_and_checked(program: Program) -> None:
     )
     checked = program.run("profiles", "check", str(file))
     assert "temporal" in checked.err.partition("strategies for ")[2].partition(";")[0]
-    assert "; deep.graph.v1 in the shadow of 10%; canary deep.graph.v1 of 10% first)" in checked.err
+    assert "; deep.graph.v1 in the shadow of 10%; deep.graph.v1 as a canary of 10%)" in checked.err
     shown = program.run("profiles", "show", str(file), "--json").json
     assert shown["strategies"]["temporal"] == {"rank_pool": 96}
     file.write_text(file.read_text().replace("rank_pool: 96", "rank_pool: 9600"))

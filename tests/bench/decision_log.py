@@ -50,7 +50,7 @@ SELECT md5(n::text)::uuid, 'c-' || n, 's-' || n / 8, CASE n % 3 WHEN 0 THEN 'ref
         "depth": 0, "hits": 2, "confidence": 0.4, "ms": 1.5, "late": []}]}'::jsonb END,
     CASE WHEN x < 0.02 THEN '{"reason": "not sure", "near_misses": 4}'::jsonb END,
     CASE WHEN n % 20 = 0 THEN md5((n - 1)::text)::uuid END,
-    CASE WHEN n % 50 = 3 THEN '{"trial": "t-1", "profile": "a", "canary": "b", "variant": "control", "step": 1,
+    CASE WHEN n % 50 = 3 THEN '{"trial": "t-1", "profile": "a", "canary": "b", "variant": "control",
         "share": 0.1}'::jsonb END,
     '{"options": {"k": 5}, "clock": "2026-11-25T12:00:00+00:00", "zone": "UTC", "limits": {"search_ms": 300}}',
     jsonb_build_object('index', n, 'graph', n),

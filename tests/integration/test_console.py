@@ -364,12 +364,6 @@ async def test_an_answer_that_was_withheld_has_no_confidence_on_a_page(
     assert f">{told}<" not in page + row[0]
 
 
-async def test_health_tells_the_searches_of_a_worker_in_words(browser: httpx.AsyncClient) -> None:
-    page = (await browser.get("/health")).text
-    assert "Search Metrics" not in page
-    assert re.search(r"[\d,]+ questions? with a search", page)
-
-
 async def test_a_port_that_is_taken_is_refused_with_the_setting_that_names_another(service: Service) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = service.settings.changed(console_port=taken.getsockname()[1])

@@ -188,12 +188,7 @@ async def test_a_shadow_stands_beside_what_was_answered_and_counts_in_no_other_v
 
     (trial,) = await compared_trials(pool, profile="reflect.v1", since=NOON)
     found = trial.compared
-    assert (trial.kind, trial.profile, trial.tried_profile, trial.step) == (
-        "shadow",
-        "reflect.v1",
-        "deep.graph.v1",
-        None,
-    )
+    assert (trial.kind, trial.profile, trial.tried_profile) == ("shadow", "reflect.v1", "deep.graph.v1")
     assert (found.queries, found.answers, found.p50_ms, found.p95_ms) == (2, (2, 2), (10.0, 8.0), (20.0, 10.0))
     means = {name: one.mean.mean for name, one in found.means.items()}
     assert means == {
@@ -250,7 +245,7 @@ async def test_a_number_that_does_not_fit_is_null_in_the_views_and_no_error(
         no_answer={"reason": "not sure"},
         read_at={"index": "N", "graph": 7},
         cascade={"path": [{"layer": "graph", "depth": "N", "hits": "N", "ms": "N"}], "combined": {"graph": "N"}},
-        canary={"trial": "t-1", "profile": "a", "canary": "b", "variant": "control", "step": "N", "share": "N"},
+        canary={"trial": "t-1", "profile": "a", "canary": "b", "variant": "control", "share": "N"},
         candidates=[{"id": "m1", "place": "N", "score": "N", "fused": "N"}],
     )
     await pool.execute(INSERT, [envelope(huge).replace(b'"N"', number.encode())])
@@ -261,7 +256,7 @@ async def test_a_number_that_does_not_fit_is_null_in_the_views_and_no_error(
         "SELECT count FROM recall_dropped": (as_integer or 0,),
         "SELECT score, confidence FROM recall_selected": (as_double, as_double),
         "SELECT depth, hits, ms, selected FROM recall_layers": (as_integer, as_integer, as_double, 0),
-        "SELECT kind, side, step FROM recall_trials": ("canary", "control", as_integer),
+        "SELECT kind, side FROM recall_trials": ("canary", "control"),
         "SELECT found, index_position, graph_position FROM recall_queries": (2, as_integer, 7),
         "SELECT stage, ms FROM recall_stage_ms": ("search", as_double),
         "SELECT place, score, fused FROM recall_candidates": (as_integer, as_double, as_double),
@@ -301,7 +296,7 @@ async def test_the_table_the_views_and_each_of_their_columns_are_explained(pool:
 
 
 def _drawn(variant: str, **changes: Any) -> dict[str, Any]:
-    canary = {"trial": "t-1", "profile": "old.v1", "canary": "new.v1", "variant": variant, "step": 1, "share": 0.1}
+    canary = {"trial": "t-1", "profile": "old.v1", "canary": "new.v1", "variant": variant, "share": 0.1}
     return decision(canary=canary, profile="new.v1" if variant == "canary" else "old.v1", **changes)
 
 
@@ -311,7 +306,7 @@ async def test_both_profiles_of_a_canary_stand_side_by_side(pool: Pool) -> None:
         pool, old, new, _drawn("canary", latency_ms=30.0), _drawn("canary", outcome="expired"), decision()
     )
     (trial,) = await compared_trials(pool)
-    assert (trial.kind, trial.profile, trial.tried_profile, trial.step) == ("canary", "old.v1", "new.v1", 1)
+    assert (trial.kind, trial.profile, trial.tried_profile) == ("canary", "old.v1", "new.v1")
     found = trial.compared
     assert (found.answers, found.means, found.p50_ms) == ((1, 2), {}, (20.0, 10.0))
     assert (found.levels["empty"].before, found.levels["empty"].after) == (0.0, 0.5)

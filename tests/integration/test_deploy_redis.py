@@ -43,10 +43,6 @@ ALLOWED = {
         f"HSET {QUERY}:worker:me a b",
         f"EXPIRE {QUERY}:worker:me 10",
         f"DEL {QUERY}:worker:me",
-        # A canary trial, which all workers share.
-        f"HSET {QUERY}:canary:t step 0",
-        f"EXPIRE {QUERY}:canary:t 10",
-        f"HGETALL {QUERY}:canary:t",
         f"PUBLISH {CHANNEL} x",
         f"PUBLISH {PREFIX}orion:exec:result:1 x",
         f"XREADGROUP GROUP orion-recall me STREAMS {DELETE} >",

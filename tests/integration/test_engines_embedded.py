@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import stat
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,13 +19,14 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 import redis.asyncio
 
-from orion_recall.engines.embedded import EmbeddedEngines, process_birth, read_addresses
+from orion_recall.engines.embedded import EmbeddedEngines, read_addresses
 from orion_recall.engines.engine import socket_folder
 from orion_recall.engines.lock import FolderLock
 from orion_recall.engines.postgres import PostgresServer
 from orion_recall.engines.postgres_folder import find_binaries
 from orion_recall.errors import EngineError
 from tests.stand_ins import quick_postgres
+from tests.stand_ins.ports import is_alive
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def test_a_stop_is_clean(data_dir: Path) -> None:
         pids = engines.pids
         sockets = Path(engines.redis_url.removeprefix("unix://")).parent
         assert sorted(pids) == ["postgres", "valkey"]
-    assert {name: process_birth(pid) for name, pid in pids.items()} == {"postgres": None, "valkey": None}
+    assert not any(is_alive(pid) for pid in pids.values())
     assert engines.pids == {}
     assert not sockets.exists()
     assert "database system is shut down" in (data_dir / "postgres.log").read_text().splitlines()[-1]
@@ -328,28 +328,12 @@ async def test_a_database_that_was_made_before_its_folder_was_closed_is_not_repl
     async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
         assert await count_in_the_record(engines) == 1
     closed_home.chmod(0o700)
-    with pytest.raises(EngineError, match=r"cannot enter .*/home, where the database .* lies: move it") as refused:
+    with pytest.raises(EngineError, match=r"cannot enter .*/home, where the database .* lies: run as another user"):
         async with EmbeddedEngines.start(data_dir, valkey=False):
             pass
-    advice = str(refused.value).partition("(")[2].partition("), or run")[0]
-    subprocess.run(["sh", "-ec", advice], check=True)
+    closed_home.chmod(0o755)
     async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
         assert await count_in_the_record(engines) == 2
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
-async def test_a_database_outside_is_not_shared_with_a_copy_of_its_data_folder(closed_home: Path) -> None:
-    data_dir, copy = closed_home / "data", closed_home / "copy"
-    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
-        assert await count_in_the_record(engines) == 1
-    shutil.copytree(data_dir, copy, symlinks=True)
-    with pytest.raises(EngineError, match=r"/copy is a copy of .*/data, whose database lies outside"):
-        async with EmbeddedEngines.start(copy, valkey=False):
-            pass
-    shutil.rmtree(copy)
-    data_dir.rename(copy)
-    async with EmbeddedEngines.start(copy, valkey=False) as engines:
-        assert await count_in_the_record(engines) == 2, "what was moved has its database"
 
 
 _AS_NOBODY = """
@@ -384,18 +368,6 @@ async def test_another_process_of_nobody_comes_neither_to_the_socket_nor_to_the_
         )
         assert (await tried.communicate())[1] == b""
         assert tried.returncode == 0
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
-async def test_a_database_that_an_earlier_version_made_for_nobody_is_handed_over(data_dir: Path) -> None:
-    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
-        assert await count_in_the_record(engines) == 1
-    for path in (data_dir / "postgres", *(data_dir / "postgres").rglob("*")):
-        os.chown(path, 65_534, 65_534, follow_symlinks=False)
-    os.chown(data_dir, 0, 65_534)
-    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
-        assert await count_in_the_record(engines) == 2
 
 
 @pytest.mark.slow

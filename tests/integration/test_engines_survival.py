@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.engines.embedded import EmbeddedEngines, process_birth, read_addresses
+from orion_recall.engines.embedded import EmbeddedEngines, read_addresses
 from orion_recall.engines.lock import FolderLock, write_holder
 from orion_recall.engines.postgres_folder import closed_folder
 from orion_recall.errors import EngineError
+from tests.stand_ins.ports import is_alive
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +97,7 @@ async def test_a_killed_parent_leaves_no_engine_and_the_next_start_works(
         assert read_addresses(data_dir) is not None
         process.send_signal(ending)
         await asyncio.to_thread(process.wait)
-    await until(lambda: all(process_birth(pid) is None for pid in pids.values()), "the engines have ended")
+    await until(lambda: all(not is_alive(pid) for pid in pids.values()), "the engines have ended")
     await until(lambda: is_free(data_dir / "postgres"), "no session of Postgres is left")
     assert read_addresses(data_dir) is None
     async with EmbeddedEngines.start(data_dir) as engines:
@@ -116,8 +117,8 @@ async def test_a_start_right_after_the_kill_waits_for_the_engines_to_end(data_di
             assert engines.pids["postgres"] != pids["postgres"]
 
     starting = asyncio.create_task(start())
-    await until(lambda: process_birth(pids["valkey"]) is None, "Valkey has ended")
-    assert process_birth(pids["postgres"]) is not None
+    await until(lambda: not is_alive(pids["valkey"]), "Valkey has ended")
+    assert is_alive(pids["postgres"])
     os.kill(pids["postgres"], signal.SIGCONT)
     await starting
 
@@ -205,5 +206,5 @@ async def test_a_plain_user_runs_both_engines_on_a_folder_of_its_own(data_dir: P
         assert process.stdout is not None
         pids: dict[str, int] = json.loads(await asyncio.to_thread(process.stdout.readline))
         process.kill()
-    await until(lambda: all(process_birth(pid) is None for pid in pids.values()), "the engines have ended")
+    await until(lambda: all(not is_alive(pid) for pid in pids.values()), "the engines have ended")
     await run_briefly()

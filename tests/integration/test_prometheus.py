@@ -21,8 +21,8 @@ from tests.stand_ins.ports import free_port
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
 
-# What has nothing to show until something is away, withheld, or on trial.
-SILENT = {"Fallbacks", "Canaries"}
+# What has nothing to show until something is away or withheld.
+SILENT = {"Fallbacks"}
 
 
 @pytest.fixture

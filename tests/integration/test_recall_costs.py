@@ -35,7 +35,7 @@ from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool
 from orion_recall.profile.watch import ProfilesInUse, loaded_profiles
 from orion_recall.serving.backends import open_sources
-from orion_recall.serving.service import Build
+from orion_recall.serving.service import build_of
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
 
@@ -144,10 +144,9 @@ async def served(database: str) -> AsyncGenerator[tuple[Worker, Commits]]:
             await fill(index_and_graph(opened), changes(memories))
             commits = Commits()
             profiles = ProfilesInUse(loaded_profiles(settings.profiles_dir))
-            build = Build(settings, opened.embedder)
-            build.refresh()
+            build = build_of(settings, opened.embedder)
             sources, now = opened.sources, lambda: NOW
-            yield Worker(settings, commits, sources, profiles, server_time=now, build=lambda: build.told), commits
+            yield Worker(settings, commits, sources, profiles, server_time=now, build=lambda: build), commits
 
 
 def entry(profile: str, fragment: str) -> Entry:

@@ -1,4 +1,4 @@
-"""A shadow profile under a worker on a real bus: it never answers, and holds nobody up."""
+"""Profiles on trial under a worker on a real bus: a shadow never answers, a canary answers its share."""
 
 from __future__ import annotations
 
@@ -106,4 +106,27 @@ async def test_a_worker_stops_while_a_shadow_hangs(
         async with asyncio.timeout(30):
             await task
     assert len(await rows(bus, executor.decisions)) == 1
+    await executor.close()
+
+
+async def test_a_canary_answers_its_share_of_the_sessions(
+    bus_alone: EmbeddedEngines, bus: Redis, tokens: TokenCounter, tmp_path: Path
+) -> None:
+    written(tmp_path, "old.v1", canary={"profile": "new.v1", "share": 0.5})
+    written(tmp_path, "new.v1")
+    settings = quick_settings(bus_alone.redis_url, profiles_dir=tmp_path, default_profile="old.v1")
+    executor = Executor(bus, settings.prefix)
+    async with serving(settings, opened_with(OneMemory(), tokens)):
+        answered: set[tuple[str, str]] = set()
+        for n in range(40):
+            ended = await executor.ended(await executor.ask(QUESTION | {"session_id": f"s-{n % 20}"}))
+            answered.add((f"s-{n % 20}", ended.reply["payload"]["bundle"]["stats"]["profile"]))
+    assert len(answered) == 20, "a session stays with its profile"
+    assert {profile for _, profile in answered} == {"old.v1", "new.v1"}
+    told = [json.loads(fields[b"envelope"])["payload"] for _, fields in await rows(bus, executor.decisions)]
+    assert {(one["canary"]["variant"], one["profile"]) for one in told} == {
+        ("canary", "new.v1"),
+        ("control", "old.v1"),
+    }
+    assert {(one["canary"]["profile"], one["canary"]["share"]) for one in told} == {("old.v1", 0.5)}
     await executor.close()

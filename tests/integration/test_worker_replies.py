@@ -73,14 +73,6 @@ async def test_an_error_comes_beside_an_empty_bundle_where_the_query_has_options
     assert payload["bundle"]["rendered"] == ""
 
 
-async def test_without_options_an_error_is_an_empty_bundle_and_the_decision_has_it(executor: Executor) -> None:
-    ended = await executor.ended(await executor.ask(SEVEN, ttl_ms=0))
-    payload = ended.reply["payload"]
-    assert set(payload) == {"bundle"}
-    assert (payload["bundle"]["rendered"], payload["bundle"]["items"]) == ("", [])
-    assert "the ttl of 0 ms ran out" in ended.decision["error"]
-
-
 async def test_a_reply_names_its_decision_and_the_decision_names_its_memories(executor: Executor) -> None:
     ended = await executor.ended(await executor.ask(SEVEN | {"options": {"k": 2}}))
     bundle = ended.own[0]["payload"]["bundle"]
@@ -154,11 +146,6 @@ async def test_an_envelope_may_have_short_or_long_names_and_the_reply_has_long_o
 async def test_a_query_without_an_address_is_answered_on_the_shared_stream(executor: Executor) -> None:
     ended = await executor.ended(await executor.ask(QUESTION, reply_to=None))
     assert [reply["payload"]["bundle"]["items"][0]["id"] for reply in ended.shared] == ["m-work"]
-
-
-async def test_the_shared_stream_may_be_named(executor: Executor) -> None:
-    ended = await executor.ended(await executor.ask(QUESTION, reply_to=executor.shared))
-    assert (ended.decision["outcome"], len(ended.shared)) == ("ok", 1)
 
 
 @pytest.mark.parametrize("channel", ["orion-exec:result:a-1", "orion:exec:result:a-1"])

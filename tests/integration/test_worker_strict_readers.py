@@ -121,26 +121,6 @@ async def test_a_reply_on_a_channel_is_what_a_strict_executor_reads(
     await read_back(executor, asked, entry_id, json.dumps(heard[0]))
 
 
-async def test_a_refused_address_is_answered_on_the_shared_stream_for_strict_readers(
-    mesh: MeshExecutor, executor: Executor
-) -> None:
-    asked = fragment_of(mesh, "somewhere:else:1")
-    entry_id = await mesh.enqueue(asked)
-    ended = await executor.ended(entry_id)
-    assert ended.decision["outcome"] == "refused"
-    (reply,) = ended.shared
-    answer = await read_back(executor, asked, entry_id, json.dumps(reply))
-    assert (answer.bundle.rendered, answer.bundle.items) == ("", [])
-
-
-async def test_what_cannot_be_read_is_answered_for_strict_readers_too(executor: Executor) -> None:
-    for text in ("no JSON", '{"payload": "text"}', '{"payload": {"fragment": NaN}}'):
-        ended = await executor.ended(await executor.add({"envelope": text}))
-        (reply,) = ended.shared
-        MeshReply.model_validate(decoded(json.dumps(reply)).payload)
-        assert ended.decision["outcome"] == "invalid"
-
-
 async def test_the_turn_that_is_being_answered_is_not_shown(executor: Executor) -> None:
     later = MeshExecutor(executor.redis, LATER, prefix=executor.prefix)
 

@@ -1,4 +1,4 @@
-"""Ports of loopback for servers that must be told theirs."""
+"""Ports of loopback for servers that must be told theirs, and whether a server's process lives."""
 
 from __future__ import annotations
 
@@ -39,3 +39,12 @@ def _own_ports() -> Iterator[int]:
     assert ports, f"{_EPHEMERAL} leaves no ports above {_FIRST}"
     random.SystemRandom().shuffle(ports)
     return cycle(ports)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs: one that has ended and was not waited for does not (proc(5))."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"

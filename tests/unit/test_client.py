@@ -44,10 +44,15 @@ class Bus:
 
 def client_of(bus: Bus, max_message_bytes: int = 8192, *, skip_small_talk: bool = False) -> RecallClient:
     redis = cast(Any, bus)
-    return RecallClient(
-        Calls(redis, redis, prefix="", replies="replies", service="test", max_message_bytes=max_message_bytes),
-        skip_small_talk=skip_small_talk,
+    calls = Calls(
+        *(redis, redis),
+        prefix="",
+        replies="replies",
+        service="test",
+        max_message_bytes=max_message_bytes,
+        max_query_bytes=262_144,
     )
+    return RecallClient(calls, skip_small_talk=skip_small_talk)
 
 
 async def envelope_of(call: Callable[[RecallClient], Awaitable[object]]) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -37,28 +37,25 @@ _NEEDS: Mapping[str, Right] = {
 _NOT_SIGNED = "this worker takes signed messages only (ORION_KEYS_FILE), and this one has no valid signature"
 
 
-class Nonces(Protocol):
-    """Keeps nonces where all workers see them."""
-
-    async def first_of(self, name: str, entry: str, *, keep_ms: int) -> str:
-        """The entry that brought the nonce first, which may be this one."""
-        ...
-
-    async def held_by(self, name: str) -> str | None:
-        """The entry that brought the nonce; None when it is not kept."""
-        ...
-
-
 class Callers:
     """The callers of one intake stream, by the keys of the ring.
 
-    `now` is the time by the clock of the bus. A signature counts while it is not more than `within_s` from that.
+    `now` is the time by the clock of the bus. A signature counts while it is not more than `within_s` from that;
+    its nonce is kept on the bus under `nonces`, and expires.
     """
 
     def __init__(
-        self, ring: KeyRing, nonces: Nonces, *, stream: str, kind: str, within_s: int, now: Callable[[], float]
+        self,
+        ring: KeyRing,
+        redis: Redis,
+        *,
+        nonces: str,
+        stream: str,
+        kind: str,
+        within_s: int,
+        now: Callable[[], float],
     ) -> None:
-        self._ring, self._nonces, self._within_s, self._now = ring, nonces, within_s, now
+        self._ring, self._redis, self._nonces, self._within_s, self._now = ring, redis, nonces, within_s, now
         self._stream, self._needs = stream, _NEEDS[kind]
 
     async def checked(self, received: Received) -> Received:
@@ -90,7 +87,6 @@ class Callers:
         return caller, signature
 
     async def _refuse(self, entry: Entry, caller: Caller, signature: Signature) -> None:
-        """Raises when a message that is rightly signed may not be served."""
         now, name = self._now(), caller.key.id
         if caller.is_over(now):
             raise RefusedMessage(f"the key {name!r} counted until {caller.until}: sign with its successor")
@@ -101,41 +97,31 @@ class Callers:
         # then, and may have waited long for a record that is away.
         age_s = (now if entry.deliveries <= 1 else min(now, entry.added_at)) - signature.time
         if abs(age_s) > self._within_s:
-            if await self._nonces.held_by(nonce) == place:
+            if await _when_possible(partial(self._held, nonce)) == place:
                 return
             when = f"{age_s:.0f} s before" if age_s > 0 else f"{-age_s:.0f} s after"
             raise LateSignature(
                 f"it was signed {when} it was read, by the clock of the bus, and {self._within_s} s either way are "
                 "taken (ORION_SIGNED_WITHIN_S): sign it anew"
             )
-        if await self._nonces.first_of(nonce, place, keep_ms=(2 * self._within_s + 1) * 1000) != place:
+        if await self._first_of(nonce, place) != place:
             raise RefusedMessage("a message with this signature has come before: sign each message anew")
 
-
-class BusNonces:
-    """Nonces as keys on the bus, which expire."""
-
-    def __init__(self, redis: Redis, *, prefix: str) -> None:
-        self._redis, self._prefix = redis, prefix
-
-    async def first_of(self, name: str, entry: str, *, keep_ms: int) -> str:
+    async def _first_of(self, nonce: str, entry: str) -> str:
         """The entry that brought it first; waits while the bus is away, or takes no keys."""
+        keep_ms = (2 * self._within_s + 1) * 1000
 
         async def first() -> str | None:
-            if await self._redis.set(f"{self._prefix}{name}", entry, nx=True, px=keep_ms):
+            if await self._redis.set(f"{self._nonces}{nonce}", entry, nx=True, px=keep_ms):
                 return entry
-            return await self._held(name)
+            return await self._held(nonce)
 
         while (found := await _when_possible(first)) is None:
             pass  # it expired in between
         return found
 
-    async def held_by(self, name: str) -> str | None:
-        """The entry that brought it; waits while the bus is away."""
-        return await _when_possible(partial(self._held, name))
-
-    async def _held(self, name: str) -> str | None:
-        held = cast("bytes | None", await self._redis.get(f"{self._prefix}{name}"))
+    async def _held(self, nonce: str) -> str | None:
+        held = cast("bytes | None", await self._redis.get(f"{self._nonces}{nonce}"))
         return None if held is None else held.decode("utf-8", "replace")
 
 

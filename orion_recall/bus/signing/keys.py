@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import logging
@@ -14,12 +15,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Literal, TypeVar, get_args
 from uuid import uuid4
 
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from orion_recall.contracts import describe
 from orion_recall.errors import SettingsError
 
 log = logging.getLogger("orion_recall.bus")
+M = TypeVar("M", bound=BaseModel)
 
 
 SIGNATURE_FIELD = b"signature"
@@ -66,17 +71,6 @@ def sign(key: Key, message: bytes, *, stream: str, time: float) -> bytes:
     return f"{head};mac={_code(key.secret, head, stream, message)}".encode()
 
 
-def unsigned_line(key: Key, *, time: float) -> str:
-    """The signature to put into a message as `orion_signature`, for `sign_within` to complete."""
-    return f"{_head(key.id, int(time), uuid4().hex)};mac={_ZEROS}"
-
-
-def sign_within(key: Key, message: bytes, line: str, *, stream: str) -> bytes:
-    """The message with the code in the `line` that it holds; nothing else in it changes."""
-    head = line.removesuffix(f";mac={_ZEROS}")
-    return message.replace(line.encode(), f"{head};mac={_code(key.secret, head, stream, message)}".encode(), 1)
-
-
 def read_signature(field: bytes | None, message: bytes) -> Signature | None:
     """The signature of a message: its `field`, else the one within it; None where there is none, or several."""
     if field is not None:
@@ -107,9 +101,8 @@ def _code(secret: bytes, head: str, stream: str, message: bytes) -> str:
 
 Right = Literal["recall", "write", "delete", "feedback"]
 RIGHTS: tuple[Right, ...] = get_args(Right)
-_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LEAST_SECRET_BYTES = 32
-_KNOWN = frozenset(("id", "secret", "tenants", "may", "until"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,29 +128,56 @@ class Caller:
         return self.until is not None and now >= self.until.timestamp()
 
 
+def _decoded(value: object) -> bytes:
+    secret = b""
+    with contextlib.suppress(ValueError):
+        secret = base64.b64decode(value, altchars=b"-_", validate=True) if isinstance(value, str) else b""
+    if len(secret) < _LEAST_SECRET_BYTES:
+        raise ValueError(
+            f"write {_LEAST_SECRET_BYTES} random bytes or more in base64 (`orion-recall keys new` makes them)"
+        )
+    return secret
+
+
+class _KeyFields(BaseModel):
+    id: str = Field(pattern=f"^{_ID.pattern}$")
+    secret: Annotated[bytes, BeforeValidator(_decoded)]
+
+    @property
+    def key(self) -> Key:
+        return Key(id=self.id, secret=self.secret)
+
+
+class _CallerFields(_KeyFields):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    tenants: list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
+    may: list[Right] = Field(min_length=1)
+    until: AwareDatetime | None = None
+
+
+class _Ring(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    keys: list[_CallerFields] = Field(default_factory=list[_CallerFields])
+
+
 def read_key(path: Path) -> Key:
     """The key that a caller signs with; SettingsError when the file cannot be used."""
-    found = _read(path)
-    return _key(found, f"{path}")
+    return _read(path, _KeyFields).key
 
 
 def read_ring(path: Path) -> dict[str, Caller]:
     """The keys of a ring by their ids; SettingsError, which quotes no secret, when the file cannot be used."""
-    found = _read(path)
-    listed: object = found.get("keys", [])
-    if not isinstance(listed, list) or set(found) - {"keys"}:
-        raise SettingsError(f"{path}: a key ring is a list of [[keys]], and nothing else")
     ring: dict[str, Caller] = {}
-    for number, entry in enumerate(cast("list[object]", listed), start=1):
-        caller = _caller(entry, f"{path}: key {number}")
-        if caller.key.id in ring:
-            raise SettingsError(f"{path}: two keys have the id {caller.key.id!r}: give each its own")
-        ring[caller.key.id] = caller
+    for one in _read(path, _Ring).keys:
+        if one.id in ring:
+            raise SettingsError(f"{path}: two keys have the id {one.id!r}: give each its own")
+        ring[one.id] = Caller(key=one.key, tenants=tuple(one.tenants), may=frozenset(one.may), until=one.until)
     return ring
 
 
 def check_id(key_id: str) -> str:
-    """The id; SettingsError when it cannot be one."""
     if not _ID.fullmatch(key_id):
         raise SettingsError(f"{key_id!r}: write up to 64 letters, digits, dots, dashes and underscores")
     return key_id
@@ -188,18 +208,18 @@ def written_caller(caller: Caller) -> str:
 def check_caller(caller: Caller) -> None:
     """SettingsError for a key with which nobody could read its ring any more."""
     try:
-        entries = tomllib.loads(written_caller(caller))["keys"]
+        _Ring.model_validate(tomllib.loads(written_caller(caller)))
     except (tomllib.TOMLDecodeError, UnicodeError) as error:
         raise SettingsError(f"the key {caller.key.id}: its tenants hold what no key ring can") from error
-    for entry in entries:
-        _caller(entry, "the new key")
+    except ValidationError as error:
+        raise SettingsError(f"the new key: {describe(error, with_values=False)}") from error
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read(path: Path, kind: type[M]) -> M:
     try:
         with path.open("rb") as file:
             _refuse_readable(path, os.fstat(file.fileno()))
-            return tomllib.load(file)
+            return kind.model_validate(tomllib.load(file))
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -207,6 +227,8 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise SettingsError(
             f"{path} is not TOML: write id, secret and so on as `orion-recall keys new` does"
         ) from error
+    except ValidationError as error:
+        raise SettingsError(f"{path}: {describe(error, with_values=False)}") from None  # it quotes a secret
 
 
 def _refuse_readable(path: Path, status: os.stat_result) -> None:
@@ -218,47 +240,6 @@ def _refuse_readable(path: Path, status: os.stat_result) -> None:
     open_to = stat.S_IRWXO | (stat.S_IRWXG if mine else stat.S_IWGRP)
     if stat.S_IMODE(status.st_mode) & open_to:
         raise SettingsError(f"{path} holds secrets, and others can read it: chmod 600 {path}")
-
-
-def _caller(entry: object, where: str) -> Caller:
-    fields: Mapping[str, Any] = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-    key = _key(fields, where)
-    where = f"{where} ({key.id})"
-    if unknown := set(fields) - _KNOWN:
-        raise SettingsError(f"{where}: unknown {', '.join(sorted(unknown))}; there are {', '.join(sorted(_KNOWN))}")
-    tenants, may = _names(fields, "tenants"), _names(fields, "may")
-    until: object = fields.get("until")
-    if not tenants:
-        raise SettingsError(f"{where}: tenants: list one at least, or * for all")
-    if not may or set(may) - set(RIGHTS):
-        raise SettingsError(f"{where}: may: list some of {', '.join(RIGHTS)}")
-    if until is not None and not (isinstance(until, datetime) and until.tzinfo):
-        raise SettingsError(f"{where}: until: write a time with a zone, as 2027-01-31T00:00:00Z")
-    return Caller(key=key, tenants=tenants, may=frozenset(cast("tuple[Right, ...]", may)), until=until)
-
-
-def _key(fields: Mapping[str, Any], where: str) -> Key:
-    key_id, text = fields.get("id"), fields.get("secret")
-    if not isinstance(key_id, str) or not _ID.fullmatch(key_id):
-        raise SettingsError(f"{where}: id: write up to 64 letters, digits, dots, dashes and underscores")
-    secret = b""
-    if isinstance(text, str):
-        try:
-            secret = base64.b64decode(text, altchars=b"-_", validate=True)
-        except ValueError:
-            secret = b""
-    if len(secret) < _LEAST_SECRET_BYTES:
-        raise SettingsError(
-            f"{where} ({key_id}): secret: write {_LEAST_SECRET_BYTES} random bytes or more in base64 "
-            "(`orion-recall keys new` makes them)"
-        )
-    return Key(id=key_id, secret=secret)
-
-
-def _names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    found: object = fields.get(name)
-    listed = cast("list[object]", found) if isinstance(found, list) else []
-    return tuple(one for one in listed if isinstance(one, str) and one) if listed else ()
 
 
 def _text(secret: bytes) -> str:

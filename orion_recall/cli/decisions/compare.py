@@ -26,7 +26,7 @@ def compare_profiles(
     """Compare profiles that are tried in service, as shadows or canaries, with those that answer.
 
     A shadow recalls the same queries after the reply, so its answers are paired; a canary answers a share of the
-    sessions, so each side has queries of its own, step by step. The measures are those of `decisions replay`, over
+    sessions, so each side has queries of its own. The measures are those of `decisions replay`, over
     the newest 20,000 answers: shares of empty, unsure and degraded answers, times, overlap, and hit and MRR where
     callers gave feedback. A shadow reuses the vector of the question, so its times compare only roughly. For single
     answers: the view recall_trials.
@@ -46,7 +46,6 @@ def compare_profiles(
                 "kind": one.kind,
                 "profile": one.profile,
                 "tried_profile": one.tried_profile,
-                "step": one.step,
                 **compared_json(one.compared),
             }
             for one in found
@@ -54,8 +53,7 @@ def compare_profiles(
         print_json({"k": k, "trials": listed})
         return
     for one in found:
-        step = f", step {one.step}" if one.step is not None else ""
-        show_compared(one.compared, f"{one.tried_profile} as a {one.kind} of {one.profile}{step}")
+        show_compared(one.compared, f"{one.tried_profile} as a {one.kind} of {one.profile}")
     note(CHANGED_IS_NOT_WORSE if found else "no query was answered under a shadow or beside a canary")
 
 

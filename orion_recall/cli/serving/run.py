@@ -19,8 +19,7 @@ from orion_recall.cli.connect.addresses import dsn_without_secrets
 from orion_recall.cli.output import console, for_people, print_json, say
 from orion_recall.foreground import tune_for_serving
 from orion_recall.serving.processes.further_copies import folders_of
-from orion_recall.serving.processes.plans import plans_of
-from orion_recall.serving.processes.supervisor import Ready, Supervisor, WorkerProcess
+from orion_recall.serving.processes.supervisor import Ready, Supervisor, WorkerProcess, plans_of
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel

@@ -11,8 +11,7 @@ from redis.exceptions import ResponseError
 
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
 from orion_recall.cli.output import say
-from orion_recall.serving.observe.canary_field import canaries_of
-from orion_recall.serving.observe.heartbeat_fields import copies_of, disks_of, searches_of, stores_of
+from orion_recall.serving.observe.heartbeat_fields import health_of
 from orion_recall.settings import RECALL_GROUP, Settings
 
 Found = dict[str, Any]
@@ -44,11 +43,13 @@ def text_of(value: bytes | str) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
+_HEALTH = ("stores", "copies", "disks", "stores_left_out")
+
+
 def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
-    stores, copies, disks = stores_of(heartbeat), copies_of(heartbeat), disks_of(heartbeat)
-    searches = searches_of(heartbeat)
+    health = health_of(heartbeat)
     as_told = ("node", "default_profile", "profiles_version", "profiles_loaded_at", "profiles_refused_at",
-               "profiles_error", "model", "model_note", "lost", "stores_left_out")  # fmt: skip
+               "profiles_error", "model", "model_note", "lost")  # fmt: skip
     return {
         "instance": name,
         **{field: heartbeat.get(field) for field in as_told},
@@ -56,11 +57,7 @@ def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
             field: [one for one in heartbeat.get(field, "").split(",") if one] for field in ("profiles", "channels")
         },
         "bus_full": heartbeat.get(BUS_FULL) == "1",
-        "searches": None if searches is None else asdict(searches) | {"line": str(searches)},
-        "canaries": [asdict(one) for one in canaries_of(heartbeat)],
-        "stores": None if stores is None else [asdict(one) for one in stores],
-        "copies": None if copies is None else [asdict(one) for one in copies],
-        "disks": None if disks is None else [asdict(one) for one in disks],
+        **(dict.fromkeys(_HEALTH) if health is None else asdict(health)),
     }
 
 
@@ -96,12 +93,6 @@ def show_worker(worker: Found) -> None:
         say("    model", "; ".join(filter(None, (worker["model"], worker["model_note"]))))
     if worker["lost"]:
         say("    lost", f"with streams that somebody emptied, about: {worker['lost']}")
-    if (searches := worker["searches"]) is not None:
-        figures = ", ".join(f"{name} {searches[f'{name}_ms']:.1f} ms" for name in ("p50", "p95", "p99"))
-        away = f", {searches['fallbacks']:,} without the index" if searches["fallbacks"] else ""
-        say("    searches", f"{searches['queries']:,}; {figures}{away}" if searches["queries"] else "none yet")
-    for canary in worker["canaries"]:
-        say("    canary", *_canary(canary))
     stores = [(_name(one), one["health"], one["why"]) for one in worker["stores"] or ()]
     stores += [(f"copy: {one['kind']}", *_state_of(one)) for one in worker["copies"] or ()]
     well = [name for name, state, why in stores if not why and state in ("ok", "up to date")]
@@ -114,16 +105,6 @@ def show_worker(worker: Found) -> None:
             say("    short disk", disk["name"], disk["why"])
 
 
-def _canary(one: Found) -> tuple[str, str | None]:
-    """A canary in a line, and why it was taken back."""
-    why = one["taken_back"]
-    if why:
-        return f"{one['canary']} of {one['profile']}, in step {one['step']} of {one['steps']}", f"taken back: {why}"
-    told = f"{one['canary']} answers {one['share']:.0%} of the sessions of {one['profile']}"
-    figures = f"{one['queries']} answers, {one['control_queries']} of the control"
-    return f"{told}, step {one['step']} of {one['steps']}; {figures}", None
-
-
 def _name(store: Found) -> str:
     return f"{store['arm']} of {store['store']}" if store["store"] else store["arm"]
 
@@ -133,4 +114,4 @@ def _state_of(copy: Found) -> tuple[str, str | None]:
         return "broken" if copy["copy"] is None else "waits", copy["error"]
     if copy["behind"] is None:
         return "-", "another worker writes it, or it has not been looked at yet"
-    return f"{copy['behind']} behind" if copy["behind"] else "up to date", copy["note"]
+    return f"{copy['behind']} behind" if copy["behind"] else "up to date", None

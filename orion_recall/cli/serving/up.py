@@ -32,8 +32,7 @@ from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.schema import migrate
 from orion_recall.serving.processes.further_copies import folders_of
-from orion_recall.serving.processes.plans import MOST, parents_log_file
-from orion_recall.serving.processes.supervisor import ONE_OF_SEVERAL
+from orion_recall.serving.processes.supervisor import MOST, ONE_OF_SEVERAL, parents_log_file
 from orion_recall.serving.service import Service, check_settings
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr

@@ -155,7 +155,7 @@ def _checked(profile: Profile) -> str:
     told = [f"strategies for {' and '.join(strategies)}"] if strategies else []
     told += [f"{shadow.profile} in the shadow of {shadow.share:.0%}"] if shadow.profile else []
     canary = profile.canary
-    told += [f"canary {canary.profile} of {canary.steps[0]:.0%} first"] if canary.profile else []
+    told += [f"{canary.profile} as a canary of {canary.share:.0%}"] if canary.profile else []
     return f"{profile.profile} ({'; '.join(told)})" if told else profile.profile
 
 

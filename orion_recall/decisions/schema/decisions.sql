@@ -138,8 +138,8 @@ COMMENT ON COLUMN recall_decisions.shadow_of IS
 COMMENT ON COLUMN recall_decisions.answer_probability IS
     'The probability that anything found answers the question: 0 to 1; null where that could not be told.';
 COMMENT ON COLUMN recall_decisions.canary IS
-    'Where the profile that the query came to has a canary: {trial, profile, canary, variant, step, share}; variant (canary or '
-    'control) is which of the two answered, share that of the sessions the canary answers, 0 once it was taken back.';
+    'Where the profile that the query came to has a canary: {trial, profile, canary, variant, share}; variant (canary or '
+    'control) is which of the two answered, share that of the sessions the canary answers.';
 COMMENT ON COLUMN recall_decisions.asked IS
     'What was asked beside the text: {options, turn, lane, scope: {name, session_id, user_id, agent_id, run_id, kinds, tags}, '
     'clock, zone, limits: {search_ms}}. options, turn and lane are those of the message, without what is absent; scope is the '
@@ -357,7 +357,6 @@ SELECT 'canary' AS kind,
        d.canary ->> 'canary' AS tried_profile,
        CASE d.canary ->> 'variant' WHEN 'canary' THEN 'tried' ELSE 'control' END AS side,
        d.canary ->> 'trial' AS trial,
-       json_integer(d.canary -> 'step') AS step,
        NULL::uuid AS pair,
        d.id AS decision_id,
        d.created_at,
@@ -372,7 +371,7 @@ SELECT 'canary' AS kind,
 FROM recall_decisions AS d
 WHERE d.canary IS NOT NULL AND d.shadow_of IS NULL AND d.outcome IN ('ok', 'empty', 'degraded', 'failed')
 UNION ALL
-SELECT 'shadow', first.profile, shadow.profile, side.name, NULL, NULL, first.id, d.id, first.created_at, d.tenant, d.corr_id,
+SELECT 'shadow', first.profile, shadow.profile, side.name, NULL, first.id, d.id, first.created_at, d.tenant, d.corr_id,
        d.outcome, d.unsure, d.selected_ids, d.tokens, d.confidence, d.latency_ms
 FROM recall_decisions AS shadow
 JOIN recall_decisions AS first ON first.id = shadow.shadow_of
@@ -388,7 +387,6 @@ COMMENT ON COLUMN recall_trials.profile IS 'The control: the profile that the qu
 COMMENT ON COLUMN recall_trials.tried_profile IS 'The profile that is tried.';
 COMMENT ON COLUMN recall_trials.side IS 'Which of the two this is of: control or tried.';
 COMMENT ON COLUMN recall_trials.trial IS 'Of a canary: the same until either profile is edited.';
-COMMENT ON COLUMN recall_trials.step IS 'Of a canary: the step of the trial, from 1.';
 COMMENT ON COLUMN recall_trials.pair IS 'Of a shadow: the decision that answered; both rows have it.';
 COMMENT ON COLUMN recall_trials.outcome IS 'ok, empty, degraded or failed; of a shadow, how it would have been answered.';
 COMMENT ON COLUMN recall_trials.latency_ms IS 'Milliseconds up to the answer; a shadow finds the vector of the question made already.';

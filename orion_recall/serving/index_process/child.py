@@ -204,8 +204,6 @@ def _state(index: EdgeIndex) -> IndexState:
 
 
 class _Sender(logging.Handler):
-    """Sends each line to the worker, which writes it into its own log."""
-
     def __init__(self, send: Callable[[Logged], object]) -> None:
         super().__init__()
         self._send = send

@@ -29,7 +29,6 @@ from orion_recall.serving.index_process.messages import (
     Opening,
     Packed,
     QuestionEmbedder,
-    Scored,
     Target,
 )
 from orion_recall.settings import Settings
@@ -92,7 +91,7 @@ class BuildOfProcess(_CopyOfProcess):
         await to_the_end(self._link.call(self._target, "apply", changes))
 
     async def held(self) -> Mapping[int, int]:
-        return cast("Mapping[int, int]", await self._link.call(self._target, "held"))
+        return await self._link.call(self._target, "held")
 
     async def remove(self, keys: Sequence[int]) -> None:
         await to_the_end(self._link.call(self._target, "remove", keys))
@@ -148,7 +147,7 @@ class IndexProcess(_CopyOfProcess):
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]:
-        return cast("Scored", await self._read("search_dense", vector, scope, limit, min_score))
+        return await self._read("search_dense", vector, scope, limit, min_score)
 
     async def search_text(
         self, text: str, scope: Scope, limit: int, min_score: float
@@ -167,7 +166,7 @@ class IndexProcess(_CopyOfProcess):
     ) -> list[list[tuple[int, float]]]:
         if not terms.indices:
             return [[] for _ in using]
-        found = cast("list[Packed]", await self._read("search_sparse", terms, scope, limit, using=using))
+        found = await self._read("search_sparse", terms, scope, limit, using=using)
         return [one.pairs() for one in found]
 
     async def nearest_passages(
@@ -176,14 +175,14 @@ class IndexProcess(_CopyOfProcess):
         self._check()
         if not self._has(OF) or not (keys := self._views.may_have_passages(keys)):
             return {}
-        return cast("Mapping[int, int]", await self._read("nearest_passages", vector, tenant, keys))
+        return await self._read("nearest_passages", vector, tenant, keys)
 
     async def without_tokens(self) -> str | None:
         self._check()
         asked_of, why = self._why_no_tokens
         tokens = self.metadata.tokens if self.metadata is not None else None
         if tokens is None or asked_of != tokens:
-            why = cast("str | None", await self._read("without_tokens"))
+            why = await self._read("without_tokens")
             self._why_no_tokens = tokens, why
         return why
 
@@ -191,19 +190,20 @@ class IndexProcess(_CopyOfProcess):
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
     ) -> Mapping[int, float]:
         of_these = {key: passages[key] for key in keys if key in passages}
-        return dict(cast("Packed", await self._read("max_sim", tokens, keys, of_these)).pairs())
+        found: Packed = await self._read("max_sim", tokens, keys, of_these)
+        return dict(found.pairs())
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        return cast("list[tuple[str, float]]", await self._read("find_entities", text, tenant, limit))
+        return await self._read("find_entities", text, tenant, limit)
 
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
-        return cast("list[tuple[str, ...]]", await self._read("names_sharing_words", text, tenant, limit))
+        return await self._read("names_sharing_words", text, tenant, limit)
 
     async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        return cast("list[tuple[str, float]]", await self._read("names_near", vector, tenant, limit))
+        return await self._read("names_near", vector, tenant, limit)
 
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
-        return cast("Mapping[int, Sequence[str]]", await self._read("titled", names, scope, limit))
+        return await self._read("titled", names, scope, limit)
 
     async def has_titles(self, tenant: str) -> bool:
         """Whether any memory has a title, of whatever tenant."""
@@ -214,7 +214,7 @@ class IndexProcess(_CopyOfProcess):
         self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
     ) -> Sequence[TimedKey]:
         order = {"newest_first": newest_first, "without_sessions": without_sessions}
-        return cast("Sequence[TimedKey]", await self._read("in_time_order", scope, limit, **order))
+        return await self._read("in_time_order", scope, limit, **order)
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         if not keys:
@@ -227,10 +227,10 @@ class IndexProcess(_CopyOfProcess):
         return await self._speakers.names(speaker_scope(scope), self._speakers_in)
 
     async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        return cast("Mapping[int, Sequence[float]]", await self._read("vectors", keys))
+        return await self._read("vectors", keys)
 
     async def held(self) -> Mapping[int, int]:
-        return cast("Mapping[int, int]", await self._call("held"))
+        return await self._call("held")
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         await self._call("prepare", changes)
@@ -244,7 +244,7 @@ class IndexProcess(_CopyOfProcess):
 
     async def compact(self) -> tuple[int, list[str]]:
         """Writes its files anew; of unused builds how many went, and which did not."""
-        return cast("tuple[int, list[str]]", await self._call("compact"))
+        return await self._call("compact")
 
     def staged_rebuild(self) -> BuildOfProcess | None:
         if (mine := metadata_if_known(self.embedder, self.sparse)) is None or self.metadata is None:
@@ -272,10 +272,10 @@ class IndexProcess(_CopyOfProcess):
         return await self._link.call("live", method, *arguments)
 
     async def _fetched(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        return cast("Mapping[int, MemoryView]", await self._link.read("fetch", keys))
+        return await self._link.read("fetch", keys)
 
     async def _speakers_in(self, scope: Scope, among: Collection[str] | None) -> frozenset[str]:
-        return cast("frozenset[str]", await self._link.read("speakers_in", scope, among))
+        return await self._link.read("speakers_in", scope, among)
 
     async def _follow(self) -> None:
         """The worker's embedder takes the form of the model that the index was made with."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from orion_recall.engines.engine import how_it_ended
 from orion_recall.engines.launch import __file__ as launcher
 from orion_recall.errors import AnotherRecordsCopy, EngineError, ModelError, SourceError, TransientSourceError
 from orion_recall.foreground import FOREGROUND
@@ -44,8 +45,6 @@ _FRAMES_OF_READS = 2
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A call, and who waits for its answer."""
-
     call: Call
     future: asyncio.Future[Any]
     is_sent: bool = False
@@ -64,12 +63,11 @@ class CallQueue:
         self._answered = 0
 
     async def read(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """What the method of the index in use gives, or raises."""
         waiting = self._waiting("live", method, arguments, options)
         self._reads.append(waiting)
         if not self._is_due:
             self._is_due = True
-            asyncio.get_running_loop().call_soon(self._send_due)
+            asyncio.get_running_loop().call_soon(self._send_reads)
         before = self._answered
         try:
             return await waiting.future
@@ -78,12 +76,8 @@ class CallQueue:
                 note_waited()
             raise
 
-    async def call(self, target: Target, method: str, *arguments: Any, **options: Any) -> Any:
-        """As `read`, of what takes long: it is sent at once, and answered beside the reads."""
-        return await self.asked(target, method, *arguments, **options)
-
     def asked(self, target: Target, method: str, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
-        """As `call`: the future of its answer, which needs no task."""
+        """As `read`, of what takes long: it is sent at once, and answered beside the reads."""
         waiting = self._waiting(target, method, arguments, options)
         self._send_together([waiting], are_reads=False)
         return waiting.future
@@ -119,11 +113,8 @@ class CallQueue:
         call = Call(self._number, target, method, arguments, options)
         return _Waiting(call, asyncio.get_running_loop().create_future())
 
-    def _send_due(self) -> None:
-        self._is_due = False
-        self._send_reads()
-
     def _send_reads(self) -> None:
+        self._is_due = False
         while self._reads and self._frames_of_reads < _FRAMES_OF_READS:
             together: list[_Waiting] = []
             while self._reads and len(together) < _MOST_TOGETHER:
@@ -145,54 +136,43 @@ PROGRAM = "orion_recall.serving.index_process.child"
 _END_S = 10.0
 
 
-class ChildProcess:
-    """A running process. It must be started on a thread that lives as long as it: the event loop's."""
+async def _started(
+    program: str, heard: Callable[[object], None], lost: Callable[[], None]
+) -> tuple[Process, Frames]:
+    """Starts a module. `heard` is called with each object that it sends, `lost` once when it is gone.
 
-    def __init__(self, process: Process, frames: Frames) -> None:
-        self._process, self.frames = process, frames
+    A session of its own keeps a Ctrl-C in the terminal from reaching it before the worker. SIGKILL is what the
+    kernel sends it when the worker is gone: then the folder is free at once for the next start.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", launcher, str(os.getpid()), "-", str(int(signal.SIGKILL)), "-"),
+            *(sys.executable, "-m", program, str(theirs.fileno())),
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            start_new_session=True,
+            pass_fds=(theirs.fileno(),),
+        )
+    frames = Frames(heard, lost)
+    await asyncio.get_running_loop().create_connection(lambda: frames, sock=ours)
+    return process, frames
 
-    @classmethod
-    async def start(cls, program: str, heard: Callable[[object], None], lost: Callable[[], None]) -> ChildProcess:
-        """Starts a module. `heard` is called with each object that it sends, `lost` once when it is gone.
 
-        A session of its own keeps a Ctrl-C in the terminal from reaching it before the worker. SIGKILL is what the
-        kernel sends it when the worker is gone: then the folder is free at once for the next start.
-        """
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", launcher, str(os.getpid()), "-", str(int(signal.SIGKILL)), "-"),
-                *(sys.executable, "-m", program, str(theirs.fileno())),
-                stdin=DEVNULL,
-                stdout=DEVNULL,
-                start_new_session=True,
-                pass_fds=(theirs.fileno(),),
-            )
-        frames = Frames(heard, lost)
-        await asyncio.get_running_loop().create_connection(lambda: frames, sock=ours)
-        return cls(process, frames)
+async def _end(process: Process, frames: Frames) -> int:
+    """Its exit code: it goes by itself when nobody speaks to it any more, and is killed if it does not."""
+    frames.close()
+    try:
+        async with asyncio.timeout(_END_S):
+            return await process.wait()
+    except TimeoutError:
+        _kill(process)
+        return await process.wait()
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
-    async def wait(self) -> int:
-        """The exit code, once it has ended; negative: the signal that ended it."""
-        return await self._process.wait()
-
-    async def end(self) -> None:
-        """Ends it: it goes by itself when nobody speaks to it any more, and is killed if it does not."""
-        self.frames.close()
-        try:
-            async with asyncio.timeout(_END_S):
-                await self._process.wait()
-        except TimeoutError:
-            self.kill()
-            await self._process.wait()
-
-    def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
 
 
 # What was not saved comes again from the outbox: nothing is worth a longer wait.
@@ -214,7 +194,7 @@ class IndexLink:
         self._opening, self._restarted, self._program = opening, restarted, program
         self._calls = CallQueue(self._send)
         self._states: dict[Target, IndexState] = {}
-        self._process: ChildProcess | None = None
+        self._child: tuple[Process, Frames] | None = None
         self._is_open = False
         self._keeping: asyncio.Task[None] | None = None
         self._watching = contextlib.ExitStack()
@@ -227,10 +207,9 @@ class IndexLink:
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
+        return self._child[0].pid if self._child is not None else None
 
     def state(self, target: Target) -> IndexState:
-        """The state as it was told last."""
         return self._states.get(target, _NOTHING)
 
     async def open(self) -> None:
@@ -249,7 +228,7 @@ class IndexLink:
         try:
             await self._start()
         except TransientSourceError as error:
-            if self._process is None:
+            if self._child is None:
                 raise EngineError("the process of the index has ended while it was started") from error
             raise
 
@@ -260,13 +239,14 @@ class IndexLink:
         if self._keeping is not None:
             await cancel(self._keeping)
             self._keeping = None
-        if (process := self._process) is not None:
+        if self._child is not None:
+            process = self._child[0]
             try:
                 async with asyncio.timeout(_CLOSE_S):
-                    await self._calls.call("live", "close")
+                    await self._calls.asked("live", "close")
             except TimeoutError:
                 log.warning("the process of the index (%d) did not close it in %g s: killed", process.pid, _CLOSE_S)
-                process.kill()
+                _kill(process)
             except (SourceError, EngineError, ModelError) as error:
                 log.warning("the index was not closed in order: %s", error)
             await self._ended("it is closed")
@@ -281,18 +261,16 @@ class IndexLink:
         self._behind_until = 0
 
     async def read(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """What a read of the index in use gives, or raises."""
         self.check()
         return await self._calls.read(method, *arguments, **options)
 
     async def call(self, target: Target, method: str, *arguments: Any) -> Any:
-        """What another method gives, or raises."""
         if not self._is_open:
             raise self._away()
         self._tell_foreground()
         self._working += 1
         try:
-            return await self._calls.call(target, method, *arguments)
+            return await self._calls.asked(target, method, *arguments)
         finally:
             self._working -= 1
 
@@ -308,47 +286,43 @@ class IndexLink:
         return self._calls.asked("live", "ask_question", text, search)
 
     async def _start(self) -> None:
-        self._process, self._told_active = await self._new_process(), False
-        if not self._process.frames.is_open:
+        self._child = await _started(self._program, self._heard, self._lost)
+        self._told_active = False
+        if not self._child[1].is_open:
             self._lost()
             raise self._away()
         self._send(self._opening())
         try:
-            await self._calls.call("live", "open")
+            await self._calls.asked("live", "open")
         except AnotherRecordsCopy:  # it is open, and refuses reads
             self._is_open = True
             raise
         self._is_open = True
 
-    async def _new_process(self) -> ChildProcess:
-        return await ChildProcess.start(self._program, self._heard, self._lost)
-
     async def _ended(self, why: str) -> None:
         self._why_not, self._is_open = why, False
-        process, self._process = self._process, None
+        child, self._child = self._child, None
         self._calls.fail(self._away)
-        if process is not None:
-            await process.end()
+        if child is not None:
+            await _end(*child)
 
     def _lost(self) -> None:
-        process = self._process
-        if process is None or process.frames.is_open:
+        child = self._child
+        if child is None or child[1].is_open:
             return
         at = self.state("live").metadata
         self._behind_until = max(self._behind_until, at.position if at is not None else 0)
         # Its state stays as it was told last, so that a copy never seems to be at the beginning.
-        self._process, self._is_open = None, False
+        self._child, self._is_open = None, False
         self._why_not = "its process has ended" + ("" if self._is_closing else ", and is started again")
         self._calls.fail(self._away)
         self._restarted()
         if not self._is_closing and (self._keeping is None or self._keeping.done()):
-            self._keeping = asyncio.create_task(self._start_again(process))
+            self._keeping = asyncio.create_task(self._start_again(*child))
 
-    async def _start_again(self, former: ChildProcess) -> None:
-        await former.end()
-        code = await former.wait()
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        log.warning("the process of the index (%d) %s: it is started again", former.pid, how)
+    async def _start_again(self, former: Process, frames: Frames) -> None:
+        code = await _end(former, frames)
+        log.warning("the process of the index (%d) %s: it is started again", former.pid, how_it_ended(code))
         backoff = Backoff(*_AGAIN_S)
         while True:
             await backoff.wait()
@@ -358,7 +332,7 @@ class IndexLink:
                 return
             except (SourceError, EngineError, ModelError, OSError) as error:
                 log.warning("the index cannot be opened, and is tried again: %s", error)
-                if self._process is not None:
+                if self._child is not None:
                     await self._ended(str(error))
                 continue
             log.info("the index is open again, in process %s", self.pid)
@@ -368,8 +342,8 @@ class IndexLink:
         return TransientSourceError(f"the index cannot be asked: {self._why_not}")
 
     def _send(self, told: object) -> None:
-        if self._process is not None:
-            self._process.frames.send(told)
+        if self._child is not None:
+            self._child[1].send(told)
 
     def _heard(self, told: object) -> None:
         if isinstance(told, Answers):

@@ -53,8 +53,6 @@ class Opening(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A method of an index to call."""
-
     number: int
     target: Target
     method: str
@@ -84,8 +82,6 @@ class IndexState:
 
 
 class Answer(NamedTuple):
-    """What a call gave, or the error that it raised."""
-
     number: int
     value: Any
     error: BaseException | None = None
@@ -100,8 +96,6 @@ class Answers(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """A line of the index's log."""
-
     logger: str
     level: int
     text: str
@@ -124,12 +118,10 @@ class Frames(asyncio.Protocol):
         return self._transport is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio."""
         buffer = self._buffer
         buffer += data
         start, whole = 0, len(buffer)
@@ -145,18 +137,15 @@ class Frames(asyncio.Protocol):
             del buffer[:start]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio."""
         self._transport = None
         self._lost()
 
     def send(self, told: object) -> None:
-        """Sends an object; to nobody it is not sent."""
         if self._transport is not None:
             body = pickle.dumps(told, pickle.HIGHEST_PROTOCOL)
             self._transport.writelines((_LENGTH.pack(len(body)), body))
 
     def close(self) -> None:
-        """Closes this end once all is sent."""
         if self._transport is not None:
             self._transport.close()
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.errors import ModelError
 from orion_recall.models.embedder import Embedder, SeveralForms
-from orion_recall.serving.worker import ServedMessage
 from orion_recall.values import SourceName
 
 log = logging.getLogger("orion_recall.service")
@@ -75,77 +72,9 @@ def _seen(space: DiskSpace) -> DiskState:
     )
 
 
-SEARCHES = "searches"
-_MOST_LATENCIES = 2000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchFigures:
-    """Figures of a worker since its start; the percentiles are those of its latest 2,000 queries, in ms.
-
-    `fallbacks` counts queries that the record's text search answered for the index.
-    """
-
-    queries: int
-    fallbacks: int
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-
-    def __str__(self) -> str:
-        rate = 100 * self.fallbacks / self.queries if self.queries else 0.0
-        told = f"{self.queries:,} queries, P50 latency: {self.p50_ms:.2f}ms, P95 latency: {self.p95_ms:.2f}ms"
-        return f"Search Metrics: {told}, P99 latency: {self.p99_ms:.2f}ms, fallback rate: {rate:.1f}%"
-
-
-_FIGURES = TypeAdapter(SearchFigures)
-
-
-class SearchReport:
-    """Counts what a worker has answered with a search."""
-
-    def __init__(self) -> None:
-        self._queries = self._fallbacks = 0
-        self._latencies_ms: deque[float] = deque(maxlen=_MOST_LATENCIES)
-
-    def record(self, served: ServedMessage) -> None:
-        """Count one answer; one without a search, or that another worker gave, is left out."""
-        if served.commit != "committed" or served.recalled is None:
-            return
-        self._queries += 1
-        self._fallbacks += any(report.fallback is not None for report in served.recalled.reports)
-        self._latencies_ms.append(served.seconds * 1000)
-
-    @property
-    def figures(self) -> SearchFigures:
-        """The figures up to now; the percentiles are 0 before the first query."""
-        ordered = sorted(self._latencies_ms)
-        p50, p95, p99 = (percentile(ordered, share) for share in (0.50, 0.95, 0.99))
-        return SearchFigures(queries=self._queries, fallbacks=self._fallbacks, p50_ms=p50, p95_ms=p95, p99_ms=p99)
-
-    @property
-    def field(self) -> str:
-        """The figures as a field of the heartbeat."""
-        return _FIGURES.dump_json(self.figures).decode()
-
-
-def percentile(ordered: list[float], share: float) -> float:
-    """The smallest of the ordered values that the share of them does not exceed; 0 without any."""
-    return round(ordered[max(math.ceil(len(ordered) * share) - 1, 0)], 3) if ordered else 0.0
-
-
-def searches_of(heartbeat: Mapping[str, str]) -> SearchFigures | None:
-    """The figures of a heartbeat; None when it has none that can be read."""
-    try:
-        return _FIGURES.validate_json(heartbeat.get(SEARCHES, ""))
-    except ValidationError:
-        return None
-
-
 # broken: until the worker is restarted; failing: it is asked again; unknown: it was not asked yet.
 Health = Literal["ok", "failing", "broken", "unknown"]
 _MOST_ENTRIES, _MOST_CHARS = 100, 300
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,37 +96,45 @@ class StoreState:
 class CopyState:
     """One copy that the worker maintains: index or graph, under its registered name.
 
-    `behind` is its lag in outbox positions; None while another worker writes the copy, or it cannot be used. `note`
-    says what profiles ask of the copy and it does not offer.
+    `behind` is its lag in outbox positions; None while another worker writes the copy, or it cannot be used.
     """
 
     kind: str
     copy: str | None
     behind: int | None
     error: str | None = None
-    note: str | None = None
 
 
-_STORES, _COPIES = TypeAdapter(tuple[StoreState, ...]), TypeAdapter(tuple[CopyState, ...])
-_DISKS = TypeAdapter(tuple[DiskState, ...])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerHealth:
+    """What a heartbeat says of stores, copies and disks; of very many stores those that are well are left out."""
+
+    stores: Sequence[StoreState]
+    copies: Sequence[CopyState]
+    disks: Sequence[DiskState] = ()
+    stores_left_out: int = 0
 
 
-def health_fields(
-    stores: Sequence[StoreState], copies: Sequence[CopyState], disks: Sequence[DiskState] = ()
-) -> dict[str, str]:
-    """The fields for a heartbeat; of very many stores those that are well are left out first."""
-    kept = sorted(stores, key=lambda one: one.health == "ok")[:_MOST_ENTRIES]
-    shown = tuple(replace(one, why=_cut(one.why)) for one in stores if one in kept)
-    fields = {
-        "stores": _STORES.dump_json(shown).decode(),
-        "copies": _COPIES.dump_json(
-            tuple(replace(one, error=_cut(one.error), note=_cut(one.note)) for one in copies)
-        ).decode(),
-    }
-    if disks:
-        fields["disks"] = _DISKS.dump_json(tuple(disks)).decode()
-    left_out = len(stores) - len(shown)
-    return fields | ({"stores_left_out": str(left_out)} if left_out else {})
+HEALTH = "health"
+_HEALTH = TypeAdapter(WorkerHealth)
+
+
+def health_field(health: WorkerHealth) -> str:
+    """The value of the field `health` of a heartbeat, of a bounded size."""
+    kept = sorted(health.stores, key=lambda one: one.health == "ok")[:_MOST_ENTRIES]
+    shown = [replace(one, why=_cut(one.why)) for one in health.stores if one in kept]
+    copies = [replace(one, error=_cut(one.error)) for one in health.copies]
+    left_out = len(health.stores) - len(shown)
+    told = replace(health, stores=shown, copies=copies, stores_left_out=left_out)
+    return _HEALTH.dump_json(told).decode()
+
+
+def health_of(heartbeat: Mapping[str, str]) -> WorkerHealth | None:
+    """The health in a heartbeat; None when it has none that can be read, as one of another version."""
+    try:
+        return _HEALTH.validate_json(heartbeat.get(HEALTH, ""))
+    except ValidationError:
+        return None
 
 
 def model_fields(embedder: Embedder) -> dict[str, str]:
@@ -208,28 +145,6 @@ def model_fields(embedder: Embedder) -> dict[str, str]:
     except ModelError:
         return {}
     return fields if note is None else fields | {"model_note": _cut(note) or ""}
-
-
-def stores_of(heartbeat: Mapping[str, str]) -> tuple[StoreState, ...] | None:
-    """The stores of a heartbeat; None when it has none that can be read, as one of an older worker."""
-    return _read(_STORES, heartbeat.get("stores"))
-
-
-def copies_of(heartbeat: Mapping[str, str]) -> tuple[CopyState, ...] | None:
-    """The copies of a heartbeat; None when it has none that can be read."""
-    return _read(_COPIES, heartbeat.get("copies"))
-
-
-def disks_of(heartbeat: Mapping[str, str]) -> tuple[DiskState, ...] | None:
-    """The disks of a heartbeat; None when it has none that can be read."""
-    return _read(_DISKS, heartbeat.get("disks"))
-
-
-def _read(adapter: TypeAdapter[T], value: str | None) -> T | None:
-    try:
-        return None if value is None else adapter.validate_json(value)
-    except ValidationError:
-        return None
 
 
 def _cut(text: str | None) -> str | None:

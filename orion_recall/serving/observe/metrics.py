@@ -19,14 +19,11 @@ from orion_recall import telemetry as t
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.group_reader import Backlog
 from orion_recall.bus.query_channels import QueryChannels
-from orion_recall.decisions.sink import DecisionSink
-from orion_recall.memory.intake.background import BackgroundExtraction
-from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import CountsQueries
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened
-from orion_recall.serving.canaries import Canaries
+from orion_recall.serving.background import BackgroundWork
 from orion_recall.serving.observe.heartbeat_fields import DiskState
 from orion_recall.serving.query_queue import QueryQueue
 from orion_recall.serving.worker import ServedMessage, Worker
@@ -46,47 +43,25 @@ class Instruments:
 
     def __init__(self, meter: Meter) -> None:
         self._recalls = Tally(meter, t.METRIC_RECALLS, "Queries answered", t.LABEL_OUTCOME, t.LABEL_PROFILE)
-        self._searches = Tally(
-            meter,
-            t.METRIC_SEARCHES,
-            "Searches of a source, by how they ended",
-            t.LABEL_SOURCE,
-            t.LABEL_STATUS,
-        )
-        self._items = Tally(meter, t.METRIC_ITEMS, "Memories in bundles", t.LABEL_PROFILE)
-        self._fallbacks = Tally(
-            meter,
-            t.METRIC_FALLBACKS,
-            "Searches that something else answered for the source",
-            t.LABEL_SOURCE,
-        )
-        self._no_answers = Tally(
-            meter,
-            t.METRIC_NO_ANSWERS,
-            "Answers withheld: nothing was asked, or nothing was sure enough",
-            t.LABEL_PROFILE,
-        )
+        ended = "Searches of a source, by how they ended"
+        self._searches = Tally(meter, t.METRIC_SEARCHES, ended, t.LABEL_SOURCE, t.LABEL_STATUS)
+        fallbacks = "Searches that something else answered for the source"
+        self._fallbacks = Tally(meter, t.METRIC_FALLBACKS, fallbacks, t.LABEL_SOURCE)
+        withheld = "Answers withheld: nothing was asked, or nothing was sure enough"
+        self._no_answers = Tally(meter, t.METRIC_NO_ANSWERS, withheld, t.LABEL_PROFILE)
         self._results = Histogram(meter, t.METRIC_RESULTS, "Memories in a bundle", t.LABEL_PROFILE, _RESULTS)
-        self._tokens = Tally(meter, t.METRIC_TOKENS, "Tokens of bundles", t.LABEL_PROFILE)
-        self._duration = Histogram(
-            meter,
-            t.METRIC_DURATION,
-            "From reading a query to its commit",
-            t.LABEL_PROFILE,
-            _SECONDS,
-            "s",
-        )
+        commit = "From reading a query to its commit"
+        self._duration = Histogram(meter, t.METRIC_DURATION, commit, t.LABEL_PROFILE, _SECONDS, "s")
         self._stages = Histogram(meter, t.METRIC_STAGE_DURATION, "Stages of a recall", t.LABEL_STAGE, _SECONDS, "s")
-        self._sources = Histogram(
-            meter, t.METRIC_SOURCE_DURATION, "Searches of a source", t.LABEL_SOURCE, _SECONDS, "s"
-        )
+        searches = "Searches of a source"
+        self._sources = Histogram(meter, t.METRIC_SOURCE_DURATION, searches, t.LABEL_SOURCE, _SECONDS, "s")
 
     def record(self, served: ServedMessage) -> None:
         """Record one entry that this worker has answered; a refused commit means that another worker did."""
         if served.commit != "committed":
             return
         profile = served.facts.profile
-        self._recalls.add(1, served.outcome, profile)
+        self._recalls.add(served.outcome, profile)
         self._duration.record(served.seconds, profile)
         if served.recalled is not None:
             self._record_recall(served.recalled, profile)
@@ -96,15 +71,13 @@ class Instruments:
             self._stages.record(ms / 1000, stage)
         for report in recalled.reports:
             if report.status != "off":
-                self._searches.add(1, report.source, report.status)
+                self._searches.add(report.source, report.status)
                 self._sources.record(report.ms / 1000, report.source)
             if report.fallback is not None:
-                self._fallbacks.add(1, report.source)
+                self._fallbacks.add(report.source)
         if recalled.withheld is not None:
-            self._no_answers.add(1, profile)
+            self._no_answers.add(profile)
         self._results.record(len(recalled.selection.items), profile)
-        self._items.add(len(recalled.selection.items), profile)
-        self._tokens.add(recalled.selection.tokens, profile)
 
 
 class Tally:
@@ -115,8 +88,8 @@ class Tally:
         self._counts: Counter[tuple[str, ...]] = Counter()
         meter.create_observable_counter(name, [self._observe], description=description)
 
-    def add(self, count: int, *values: str) -> None:
-        self._counts[values] += count
+    def add(self, *values: str) -> None:
+        self._counts[values] += 1
 
     def _observe(self, _: CallbackOptions) -> Iterable[Observation]:
         # A copy in one step: this runs in the exporting thread.
@@ -138,38 +111,23 @@ class Histogram:
         )
 
     def record(self, value: float, of: str) -> None:
-        """Record one value, for what the label says."""
         self._histogram.record(value, {self._label: of}, _NO_CONTEXT)
 
 
-_STATM = Path("/proc/self/statm")
-
-Readings = Iterable[tuple[float, dict[str, str]]]
-_Metric = tuple[str, Callable[[], Readings], str, str]
-"""Name, values with their labels, unit, description."""
-
-
 class ObservedService(Protocol):
-    """The part of a service that is observed."""
+    """The part of a service that is observed. `is_taking`: not before the bus is there, and not when stopping."""
 
-    @property
-    def settings(self) -> Settings: ...
-    @property
-    def opened(self) -> Opened: ...
+    settings: Settings
+    opened: Opened
+    worker: Worker
+    channels: QueryChannels
+    clock: BusClock
+    queue: QueryQueue
+    background: BackgroundWork
+    is_taking: bool
+
     @property
     def profiles(self) -> Mapping[str, LoadedProfile]: ...
-    @property
-    def worker(self) -> Worker: ...
-    @property
-    def channels(self) -> QueryChannels: ...
-    @property
-    def clock(self) -> BusClock: ...
-    @property
-    def queue(self) -> QueryQueue: ...
-    @property
-    def canaries(self) -> Canaries: ...
-    @property
-    def unpublished(self) -> int: ...
     @property
     def lost(self) -> Mapping[str, int]: ...
     @property
@@ -177,156 +135,139 @@ class ObservedService(Protocol):
     @property
     def is_bus_full(self) -> bool: ...
     @property
-    def sink(self) -> DecisionSink | None: ...
-    @property
-    def projectors(self) -> Sequence[Projector]: ...
-    @property
-    def extractions(self) -> Sequence[BackgroundExtraction]: ...
-
-    @property
     def backlogs(self) -> Mapping[str, Backlog]: ...
-
     @property
-    def in_flight(self) -> Mapping[str, int]:
-        """Entries in flight, by what they bring: queries, stores, …."""
-        ...
+    def in_flight(self) -> Mapping[str, int]: ...
 
-    @property
-    def is_taking(self) -> bool:
-        """Whether queries are being taken: not before the bus is there, and not when stopping."""
-        ...
+
+Readings = Iterable[tuple[float, dict[str, str]]]
 
 
 class Gauges:
-    """Counters and gauges of one service."""
+    """Counters and gauges of one service, each read on export."""
 
     def __init__(self, meter: Meter, running: ObservedService) -> None:
         self._running = running
-        for name, read, unit, told in self._counters():
-            meter.create_observable_counter(name, [_callback(read)], unit, told)
-        for name, read, unit, told in self._gauges():
-            meter.create_observable_gauge(name, [_callback(read)], unit, told)
-
-    def _counters(self) -> Iterable[_Metric]:
-        running, counters = self._running, self._running.worker.counters
-        yield t.METRIC_FENCED, lambda: [(counters.fenced, {})], "", "Answers that another worker gave"
-        yield t.METRIC_POISON, lambda: [(counters.poison, {})], "", "Entries delivered too often"
-        ignored = "Fields of queries that were ignored"
-        yield t.METRIC_UNKNOWN_FIELDS, lambda: [(counters.unknown_fields, {})], "", ignored
-        yield t.METRIC_PUBLISHED, self._published, "", "Queries heard on channels, by what became of them"
-        lost = "Subscriptions to query channels that had to be made again"
-        yield t.METRIC_SUBSCRIPTIONS_LOST, lambda: [(running.channels.reconnects, {})], "", lost
-        closed = "Decisions that a decision channel was closed to"
-        yield t.METRIC_UNPUBLISHED, lambda: [(running.unpublished, {})], "", closed
-        yield t.METRIC_DECISIONS, self._decisions, "", "Decisions, by what became of them"
-        extracted = "Memories extracted from in the background, by what became of them"
-        yield t.METRIC_EXTRACTIONS, self._extracted, "", extracted
-        yield t.METRIC_EMBEDDING_QUERIES, self._embedded, "", "Query vectors, by whether the cache had them"
-        yield t.METRIC_EMBEDDING_BATCHES, self._batches, "", "Batches of queries embedded, by size"
-        emptied = "Entries lost with a stream that somebody emptied, about"
-        yield t.METRIC_LOST, lambda: _by(t.LABEL_STREAM, running.lost), "", emptied
-        yield t.METRIC_TURNED_AWAY, self._turned_away, "", "Queries refused since there was no time"
-
-    def _gauges(self) -> Iterable[_Metric]:
-        running = self._running
-        yield t.METRIC_WAITING, lambda: [(len(running.queue), {})], "", "Queries that wait for a slot"
-        slots = "Recalls that may be under way at once; fewer while the processor is short"
-        yield t.METRIC_SLOTS, lambda: [(running.queue.slots, {})], "", slots
-        unanswered = "Entries on the bus that no worker has answered"
-        yield t.METRIC_UNANSWERED, lambda: self._backlogs(lambda one: one.count), "", unanswered
-        age = "How long the oldest entry that no worker has answered has waited; 0 where there is none"
-        yield t.METRIC_UNANSWERED_AGE, lambda: self._backlogs(lambda one: one.age_s(running.clock.now())), "s", age
-        yield t.METRIC_MEMORY, _resident_bytes, "By", "Memory of this process, where Linux tells it"
-        yield t.METRIC_IN_FLIGHT, lambda: _by(t.LABEL_STREAM, running.in_flight), "", "Entries being worked on"
-        yield t.METRIC_DECISIONS_LAG, self._lag, "", "Decisions on the bus that are not in Postgres yet"
-        yield t.METRIC_COPY_LAG, self._copy_lag, "", "Outbox positions that a copy does not hold yet"
-        ahead = "Seconds that this machine's clock is ahead of that of the bus; below 0 it is behind"
-        yield t.METRIC_CLOCK_AHEAD, lambda: [(running.clock.ahead_s, {})], "", ahead
-        free = "Free bytes on the disk of a folder"
-        yield t.METRIC_DISK_FREE, lambda: self._disks(lambda one: one.free_bytes), "", free
-        short = "1 while the disk of a folder is short, and it is not written"
-        yield t.METRIC_DISK_SHORT, lambda: self._disks(lambda one: one.why is not None), "", short
-        full = "1 while the bus refuses callers: its memory is full, or its disk short"
-        yield t.METRIC_BUS_FULL, lambda: [(int(running.is_bus_full), {})], "", full
-        share = "The share of the sessions that a canary answers; 0 once it was taken back"
-        yield t.METRIC_CANARY_SHARE, self._canary_shares, "", share
-        taken = "1 where a canary was taken back by its gates"
-        yield t.METRIC_CANARY_TAKEN_BACK, self._canaries_taken_back, "", taken
-        yield t.METRIC_BREAKER_OPEN, self._breakers, "", "1 while a source is left alone"
+        channels, queue, clock = running.channels, running.queue, running.clock
+        counters: tuple[tuple[str, Callable[[], Readings], str], ...] = (
+            (t.METRIC_POISON, lambda: _one(running.worker.counters.poison), "Entries delivered too often"),
+            (
+                t.METRIC_PUBLISHED,
+                lambda: _by(t.LABEL_RESULT, channels.queries.counts),
+                "Queries heard on channels, by what became of them",
+            ),
+            (t.METRIC_DECISIONS, self._decisions, "Decisions, by what became of them"),
+            (
+                t.METRIC_EXTRACTIONS,
+                self._extracted,
+                "Memories extracted from in the background, by what became of them",
+            ),
+            (t.METRIC_EMBEDDING_QUERIES, self._embedded, "Query vectors, by whether the cache had them"),
+            (
+                t.METRIC_LOST,
+                lambda: _by(t.LABEL_STREAM, running.lost),
+                "Entries lost with a stream that somebody emptied, about",
+            ),
+            (
+                t.METRIC_TURNED_AWAY,
+                lambda: _by(t.LABEL_REASON, {why: queue.turned_away[why] for why in ("no_time", "full")}),
+                "Queries refused since there was no time",
+            ),
+        )
+        gauges: tuple[tuple[str, Callable[[], Readings], str, str], ...] = (
+            (t.METRIC_WAITING, lambda: _one(len(queue)), "", "Queries that wait for a slot"),
+            (
+                t.METRIC_SLOTS,
+                lambda: _one(queue.slots),
+                "",
+                "Recalls that may be under way at once; fewer while the processor is short",
+            ),
+            (
+                t.METRIC_UNANSWERED,
+                lambda: self._backlogs(lambda one: one.count),
+                "",
+                "Entries on the bus that no worker has answered",
+            ),
+            (
+                t.METRIC_UNANSWERED_AGE,
+                lambda: self._backlogs(lambda one: one.age_s(clock.now())),
+                "s",
+                "How long the oldest entry that no worker has answered has waited; 0 where there is none",
+            ),
+            (t.METRIC_MEMORY, _resident_bytes, "By", "Memory of this process, where Linux tells it"),
+            (t.METRIC_IN_FLIGHT, lambda: _by(t.LABEL_STREAM, running.in_flight), "", "Entries being worked on"),
+            (t.METRIC_DECISIONS_LAG, self._lag, "", "Decisions on the bus that are not in Postgres yet"),
+            (t.METRIC_COPY_LAG, self._copy_lag, "", "Outbox positions that a copy does not hold yet"),
+            (
+                t.METRIC_CLOCK_AHEAD,
+                lambda: _one(clock.ahead_s),
+                "",
+                "Seconds that this machine's clock is ahead of that of the bus; below 0 it is behind",
+            ),
+            (
+                t.METRIC_DISK_FREE,
+                lambda: _by(t.LABEL_FOLDER, {one.name: one.free_bytes for one in running.disks}),
+                "",
+                "Free bytes on the disk of a folder",
+            ),
+            (
+                t.METRIC_DISK_SHORT,
+                lambda: _by(t.LABEL_FOLDER, {one.name: int(one.why is not None) for one in running.disks}),
+                "",
+                "1 while the disk of a folder is short, and it is not written",
+            ),
+            (
+                t.METRIC_BUS_FULL,
+                lambda: _one(int(running.is_bus_full)),
+                "",
+                "1 while the bus refuses callers: its memory is full, or its disk short",
+            ),
+            (t.METRIC_BREAKER_OPEN, self._breakers, "", "1 while a source is left alone"),
+        )
+        for name, read, meaning in counters:
+            meter.create_observable_counter(name, [_callback(read)], "", meaning)
+        for name, read, unit, meaning in gauges:
+            meter.create_observable_gauge(name, [_callback(read)], unit, meaning)
 
     def _backlogs(self, read: Callable[[Backlog], float]) -> Readings:
         return _by(t.LABEL_STREAM, {stream: read(one) for stream, one in self._running.backlogs.items()})
 
-    def _disks(self, read: Callable[[DiskState], float]) -> Readings:
-        return _by(t.LABEL_FOLDER, {one.name: int(read(one)) for one in self._running.disks})
-
-    def _canary_shares(self) -> Readings:
-        for one in self._running.canaries.trials:
-            yield one.share, {t.LABEL_PROFILE: one.profile, t.LABEL_CANARY: one.canary}
-
-    def _canaries_taken_back(self) -> Readings:
-        for one in self._running.canaries.trials:
-            yield (
-                int(one.shared.taken_back is not None),
-                {t.LABEL_PROFILE: one.profile, t.LABEL_CANARY: one.canary},
-            )
-
-    def _turned_away(self) -> Readings:
-        counts = self._running.queue.turned_away
-        return [(counts[reason], {t.LABEL_REASON: reason}) for reason in ("no_time", "full")]
-
     def _decisions(self) -> Readings:
-        if (sink := self._running.sink) is not None:
+        if (sink := self._running.background.sink) is not None:
             counts = sink.counts
-            yield counts.persisted, {t.LABEL_RESULT: "persisted"}
-            yield counts.repeated, {t.LABEL_RESULT: "repeated"}
-            yield counts.set_aside, {t.LABEL_RESULT: "set_aside"}
-            yield counts.held, {t.LABEL_RESULT: "held"}
-
-    def _published(self) -> Readings:
-        counts = self._running.channels.queries.counts
-        yield counts.received, {t.LABEL_RESULT: "received"}
-        yield counts.entered, {t.LABEL_RESULT: "entered"}
-        yield counts.duplicates, {t.LABEL_RESULT: "duplicate"}
-        yield counts.dropped, {t.LABEL_RESULT: "dropped"}
+            names = ("persisted", "repeated", "set_aside", "held")
+            yield from _by(t.LABEL_RESULT, {name: getattr(counts, name) for name in names})
 
     def _extracted(self) -> Readings:
-        for part in tuple(self._running.extractions):
+        for part in tuple(self._running.background.extractions):
             counts = part.counts
-            yield counts.extracted, {t.LABEL_EXTRACTOR: part.name, t.LABEL_RESULT: "extracted"}
-            yield counts.fallen_back, {t.LABEL_EXTRACTOR: part.name, t.LABEL_RESULT: "fallen_back"}
-            yield counts.failed, {t.LABEL_EXTRACTOR: part.name, t.LABEL_RESULT: "failed"}
+            for name in ("extracted", "fallen_back", "failed"):
+                yield getattr(counts, name), {t.LABEL_EXTRACTOR: part.name, t.LABEL_RESULT: name}
 
     def _lag(self) -> Readings:
-        sink = self._running.sink
+        sink = self._running.background.sink
         if sink is not None and sink.lag is not None:
             yield sink.lag, {}
 
     def _copy_lag(self) -> Readings:
-        for projector in tuple(self._running.projectors):
+        for projector in tuple(self._running.background.projectors):
             if (behind := projector.lag) is not None:
                 yield behind, {t.LABEL_COPY: projector.kind}
 
     def _breakers(self) -> Readings:
         sources = self._running.opened.sources
-        for name in sources.by_name:
-            source = sources.by_name[name]
-            is_open = sources.breakers[name].is_open or (
-                isinstance(source, SeveralStores) and source.are_left_alone
-            )
-            yield int(is_open), {t.LABEL_SOURCE: name}
+        for name, source in sources.by_name.items():
+            is_alone = isinstance(source, SeveralStores) and source.are_left_alone
+            yield int(sources.breakers[name].is_open or is_alone), {t.LABEL_SOURCE: name}
 
     def _embedded(self) -> Readings:
         embedder = self._running.opened.questions
         if isinstance(embedder, CountsQueries):
-            yield embedder.cache_hits, {t.LABEL_CACHE: "hit"}
-            yield embedder.cache_misses, {t.LABEL_CACHE: "miss"}
+            yield from _by(t.LABEL_CACHE, {"hit": embedder.cache_hits, "miss": embedder.cache_misses})
 
-    def _batches(self) -> Readings:
-        embedder = self._running.opened.questions
-        if isinstance(embedder, CountsQueries):
-            for size, count in enumerate(embedder.batches, start=1):
-                yield count, {t.LABEL_SIZE: str(size)}
+
+def _one(value: float) -> Readings:
+    return [(value, {})]
 
 
 def _by(label: str, values: Mapping[str, float]) -> Readings:
@@ -335,14 +276,11 @@ def _by(label: str, values: Mapping[str, float]) -> Readings:
 
 def _resident_bytes() -> Readings:
     try:
-        pages = int(_STATM.read_text("ascii").split()[1])
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except OSError:
         return
     yield pages * resource.getpagesize(), {}
 
 
 def _callback(read: Callable[[], Readings]) -> Callable[[CallbackOptions], Iterable[Observation]]:
-    def observed(_: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(value, labels) for value, labels in read()]
-
-    return observed
+    return lambda _: [Observation(value, labels) for value, labels in read()]

@@ -1,20 +1,22 @@
-"""The health port: a small HTTP server in its own thread and event loop, so that it answers while the worker hangs.
+"""The health port: a small HTTP server in threads of its own, so that it answers while the worker hangs.
 
-It serves GET and HEAD, one request a connection, and allows five seconds, 8 KiB of request and 32 connections at a
-time, so that no client can harm the worker.
+It serves GET and HEAD, one request a connection, and 32 connections at a time, each of which may be silent for five
+seconds: no client can harm the worker.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -26,6 +28,8 @@ from orion_recall.serving.observe.source_checks import answers, required_sources
 from orion_recall.settings import RECALL_GROUP
 from orion_recall.tasks import cancel
 from orion_recall.values import SourceName
+
+log = logging.getLogger("orion_recall.service")
 
 _FRESH_S = 1.0
 _CHECK_S = 1.5
@@ -39,15 +43,7 @@ class ReadinessReport:
 
     @property
     def ready(self) -> bool:
-        """Whether all parts are ready."""
         return not any(self.checks.values())
-
-    def as_json(self) -> dict[str, object]:
-        """For the wire."""
-        checks = {
-            name: {"ok": True} if why is None else {"ok": False, "reason": why} for name, why in self.checks.items()
-        }
-        return {"ready": self.ready, "checks": checks}
 
 
 class Readiness:
@@ -74,7 +70,6 @@ class Readiness:
         return await asyncio.shield(self._checking)
 
     async def close(self) -> None:
-        """End a check that is running."""
         if self._checking is not None:
             await cancel(self._checking)
 
@@ -123,143 +118,94 @@ async def _source(name: SourceName, running: ObservedService) -> str | None:
     return await answers(source, tenant, graph=graph, within_s=_CHECK_S)
 
 
-_REQUEST_S = 5.0
-_REQUEST_BYTES = 8192
+_SILENCE_S = 5.0
 _MOST_CONNECTIONS = 32
 _STOP_S = 5.0
-_PAUSE_S = 0.5
+
+Route = Callable[[], tuple[HTTPStatus, bytes, str]]
+"""Status, body and content type; called in a thread of its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """An HTTP response."""
-
-    status: HTTPStatus
-    body: bytes
-    content_type: str = "application/json"
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    @classmethod
-    def of_json(cls, status: HTTPStatus, value: object, **headers: str) -> Answer:
-        return cls(status=status, body=json.dumps(value).encode() + b"\n", headers=headers)
+def json_answer(status: HTTPStatus, value: object) -> tuple[HTTPStatus, bytes, str]:
+    """The answer of a route as JSON."""
+    return status, json.dumps(value).encode() + b"\n", "application/json"
 
 
-Route = Callable[[], Awaitable[Answer]]
+class HttpPort(ThreadingHTTPServer):
+    """Serves the routes by path, from `start()` to `stop()`. Port 0 takes a free one: `url` says which.
 
+    SettingsError when the address cannot be had.
+    """
 
-class HttpPort:
-    """Serves the routes by path, from `start()` to `stop()`. Port 0 takes a free one: `address` says which."""
+    daemon_threads, block_on_close = True, False
 
     def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
-        self.address: tuple[str, int] = (host, port)
-        self._routes = routes
-        self._open: dict[asyncio.Task[None], socket.socket] = {}
-        self._started: Future[None] = Future()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="health", daemon=True)
+        super().__init__((host, port), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening_socket(host, port)
+        self.server_address, self.routes = self.socket.getsockname()[:2], routes
+        self._room = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.1,), name="health", daemon=True)
 
     @property
     def url(self) -> str:
-        host, port = self.address
+        host, port = self.socket.getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    async def start(self) -> None:
-        """Listens when it returns; SettingsError when the address cannot be had."""
+    def start(self) -> None:
         self._thread.start()
-        await asyncio.wrap_future(self._started)
 
     async def stop(self) -> None:
-        """Stop listening and close all connections."""
-        if self._loop is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-            await asyncio.to_thread(self._thread.join, _STOP_S)
+        """Stop listening; requests that are being answered end by themselves."""
+        await asyncio.to_thread(self.shutdown)
+        await asyncio.to_thread(self._thread.join, _STOP_S)
+        self.server_close()
 
-    async def _serve(self) -> None:
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
-            listener = listening_socket(*self.address)
-        except SettingsError as error:
-            self._started.set_exception(error)
-            return
-        loop = self._loop = asyncio.get_running_loop()
-        with listener:
-            listener.setblocking(False)
-            self.address = listener.getsockname()[:2]
-            self._started.set_result(None)
-            loop.add_reader(listener, self._accept, listener, loop)
-            await self._stop.wait()
-            loop.remove_reader(listener)
-        clients = dict(self._open)
-        await cancel(*clients)
-        for client in clients.values():
-            client.close()
-
-    def _accept(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-        """Accept one client. asyncio's own servers leak a client that connects while they are closed."""
-        try:
-            client, _ = listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        except OSError:  # no more files may be opened, most likely: later
-            loop.remove_reader(listener)
-            loop.call_later(_PAUSE_S, self._accept_again, listener, loop)
-            return
-        if len(self._open) >= _MOST_CONNECTIONS:
-            client.close()
-            return
-        client.setblocking(False)
-        task = loop.create_task(self._serve_client(client))
-        self._open[task] = client
-        task.add_done_callback(self._open.pop)
-
-    def _accept_again(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._stop.is_set():
-            loop.add_reader(listener, self._accept, listener, loop)
-
-    async def _serve_client(self, client: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=client, limit=_REQUEST_BYTES)
-        # Nothing stays in our buffers: a client that does not read its response is dropped like any slow one.
-        writer.transport.set_write_buffer_limits(0)
-        try:
-            async with asyncio.timeout(_REQUEST_S):
-                await self._exchange(reader, writer)
-        except (OSError, EOFError, TimeoutError):
-            pass  # it is gone, or was too slow
+            super().process_request_thread(request, client_address)
         finally:
-            writer.transport.abort()
+            self._room.release()
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with_body, answer = await self._answer(reader)
-        head = [
-            f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
-            f"Content-Type: {answer.content_type}",
-            f"Content-Length: {len(answer.body)}",
-            "Connection: close",
-            "Cache-Control: no-store",
-            *(f"{name}: {value}" for name, value in answer.headers.items()),
-        ]
-        writer.write("\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + (answer.body if with_body else b""))
-        await writer.drain()
-        writer.write_eof()
-        # A client that is still sending would see a reset instead of the answer.
-        while await reader.read(_REQUEST_BYTES):
-            pass
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is gone or too slow is no error of ours."""
+        log.debug("the health port: a request ended early", exc_info=True)
 
-    async def _answer(self, reader: asyncio.StreamReader) -> tuple[bool, Answer]:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            return True, _error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"at most {_REQUEST_BYTES} bytes")
-        match head.partition(b"\r\n")[0].decode("latin-1").split(" "):
-            case [("GET" | "HEAD") as method, target, ("HTTP/1.0" | "HTTP/1.1")]:
-                route = self._routes.get(target.partition("?")[0])
-                if route is None:
-                    return True, _error(HTTPStatus.NOT_FOUND, f"there is {', '.join(self._routes)}")
-                return method == "GET", await route()
-            case [_, _, ("HTTP/1.0" | "HTTP/1.1")]:
-                return True, _error(HTTPStatus.METHOD_NOT_ALLOWED, "GET and HEAD only", Allow="GET, HEAD")
-            case _:
-                return True, _error(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _SILENCE_S
+    server: HttpPort  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def do_GET(self) -> None:
+        self._respond()
+
+    def do_HEAD(self) -> None:
+        self._respond()
+
+    def _respond(self) -> None:
+        route = self.server.routes.get(self.path.partition("?")[0])
+        if route is None:
+            missing = {"error": f"there is {', '.join(self.server.routes)}"}
+            status, body, content_type = json_answer(HTTPStatus.NOT_FOUND, missing)
+        else:
+            status, body, content_type = route()
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.debug(format, *args)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -269,7 +215,3 @@ def listening_socket(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
     except (OSError, UnicodeError) as error:
         raise SettingsError(f"ORION_HEALTH_PORT: cannot listen on {host} port {port}: {error}") from error
-
-
-def _error(status: HTTPStatus, why: str, **headers: str) -> Answer:
-    return Answer.of_json(status, {"error": why}, **headers)

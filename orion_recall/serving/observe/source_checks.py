@@ -27,7 +27,6 @@ class SourceChecks:
     def __init__(self, running: ObservedService, changed: Callable[[], None]) -> None:
         self._running, self._changed = running, changed
         self._answers: dict[_Place, str | None] = {}
-        self._index_note: str | None = None
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -39,9 +38,8 @@ class SourceChecks:
         every_s = self._running.settings.look_every_s
         while every_s > 0:
             self._wake.clear()
-            before = (self._answers, self._index_note)
-            self._answers, self._index_note = await self._probe(), await self._without_late()
-            if (self._answers, self._index_note) != before:
+            before, self._answers = self._answers, await self._probe()
+            if self._answers != before:
                 self._changed()
             await sleep(every_s, self._wake)
         await asyncio.Event().wait()
@@ -67,14 +65,8 @@ class SourceChecks:
         """Index and graph: the lag of the copy that this worker keeps, or why it cannot be used."""
         broken = self._running.opened.broken
         kept = [
-            CopyState(
-                kind=one.kind,
-                copy=one.copy,
-                behind=one.lag,
-                error=one.error or one.projection.damage,
-                note=self._index_note if one.kind == "index" else None,
-            )
-            for one in self._running.projectors
+            CopyState(kind=one.kind, copy=one.copy, behind=one.lag, error=one.error or one.projection.damage)
+            for one in self._running.background.projectors
         ]
         return kept + [CopyState(kind=kind, copy=None, behind=None, error=why) for kind, why in broken.items()]
 
@@ -112,20 +104,6 @@ class SourceChecks:
         # An unexpected error of a check must not end the worker.
         found = await outcomes("a check of the stores failed", *asked.values())
         return {place: _reason(why) for place, why in zip(asked, found, strict=True)}
-
-    async def _without_late(self) -> str | None:
-        """Why there is no late interaction, where a profile wants it; None when there is, or when unknown."""
-        if not any(one.profile.ranking.late for one in self._running.profiles.values()):
-            return None
-        late = self._running.opened.sources.late_interaction
-        if late is None:
-            return None  # there is no index, which is reported elsewhere
-        try:
-            async with asyncio.timeout(_LONGEST_S):
-                why = await late.why_off()
-        except (SourceError, ModelError, TimeoutError):
-            return None
-        return why and f"no late interaction: {why}"
 
 
 def _reason(why: Exception | str | None) -> str | None:

@@ -7,7 +7,6 @@ stages follow each other, and sources are searched together in the stage `search
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -25,16 +24,8 @@ from orion_recall.text.normal import storable
 from orion_recall.values import SourceReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Otlp:
-    """The exporters of spans and of metrics."""
-
-    spans: SpanExporter
-    metrics: MetricExporter
-
-
-def otlp_exporters() -> Otlp | None:
-    """The exporters, or None when no endpoint is set. Nothing is sent yet.
+def otlp_exporters() -> tuple[SpanExporter, MetricExporter] | None:
+    """The exporters of spans and of metrics, or None when no endpoint is set. Nothing is sent yet.
 
     SettingsError for an endpoint that is no HTTP address, a protocol other than http/protobuf, or a missing extra.
     """
@@ -52,13 +43,11 @@ def otlp_exporters() -> Otlp | None:
     except ModuleNotFoundError as error:
         why = f"{OTEL_EXPORTER_OTLP_ENDPOINT} is set, but its exporter is not installed"
         raise SettingsError(f"{why}: pip install 'orion-recall[otlp]', or unset it") from error
-    return Otlp(spans=OTLPSpanExporter(), metrics=OTLPMetricExporter())
+    return OTLPSpanExporter(), OTLPMetricExporter()
 
 
 _SEARCH = "search"
 _TEXT_CHARS = 4000
-# A span keeps 128 attributes by default and drops its first ones for more: three of each document, and ours.
-_MOST_DOCUMENTS = 32
 
 
 def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool) -> None:
@@ -84,12 +73,7 @@ def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool
 
 
 def _describe_request(facts: RequestFacts, span: Span, with_content: bool) -> None:
-    span.set_attributes(
-        {
-            t.ATTRIBUTE_OPERATION: t.OPERATION_SEARCH,
-            t.ATTRIBUTE_SPAN_KIND: t.SPAN_KIND_RETRIEVER,
-        }
-    )
+    span.set_attributes({t.ATTRIBUTE_OPERATION: t.OPERATION_SEARCH, t.ATTRIBUTE_SPAN_KIND: t.SPAN_KIND_RETRIEVER})
     if facts.tenant:
         span.set_attribute(t.ATTRIBUTE_MEMORY_STORE, facts.tenant)
     if facts.query is None:
@@ -110,17 +94,8 @@ def _describe_bundle(recalled: Recalled, span: Span, with_content: bool) -> None
             t.ATTRIBUTE_TOKENS: recalled.selection.tokens,
         }
     )
-    if not with_content:
-        return
-    span.set_attribute(t.ATTRIBUTE_RENDERED, _exportable(recalled.rendered))
-    for rank, item in enumerate(items[:_MOST_DOCUMENTS]):
-        span.set_attributes(
-            {
-                t.ATTRIBUTE_DOCUMENT_ID.format(rank): item.scored.memory.id,
-                t.ATTRIBUTE_DOCUMENT_CONTENT.format(rank): _exportable(item.snippet),
-                t.ATTRIBUTE_DOCUMENT_SCORE.format(rank): item.scored.score,
-            }
-        )
+    if with_content:
+        span.set_attribute(t.ATTRIBUTE_RENDERED, _exportable(recalled.rendered))
 
 
 def _exportable(text: str) -> str:

@@ -11,26 +11,23 @@ import asyncio
 import contextlib
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from orion_recall.engines.lock import LOCK_NAME, FolderLock, holder
 from orion_recall.errors import EngineError, RecordError, SourceError
-from orion_recall.graph.stores.reader import sparql_server
 from orion_recall.index.embedded.folders import BUILDS, CURRENT, live_place, read_metadata
-from orion_recall.index.metadata import IndexMetadata
 from orion_recall.memory.record.keyword_lengths import KEPT_FILE
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import close_pool, open_pool
-from orion_recall.serving.backends import own_copy
-from orion_recall.serving.processes.plans import data_dir_of, further_folders
+from orion_recall.serving.backends import embedded_copies, own_copy
+from orion_recall.serving.processes.supervisor import data_dir_of, further_folders
 from orion_recall.settings import Settings
 from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 
 log = logging.getLogger("orion_recall.service")
 
-_INDEX, _GRAPH = "index", "graph"
 _FILES = ("shard", "store", CURRENT)
 _PART = ".part"
 _NOT_COPIED = shutil.ignore_patterns(LOCK_NAME, BUILDS, CURRENT)
@@ -44,9 +41,9 @@ def make_further_copies(settings: Settings, count: int) -> list[Path]:
     first, made = settings.data_dir.resolve(), list[Path]()
     for number in range(2, count + 1):
         place = data_dir_of(first, number)
-        if not _is_of_one_kind(first, place):
+        if not _is_of_one_kind(first / "index", place / "index"):
             _delete(place)
-        for kind in _kinds(settings):
+        for kind in embedded_copies(settings):
             if not _is_there(first / kind) or _is_there(place / kind):
                 continue
             try:
@@ -96,35 +93,26 @@ async def unregister(settings: Settings, numbers: Sequence[int]) -> None:
         await close_pool(pool)
 
 
-def _kinds(settings: Settings) -> list[str]:
-    is_embedded = {_INDEX: settings.qdrant_url is None, _GRAPH: sparql_server(settings) is None}
-    return [kind for kind, is_ours in is_embedded.items() if is_ours]
-
-
 def _is_there(folder: Path) -> bool:
     return any((folder / name).exists() for name in _FILES)
 
 
 def _is_of_one_kind(first: Path, further: Path) -> bool:
     """Whether two indexes are by one model and from one database; yes where one of them cannot say."""
-    if not _is_there(further / _INDEX):
+    if not _is_there(further):
         return True
-    if not _is_there(first / _INDEX):  # somebody has deleted it, to have it built again
+    if not _is_there(first):  # somebody has deleted it, to have it built again
         return False
-    ours, theirs = _made_by(first / _INDEX), _made_by(further / _INDEX)
-    return ours is None or theirs is None or ours == theirs
-
-
-def _made_by(index: Path) -> IndexMetadata | None:
-    """What made the index, but for what differs between copies; None when that cannot be read."""
     with contextlib.suppress(SourceError):
-        return replace(read_metadata(live_place(index), index), position=0, made="")
-    return None
+        made_by = [replace(read_metadata(live_place(one), one), position=0, made="") for one in (first, further)]
+        return made_by[0] == made_by[1]
+    return True
 
 
 def _copy(source: Path, target: Path, min_free_bytes: int) -> None:
     part = target.with_name(f"{target.name}{_PART}")
-    with _held(source), _held(target):
+    hint = "or start it with fewer workers"
+    with FolderLock.acquire(source, "the folder", hint), FolderLock.acquire(target, "the folder", hint):
         live = live_place(source)
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.rmtree(part, ignore_errors=True)
@@ -139,18 +127,12 @@ def _copy(source: Path, target: Path, min_free_bytes: int) -> None:
             shutil.rmtree(part, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _held(folder: Path) -> Generator[None]:
-    with FolderLock.acquire(folder, what="the folder", hint="or start it with fewer workers"):
-        yield
-
-
 def _delete(place: Path) -> bool:
     """Whether index and graph there are gone; not while a process has one of them open."""
     if not place.exists():
         return False
     with contextlib.ExitStack() as stack:
-        for folder in (place / kind for kind in (_INDEX, _GRAPH) if (place / kind).is_dir()):
+        for folder in (place / kind for kind in ("index", "graph") if (place / kind).is_dir()):
             lock = FolderLock.try_acquire(folder)
             if lock is None:
                 log.warning("%s is kept: process %s has it open", place, holder(folder))

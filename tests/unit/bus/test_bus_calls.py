@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
@@ -13,12 +12,11 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
 from orion_recall.bus.calls import Calls
 from orion_recall.bus.clock import BusClock
-from orion_recall.bus.query_channels import PublishedQueries, _id_and_ttl  # pyright: ignore[reportPrivateUsage]
+from orion_recall.bus.query_channels import _id_and_ttl  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import BusRefused, ReplyTimeout
 
 Entries = list[tuple[bytes, dict[bytes, bytes]]]
@@ -48,7 +46,14 @@ class Bus:
 @asynccontextmanager
 async def calling(bus: Bus) -> AsyncGenerator[Calls]:
     redis = cast(Any, bus)
-    calls = Calls(redis, redis, prefix="", replies="replies", service="test", max_message_bytes=8192)
+    calls = Calls(
+        *(redis, redis),
+        prefix="",
+        replies="replies",
+        service="test",
+        max_message_bytes=8192,
+        max_query_bytes=8192,
+    )
     reading = asyncio.create_task(calls._read())  # pyright: ignore[reportPrivateUsage]
     try:
         yield calls
@@ -110,34 +115,10 @@ async def test_replies_that_may_not_be_read_end_the_calls_that_wait_and_those_th
                 await asyncio.sleep(0)
 
 
-@pytest.fixture
-def queries() -> PublishedQueries:
-    """Nothing is sent: nobody runs it."""
-    return PublishedQueries(Redis(), stream="queries", max_bytes=2 << 20)
-
-
-def test_a_thousand_messages_may_wait_and_of_more_the_oldest_are_dropped_counted_and_said_once(
-    queries: PublishedQueries, caplog: pytest.LogCaptureFixture
-) -> None:
-    for number in range(1003):
-        queries.take(b"c", json.dumps({"id": f"m-{number}"}).encode(), since_ms=0)
-    assert (queries.waiting, queries.counts.received, queries.counts.dropped) == (1000, 1003, 3)
-    assert queries._waiting[0].seen_id == "m-3"  # pyright: ignore[reportPrivateUsage]
-    assert [record.levelno for record in caplog.records] == [logging.ERROR]
-
-
 @pytest.mark.parametrize("message_id", ["m-1", "58455E0F-b539-435c-bcc9-f19c29c472b8", "a:b_c.d"])
 def test_a_message_is_known_by_its_id_whatever_else_is_in_it(message_id: str) -> None:
     first, second = ({"id": message_id, "payload": {"fragment": text}} for text in ("one", "two"))
     assert _id_and_ttl(json.dumps(first).encode()) == _id_and_ttl(json.dumps(second).encode()) == (message_id, 30)
-
-
-@pytest.mark.parametrize(("count", "size"), [(500, 0), (16, 1 << 20)])
-def test_the_listener_waits_once_so_much_waits_already(queries: PublishedQueries, count: int, size: int) -> None:
-    for number in range(count):
-        assert not queries.is_full
-        queries.take(b"c", b"%d" % number + b"x" * size, since_ms=0)
-    assert queries.is_full
 
 
 @pytest.mark.parametrize(

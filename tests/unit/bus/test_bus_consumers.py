@@ -145,44 +145,6 @@ def give(intake: FakeIntake, *names: str) -> None:
         intake.new.put_nowait(entry(name))
 
 
-async def test_only_as_many_entries_are_asked_for_as_there_are_free_slots(
-    intake: FakeIntake, handler: Handler
-) -> None:
-    give(intake, "a", "b", "c")
-    async with running(intake, handler) as (loop, _):
-        await until(lambda: loop.in_flight == 2 and handler.begun == ["a", "b"], "both slots are taken")
-        assert set(intake.asked) == {2, 1}
-        handler.gate.set()
-        await until(lambda: handler.ended == ["a", "b", "c"], "the third has its turn")
-
-
-async def test_stopping_finishes_what_is_held_and_takes_nothing_more(intake: FakeIntake, handler: Handler) -> None:
-    give(intake, "a", "b")
-    async with running(intake, handler) as (loop, task):
-        await until(lambda: loop.in_flight == 2, "both slots are taken")
-        loop.stop()
-        give(intake, "late")
-        refreshed = len(intake.refreshed)
-        await until(lambda: len(intake.refreshed) > refreshed + 3, "what is held is still refreshed")
-        assert intake.refreshed[-1] == {"a", "b"}
-        assert not task.done()
-        handler.gate.set()
-        await task
-        assert handler.ended == ["a", "b"]
-        assert intake.new.qsize() == 1
-        assert intake.left == 1
-
-
-async def test_an_orphan_is_taken_over_even_when_all_slots_are_taken(intake: FakeIntake, handler: Handler) -> None:
-    give(intake, "a", "b")
-    async with running(intake, handler) as (loop, _):
-        await until(lambda: loop.in_flight == 2, "both slots are taken")
-        intake.orphans = [entry("orphan")]
-        await until(lambda: "orphan" in handler.begun, "the orphan is in flight")
-        assert loop.claimed == 1
-        handler.gate.set()
-
-
 async def test_entries_in_flight_are_never_more_than_one_beyond_the_limit_however_many_others_have_left(
     intake: FakeIntake,
 ) -> None:
@@ -237,20 +199,6 @@ async def test_a_loop_that_breaks_ends_the_server_with_its_error_after_what_is_h
     with pytest.raises(ZeroDivisionError, match=call):
         await task
     assert (handler.ended, intake.left) == (["a"], 1)
-
-
-async def test_a_cancelled_server_lets_go_of_what_takes_too_long(
-    intake: FakeIntake, handler: Handler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("orion_recall.bus.consumer_loop._GRACE_S", 0.01)
-    give(intake, "a")
-    loop = ConsumerLoop(intake, lambda taken: handler(taken), QUICK)
-    task = asyncio.create_task(loop.run())
-    await until(lambda: loop.in_flight == 1, "a is in flight")
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert (handler.ended, intake.left, loop.in_flight) == ([], 1, 0)
 
 
 class Stack:

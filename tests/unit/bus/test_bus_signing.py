@@ -7,10 +7,12 @@ import logging
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redis.asyncio import Redis
 
 from orion_recall.bus.envelope import Received, decode
 from orion_recall.bus.group_reader import Entry
@@ -24,12 +26,11 @@ from orion_recall.bus.signing.keys import (
     read_ring,
     read_signature,
     sign,
-    sign_within,
-    unsigned_line,
     written_caller,
     written_key,
 )
 from orion_recall.errors import LateSignature, RefusedMessage, SettingsError
+from tests.stand_ins.signed import sign_within, unsigned_line
 
 KEY = Key(id="ana-1", secret=b"s" * 32)
 MESSAGE = b'{"kind": "recall.query.v1", "payload": {"fragment": "What?"}}'
@@ -133,18 +134,18 @@ def key_lines(**changes: str | None) -> str:
     ("text", "why"),
     [
         ("[[keys]\n", "is not TOML"),
-        (f'id = "one"\nsecret = "{SECRET}"\n', "a key ring is a list of"),
-        (key_lines(id='"a b"'), "id: write up to 64"),
-        (key_lines(id=None), "id: write up to 64"),
+        (f'id = "one"\nsecret = "{SECRET}"\n', "id: Extra inputs"),
+        (key_lines(id='"a b"'), "id: String should match"),
+        (key_lines(id=None), "id: Field required"),
         (key_lines(secret='"c2hvcnQ="'), "32 random bytes"),
         (key_lines(secret='"not base64 at all, but long enough to be so"'), "32 random bytes"),
-        (key_lines(tenants="[]"), "list one at least"),
-        (key_lines(tenants='"ana"'), "list one at least"),
-        (key_lines(may='["recall", "rule"]'), "list some of recall, write, delete, feedback"),
-        (key_lines(may=None), "list some of"),
-        (key_lines(until='"tomorrow"'), "a time with a zone"),
-        (key_lines(until="2027-01-31T00:00:00"), "a time with a zone"),
-        (key_lines(tenant='"ana"'), "unknown tenant"),
+        (key_lines(tenants="[]"), "tenants: List should have at least 1 item"),
+        (key_lines(tenants='"ana"'), "tenants: Input should be a valid list"),
+        (key_lines(may='["recall", "rule"]'), "may.1: Input should be 'recall', 'write', 'delete' or 'feedback'"),
+        (key_lines(may=None), "may: Field required"),
+        (key_lines(until='"tomorrow"'), "until: Input should be a valid datetime"),
+        (key_lines(until="2027-01-31T00:00:00"), "until: Input should have timezone info"),
+        (key_lines(tenant='"ana"'), "tenant: Extra inputs"),
         (key_lines() + key_lines(), "two keys have the id 'one'"),
     ],
 )
@@ -195,11 +196,11 @@ class NoncesHere:
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}
 
-    async def first_of(self, name: str, entry: str, *, keep_ms: int) -> str:
-        return self.kept.setdefault(name, entry)
+    async def set(self, name: str, entry: str, *, nx: bool, px: int) -> bool:
+        return self.kept.setdefault(name, entry) == entry
 
-    async def held_by(self, name: str) -> str | None:
-        return self.kept.get(name)
+    async def get(self, name: str) -> bytes | None:
+        return self.kept[name].encode() if name in self.kept else None
 
 
 class Scene:
@@ -214,7 +215,14 @@ class Scene:
         self.ring, self.count = KeyRing(path), 0
 
     def worker(self, kind: str = "recall.query.v1") -> Callers:
-        return Callers(self.ring, self.nonces, stream=f"p:{kind}", kind=kind, within_s=300, now=lambda: self.now)
+        return Callers(
+            *(self.ring, cast("Redis", self.nonces)),
+            nonces="seen:",
+            stream=f"p:{kind}",
+            kind=kind,
+            within_s=300,
+            now=lambda: self.now,
+        )
 
     def fields(self, kind: str = "recall.query.v1", *, time: float = NOW) -> dict[bytes, bytes]:
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,18 +14,24 @@ from orion_recall.cli.connect import addresses
 from orion_recall.cli.connect.addresses import bus_of, dsn_of, dsn_without_secrets, find, find_started, open_bus
 from orion_recall.cli.connect.ids import full_id
 from orion_recall.cli.connect.record import with_record
-from orion_recall.engines.embedded import Addresses, process_birth, write_addresses
-from orion_recall.engines.lock import FolderLock
+from orion_recall.engines.embedded import Addresses, write_addresses
+from orion_recall.engines.lock import FolderLock, held_by
 from orion_recall.errors import EngineError, SettingsError
 from orion_recall.settings import Settings
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_of_the_caller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_settings_of_the_caller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     for name in list(os.environ):
         if name.startswith("ORION_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
+    yield
+    while _HELD:
+        _HELD.pop().release()
+
+
+_HELD: list[FolderLock] = []
 
 
 def running(
@@ -34,12 +41,13 @@ def running(
     folder.mkdir(exist_ok=True)
     note = Addresses(
         owner_pid=os.getpid(),
-        owner_birth=process_birth(os.getpid()) or "",
         redis_url=redis_url,
         postgres_dsn=dsn,
         pids={},
     )
     write_addresses(folder, note)
+    if held_by(folder) is None:
+        _HELD.append(FolderLock.acquire(folder, "the folder", ""))
     return folder
 
 

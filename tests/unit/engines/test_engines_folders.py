@@ -203,16 +203,6 @@ def test_a_place_that_others_can_write_to_is_refused(base_folder: Path) -> None:
         chosen(base_folder)
 
 
-@as_root
-def test_a_copied_data_folder_is_refused_and_a_moved_one_keeps_its_database(base_folder: Path) -> None:
-    folder = chosen(base_folder)
-    shutil.copytree(base_folder / "home" / "data", base_folder / "home" / "copy", symlinks=True)
-    with pytest.raises(EngineError, match=r"/copy is a copy of .*/data, .*remove the copy, or only its link"):
-        chosen(base_folder, "home/copy")
-    shutil.rmtree(base_folder / "home" / "data")
-    assert chosen(base_folder, "home/copy") == folder
-
-
 _KILLED = """
 import os, signal, sys
 from pathlib import Path

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import errno
 import os
 import signal
 import stat
-import subprocess
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from orion_recall.engines import engine
 from orion_recall.engines.embedded import (
     ADDRESSES_NAME,
     Addresses,
-    process_birth,
     read_addresses,
     write_addresses,
 )
-from orion_recall.engines.engine import Child, Command, Engine, run_to_end, until_ready
+from orion_recall.engines.engine import Child, Command, run_to_end, until_ready
 from orion_recall.engines.lock import FolderLock, holder
 from orion_recall.errors import EngineError
 
@@ -94,54 +87,9 @@ async def test_root_becomes_the_other_user_without_roots_groups(tmp_path: Path) 
     assert (tmp_path / "shell.log").read_text() == "65534\n65534\n65534\n"
 
 
-class Revived(Engine):
-    """It has died as often as the test says, and can be started again."""
-
-    def __init__(self) -> None:
-        self.deaths, self._started_at, self._child = 0, 0.0, None
-
-    @property
-    def name(self) -> str:
-        return "valkey"
-
-    @property
-    def died(self) -> bool:
-        return self.deaths > 0
-
-    async def _revive(self) -> bool:
-        self.deaths -= 1
-        return True
-
-
-async def test_a_restart_that_cannot_be_told_is_told_later_and_the_next_death_is_seen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(engine, "_WATCH_S", 0.001)
-    monkeypatch.setattr(engine, "_FIRST_WAIT_S", 0.001)
-    told: list[Any] = []
-    one = Revived()
-
-    def on_restart() -> None:
-        told.append(len(told) >= 2)
-        if not told[-1]:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    keeping = asyncio.create_task(one.keep_alive(on_restart))
-    one.deaths = 1
-    async with asyncio.timeout(60):
-        while True not in told:
-            await asyncio.sleep(0.001)
-        one.deaths = 1
-        while len(told) < 4:
-            await asyncio.sleep(0.001)
-    assert not keeping.done()
-    keeping.cancel()
-
-
 def of_this_process() -> Addresses:
     return Addresses(
         owner_pid=os.getpid(),
-        owner_birth=process_birth(os.getpid()) or "",
         redis_url="unix:///run/valkey.sock",
         postgres_dsn=None,
         pids={"valkey": 7},
@@ -150,22 +98,12 @@ def of_this_process() -> Addresses:
 
 def test_what_a_running_instance_wrote_is_read_back(tmp_path: Path) -> None:
     write_addresses(tmp_path, of_this_process())
-    assert read_addresses(tmp_path) == of_this_process()
+    with FolderLock.acquire(tmp_path, "the folder", ""):
+        assert read_addresses(tmp_path) == of_this_process()
+    assert read_addresses(tmp_path) is None, "nobody has the folder"
 
 
 def test_the_note_is_for_its_owner_only_and_leaves_no_work_file(tmp_path: Path) -> None:
     write_addresses(tmp_path, of_this_process())
     assert [path.name for path in tmp_path.iterdir()] == [ADDRESSES_NAME]
     assert stat.S_IMODE((tmp_path / ADDRESSES_NAME).stat().st_mode) == 0o600
-
-
-def test_the_note_of_a_dead_process_is_not_believed(tmp_path: Path) -> None:
-    with subprocess.Popen(["true"]) as process:
-        process.wait()
-    write_addresses(tmp_path, replace(of_this_process(), owner_pid=process.pid))
-    assert read_addresses(tmp_path) is None
-
-
-def test_a_process_that_reuses_the_pid_is_not_taken_for_the_owner(tmp_path: Path) -> None:
-    write_addresses(tmp_path, replace(of_this_process(), owner_birth="1"))
-    assert read_addresses(tmp_path) is None

@@ -162,13 +162,6 @@ async def test_a_build_is_swapped_in(folder: Path, sparse: SparseEncoder):
         assert index.staged_rebuild() is None
 
 
-async def test_what_was_read_before_a_write_is_not_kept(index: IndexProcess):
-    first = OURS[0]
-    assert (await index.fetch([key(first.id)]))[key(first.id)].text == first.text
-    await index.remove([key(first.id)])
-    assert await index.fetch([key(first.id)]) == {}
-
-
 async def test_a_start_that_is_cancelled_leaves_no_process(folder: Path, sparse: SparseEncoder):
     starting = asyncio.create_task(made(folder, sparse).open())
     await until(lambda: held_by(folder / "index") is not None or starting.done(), "the folder is held")

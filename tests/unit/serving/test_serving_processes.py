@@ -16,12 +16,14 @@ from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import WorkersFailed
 from orion_recall.index.metadata import FORMAT, IndexMetadata
 from orion_recall.serving.processes.further_copies import delete_surplus, make_further_copies
-from orion_recall.serving.processes.plans import (
+from orion_recall.serving.processes.supervisor import (
+    MOST_DEATHS,
+    Ready,
+    Supervisor,
     WorkerPlan,
     data_dir_of,
     plans_of,
 )
-from orion_recall.serving.processes.supervisor import MOST_DEATHS, Ready, Supervisor
 from orion_recall.settings import Settings
 
 PLANS = [WorkerPlan(number=number, data_dir=Path(f"/d/{number}"), environment={}) for number in (1, 2)]

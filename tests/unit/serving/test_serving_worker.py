@@ -25,7 +25,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.types import Sources
-from orion_recall.serving.shadows import ShadowTask
+from orion_recall.serving.trials import ShadowTask
 from orion_recall.serving.worker import ServingObserver, Worker
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key, text_hash
@@ -215,17 +215,6 @@ async def test_whatever_the_fields_hold_there_is_one_commit(fields: dict[bytes, 
     assert commit.address.mode == "shared"
 
 
-async def test_an_answer_names_what_was_found_and_is_counted_and_noted_as_used() -> None:
-    desk = Desk()
-    commit = await desk.serve(QUESTION)
-    assert [item.id for item in reply_of(commit).bundle.items] == ["m-gulls"]
-    assert decision_of(commit).selected_ids == ["m-gulls"]
-    assert (commit.entry_id, commit.correlation_id, commit.dead_reason) == (ENTRY_ID, "c-1", "")
-    assert (commit.address.mode, commit.address.name) == ("own", "recall.reply.v1:me")
-    assert desk.used == [("default", ["m-gulls"])]
-    assert desk.worker.counters.outcomes["ok"] == 1
-
-
 @pytest.mark.parametrize(
     ("include", "used"),
     [({"trace": True}, []), ({"trace": False}, ["m-gulls"]), ({"entities": True}, ["m-gulls"])],
@@ -322,39 +311,6 @@ async def test_a_commit_that_waits_for_the_bus_does_not_hold_back_other_work() -
     assert len(away.commits) == 1
 
 
-@pytest.mark.parametrize(
-    ("payload", "deliveries", "outcome", "dead_reason"),
-    [
-        (QUESTION, 1, "refused", ""),
-        ({"verb": 7}, 1, "invalid", "invalid: payload.fragment"),
-        (QUESTION, 6, "refused", "poison: delivered 5 times"),
-    ],
-)
-async def test_what_its_own_address_does_not_take_is_said_on_the_shared_stream(
-    payload: dict[str, Any], deliveries: int, outcome: str, dead_reason: str
-) -> None:
-    desk = Desk("reply_not_writable")
-    last = await desk.serve(payload, deliveries=deliveries)
-    first, _ = desk.commits.commits
-    assert (first.address.mode, last.address.mode) == ("own", "shared")
-    assert decision_of(last).outcome == outcome
-    assert decision_of(last).id == decision_of(first).id
-    assert last.dead_reason.startswith(dead_reason)
-    assert bool(last.dead_reason) == bool(dead_reason)
-    assert desk.used == []
-    assert desk.worker.counters.outcomes[outcome] == 1  # pyright: ignore[reportArgumentType]
-
-
-@pytest.mark.parametrize(
-    ("ttl_ms", "after_s", "outcome"),
-    [(90_000, 90.1, "expired"), (90_000, 30, "ok"), (None, 9e9, "ok"), (0, -0.1, "expired"), (500, -9e9, "ok")],
-)
-async def test_a_ttl_is_counted_on_the_clock_of_the_bus(ttl_ms: int | None, after_s: float, outcome: str) -> None:
-    desk = Desk()
-    desk.now = ARRIVED + after_s
-    assert decision_of(await desk.serve(QUESTION, ttl_ms=ttl_ms)).outcome == outcome
-
-
 SECRET = "what did my doctor say?"
 UNREADABLE: list[dict[str, Any]] = [
     {"payload": {"fragment": [SECRET]}},
@@ -425,16 +381,3 @@ async def test_a_worker_whose_clock_is_wrong_answers_in_time_and_with_the_time_o
     assert decision_of(commit).created_at.timestamp() == pytest.approx(ARRIVED + 0.01, abs=0.001)
     wrong.monotonic += 2.0
     assert decision_of(await desk.serve(WITH_OPTIONS, ttl_ms=2000)).outcome == "expired"
-
-
-async def test_what_is_turned_away_is_refused_with_when_to_come_back_and_decided_and_no_dead_letter() -> None:
-    desk = Desk()
-    error = Overloaded("overloaded: ask again in 700 ms", retry_after_ms=700)
-    await desk.turn_away(WITH_OPTIONS, error)
-    (commit,) = desk.commits.commits
-    reply, decision = reply_of(commit), decision_of(commit)
-    assert reply.error is not None
-    assert reply.error.model_dump() == {"type": "refused", "message": str(error), "retry_after_ms": 700}
-    assert (decision.outcome, decision.error, commit.dead_reason) == ("refused", str(error), "")
-    assert decision.tenant == "default" and desk.source.asked == [] and desk.used == []
-    assert desk.worker.counters.outcomes["refused"] == 1

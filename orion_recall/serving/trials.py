@@ -1,12 +1,13 @@
-"""Shadow recalls: a share of the answered queries is recalled again by another profile, for a decision only.
+"""Trials of another profile, on a share of the queries. `decisions compare` compares its answers.
 
-The correlation id decides which ones: every worker, and a query that is sent again, decides alike. The settings
-limit how many run at once; while too many wait, further ones are dropped and counted.
+A canary answers a share of the sessions, a shadow recalls a share of the queries again, for a decision only. A hash
+decides which ones, so every worker decides alike.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 
 from redis.asyncio import Redis
 
-from orion_recall.contracts import RecallQueryV1
+from orion_recall.contracts import CanaryV1, RecallQueryV1
 from orion_recall.errors import MessageError
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.pipeline import recall
@@ -34,6 +35,38 @@ _MOST_WAITING = 32
 _WHOLE = float(1 << 63)
 
 
+def canary_for(
+    name: str, profiles: Mapping[str, LoadedProfile], query: RecallQueryV1, *, tenant: str, corr_id: str
+) -> CanaryV1 | None:
+    """Which profile answers a query for the profile `name`; None where that has no canary.
+
+    A user's queries stay with one profile, without a user a session's; else each query is drawn by itself.
+    """
+    control = profiles[name]
+    given = control.profile.canary
+    canary = profiles.get(given.profile or "")
+    if canary is None or given.profile is None:
+        return None
+    unit = (query.options.user if query.options else None) or query.session_id or corr_id
+    is_drawn = number_of(f"canary {name} {tenant}", unit) < given.share * _WHOLE
+    contents = "\x1f".join((name, control.content_hash, given.profile, canary.content_hash))
+    return CanaryV1(
+        trial=hashlib.sha256(contents.encode()).hexdigest()[:16],
+        profile=name,
+        canary=given.profile,
+        variant="canary" if is_drawn else "control",
+        share=given.share,
+    )
+
+
+def shadow_for(facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> LoadedProfile | None:
+    """The profile that recalls the query a second time; None for most queries."""
+    shadow = profiles[facts.profile].profile.shadow
+    if shadow.profile is None or number_of("shadow", facts.corr_id) >= shadow.share * _WHOLE:
+        return None
+    return profiles.get(shadow.profile)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowTask:
     """An answered query, to be recalled again by `profile` as of `now`.
@@ -49,16 +82,11 @@ class ShadowTask:
     envelope: Callable[[bytes], bytes]
 
 
-def shadow_for(facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> LoadedProfile | None:
-    """The profile that recalls the query a second time; None for most queries."""
-    shadow = profiles[facts.profile].profile.shadow
-    if shadow.profile is None or number_of("shadow", facts.corr_id) >= shadow.share * _WHOLE:
-        return None
-    return profiles.get(shadow.profile)
-
-
 class Shadows:
-    """The queue of shadow recalls, served by `run`. `send` puts a message on the decision stream."""
+    """The queue of shadow recalls, served by `run`; of those that find it full none is recalled.
+
+    `send` puts a message on the decision stream.
+    """
 
     def __init__(
         self,

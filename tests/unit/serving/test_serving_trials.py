@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from orion_recall.contracts import RecallQueryV1
+from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Sources
-from orion_recall.serving.shadows import Shadows, ShadowTask, shadow_for
+from orion_recall.serving.trials import Shadows, ShadowTask, canary_for, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.telemetry import LOG_WORKER
 from orion_recall.text.normal import memory_key, text_hash
@@ -199,13 +199,45 @@ def test_the_share_is_chosen_by_the_correlation_id() -> None:
     assert 0.2 < sum(one is not None for one in chosen) / 2000 < 0.3
 
 
-@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (1.0, 200)])
-def test_none_and_all(share: float, expected: int) -> None:
-    profiles = {"test.v1": loaded("test.v1", shadow={"profile": "other.v1", "share": share}), "other.v1": OTHER}
-    assert sum(shadow_for(facts(f"c-{n}"), profiles) is not None for n in range(200)) == expected
-
-
 def test_without_a_shadow_or_with_one_that_is_not_there_nothing_is_recalled_twice() -> None:
     assert shadow_for(facts(), {"test.v1": loaded("test.v1")}) is None
     gone = loaded("test.v1", shadow={"profile": "gone.v1", "share": 1})
     assert shadow_for(facts(), {"test.v1": gone}) is None
+
+
+def variant(
+    session: str | None, share: float = 0.25, *, corr_id: str = "c", user: str | None = None, tenant: str = "t"
+) -> str | None:
+    profiles = {"test.v1": loaded("test.v1", canary={"profile": "other.v1", "share": share}), "other.v1": OTHER}
+    options = RecallOptionsV1(user=user) if user else None
+    query = RecallQueryV1(fragment="Who?", session_id=session, options=options)
+    found = canary_for("test.v1", profiles, query, tenant=tenant, corr_id=corr_id)
+    return found.variant if found else None
+
+
+def test_a_session_stays_with_one_profile_and_a_larger_share_only_adds_sessions() -> None:
+    sessions = [f"s-{n}" for n in range(2000)]
+    first = {one for one in sessions if variant(one, corr_id="a") == "canary"}
+    assert first == {one for one in sessions if variant(one, corr_id="b") == "canary"}
+    assert 0.2 < len(first) / 2000 < 0.3
+    second = {one for one in sessions if variant(one, 0.75) == "canary"}
+    assert first < second
+    assert 0.7 < len(second) / 2000 < 0.8
+
+
+def test_a_user_stays_with_one_profile_and_without_user_and_session_each_query_is_drawn() -> None:
+    for user in (f"u-{n}" for n in range(50)):
+        assert len({variant(f"s-{n}", user=user) for n in range(20)}) == 1
+    assert {variant(None, corr_id=f"c-{n}") for n in range(50)} == {"canary", "control"}
+
+
+def test_without_a_canary_no_other_profile_answers_and_an_edit_begins_another_trial() -> None:
+    assert canary_for("test.v1", {"test.v1": loaded("test.v1")}, QUERY, tenant="t", corr_id="c") is None
+    trials = set[str]()
+    for content_hash in ("a", "a", "b"):
+        control = loaded("test.v1", canary={"profile": "other.v1"})
+        other = LoadedProfile(profile=OTHER.profile, content_hash=content_hash)
+        found = canary_for("test.v1", {"test.v1": control, "other.v1": other}, QUERY, tenant="t", corr_id="c")
+        assert found is not None
+        trials.add(found.trial)
+    assert len(trials) == 2
