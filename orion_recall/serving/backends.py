@@ -53,7 +53,6 @@ from orion_recall.sources.timeline_table import TimelineTable
 from orion_recall.sources.vector_lexical import (
     LateInteraction,
     LexicalSource,
-    MoreWords,
     NearestPassages,
     VectorSource,
 )
@@ -134,11 +133,7 @@ async def open_sources(
         likeness = NamesByMeaning(index, embedder) if index else None
         stores: dict[SourceName, dict[str, Source]] = {
             "vector": {"": VectorSource(index, questions) if index else Unavailable("vector", broken["index"])},
-            "lexical": {
-                "": LexicalSource(index, sparse, MoreWords(index, sparse))
-                if index
-                else Unavailable("lexical", broken["index"])
-            },
+            "lexical": {"": LexicalSource(index, sparse) if index else Unavailable("lexical", broken["index"])},
             "rdf": {"": RdfSource(graph, index, likeness) if graph else Unavailable("rdf", broken["graph"])},
             "sql_timeline": {},
         }

@@ -21,7 +21,7 @@ import qdrant_edge as qe
 from orion_recall.contracts import MemoryV1
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.points import edge_point
-from orion_recall.index.text_forms import dense_form
+from orion_recall.index.passages import dense_forms
 from orion_recall.index.write_batch import VectorPrefetch, build_write_batch
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.sql import to_row
@@ -123,7 +123,7 @@ class ImportFloors:
         return {EMBEDDING: embedding, UPSERT: upsert, COPY: began.floor(len(memories))}
 
     def _embedded(self, page: Sequence[Memory]) -> tuple[Vectors, list[TokenStates]]:
-        texts = [prepared(dense_form(memory)) for memory in page]
+        texts = [prepared(dense_forms(memory)[0]) for memory in page]
         vectors = np.empty((len(texts), self._encoder.dimension), dtype=np.float32)
         states: dict[int, TokenStates] = {}
         for places in batches_of_like_length([len(text) for text in texts], most_chars=SLICE_CHARS):

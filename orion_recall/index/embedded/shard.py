@@ -43,7 +43,7 @@ from orion_recall.index.points import (
     TOLD_WEEKDAY,
 )
 from orion_recall.index.write_batch import WriteBatch
-from orion_recall.models.embedder import Embedder, follow_index
+from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 
@@ -145,7 +145,6 @@ class LiveShard:
             self._is_loaded = True
             return
         metadata = read_metadata(self.place, self.folder)
-        follow_index(self._embedder, metadata.weights_sha256)
         mine = metadata_if_known(self._embedder, self._sparse)
         if mine is not None and (misfit := misfit_of(self.folder, metadata, mine)) is not None:
             metadata = self._swapped(mine, misfit)

@@ -30,7 +30,7 @@ from orion_recall.index.points import (
 from orion_recall.index.qdrant.points import QdrantRequests
 from orion_recall.index.qdrant.server import CollectionLost, QdrantServer
 from orion_recall.index.write_batch import WriteBatch
-from orion_recall.models.embedder import Embedder, follow_index
+from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.text.normal import number_of
@@ -216,7 +216,6 @@ class QdrantCollection:
             metadata = metadata.at(int(metadata.position))
         except (TypeError, ValueError) as error:
             raise self._not_ours("holds a metadata that cannot be read:") from error
-        await asyncio.to_thread(follow_index, self._embedder, metadata.weights_sha256)
         if (misfit := metadata.misfit(IndexMetadata.of(self._embedder, self._sparse))) is not None:
             raise self._not_ours(misfit)
         refuse_another(self._what, metadata.record or None, self._expected, advice=_ADVICE)

@@ -23,10 +23,10 @@ import pytest
 from qdrant_client import AsyncQdrantClient
 
 from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.passages import dense_forms
 from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts
-from orion_recall.index.text_forms import dense_form
 from orion_recall.interfaces import MemoryIndex, Prepares
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
@@ -456,7 +456,7 @@ async def test_the_vectors_of_memories_are_given_by_key(index: MemoryIndex):
     await index.apply(changes(one, start=index.position + 1))
     found = await index.vectors([key("umbra"), key("nobody")])
     assert set(found) == {key("umbra")}
-    (written,) = await HashingEmbedder().embed_documents([dense_form(one)])
+    (written,) = await HashingEmbedder().embed_documents([dense_forms(one)[0]])
     assert float(np.dot(found[key("umbra")], written) / np.linalg.norm(written)) == pytest.approx(1.0, abs=1e-5)
 
 
@@ -551,9 +551,9 @@ async def test_a_name_that_is_there_is_not_embedded_again(index: MemoryIndex, mo
     steps = changes(later, start=10)
     assert isinstance(index, Prepares)
     await index.prepare(steps)
-    assert asked == [dense_form(later), "Rain Gauge"]
+    assert asked == [dense_forms(later)[0], "Rain Gauge"]
     await index.apply(steps)
-    assert asked == [dense_form(later), "Rain Gauge", "Rain Gauge"], "nothing was kept ahead"
+    assert asked == [dense_forms(later)[0], "Rain Gauge", "Rain Gauge"], "nothing was kept ahead"
     gauge = (await HashingEmbedder().embed_query("rain gauge")).tolist()
     assert (await index.names_near(gauge, TENANT, 1))[0][0] == "Rain Gauge"
 

@@ -16,10 +16,10 @@ from qdrant_client import AsyncQdrantClient
 from orion_recall.errors import SourceError
 from orion_recall.index.embedded.folders import METADATA_FILE
 from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.passages import dense_forms
 from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts
-from orion_recall.index.text_forms import dense_form
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.serving.index_process.index import IndexProcess
@@ -81,7 +81,7 @@ def places(request: pytest.FixtureRequest, folder: Path, sparse: SparseEncoder, 
 async def expected(embedder: TokenEmbedder, text: str) -> dict[int, float]:
     """MaxSim in numpy."""
     asked = await embedder.query_tokens(text)
-    _, held = await embedder.documents_with_tokens([dense_form(one) for one in OURS])
+    _, held = await embedder.documents_with_tokens([dense_forms(one)[0] for one in OURS])
     return {one: float((asked @ tokens.T).max(axis=1).sum()) for one, tokens in zip(KEYS, held, strict=True)}
 
 
@@ -119,7 +119,7 @@ async def test_what_was_not_said_anew_is_not_embedded_again_and_keeps_its_tokens
         await index.apply(steps)
         after = await LateInteraction(index, embedder).closeness(QUESTION, KEYS)
     if places.kind != "process":  # that has an embedder of its own
-        assert embedder.asked == [dense_form(later)]
+        assert embedder.asked == [dense_forms(later)[0]]
     assert after == pytest.approx(before, abs=1e-3)
 
 
