@@ -98,7 +98,7 @@ class ChronologicalIndex(Protocol):
 class Lexicon(Protocol):
     """Gives the names of the speakers in the memories of a scope, as written.
 
-    Of the scope tenant, session, user, agent, run and tags count (`index.speakers`): nobody is named to a query
+    Of the scope tenant, session, user, agent, run and tags count (`index.caches`): nobody is named to a query
     that may see no memory of theirs.
     """
 

@@ -43,8 +43,7 @@ from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Sources
 from orion_recall.serving.index_process.index import IndexProcess
 from orion_recall.settings import Settings
-from orion_recall.sources.graph import NamesByMeaning, RdfSource
-from orion_recall.sources.graph_evidence import GraphEvidence
+from orion_recall.sources.graph import GraphEvidence, NamesByMeaning, RdfSource
 from orion_recall.sources.record import RecordFacts, RecordSearch
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.sources.text_vectors import TextVectors

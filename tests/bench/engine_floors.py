@@ -15,7 +15,9 @@ import pyoxigraph
 import qdrant_edge as qe
 
 from orion_recall.index.embedded.folders import live_place
-from orion_recall.index.embedded.points import max_sim_request, scope_filter
+from orion_recall.index.embedded.points import TermRarity, edge_filter, edge_requests
+from orion_recall.index.points import TOKENS
+from orion_recall.index.requests import Filter, Keys, Search, scope_filter
 from orion_recall.models.onnx_encoder import Encoder, prepared
 from orion_recall.postgres.pool import Connection, open_connection
 from orion_recall.values import Scope
@@ -89,14 +91,14 @@ class EngineFloors:
         request = qe.QueryRequest(
             query=qe.Query.Nearest(asked.vector, using="dense"),
             limit=asked.limit,
-            filter=scope_filter(asked.scope),
+            filter=edge_filter(scope_filter(asked.scope)),
             score_threshold=self._inputs.profile.min_similarity,
         )
         return lambda: self._shard.query(request)
 
     def _sparse(self, asked: Asked) -> Callable[[], object]:
         vector = qe.SparseVector(list(asked.terms.indices), list(asked.terms.values))
-        conditions = scope_filter(asked.scope)
+        conditions = edge_filter(scope_filter(asked.scope))
         both = qe.QueryBatchRequest(
             [
                 qe.QueryRequest(query=qe.Query.Nearest(vector, using=using), limit=asked.limit, filter=conditions)
@@ -110,7 +112,7 @@ class EngineFloors:
         request = qe.QueryRequest(
             query=qe.Query.Nearest(vector, using="entity"),
             limit=self._inputs.profile.graph.max_entities,
-            filter=scope_filter(Scope(tenant=asked.scope.tenant)),
+            filter=edge_filter(scope_filter(Scope(tenant=asked.scope.tenant))),
             with_payload=["label"],
         )
         return lambda: self._shard.query(request)
@@ -120,7 +122,8 @@ class EngineFloors:
         return lambda: self._shard.retrieve(keys, True, False)
 
     def _late(self, asked: Asked) -> Callable[[], object]:
-        request = max_sim_request(asked.tokens, asked.pool)
+        search = Search(asked.tokens, TOKENS, Filter(must=[Keys(list(asked.pool))]), len(asked.pool))
+        (request,) = edge_requests(self._shard, [search], TermRarity())
         return lambda: self._shard.query(request)
 
     def _sparql(self, query: str) -> Callable[[], object]:

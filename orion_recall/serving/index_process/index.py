@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from orion_recall.errors import AnotherRecordsCopy
+from orion_recall.index.caches import FormerSpeaker, KeptViews, SpeakerCache, speaker_scope
 from orion_recall.index.embedded.folders import build_place, is_complete, metadata_if_known
-from orion_recall.index.embedded.reads import TITLES, KeptViews
+from orion_recall.index.embedded.index import TITLES
 from orion_recall.index.embedded.shard import ADVICE
 from orion_recall.index.engine_threads import to_the_end
 from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.passages import OF
-from orion_recall.index.speakers import FormerSpeaker, SpeakerCache, speaker_scope
 from orion_recall.index.write_batch import keys_of
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms

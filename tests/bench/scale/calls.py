@@ -10,31 +10,22 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyoxigraph
 import qdrant_edge as qe
 from pydantic import SecretStr
 
-from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
+from orion_recall.index.caches import speaker_scope
 from orion_recall.index.embedded.folders import live_place
-from orion_recall.index.embedded.points import (
-    dense_request,
-    entity_request,
-    in_time_order_request,
-    max_sim_request,
-    scope_filter,
-    sparse_batch,
-    speakers_request,
-    spoken_request,
-)
+from orion_recall.index.embedded.points import TermRarity, edge_filter, edge_requests
 from orion_recall.index.embedded.shard import sparse_vectors
-from orion_recall.index.embedded.writes import has_values, read_versions
-from orion_recall.index.passages import OF
-from orion_recall.index.speakers import speaker_scope
+from orion_recall.index.points import TOKENS
+from orion_recall.index.requests import Filter, Keys, Search, scope_filter
 from orion_recall.postgres.pool import open_connection
 from orion_recall.settings import Settings
+from orion_recall.values import Scope
 from tests.bench.fill_child import settings_of
 from tests.bench.measure import Cost, cost, cost_of_calls
 from tests.bench.recorded_inputs import Asked, Inputs, take_inputs
@@ -45,11 +36,10 @@ from tests.bench.scale.stores import Stores
 _QUESTIONS = 24
 _CANDIDATES = 100
 DENSE, EXACT = "dense search", "dense search, exact"
-KEYWORDS, COUNTED_WORDS = "keywords (text, context)", "the same, the engine counts rare words (once)"
-COUNTED_NAMES = "names of entities, the engine counts rare words (once)"
+KEYWORDS = "keywords (text, context)"
 ENTITIES, LATE, FETCH = "names of entities", "late interaction", "fetch of the pool"
 SPEAKERS, ONE_SPEAKER, IN_ORDER = "speakers in scope (once)", "one speaker (after a change)", "in time order"
-FIELD, VERSIONS = "whether a field is in use (once between writes)", "versions of all (self check)"
+VERSIONS = "versions of all (self check)"
 _USING = ("text", "context")
 SPARQL, SQL = "graph neighbourhood", "timeline in Postgres (wall)"
 
@@ -90,11 +80,10 @@ def _measured(stores: Stores, tenant: str, inputs: Inputs, sql: Cost) -> Called:
         asked, least = inputs.asked, inputs.profile.min_similarity
         costs = {
             name: _cost([lambda one=one, call=call: call(shard, one, least) for one in asked])
-            for name, call in {**_CALLS, **_kept_calls(DocumentFrequencies())}.items()
+            for name, call in {**_CALLS, **_by_words(TermRarity())}.items()
         }
         costs[SPARQL] = _cost([lambda one=one: _rows(graph, one.sparql) for one in asked if one.sparql])
         costs[SQL] = sql
-        costs[FIELD] = _cost([lambda: has_values(shard, OF)] * 5)
         costs[VERSIONS] = cost_of_calls([lambda: _all_versions(shard)], clock=time.process_time)
         return Called(tenant=tenant, costs=costs, found=_shares(shard, asked), segments=shard.info().segments_count)
     finally:
@@ -113,35 +102,50 @@ def _cost(calls: Sequence[Callable[[], object]]) -> Cost:
     return cost_of_calls(calls, clock=time.process_time)
 
 
-def _kept_calls(frequencies: DocumentFrequencies) -> Mapping[str, Call]:
+def _by_words(rarity: TermRarity) -> Mapping[str, Call]:
     """Searches by words that know from the round that does not count how rare these are."""
 
     def keywords(shard: qe.EdgeShard, one: Asked, least: float) -> object:
-        with_idf = frequencies.weighted(shard, one.scope.tenant, one.terms, _USING)
-        return shard.query_batch(sparse_batch(one.terms, one.scope, one.limit, _USING, with_idf))
+        where, tenant = scope_filter(one.scope), one.scope.tenant
+        searches = [Search(one.terms, name, where, one.limit, tenant=tenant) for name in _USING]
+        return shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, searches, rarity)))
 
     def entities(shard: qe.EdgeShard, one: Asked, least: float) -> object:
-        with_idf = frequencies.weighted(shard, one.scope.tenant, one.entity_terms, ("entity",))
-        return shard.query(entity_request(one.entity_terms, one.scope.tenant, 8, with_idf))
+        where, tenant = scope_filter(Scope(tenant=one.scope.tenant)), one.scope.tenant
+        search = Search(one.entity_terms, "entity", where, 8, tenant=tenant, payload=["label", "aliases"])
+        return shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, [search], rarity)))
 
     return {KEYWORDS: keywords, ENTITIES: entities}
 
 
+def _dense(shard: qe.EdgeShard, one: Asked, least: float) -> object:
+    search = Search(one.vector, "dense", scope_filter(one.scope), one.limit, min_score=least, among_all=True)
+    return shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, [search], TermRarity())))
+
+
+def _late(shard: qe.EdgeShard, one: Asked, least: float) -> object:
+    search = Search(one.tokens, TOKENS, Filter(must=[Keys(list(one.pool))]), len(one.pool))
+    return shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, [search], TermRarity())))
+
+
+def _speakers(one: Asked, speakers: Sequence[str] = ()) -> qe.Filter:
+    return edge_filter(scope_filter(replace(speaker_scope(one.scope), speakers=tuple(speakers))))
+
+
 _CALLS: Mapping[str, Call] = {
-    DENSE: lambda shard, one, least: shard.query(dense_request(shard, one.vector, one.scope, one.limit, least)),
+    DENSE: _dense,
     EXACT: lambda shard, one, least: _nearest(shard, one, exact=True),
-    COUNTED_WORDS: lambda shard, one, least: shard.query_batch(
-        sparse_batch(one.terms, one.scope, one.limit, _USING, None)
-    ),
-    COUNTED_NAMES: lambda shard, one, least: shard.query(
-        entity_request(one.entity_terms, one.scope.tenant, 8, None)
-    ),
-    LATE: lambda shard, one, least: shard.query(max_sim_request(one.tokens, one.pool)),
+    LATE: _late,
     FETCH: lambda shard, one, least: shard.retrieve(list(one.pool), True, False),
-    SPEAKERS: lambda shard, one, least: shard.facet(speakers_request(speaker_scope(one.scope))),
-    ONE_SPEAKER: lambda shard, one, least: shard.scroll(spoken_request(speaker_scope(one.scope), "Ana")),
+    SPEAKERS: lambda shard, one, least: shard.facet(qe.FacetRequest("speaker", 1000, False, _speakers(one))),
+    ONE_SPEAKER: lambda shard, one, least: shard.scroll(qe.ScrollRequest(filter=_speakers(one, ["Ana"]), limit=1)),
     IN_ORDER: lambda shard, one, least: shard.scroll(
-        in_time_order_request(one.scope, _CANDIDATES, newest_first=True, without_sessions=())
+        qe.ScrollRequest(
+            filter=edge_filter(scope_filter(one.scope)),
+            limit=_CANDIDATES,
+            with_payload=["ts", "session"],
+            order_by=qe.OrderBy("ts", qe.Direction.Desc),
+        )
     ),
 }
 
@@ -149,7 +153,7 @@ _CALLS: Mapping[str, Call] = {
 def _all_versions(shard: qe.EdgeShard) -> None:
     after: qe.PointId | None = None
     while True:
-        _, after = read_versions(shard, after)
+        _, after = shard.scroll(qe.ScrollRequest(offset=after, limit=500, with_payload=["version"]))
         if after is None:
             return
 
@@ -159,7 +163,7 @@ def _nearest(shard: qe.EdgeShard, one: Asked, *, exact: bool) -> list[Any]:
     request = qe.QueryRequest(
         query=qe.Query.Nearest(one.vector, using="dense"),
         limit=_CANDIDATES,
-        filter=scope_filter(one.scope),
+        filter=edge_filter(scope_filter(one.scope)),
         params=qe.SearchParams(exact=exact),
     )
     return [point.id for point in shard.query(request)]

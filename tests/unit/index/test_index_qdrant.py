@@ -166,7 +166,7 @@ async def test_what_was_written_to_a_collection_that_was_made_again_meanwhile_is
     async with index_at(stand_in.url, name) as one, index_at(stand_in.url, name) as other:
         await one.open()
         collection = one._collection  # pyright: ignore[reportPrivateUsage]
-        writes, write = 0, collection._write  # pyright: ignore[reportPrivateUsage]
+        writes, write = 0, collection._upsert  # pyright: ignore[reportPrivateUsage]
 
         async def lost_after_the_first(points: Any) -> None:
             nonlocal writes
@@ -176,7 +176,7 @@ async def test_what_was_written_to_a_collection_that_was_made_again_meanwhile_is
                 await other._server.client.delete_collection(name)  # pyright: ignore[reportPrivateUsage]
                 await other.open()
 
-        monkeypatch.setattr(collection, "_write", lost_after_the_first)
+        monkeypatch.setattr(collection, "_upsert", lost_after_the_first)
         many = [memory(f"m{number}", f"note number {number}") for number in range(80)]
         with pytest.raises(TransientSourceError, match="was created again or written by another"):
             await one.apply(changes(*many))
