@@ -130,7 +130,7 @@ def fail(error: BaseException) -> NoReturn:
 
 @pytest.fixture
 async def threads() -> AsyncGenerator[EngineThreads]:
-    made = EngineThreads("the index", 2, name="test")
+    made = EngineThreads("the index", 1, name="test")
     yield made
     await made.close()
 
