@@ -49,10 +49,8 @@ class EntityFinder(Protocol):
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
 
 
-class NamesAndTexts(Protocol):
-    """Gives the names and texts for query expansion."""
-
-    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]: ...
+class AllNames(Protocol):
+    """Gives the names of entities for query expansion."""
 
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
         """The entities whose names share words with the text, best first: each with all its names."""
@@ -72,7 +70,7 @@ class EntityLikeness(Protocol):
 
 
 class TitleFinder(Protocol):
-    """Finds the memories of a scope by their titles (see `text.people.titles`).
+    """Finds the memories of a scope by their titles (see `text.names`).
 
     Their names by key, `limit` memories at most; which of more than that is the index's choice.
     """
@@ -100,7 +98,7 @@ class ChronologicalIndex(Protocol):
 class Lexicon(Protocol):
     """Gives the names of the speakers in the memories of a scope, as written.
 
-    Of the scope tenant, session, user, agent, run and tags count (`index.speakers`): nobody is named to a query
+    Of the scope tenant, session, user, agent, run and tags count (`index.caches`): nobody is named to a query
     that may see no memory of theirs.
     """
 
@@ -230,6 +228,10 @@ class VectorIndex(Protocol):
     ) -> list[list[tuple[int, float]]]: ...
 
 
+class LexicalIndex(VectorIndex, AllNames, Protocol):
+    """The index of the lexical source."""
+
+
 class StoredVectors(Protocol):
     """Gives the vectors that memories were written with."""
 
@@ -275,7 +277,7 @@ class MemoryIndex(
     MemoryReader,
     EntityFinder,
     NameIndex,
-    NamesAndTexts,
+    AllNames,
     TitleFinder,
     ChronologicalIndex,
     Lexicon,

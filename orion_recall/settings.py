@@ -220,9 +220,8 @@ class Settings(StreamNames, SecretAddresses, BaseSettings):
     embedder: Literal["onnx", "transformers", "tei"] = Field(
         default="onnx", description="what embeds: onnx (the default model), transformers or tei (a server)"
     )
-    embedding_precision: Literal["auto", "int8", "fp32"] = Field(
-        default="auto",
-        description="of onnx: int8, fp32, or auto, which is that of the index, and int8 for a new one",
+    embedding_precision: Literal["int8", "fp32"] = Field(
+        default="int8", description="of the default model on onnx: int8, or fp32 as it was published"
     )
     index_process: Literal["auto", "yes", "no"] = Field(
         default="auto", description="whether the embedded index has its own process; auto: from two processors on"

@@ -99,15 +99,6 @@ class Question:
     vectors: dict[int, list[float]] = field(default_factory=dict[int, "list[float]"], compare=False, repr=False)
 
 
-class MoreWordsWanted(NamedTuple):
-    """The settings of query expansion: other names, and terms of the first documents found."""
-
-    aliases: bool
-    feedback_documents: int
-    feedback_terms: int
-    feedback_weight: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
     """A request to one source: question, scope, hits and time; `is_short`: less than the source's own limit.
@@ -124,7 +115,7 @@ class SearchRequest:
     hops: int = 1
     max_entities: int = 4
     max_statements: int = 48
-    more_words: MoreWordsWanted | None = None
+    with_aliases: bool = False
     similar_entities: int = 0
     graph_method: GraphMethod = "neighbourhood"
     graph_damping: float = 0.6

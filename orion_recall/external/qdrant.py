@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from orion_recall.errors import ScopeNotKept, SourceError, TransientSourceError
 from orion_recall.external.mappings import PayloadKeys, QdrantMapping
-from orion_recall.index.points import ids_of
 from orion_recall.index.qdrant.server import QdrantServer
+from orion_recall.index.requests import ids_of
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TEXT, cited_id, mapped_key, tags_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,10 +21,8 @@ from orion_recall.values import (
     Memory,
     MemoryView,
     MergedName,
-    Scope,
     SuccessionLink,
     TimeMention,
-    TimeRange,
     ToldTime,
 )
 
@@ -34,25 +32,13 @@ TOLD_FIELDS: Final = ("told[].since", "told[].until")
 """The fields of them that are indexed as numbers."""
 TOLD_WEEKDAY: Final = "told[].weekday"
 """The field of them that is indexed as an integer."""
-_DAY_S: Final = 86_400
-_EVERY_DAY: Final = (0, 1, 2, 3, 4, 5, 6)
-
-
-class ToldCondition(NamedTuple):
-    """A condition on one told time: it begins before `before` and ends after `after`.
-
-    With `weekdays` (0 is Monday) it comes every week on one of these.
-    """
-
-    before: float | None
-    after: float | None
-    weekdays: tuple[int, ...] = ()
+DAY_S: Final = 86_400
 
 
 def told_payload(times: Iterable[TimeMention]) -> list[dict[str, float]]:
     """The told times of a memory as its point has them."""
     return [
-        {"since": one.since, "until": one.until, **({"weekday": _weekday(one.since)} if one.weekly else {})}
+        {"since": one.since, "until": one.until, **({"weekday": weekday(one.since)} if one.weekly else {})}
         for one in times
     ]
 
@@ -62,25 +48,8 @@ def told_times_of(listed: Iterable[Mapping[str, Any]]) -> tuple[ToldTime, ...]:
     return tuple([ToldTime(one["since"], one["until"], "weekday" in one) for one in listed])
 
 
-def told_conditions(ranges: Sequence[TimeRange]) -> list[ToldCondition]:
-    """Conditions of which one must hold for a told time to overlap one of the intervals."""
-    found: list[ToldCondition] = []
-    for since, until in ranges:
-        found.append(ToldCondition(until, since))
-        found.append(ToldCondition(until, None, _weekdays(since, until)))
-    return found
-
-
-def _weekdays(since: float | None, until: float | None) -> tuple[int, ...]:
-    if since is None or until is None or until - since >= 7 * _DAY_S:
-        return _EVERY_DAY
-    # What begins late in the evening may end on the next day.
-    first, last = int(since // _DAY_S) - 1, int((until - 1) // _DAY_S)
-    return tuple(dict.fromkeys(_weekday(day * _DAY_S) for day in range(first, last + 1)))
-
-
-def _weekday(moment: float) -> int:
-    return (int(moment // _DAY_S) + 3) % 7
+def weekday(moment: float) -> int:
+    return (int(moment // DAY_S) + 3) % 7
 
 
 KEYWORD_FIELDS = ("tenant", "session", "user", "agent", "run", "kind", "tags", "names", "speaker", "titles")
@@ -115,11 +84,6 @@ class IndexPoint(NamedTuple):
         """Those of `DENSE_VECTORS` that it has, by name, as engines take them."""
         named = (("dense", self.dense), ("name", self.name))
         return {name: _listed(vector) for name, vector in named if vector is not None}
-
-    @property
-    def token_vectors(self) -> list[list[float]] | None:
-        """The vectors of its tokens, as engines take them: made when they are written, for they are large so."""
-        return None if self.tokens is None else _listed(self.tokens)
 
 
 class HeldPoint(NamedTuple):
@@ -269,16 +233,6 @@ def memory_payload(change: Change) -> dict[str, Any]:
         "succeeded_by": [list(link) for link in change.succeeded_by] or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def ids_of(scope: Scope) -> Iterator[tuple[str, str]]:
-    """The ids that a memory in the scope must have, with the payload's field of each."""
-    fields = (
-        ("session", scope.session_id), ("user", scope.user_id), ("agent", scope.agent_id), ("run", scope.run_id)
-    )  # fmt: skip
-    for field, wanted in fields:
-        if wanted is not None:
-            yield field, wanted
 
 
 def names_given(memory: Memory) -> frozenset[str]:

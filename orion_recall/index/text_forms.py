@@ -22,11 +22,6 @@ def dense_head(memory: Memory) -> str:
     return _head(memory, event_time(memory))
 
 
-def dense_form(memory: Memory) -> str:
-    """The text that is embedded of a memory that is embedded as a whole."""
-    return dense_head(memory) + memory.text
-
-
 def dense_form_of_view(memory: MemoryView) -> str:
     """The text that is embedded of a memory that no index holds: as of one that is embedded as a whole."""
     return _head(memory, memory.ts) + memory.text
@@ -37,11 +32,6 @@ def keyword_form(memory: Memory) -> str:
     day = _day(event_time(memory))
     parts = (memory.title, memory.speaker, day, memory.text, " ".join(memory.tags))
     return " ".join(part for part in parts if part)
-
-
-def keyword_text(memory: MemoryView) -> str:
-    """What a memory says in words of its own, as read from an index."""
-    return f"{memory.title} {memory.text}" if memory.title else memory.text
 
 
 def context_form(change: Change) -> str:

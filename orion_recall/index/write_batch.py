@@ -10,7 +10,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from orion_recall.index.points import (
 )
 from orion_recall.index.text_forms import context_form, keyword_form
 from orion_recall.models.batching import Vector
-from orion_recall.models.onnx_encoder import Vectors
+from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, union
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.text.normal import memory_key
@@ -43,12 +43,6 @@ T = TypeVar("T")
 _KEPT = 800
 # The names in them, which have no vectors of tokens: 6 MB at the most.
 _NAMES_KEPT = 4000
-
-
-class EmbedsDocuments(Protocol):
-    """The part of an embedder that an index needs for writing."""
-
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
 
 
 class Embedded(NamedTuple):
@@ -64,7 +58,7 @@ class VectorPrefetch:
     `with_tokens`: whether the vectors of tokens are wanted as well, where the embedder gives them.
     """
 
-    def __init__(self, embedder: EmbedsDocuments) -> None:
+    def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._kept: OrderedDict[bytes, Embedded] = OrderedDict()
         self._names_kept: OrderedDict[bytes, Vector] = OrderedDict()
@@ -130,13 +124,6 @@ class PointVectors(NamedTuple):
     further: Sequence[Embedded] | None = None
 
 
-class _Names(NamedTuple):
-    """The entities that are new or called otherwise than in the index, and the vectors of what they are called."""
-
-    called: Mapping[Name, MergedName]
-    vectors: Mapping[str, Sequence[float]]
-
-
 _NO_NAMES: Mapping[int, HeldName] = {}
 
 
@@ -183,9 +170,15 @@ async def build_write_batch(
     live = _live(latest)
     vectors = await _vectors(live, held, embedder, with_tokens)
     called = {name: one for name, one in _called(live.values()).items() if not _is_held(one, names.get(name.key))}
-    named = _Names(called, await _vectors_of_names(called, names, embedder))
+    named = await _vectors_of_names(called, names, embedder)
+
+    def step() -> WriteBatch:
+        batch = _memories(latest, held, vectors, sparse)
+        batch.points.extend(_entities(called, named, sparse))
+        return batch
+
     # The words of a page take tens of milliseconds: not on the loop, where recalls wait.
-    return await asyncio.to_thread(_step, latest, held, vectors, named, sparse)
+    return await asyncio.to_thread(step)
 
 
 def texts_to_embed(
@@ -210,11 +203,10 @@ def _live(latest: Mapping[int, Change]) -> dict[int, Change]:
     return {key: change for key, change in latest.items() if change.memory.is_live}
 
 
-def _step(
+def _memories(
     latest: Mapping[int, Change],
     held: Mapping[int, HeldPoint],
     vectors: Mapping[int, PointVectors],
-    names: _Names,
     sparse: SparseEncoder,
 ) -> WriteBatch:
     live, mean_of = _live(latest), sparse.weights.mean_of
@@ -236,7 +228,7 @@ def _step(
     told = {Name(change.memory.tenant, name) for change in live.values() for name in names_given(change.memory)}
     before = {Name(one.tenant, name) for key, one in held.items() if key in latest for name in one.names}
     return WriteBatch(
-        points=[*points, *_entities(names, sparse)],
+        points=points,
         gone=[key for key in latest if key not in live],
         forgotten=sorted(before - told),
         replaced=[key for key in latest if key not in live or vectors[key].further is not None],
@@ -317,7 +309,9 @@ def _called(changes: Iterable[Change]) -> dict[Name, MergedName]:
     return {name: merged.get(name, MergedName(label=label, aliases=())) for name, label in sorted(spelt.items())}
 
 
-def _entities(names: _Names, sparse: SparseEncoder) -> list[IndexPoint]:
+def _entities(
+    called: Mapping[Name, MergedName], vectors: Mapping[str, Sequence[float]], sparse: SparseEncoder
+) -> list[IndexPoint]:
     """One point for every one of these entities, found by the words of its name and of those merged into it."""
     return [
         IndexPoint(
@@ -326,7 +320,7 @@ def _entities(names: _Names, sparse: SparseEncoder) -> list[IndexPoint]:
             # Each name by itself: one of many names is found as well as one of one.
             sparse={"entity": union([sparse.encode_document(each) for each in (one.label, *one.aliases)])},
             payload=entity_payload(name, one),
-            name=names.vectors[one.label],
+            name=vectors[one.label],
         )
-        for name, one in names.called.items()
+        for name, one in called.items()
     ]

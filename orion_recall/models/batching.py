@@ -59,7 +59,6 @@ class QueryBatcher(Generic[T]):
         """Queries in a batch at most, up to the number that it was made with."""
         self._encode = encode
         self._answered = 0
-        self._forgotten = 0
         self._cache_size = cache_size
         self._cache: OrderedDict[str, T] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed-query")
@@ -89,12 +88,6 @@ class QueryBatcher(Generic[T]):
                 if self._answered > before and request in self._queue:
                     note_waited()
                 raise
-
-    def forget(self) -> None:
-        """Empties the cache: what `encode` gives from now on is something else."""
-        with self._lock:
-            self._cache.clear()
-            self._forgotten += 1
 
     async def close(self) -> None:
         """Let the running batch finish, fail the queries that wait, end the thread."""
@@ -127,9 +120,8 @@ class QueryBatcher(Generic[T]):
     def _drain(self) -> None:
         """Embed until nothing waits. In the worker, so that batches follow each other without a loop's turn."""
         while batch := self._take():
-            forgotten = self._forgotten
             vectors = self._encode([request.text for request in batch])
-            self._deliver(batch, vectors, keep=forgotten == self._forgotten)
+            self._deliver(batch, vectors)
 
     def _take(self) -> list[_Request[T]]:
         batch: list[_Request[T]] = []
@@ -156,13 +148,12 @@ class QueryBatcher(Generic[T]):
             if self._queue:
                 self._start()
 
-    def _deliver(self, batch: list[_Request[T]], vectors: Sequence[T], *, keep: bool) -> None:
+    def _deliver(self, batch: list[_Request[T]], vectors: Sequence[T]) -> None:
         with self._lock:
             self._answered += 1
             for request, vector in zip(batch, vectors, strict=True):
                 del self._pending[request.text]
-                if keep:
-                    self._cache[request.text] = vector
+                self._cache[request.text] = vector
             while len(self._cache) > self._cache_size:
                 self._cache.popitem(last=False)
         for request, vector in zip(batch, vectors, strict=True):

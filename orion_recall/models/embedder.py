@@ -22,23 +22,20 @@ from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_l
 from orion_recall.models.int8 import INT8_NAME, INT8_SHA256, Int8Encoder
 from orion_recall.models.onnx_encoder import (
     DEFAULT_MODEL,
-    KNOWN_WEIGHTS,
     MAX_CHARS,
     Encoder,
     OnnxEncoder,
     Vectors,
-    Weights,
     find_weights,
     load_in_thread,
     prepared,
-    short_name,
 )
 from orion_recall.models.token_space import Tokens, TokenSpace, TokenStates
 
 log = logging.getLogger("orion_recall.models")
 
 T = TypeVar("T")
-Precision = Literal["auto", "int8", "fp32"]
+Precision = Literal["int8", "fp32"]
 
 # Threads that embed documents. Each text is a run of its own, in which Python's lock is free.
 MOST_THREADS = 2
@@ -91,16 +88,6 @@ class SeveralForms(Protocol):
         """Why it is not the form that was wanted; None when it is."""
         ...
 
-    def follow(self, weights_sha256: str) -> None:
-        """Takes the form that an index was made with, where nothing else is configured. Blocks while it loads."""
-        ...
-
-
-def follow_index(embedder: Embedder, weights_sha256: str) -> None:
-    """Lets the embedder take the form of its model that the index was made with, if it has that. Blocks."""
-    if isinstance(embedder, SeveralForms):
-        embedder.follow(weights_sha256)
-
 
 class _Query(NamedTuple):
     """A question's vector, and the states of its tokens as float16: most are never used."""
@@ -128,26 +115,22 @@ class OnnxEmbedder:
     to 256 tokens and 2,000 characters. Vectors of single tokens are to be had as well (`TokenVectors`), unless
     `token_vectors` is False.
 
-    The default model has two forms, fp32 and int8. With the precision "auto" it is int8 until `follow` hears of an
-    index of the other. Where int8 cannot be used, it is fp32, and `form_note` says why.
+    The default model has two forms, int8 and fp32. Where int8 cannot be used, it is fp32, and `form_note` says why.
     """
 
     def __init__(
         self,
-        name: str = DEFAULT_MODEL,
         *,
         path: Path | None = None,
         max_batch: int = 8,
         cache_size: int = 2048,
         token_vectors: bool = True,
-        precision: Precision = "auto",
+        precision: Precision = "int8",
     ) -> None:
-        self._name = short_name(name)
         self._path = path
         self._loading = asyncio.Lock()
         self._token_vectors = token_vectors
         self._precision: Precision = precision
-        self._max_batch = max_batch
         self._loaded: _Loaded | None = None
         self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
         self._threads = min(MOST_THREADS, os.cpu_count() or 1)
@@ -159,7 +142,7 @@ class OnnxEmbedder:
 
     @property
     def name(self) -> str:
-        return self._name if self._loaded is None else self._loaded.name
+        return DEFAULT_MODEL if self._loaded is None else self._loaded.name
 
     @property
     def dimension(self) -> int:
@@ -198,16 +181,12 @@ class OnnxEmbedder:
                 return
             # Without this, a batch of queries would start a thread pool inside the tokenizer.
             os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-            self._use(await load_in_thread(self._documents, self._load, f"the model {self._name}"))
-
-    def follow(self, weights_sha256: str) -> None:
-        loaded = self._ready()
-        if self._precision != "auto" or loaded.note is not None or loaded.sha256 == weights_sha256:
-            return
-        if weights_sha256 in KNOWN_WEIGHTS:
-            self._use(self._fp32(note=None))
-        elif weights_sha256 == INT8_SHA256:
-            self._use(self._int8_or_fp32())
+            self._loaded = await load_in_thread(
+                self._documents, self._load, f"the model {self._path or DEFAULT_MODEL}"
+            )
+            # One that gains nothing by batches answers each query as soon as it is ready.
+            if not self._loaded.encoder.is_batched:
+                self._queries.max_batch = 1
 
     async def embed_query(self, text: str) -> Vector:
         return (await self._queries.embed(prepared(text))).vector
@@ -267,42 +246,23 @@ class OnnxEmbedder:
 
     def _space(self) -> TokenSpace:
         if (tokens := self._ready().tokens) is None:
-            raise ModelError(f"{self._name} is to give no vectors of tokens: ORION_TOKEN_VECTORS is false")
+            raise ModelError(f"{self.name} is to give no vectors of tokens: ORION_TOKEN_VECTORS is false")
         return tokens
 
     def _ready(self) -> _Loaded:
         if self._loaded is None:
-            raise ModelError(f"the model {self._name} is not loaded yet")
+            raise ModelError(f"the model {self.name} is not loaded yet")
         return self._loaded
 
-    def _use(self, loaded: _Loaded) -> None:
-        self._loaded = loaded
-        # One that gains nothing by batches answers each query as soon as it is ready.
-        self._queries.max_batch = self._max_batch if loaded.encoder.is_batched else 1
-        self._queries.forget()
-
     def _load(self) -> _Loaded:
-        if self._precision == "fp32" or (self._precision == "auto" and self._name != DEFAULT_MODEL):
-            return self._fp32(note=None)
-        return self._int8_or_fp32()
-
-    def _int8_or_fp32(self) -> _Loaded:
-        if self._name != DEFAULT_MODEL:
-            return self._fp32(note=f"only {DEFAULT_MODEL} has an int8 form")
-        weights = self._weights()
-        try:
-            return self._warm(INT8_NAME, INT8_SHA256, Int8Encoder(weights))
-        except ModelError as error:
-            note = f"fp32 is used, which takes three times the processor time: {error}"
-            log.warning("the int8 form of %s cannot be used, so %s", self._name, note)
-            return self._fp32(note)
-
-    def _fp32(self, note: str | None) -> _Loaded:
-        weights = self._weights()
-        return self._warm(self._name, weights.sha256, OnnxEncoder(weights), note)
-
-    def _weights(self) -> Weights:
-        return find_weights(self._name, path=self._path)
+        weights, note = find_weights(self._path), None
+        if self._precision == "int8" and weights.name == DEFAULT_MODEL:
+            try:
+                return self._warm(INT8_NAME, INT8_SHA256, Int8Encoder(weights))
+            except ModelError as error:
+                note = f"fp32 is used, which takes three times the processor time: {error}"
+                log.warning("the int8 form of %s cannot be used, so %s", weights.name, note)
+        return self._warm(weights.name, weights.sha256, OnnxEncoder(weights), note)
 
     def _warm(self, name: str, sha256: str, encoder: Encoder, note: str | None = None) -> _Loaded:
         encoder.encode(["the first run allocates"])

@@ -30,11 +30,7 @@ _KNOWN_S = 30.0
 _INFO_S = 5.0
 _CONNECTIONS = 32
 _DEFAULT_BATCH, _DEFAULT_INPUT_TOKENS = 32, 512
-_OK, _TOO_LARGE, _NO_KEY, _BUSY = 200, 413, (401, 403), (429, 503)
-
-
-class TooMuch(ModelError):
-    """The request is too large for the server: half of it may succeed."""
+_OK, _NO_KEY, _BUSY = 200, (401, 403), (429, 503)
 
 
 class ServerBusy(ModelError):
@@ -132,8 +128,6 @@ class TeiServer:
 
     def _refused(self, answer: httpx.Response, path: str) -> ModelError:
         status = answer.status_code
-        if status == _TOO_LARGE:
-            return TooMuch(f"the server at {self.url} does not take so much at once for {path} (413)")
         if status in _BUSY:
             return ServerBusy(f"the server at {self.url} is busy ({status} for {path})")
         if status in _NO_KEY:
@@ -257,7 +251,7 @@ class TeiEmbedder:
         return self._identity
 
     async def _embed_patiently(self, texts: list[str], dimension: int) -> Vectors:
-        """Embeds documents patiently: a busy server is retried, a batch that is too large is halved."""
+        """Embeds documents; a busy server is asked again."""
         for pause_s in (*_BUSY_PAUSES_S, None):
             try:
                 return await self._embed(texts, dimension)
@@ -265,12 +259,6 @@ class TeiEmbedder:
                 if pause_s is None:
                     raise
                 await asyncio.sleep(pause_s)
-            except TooMuch:
-                if len(texts) == 1:
-                    raise
-                middle = len(texts) // 2
-                first = await self._embed_patiently(texts[:middle], dimension)
-                return np.concatenate([first, await self._embed_patiently(texts[middle:], dimension)])
         raise AssertionError("unreachable")  # pragma: no cover
 
     async def _embed(self, texts: list[str], dimension: int | None) -> Vectors:

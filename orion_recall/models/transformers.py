@@ -17,7 +17,7 @@ import numpy as np
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 from orion_recall.models.embedder import lower_thread_priority, run_after_recalls
-from orion_recall.models.onnx_encoder import Vectors, load_in_thread, short_name
+from orion_recall.models.onnx_encoder import Vectors, load_in_thread
 from orion_recall.text.normal import storable
 
 # What is cut here the model would truncate after tokenizing: few tokens have more characters than this.
@@ -37,7 +37,7 @@ def library() -> Any:
 
 def model_id(name: str) -> str:
     """The name that indexes keep: the model's without the default owner, or that of its folder."""
-    return Path(name).resolve().name if Path(name).is_dir() else short_name(name)
+    return Path(name).resolve().name if Path(name).is_dir() else name.removeprefix("sentence-transformers/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,9 @@ FORMER_KEYS: Mapping[str, str] = {
         for name in LAYER_NAMES
     },
     "near_duplicate_similarity": "only equal texts count as the same memory: leave it out",
+    "expansion.feedback_documents": "no second search is made with words of what was found first: leave it out",
+    "expansion.feedback_terms": "no second search is made with words of what was found first: leave it out",
+    "expansion.feedback_weight": "no second search is made with words of what was found first: leave it out",
     "graph.conversation": "the walk over conversations is gone: leave it out",
     "ranking.conversation": "the walk over conversations is gone; `neighbour` and `session` weigh what is around",
     "ranking.role": "who said it no longer counts by role; `asker` and `speaker` weigh who said it",

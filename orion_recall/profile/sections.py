@@ -158,18 +158,6 @@ class Expansion(BaseModel):
         default=False,
         description="Whether the other names of what the query names (names merged into one) are searched for.",
     )
-    feedback_documents: int = Field(
-        default=0,
-        ge=0,
-        le=20,
-        description="How many of the first memories found give words for a second search (RM3); 0: there is none.",
-    )
-    feedback_terms: int = Field(
-        default=10, ge=1, le=100, description="How many of their words are searched for, the likeliest."
-    )
-    feedback_weight: Weight = Field(
-        default=0.3, description="What those words weigh together, beside 1 for the query's own (no unit)."
-    )
 
 
 class Rerank(BaseModel):

@@ -43,8 +43,7 @@ from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Sources
 from orion_recall.serving.index_process.index import IndexProcess
 from orion_recall.settings import Settings
-from orion_recall.sources.graph import NamesByMeaning, RdfSource
-from orion_recall.sources.graph_evidence import GraphEvidence
+from orion_recall.sources.graph import GraphEvidence, NamesByMeaning, RdfSource
 from orion_recall.sources.record import RecordFacts, RecordSearch
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.sources.text_vectors import TextVectors
@@ -53,7 +52,6 @@ from orion_recall.sources.timeline_table import TimelineTable
 from orion_recall.sources.vector_lexical import (
     LateInteraction,
     LexicalSource,
-    MoreWords,
     NearestPassages,
     VectorSource,
 )
@@ -139,7 +137,7 @@ async def open_sources(
         }
         if index is not None:
             stores["vector"][""] = VectorSource(index, questions)
-            stores["lexical"][""] = LexicalSource(index, sparse, MoreWords(index, sparse))
+            stores["lexical"][""] = LexicalSource(index, sparse)
         if graph is not None:
             stores["rdf"][""] = RdfSource(graph, index, likeness)
         fallback: FallbackSource | None = None

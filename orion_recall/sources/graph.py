@@ -9,25 +9,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
-from rdflib.namespace import SKOS
+from rdflib import URIRef
+from rdflib.namespace import PROV, SKOS
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.graph.vocabulary import UNEXPECTED_ROWS, Row, entity_iri, key_of, tenant_graph
+from orion_recall.graph.tenant_graph import Queryable, TenantGraph, scope_conditions
+from orion_recall.graph.vocabulary import (
+    ORION,
+    UNEXPECTED_ROWS,
+    Row,
+    entity_iri,
+    key_of,
+    memory_iri,
+    reading_rows,
+    tenant_graph,
+)
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
 from orion_recall.graph.walks.statements import neighbourhood_query
 from orion_recall.interfaces import EntityFinder, EntityLikeness, NameIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
-from orion_recall.sources.graph_links import links_around
 from orion_recall.sources.graph_paths import Evidence, along
 from orion_recall.sources.hits import whole
 from orion_recall.tasks import both
 from orion_recall.text.normal import content_words, words
-from orion_recall.values import Hit, SearchRequest, SourceName
+from orion_recall.values import Hit, Scope, SearchRequest, SourceName
 
 
 class NamesByMeaning:
@@ -225,3 +236,99 @@ def _gather(rows: Sequence[Row], weights: Sequence[float], terms: frozenset[str]
 def _words_of(statement: str) -> frozenset[str]:
     """The words that a statement says something with: an entity has the same statements in every recall."""
     return frozenset(content_words(statement))
+
+
+_MOST_OTHERS, _MOST_MEMORIES, _NAMES_OF_EACH = 16, 32, 8
+_ABOUT, _TEXT, _WEIGHT = ORION.about.n3(), ORION.text.n3(), ORION.weight.n3()
+_FROM = PROV.wasDerivedFrom.n3()
+
+
+class Around(NamedTuple):
+    """Links between entities and memories (IRIs), and the statements of each memory."""
+
+    links: list[Link]
+    said: Mapping[str, Sequence[str]]
+
+
+async def links_around(
+    graph: Queryable, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
+) -> Around:
+    """Edges and mentions of the seeds, of entities up to two hops away, and the names in the memories.
+
+    Of an entity so many are read as its part of `max_statements` allows, whether it has fifty edges or fifty
+    thousand. Only memories in scope are found, and only edges that one of them states.
+    """
+    links: dict[Link, None] = {}
+    said: dict[str, dict[str, None]] = defaultdict(dict)
+    seen = set(seeds)
+    at: Sequence[str] = seeds
+    try:
+        for _ in range(hops):
+            others: dict[str, float] = {}
+            for row in await graph.select(_entities_query(at, scope, max_statements)) if at else ():
+                entity, memory = at[int(row["place"])], row["memory"]
+                if "text" not in row:
+                    links[Link(entity, memory, "mentioned")] = None
+                    continue
+                links[Link(entity, memory, "told")] = None
+                said[memory][row["text"]] = None
+                if (other := row.get("other")) is not None:
+                    weight = float(row["weight"])
+                    links[Link(entity, other, "edge", weight)] = None
+                    others[other] = max(weight, others.get(other, 0.0))
+            best = sorted((-weight, other) for other, weight in others.items() if other not in seen)
+            at = [other for _, other in best[:_MOST_OTHERS]]
+            seen.update(at)
+        memories = list(dict.fromkeys(link.target for link in links if link.kind != "edge"))[:_MOST_MEMORIES]
+        for row in await graph.select(_names_query(memories, scope)) if memories else ():
+            memory, entity = memories[int(row["place"])], row["entity"]
+            links[Link(memory, entity, "mentions")] = None
+            links[Link(entity, memory, "mentioned")] = None
+    except (LookupError, ValueError) as error:
+        raise SourceError(UNEXPECTED_ROWS) from error
+    return Around(list(links), {memory: tuple(texts) for memory, texts in said.items()})
+
+
+def _entities_query(entities: Sequence[str], scope: Scope, max_statements: int) -> str:
+    each, seen = max(4, max_statements // len(entities)), scope_conditions(scope)
+    parts: list[str] = []
+    for place, entity in enumerate(URIRef(one).n3() for one in entities):
+        parts += (
+            f'{{ SELECT ("{place}" AS ?place) ?memory ?text ?weight ?other WHERE {{ '
+            f"?edge {_ABOUT} {entity} ; {_TEXT} ?text ; {_WEIGHT} ?weight ; {_FROM} ?memory {seen}"
+            f" OPTIONAL {{ ?edge {_ABOUT} ?other FILTER(?other != {entity}) }} }} LIMIT {each} }}",
+            f'{{ SELECT ("{place}" AS ?place) ?memory WHERE {{ ?memory {ORION.mentions.n3()} {entity} {seen}}} '
+            f"LIMIT {each} }}",
+        )
+    graph = tenant_graph(scope.tenant).n3()
+    return f"SELECT ?place ?memory ?text ?weight ?other WHERE {{ GRAPH {graph} {{ {' UNION '.join(parts)} }} }}"
+
+
+def _names_query(memories: Sequence[str], scope: Scope) -> str:
+    parts = (
+        f'{{ SELECT ("{place}" AS ?place) ?entity WHERE {{ {URIRef(memory).n3()} {ORION.mentions.n3()} ?entity }} '
+        f"LIMIT {_NAMES_OF_EACH} }}"
+        for place, memory in enumerate(memories)
+    )
+    return (
+        f"SELECT ?place ?entity WHERE {{ GRAPH {tenant_graph(scope.tenant).n3()} {{ {' UNION '.join(parts)} }} }}"
+    )
+
+
+class GraphEvidence:
+    """Reads the weights of memories' statements, all of a recall in one query."""
+
+    def __init__(self, graph: Queryable) -> None:
+        self._graph = graph
+
+    async def weights(self, tenant: str, keys: Sequence[int]) -> Mapping[int, float]:
+        """The sum of the weights of each memory's statements, by key. SourceError when the graph gives none."""
+        if not keys:
+            return {}
+        values = " ".join(memory_iri(key).n3() for key in keys)
+        rows = await TenantGraph(self._graph, tenant).rows(
+            f"{{ SELECT ?memory (SUM(?weight) AS ?total) WHERE {{ VALUES ?memory {{ {values} }} "
+            f"?edge {PROV.wasDerivedFrom.n3()} ?memory ; {ORION.weight.n3()} ?weight }} GROUP BY ?memory }}"
+        )
+        with reading_rows():
+            return {key_of(row["memory"]): float(row["total"]) for row in rows}

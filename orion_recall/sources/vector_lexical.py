@@ -8,65 +8,16 @@ from typing import Protocol, runtime_checkable
 
 from orion_recall.errors import SourceError
 from orion_recall.index.metadata import NO_TOKENS
-from orion_recall.index.text_forms import keyword_text
-from orion_recall.interfaces import NamesAndTexts, PassageIndex, TokenIndex, VectorIndex
+from orion_recall.interfaces import LexicalIndex, PassageIndex, TokenIndex, VectorIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.sources.hits import whole
 from orion_recall.text.normal import without_possessive, words
 from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import Hit, MoreWordsWanted, Question, Scope, SearchRequest, SourceName
+from orion_recall.values import Hit, Question, Scope, SearchRequest, SourceName
 
 _MOST_NAMES = 8
-
-
-class MoreWords:
-    """Query expansion from one index."""
-
-    def __init__(self, index: NamesAndTexts, sparse: SparseEncoder) -> None:
-        self._index, self._sparse = index, sparse
-
-    async def with_other_names(self, terms: SparseTerms, question: Question, scope: Scope) -> SparseTerms:
-        """The terms, and those of the other names of each entity with a full name in the question."""
-        said = {without_possessive(word) for word in words(question.keyword_text)}
-        further: list[SparseTerms] = []
-        for names in await self._index.names_sharing_words(question.keyword_text, scope.tenant, _MOST_NAMES):
-            if len(names) > 1 and any(said.issuperset(words(name)) for name in names):
-                further += [self._sparse.encode_query(name) for name in names]
-        return union([terms, *further])
-
-    async def with_feedback(
-        self, terms: SparseTerms, found: Sequence[tuple[int, float]], wanted: MoreWordsWanted
-    ) -> SparseTerms:
-        """The terms, and the likeliest ones of the first documents found: (key, score), best first."""
-        best = dict(found[: wanted.feedback_documents])
-        memories = await self._index.fetch(list(best))
-        documents = [
-            (self._sparse.encode_document(keyword_text(memory)), best[key]) for key, memory in memories.items()
-        ]
-        return interpolated(terms, relevance(documents, wanted.feedback_terms), wanted.feedback_weight)
-
-
-def relevance(documents: Sequence[tuple[SparseTerms, float]], count: int) -> Mapping[int, float]:
-    """The `count` likeliest terms of the documents' relevance model, by index; their shares add up to 1."""
-    model: dict[int, float] = {}
-    for terms, score in documents:
-        length = sum(terms.values)
-        for index, value in zip(terms.indices, terms.values, strict=True):
-            model[index] = model.get(index, 0.0) + score * value / length
-    likeliest = sorted(model.items(), key=lambda one: (-one[1], one[0]))[:count]
-    total = sum(share for _, share in likeliest)
-    return {index: share / total for index, share in likeliest} if total > 0 else {}
-
-
-def interpolated(terms: SparseTerms, model: Mapping[int, float], weight: float) -> SparseTerms:
-    """The terms and the model's, which together have `weight` times the weight of the terms."""
-    weights = dict(zip(terms.indices, terms.values, strict=True))
-    total = sum(terms.values) * weight
-    for index, share in model.items():
-        weights[index] = weights.get(index, 0.0) + total * share
-    return SparseTerms(indices=tuple(sorted(weights)), values=tuple(weights[index] for index in sorted(weights)))
 
 
 _CONTEXT_WEIGHT = 0.5
@@ -120,21 +71,24 @@ class LexicalSource:
 
     name: SourceName = "lexical"
 
-    def __init__(self, index: VectorIndex, sparse: SparseEncoder, more: MoreWords | None = None) -> None:
-        self._index, self._sparse, self._more = index, sparse, more
+    def __init__(self, index: LexicalIndex, sparse: SparseEncoder) -> None:
+        self._index, self._sparse = index, sparse
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         terms = self._sparse.encode_query(request.question.keyword_text)
-        wanted, more = request.more_words, self._more
-        if wanted is None or more is None:
-            return whole(await self._found(terms, request), self._index)
-        if wanted.aliases:
-            terms = await more.with_other_names(terms, request.question, request.scope)
-        found = await self._found(terms, request)
-        if wanted.feedback_documents and found:
-            best = [(hit.key, hit.score) for hit in found]
-            found = await self._found(await more.with_feedback(terms, best, wanted), request)
-        return whole(found, self._index)
+        if request.with_aliases:
+            terms = await self._with_other_names(terms, request)
+        return whole(await self._found(terms, request), self._index)
+
+    async def _with_other_names(self, terms: SparseTerms, request: SearchRequest) -> SparseTerms:
+        """The terms, and those of the other names of each entity with a full name in the question."""
+        text = request.question.keyword_text
+        said = {without_possessive(word) for word in words(text)}
+        further: list[SparseTerms] = []
+        for names in await self._index.names_sharing_words(text, request.scope.tenant, _MOST_NAMES):
+            if len(names) > 1 and any(said.issuperset(words(name)) for name in names):
+                further += [self._sparse.encode_query(name) for name in names]
+        return union([terms, *further])
 
     async def _found(self, terms: SparseTerms, request: SearchRequest) -> Sequence[Hit]:
         asked = request.limit + _FOR_TIES

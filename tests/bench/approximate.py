@@ -29,11 +29,9 @@ from rich.console import Console
 from orion_recall.cli.output import table
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.fill import changes
-from orion_recall.index.embedded.points import scope_filter
-from orion_recall.index.embedded.reads import EdgeReads
-from orion_recall.index.embedded.shard import LiveShard
-from orion_recall.index.embedded.writer import EdgeWriter
-from orion_recall.index.engine_threads import EngineThreads
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.embedded.points import edge_filter
+from orion_recall.index.requests import scope_filter
 from orion_recall.memory.record.compose import compose
 from orion_recall.models.batching import Vector
 from orion_recall.models.onnx_encoder import Vectors
@@ -167,27 +165,22 @@ async def compare(vectors: GivenVectors, folder: Path, of_tenants: Sequence[int]
     """Fill an index, and search it as it is written and optimised, as every tenant."""
     sparse, size = SparseEncoder(), len(vectors.documents)
     tenants = _tenants(size, of_tenants)
-    live = LiveShard(folder, vectors, sparse)
-    live.load()
-    writer = EngineThreads("the index", 1, name="index-write")
-    writes = EdgeWriter(live, writer, vectors, sparse)
+    index = EdgeIndex(folder, vectors, sparse)
+    await index.open()
     steps = changes([_memory(number, tenant) for tenant, numbers in tenants.items() for number in numbers])
     for start in range(0, size, _AT_ONCE):
-        await writes.apply(steps[start : start + _AT_ONCE])
-    await writes.save()
+        await index.apply(steps[start : start + _AT_ONCE])
+    await index.save()
     say(f"{size:,} memories are written")
-    reads = EdgeReads(live, vectors, sparse)
     parts = [part for name, numbers in tenants.items() for part in _parts(name, numbers)]
-    found = [one for part in parts for one in await _measured(part, {AS_WRITTEN: _asked(reads, part)}, vectors)]
+    found = [one for part in parts for one in await _measured(part, {AS_WRITTEN: _asked(index, part)}, vectors)]
     began = time.perf_counter()
-    await writer.run(lambda: live.checked().optimize())
+    await index.optimise()
     say(f"optimised in {time.perf_counter() - began:.0f} s")
     for part in parts:
-        ways = {OPTIMISED: _asked(reads, part), UNTOLD: _untold(live.checked(), part)}
+        ways = {OPTIMISED: _asked(index, part), UNTOLD: _untold(index, part)}
         found += await _measured(part, ways, vectors)
-    await writes.close()
-    await writer.run(live.close)
-    await writer.close()
+    await index.close()
     return found
 
 
@@ -216,23 +209,25 @@ async def _measured(part: Searched, ways: Mapping[str, Search], vectors: GivenVe
     return [one.as_measured(way, part) for way, one in seen.items()]
 
 
-def _asked(reads: EdgeReads, part: Searched) -> Search:
+def _asked(index: EdgeIndex, part: Searched) -> Search:
     """As a recall asks."""
 
     async def search(question: Vector) -> Sequence[int]:
-        hits = await reads.search_dense(question.tolist(), part.scope, max(_DEPTHS), -1.0)
+        hits = await index.search_dense(question.tolist(), part.scope, max(_DEPTHS), -1.0)
         return [key for key, _ in hits]
 
     return search
 
 
-def _untold(shard: qe.EdgeShard, part: Searched) -> Search:
+def _untold(index: EdgeIndex, part: Searched) -> Search:
     """With what the engine has as a default."""
+
+    shard = index._live.checked()  # pyright: ignore[reportPrivateUsage]
 
     async def search(question: Vector) -> Sequence[int]:
         query = qe.Query.Nearest(question.tolist(), using="dense")
         wanted = qe.QueryRequest(
-            query=query, limit=max(_DEPTHS), filter=scope_filter(part.scope), score_threshold=-1.0
+            query=query, limit=max(_DEPTHS), filter=edge_filter(scope_filter(part.scope)), score_threshold=-1.0
         )
         return [int(point.id) for point in shard.query(wanted)]
 

@@ -20,16 +20,11 @@ import qdrant_edge as qe
 from orion_recall.bus.envelope import encode_request
 from orion_recall.contracts import QUERY_KIND, RecallQueryV1
 from orion_recall.graph.vocabulary import Row
-from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
 from orion_recall.index.embedded.folders import live_place
-from orion_recall.index.embedded.points import (
-    dense_request,
-    entity_request,
-    max_sim_request,
-    scope_filter,
-    sparse_batch,
-)
+from orion_recall.index.embedded.points import TermRarity, edge_filter, edge_requests
 from orion_recall.index.embedded.shard import sparse_vectors
+from orion_recall.index.points import TOKENS
+from orion_recall.index.requests import Filter, Keys, Search, scope_filter
 from orion_recall.interfaces import OwnGraph
 from orion_recall.models.onnx_encoder import Encoder, prepared
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
@@ -180,7 +175,7 @@ class EngineFloors:
         config = qe.EdgeConfig(sparse_vectors=sparse_vectors(), max_search_threads=1)
         self._shard = qe.EdgeShard.load(str(live_place(folder / "index") / "shard"), config)
         self._graph = pyoxigraph.Store.read_only(str(live_place(folder / "graph") / "store"))
-        self._frequencies = DocumentFrequencies()
+        self._rarity = TermRarity()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -201,13 +196,13 @@ class EngineFloors:
     async def measure(self, encoder: Encoder | None = None) -> dict[str, Cost]:
         """What one call of each costs. CPU is of the whole process, so that an engine's own threads count."""
         calls: dict[str, Callable[[Asked], object]] = {
-            DENSE: lambda one: self._shard.query(
-                dense_request(self._shard, one.vector, one.scope, one.limit, one.least)
-            ),
+            DENSE: self._dense,
             SPARSE: self._sparse,
             ENTITIES: self._entities,
             FETCH: lambda one: self._shard.retrieve(list(one.pool), True, False),
-            LATE: lambda one: self._shard.query(max_sim_request(one.tokens, one.pool)),
+            LATE: lambda one: self._search(
+                Search(one.tokens, TOKENS, Filter(must=[Keys(list(one.pool))]), len(one.pool))
+            ),
         }
         costs = {name: _cost([lambda one=one, of=of: of(one) for one in self._asked]) for name, of in calls.items()}
         named = [one.sparql for one in self._asked if one.sparql]
@@ -231,18 +226,28 @@ class EngineFloors:
         request = qe.QueryRequest(
             query=qe.Query.Nearest(one.vector, using="dense"),
             limit=_FOUND,
-            filter=scope_filter(one.scope),
+            filter=edge_filter(scope_filter(one.scope)),
             params=qe.SearchParams(exact=exact),
         )
         return [point.id for point in self._shard.query(request)]
 
+    def _search(self, *searches: Search) -> object:
+        return self._shard.query_batch(qe.QueryBatchRequest(edge_requests(self._shard, searches, self._rarity)))
+
+    def _dense(self, one: Asked) -> object:
+        where = scope_filter(one.scope)
+        return self._search(Search(one.vector, "dense", where, one.limit, min_score=one.least, among_all=True))
+
     def _sparse(self, one: Asked) -> object:
-        weighted = self._frequencies.weighted(self._shard, one.scope.tenant, one.terms, _USING)
-        return self._shard.query_batch(sparse_batch(one.terms, one.scope, one.limit, _USING, weighted))
+        where, tenant = scope_filter(one.scope), one.scope.tenant
+        return self._search(*[Search(one.terms, name, where, one.limit, tenant=tenant) for name in _USING])
 
     def _entities(self, one: Asked) -> object:
-        weighted = self._frequencies.weighted(self._shard, one.scope.tenant, one.entity_terms, ("entity",))
-        return self._shard.query(entity_request(one.entity_terms, one.scope.tenant, one.max_entities, weighted))
+        tenant = one.scope.tenant
+        where, payload = scope_filter(Scope(tenant=tenant)), ("label", "aliases")
+        return self._search(
+            Search(one.entity_terms, "entity", where, one.max_entities, tenant=tenant, payload=payload)
+        )
 
     def _memories(self, query: str) -> object:
         found = self._graph.query(query)

@@ -15,7 +15,7 @@ from orion_recall.evaluation.sweep import at, grid_of, sweep
 from orion_recall.evaluation.trials import Asking, Trials, line_of, trials
 from orion_recall.evaluation.tune import NOT_LEARNED, PARTS, LearningOptions, tune
 from orion_recall.evaluation.worst import worst
-from orion_recall.index.text_forms import dense_form
+from orion_recall.index.passages import dense_forms
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
 from orion_recall.text.keyword_weights import KeywordWeights
@@ -109,7 +109,7 @@ async def test_baselines_search_as_they_say(tried: Trials) -> None:
     assert held[0] > 0
 
     asked = await embedder.embed_query(question.text)
-    said = await embedder.embed_documents([dense_form(memory) for memory in memories.values()])
+    said = await embedder.embed_documents([dense_forms(memory)[0] for memory in memories.values()])
     cosines = dict(zip(memories, (said @ asked).tolist(), strict=True))
     vector = await baselines.line("vector", question)
     assert list(vector.ranked) == sorted(memories, key=lambda name: -cosines[name])

@@ -123,26 +123,27 @@ async def test_a_worker_answers_by_the_old_model_until_it_starts_with_the_new_on
             assert "was made with another/model" in working.broken["index"]
 
 
-async def test_an_index_in_fp32_keeps_it_until_int8_is_set(record: Record, data_dir: Path) -> None:
-    fp32 = Settings.read(data_dir=data_dir, embedding_precision="fp32")
-    auto, int8 = (fp32.changed(embedding_precision=name) for name in ("auto", "int8"))
-    async with open_sources(fp32) as working:
+async def test_without_a_worker_it_takes_the_place_at_once(record: Record, data_dir: Path) -> None:
+    settings = Settings.read(data_dir=data_dir)
+    async with open_embedder(settings) as embedder:
+        assert (await built(record, data_dir, embedder)).state == "swapped"
+    async with open_sources(settings) as working:
+        outcome, failed, ids = await answer(working)
+    assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
+
+
+async def test_an_index_in_fp32_is_refused_with_int8_until_it_is_reembedded(record: Record, data_dir: Path) -> None:
+    int8 = Settings.read(data_dir=data_dir)
+    async with open_sources(int8.changed(embedding_precision="fp32")) as working:
         await project(record, working)
-    async with open_sources(auto) as working:
-        assert (working.broken, working.embedder.name) == ({}, "all-MiniLM-L6-v2")
-        assert (await answer(working))[0] == "ok"
-    async with open_embedder(auto) as embedder:
-        assert (await built(record, data_dir, embedder)).state == "already"
     async with open_sources(int8) as working:
         assert "was made with all-MiniLM-L6-v2 (384" in working.broken["index"]
     async with open_embedder(int8) as embedder:
         done = await built(record, data_dir, embedder)
         assert (done.state, done.model) == ("swapped", "all-MiniLM-L6-v2-int8")
-    async with open_sources(auto) as working:
+    async with open_sources(int8) as working:
         assert (working.broken, working.embedder.name) == ({}, "all-MiniLM-L6-v2-int8")
         assert (await answer(working))[0] == "ok"
-    async with open_sources(fp32) as working:
-        assert "was made with all-MiniLM-L6-v2-int8" in working.broken["index"]
 
 
 class Tired:

@@ -64,17 +64,6 @@ async def test_no_request_is_larger_than_the_server_allows(tei: Tei) -> None:
     assert (await tei.seen())[before:] == [1, 4, 4, 3]
 
 
-async def test_a_batch_that_is_too_large_is_halved_and_a_text_that_is_is_an_error(tei: Tei) -> None:
-    texts = [f"{number} " * 20 for number in range(4)]
-    async with embedding(tei) as embedder:
-        whole = await embedder.embed_documents(texts)
-        await tei.behave(max_chars=50)
-        np.testing.assert_allclose(await embedder.embed_documents(texts), whole, atol=1e-4)
-        await tei.behave(max_chars=5)
-        with pytest.raises(ModelError, match=r"does not take so much at once for /embed \(413\)"):
-            await embedder.embed_documents(texts)
-
-
 async def test_documents_wait_for_a_busy_server_and_a_query_does_not(tei: Tei) -> None:
     async with embedding(tei) as embedder:
         await embedder.load()

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.interfaces import VectorIndex
+from orion_recall.interfaces import LexicalIndex, VectorIndex
 from orion_recall.memory.record.compose import compose
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
@@ -38,20 +38,6 @@ class HashingEmbedder:
 
     async def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         return np.array([await self.embed_query(text) for text in texts], dtype=np.float32)
-
-
-class FormsEmbedder(HashingEmbedder):
-    """One whose model has two forms; it begins with the weights of the new one."""
-
-    OLD, NEW = "0" * 64, "1" * 64
-    form_note: str | None = None
-
-    def __init__(self) -> None:
-        super().__init__("forms", weights=self.NEW)
-
-    def follow(self, weights_sha256: str) -> None:
-        if weights_sha256 == self.OLD:
-            self.weights_sha256 = weights_sha256
 
 
 class TokenEmbedder(HashingEmbedder):
@@ -167,7 +153,7 @@ async def dense(index: VectorIndex, text: str, scope: Scope | None = None, **fie
 
 
 async def lexical(
-    index: VectorIndex, text: str, scope: Scope | None = None, *, memories: Iterable[Memory] = (), **fields: Any
+    index: LexicalIndex, text: str, scope: Scope | None = None, *, memories: Iterable[Memory] = (), **fields: Any
 ) -> list[str]:
     """The ids of what the lexical arm finds; `memories` are those that are not among the samples."""
     arm = LexicalSource(index, SparseEncoder())

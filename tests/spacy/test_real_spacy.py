@@ -48,11 +48,11 @@ def edges(found: Extraction) -> set[tuple[str, str, str]]:
 
 
 async def test_names_and_statements_are_those_of_the_pipeline_and_the_rules(trained: SpacyExtractor) -> None:
-    text = "Barack Obama taught at the University of Chicago. He hired Ana Silva."
+    text = "Barack Obama taught at the University of Chicago. He manages Ana Silva."
     found = await read(trained, text, speaker="Tom Berg")
     assert {"Barack Obama", "University of Chicago", "Ana Silva", "Tom Berg"} == set(found.entities)
-    assert ("Barack Obama", "taught at", "University of Chicago") in edges(found)
-    assert ("Barack Obama", "hired", "Ana Silva") in edges(found)
+    assert ("Barack Obama", "teach at", "University of Chicago") in edges(found), "the pipeline's"
+    assert ("Barack Obama", "manages", "Ana Silva") in edges(found), "the rules'"
     assert (found.by, found.note) == ("spacy", None)
 
 

@@ -96,8 +96,6 @@ async def _checked_model(settings: Settings) -> str:
     async with open_embedder(settings.changed(token_vectors=False)) as embedder:
         note = embedder.form_note if isinstance(embedder, SeveralForms) else None
         told = f"{embedder.name}, its weights are here and known"
-        if settings.embedding_precision == "auto":
-            told += "; an index that was made with another form of it keeps that"
     return told if note is None else f"{told}; {note}"
 
 

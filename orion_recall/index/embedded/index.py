@@ -13,13 +13,15 @@ import contextlib
 import logging
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import EngineError, SourceError
+from orion_recall.errors import DiskShort, EngineError, SourceError
+from orion_recall.index.caches import FormerSpeaker, KeptViews, SpeakerCache, speaker_scope
+from orion_recall.index.embedded.engine import EdgeEngine
 from orion_recall.index.embedded.folders import (
     build_place,
     clear_builds,
@@ -29,18 +31,34 @@ from orion_recall.index.embedded.folders import (
     swap,
 )
 from orion_recall.index.embedded.optimised_copy import optimise_apart, read_through
-from orion_recall.index.embedded.reads import EdgeReads
 from orion_recall.index.embedded.shard import LiveShard, ReplacedShard
-from orion_recall.index.embedded.writer import EdgeWriter
-from orion_recall.index.engine_threads import EngineThreads, to_the_end
-from orion_recall.index.speakers import FormerSpeaker
-from orion_recall.index.write_batch import keys_of
+from orion_recall.index.engine_threads import EngineThreads, InThisThread, to_the_end
+from orion_recall.index.metadata import IndexMetadata
+from orion_recall.index.passages import OF, in_parts
+from orion_recall.index.points import HeldName, HeldPoint
+from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
+from orion_recall.index.requests import Is, scope_filter
+from orion_recall.index.write_batch import (
+    VectorPrefetch,
+    WriteBatch,
+    build_write_batch,
+    keys_of,
+    name_keys_of,
+    names_to_embed,
+    texts_to_embed,
+)
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.values import Change
+from orion_recall.text.normal import memory_key
+from orion_recall.values import Change, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
 
+TITLES = "titles"
+# A flush holds Python's lock, the longer the more was written since the last one (some 10 ms for 1,000 points), so
+# it is neither frequent nor large. What a crash loses comes again from the outbox.
+_SAVE_AFTER_S = 10.0
+_SAVE_AFTER_POINTS = 500
 # Until then what is new is scanned by every search. Optimising costs a copy of the whole index: so it is due after
 # a share of what is there, and in a large index before the scan takes longer than all else in a recall.
 _AFTER, _AFTER_SHARE, _AFTER_MOST = 5000, 0.5, 100_000
@@ -123,7 +141,7 @@ def _log_failure(task: asyncio.Task[None]) -> None:
         )
 
 
-class EdgeIndex(EdgeReads):
+class EdgeIndex(IndexReads):
     """One shard with the lock of its folder and its threads. Searches run during writes."""
 
     kind = "index"
@@ -135,10 +153,18 @@ class EdgeIndex(EdgeReads):
     def __init__(
         self, folder: Path, embedder: Embedder, sparse: SparseEncoder, *, room: DiskSpace | None = None
     ) -> None:
-        super().__init__(LiveShard(folder, embedder, sparse, room), embedder, sparse)
+        self._live = LiveShard(folder, embedder, sparse, room)
+        self._readers = EdgeEngine(self._live, self._new_readers())
+        super().__init__(self._readers, embedder, sparse)
         self.folder, self.room = folder, room
+        self._speakers, self._views = SpeakerCache(), KeptViews()
+        # Why late interaction cannot be asked for, of an index with these tokens: its embedder stays the same.
+        self._without_tokens: tuple[str | None, str | None] = None, None
         self._writer = EngineThreads("the index", 1, name="index-write")
-        self._writes = EdgeWriter(self._live, self._writer, embedder, sparse)
+        self._written = EdgeEngine(self._live, self._writer)
+        self._prefetch = VectorPrefetch(embedder)
+        self._saving: asyncio.Task[None] | None = None
+        self._unsaved_points = 0
         self._optimiser = EdgeOptimiser(folder, self._live, self._writer, self._retire)
         self._lock: FolderLock | None = None
 
@@ -165,16 +191,31 @@ class EdgeIndex(EdgeReads):
 
     async def close(self) -> None:
         await self._optimiser.end()
-        await self._writes.close()
+        if self._saving is not None:
+            self._saving.cancel()
+            await asyncio.gather(self._saving, return_exceptions=True)
+        with contextlib.suppress(SourceError):
+            await self.save()
         with contextlib.suppress(SourceError):
             await self._writer.run(self._live.close)
         try:
-            await asyncio.gather(self._readers.close(), self._writer.close())
+            await asyncio.gather(self._readers.threads.close(), self._writer.close())
         finally:
             self._live.release()
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
+
+    def _new_readers(self) -> EngineThreads | InThisThread:
+        return EngineThreads("the index", 2, name="index-read")
+
+    @property
+    def metadata(self) -> IndexMetadata | None:
+        return self._live.metadata
+
+    @property
+    def position(self) -> int:
+        return self.metadata.position if self.metadata is not None else 0
 
     @property
     def database_identity(self) -> str | None:
@@ -196,6 +237,61 @@ class EdgeIndex(EdgeReads):
         """Points in the shard: memories and entities."""
         return self._live.checked().info().points_count
 
+    def has_values(self, field: str) -> bool:
+        """Whether any memory has a value in the indexed field, of whatever tenant."""
+        return self._live.has_values(field)
+
+    def may_have_passages(self) -> bool:
+        return self.has_values(OF)
+
+    async def has_passages(self, tenant: str) -> bool:
+        return self.has_values(OF)
+
+    async def has_titles(self, tenant: str) -> bool:
+        """Whether any memory has a title, of whatever tenant."""
+        return self.has_values(TITLES)
+
+    async def nearest_passages(
+        self, vector: Sequence[float], tenant: str, keys: Sequence[int]
+    ) -> Mapping[int, int]:
+        return await super().nearest_passages(vector, tenant, self._views.may_have_passages(keys))
+
+    async def without_tokens(self) -> str | None:
+        self._live.checked()
+        self._live.refuse_another_model()
+        metadata = self._live.metadata
+        assert metadata is not None  # an open shard has some
+        asked_of, why = self._without_tokens
+        if asked_of != metadata.tokens:
+            why = metadata.without_tokens(IndexMetadata.of(self.embedder, self.sparse))
+            self._without_tokens = metadata.tokens, why
+        return why
+
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
+        self._live.checked()
+        return await self._views.fetched(keys, super().fetch)
+
+    async def speakers(self, scope: Scope) -> frozenset[str]:
+        self._live.checked()
+        return await self._speakers.names(speaker_scope(scope), self.speakers_in)
+
+    async def speakers_in(self, scope: Scope, among: Collection[str] | None) -> frozenset[str]:
+        """As `speakers`, read from the shard: all of the `speaker_scope`, or those among some names."""
+        where = scope_filter(scope)
+        if among is None:
+            return await self._readers.speakers(where)
+        found: list[str] = []
+        for name in among:
+            records, _ = await self._readers.scroll(where._replace(must=[*where.must, Is("speaker", name)]), 1)
+            found += [name] if records else []
+        return frozenset(found)
+
+    async def prepare(self, changes: Sequence[Change]) -> None:
+        changes = (await in_parts(changes))[0]
+        held, names = await self._held_before(changes)
+        await self._prefetch.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
+        await self._prefetch.of_names(names_to_embed(changes, names))
+
     async def apply(self, changes: Sequence[Change]) -> None:
         await self.applied(changes)
 
@@ -203,14 +299,31 @@ class EdgeIndex(EdgeReads):
         """As `apply`; who spoke what was changed or deleted by that."""
         if not changes:
             return frozenset()
+        former = frozenset[FormerSpeaker]()
         with self._views.written(keys_of(changes)), self._speakers.written():
-            written = await self._writes.apply(changes)
-        self._speakers.note(changes, written.former)
-        self._optimiser.note(written.points)
-        return written.former
+            for part in await in_parts(changes):
+                former |= await self._apply(part)
+        self._speakers.note(changes, former)
+        return former
 
-    async def prepare(self, changes: Sequence[Change]) -> None:
-        await self._writes.prepare(changes)
+    async def _apply(self, changes: Sequence[Change]) -> frozenset[FormerSpeaker]:
+        await self._check_room()  # before texts are embedded in vain
+        held, names = await self._held_before(changes)
+        batch = await build_write_batch(
+            changes, held, self._prefetch, self.sparse, names=names, with_tokens=self._writes_tokens()
+        )
+        if self._live.metadata is None:  # an embedding server may not have told its model before its first answer
+            mine = IndexMetadata.of(self.embedder, self.sparse)
+            await self._writer.run(lambda: self._live.make(mine))
+        self._live.refuse_another_model()
+        await self._write(batch, changes[-1].position)
+        self._optimiser.note(len(batch.points) + len(batch.gone))
+        versions = {
+            memory_key(change.memory.tenant, change.memory.id): change.memory.version
+            for change in changes
+            if change.memory.is_live
+        }
+        return _speakers_of(one for key, one in held.items() if one.version != versions.get(key))
 
     async def remove(self, keys: Sequence[int]) -> None:
         await self.removed(keys)
@@ -218,12 +331,65 @@ class EdgeIndex(EdgeReads):
     async def removed(self, keys: Sequence[int]) -> frozenset[FormerSpeaker]:
         """As `remove`; who spoke them."""
         with self._views.written(keys), self._speakers.written():
-            removed = await self._writes.remove(keys)
-        self._speakers.note((), removed.former)
-        return removed.former
+            held = await held_points(self._written, keys, with_tokens=False)
+            await self._write(removal(keys, held), self.position)
+        former = _speakers_of(held.values())
+        self._speakers.note((), former)
+        return former
 
     async def save(self) -> None:
-        await self._writes.save()
+        self._unsaved_points = 0
+        await self._writer.run(self._live.save)
+
+    async def _held_before(
+        self, changes: Sequence[Change]
+    ) -> tuple[Mapping[int, HeldPoint], Mapping[int, HeldName]]:
+        """What the shard holds of the changes' memories and of the entities they name."""
+        if (metadata := self._live.metadata) is None:
+            return {}, {}
+        held = await held_points(self._written, keys_of(changes), with_tokens=bool(metadata.tokens))
+        return held, await held_names(self._written, name_keys_of(changes))
+
+    async def _write(self, batch: WriteBatch, position: int) -> None:
+        await write(self._written, batch, has_passages=self.has_values(OF))
+        self._live.advance(position)
+        self._unsaved_points += len(batch.points) + len(batch.gone)
+        if self._unsaved_points >= _SAVE_AFTER_POINTS:
+            await self._save_or_warn()
+        if not self._live.is_saved and (self._saving is None or self._saving.done()):
+            self._saving = asyncio.create_task(self._save_later())
+
+    def _writes_tokens(self) -> bool:
+        """Whether token vectors are written: in a new index when the embedder gives them, else as before."""
+        mine = metadata_if_known(self.embedder, self.sparse)
+        metadata = mine if self._live.metadata is None else self._live.metadata
+        self._prefetch.with_tokens = (
+            mine is not None and metadata is not None and metadata.without_tokens(mine) is None
+        )
+        return self._prefetch.with_tokens
+
+    async def _check_room(self) -> None:
+        try:
+            await self._writer.run(self._live.check_room)
+        except DiskShort:
+            with contextlib.suppress(SourceError):
+                await self.save()  # while there is room for it: then closing needs none
+            raise
+
+    async def _save_later(self) -> None:
+        while not self._live.is_saved:
+            await asyncio.sleep(_SAVE_AFTER_S)
+            await self._save_or_warn()
+
+    async def _save_or_warn(self) -> None:
+        try:
+            await self.save()
+        except SourceError as error:
+            log.warning(
+                "the index in %s could not be saved: %s; it is tried again within %g s, so see whether its disk "
+                "is full",
+                *(self._live.folder, error, _SAVE_AFTER_S),
+            )
 
     def staged_rebuild(self) -> EdgeIndex | None:
         if (mine := metadata_if_known(self.embedder, self.sparse)) is None or self._live.metadata is None:
@@ -238,15 +404,15 @@ class EdgeIndex(EdgeReads):
         lock, built._lock = built._lock, None
         replaced = self._live.swap_in(built._live, lock)
         await self._retire(replaced)
-        await asyncio.gather(built._readers.close(), built._writer.close())
+        await asyncio.gather(built._readers.threads.close(), built._writer.close())
 
     async def _retire(self, replaced: ReplacedShard) -> None:
         """Lets the searches of a replaced shard end, then closes and deletes it."""
-        readers, self._readers = self._readers, self._new_readers()
+        threads, self._readers.threads = self._readers.threads, self._new_readers()
         self._speakers.clear()
         self._views.clear()
         await asyncio.sleep(0)  # calls made in this turn of the loop are on their way now
-        await readers.close()
+        await threads.close()
         with contextlib.suppress(SourceError):
             await self._writer.run(replaced.shard.close)
         await self._writer.run(lambda: swap(self.folder, self._live.place))
@@ -266,3 +432,7 @@ class EdgeIndex(EdgeReads):
         """
         self._optimiser.reset()
         await self._writer.run(lambda: cast("None", self._live.checked().optimize()))
+
+
+def _speakers_of(held: Iterable[HeldPoint]) -> frozenset[FormerSpeaker]:
+    return frozenset(FormerSpeaker(one.tenant, one.speaker) for one in held if one.speaker)

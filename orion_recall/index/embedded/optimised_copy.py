@@ -14,67 +14,38 @@ import os
 import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Iterator
 from pathlib import Path
 
 import qdrant_edge as qe
 
 from orion_recall.errors import SourceError
 
-_PAGE = bytes(4096)
 _READ_BYTES = 1 << 20
 _BLOCK_BYTES = 512  # of st_blocks, whatever the file system
 
 
-def copy_folder(source: Path, target: Path) -> None:
-    """Copies a folder with all that is in it; pages of zeros become holes. OSError as of `shutil.copytree`."""
-    shutil.copytree(source, target, copy_function=copy_with_holes)
-
-
 def copy_with_holes(source: str | Path, target: str | Path) -> None:
-    """Copies a file's bytes; its holes are not read, and other pages of zeros become holes."""
+    """Copies a file's bytes, and leaves its holes: an index has megabytes that are allocated and not used."""
     with Path(source).open("rb", buffering=0) as read, Path(target).open("wb", buffering=0) as written:
-        written.truncate(os.fstat(read.fileno()).st_size)
-        for begin, end in _filled(read.fileno()):
-            for place in range(begin, end, _READ_BYTES):
-                _write_filled(
-                    written.fileno(), os.pread(read.fileno(), min(_READ_BYTES, end - place), place), place
-                )
+        size, place = os.fstat(read.fileno()).st_size, 0
+        written.truncate(size)
+        while place < size:
+            try:
+                place = os.lseek(read.fileno(), place, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                    return
+                raise
+            end = os.lseek(read.fileno(), place, os.SEEK_HOLE)
+            written.seek(place)
+            while place < end:
+                data = os.pread(read.fileno(), min(_READ_BYTES, end - place), place)
+                place += written.write(data)
 
 
 def taken_bytes(folder: Path) -> int:
     """The bytes that the files in a folder take on the disk, without their holes."""
     return sum(path.stat().st_blocks * _BLOCK_BYTES for path in folder.rglob("*"))
-
-
-def _filled(file: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file that are no holes, as far as the file system tells: begin and end."""
-    size, place = os.fstat(file).st_size, 0
-    while place < size:
-        try:
-            begin = os.lseek(file, place, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
-                return
-            raise
-        place = os.lseek(file, begin, os.SEEK_HOLE)
-        yield begin, place
-
-
-def _write_filled(file: int, data: bytes, place: int) -> None:
-    """Writes the pages of the data that are not all zeros, those beside each other in one go."""
-    view, begin = memoryview(data), 0
-    for start in range(0, len(data), len(_PAGE)):
-        if data[start : start + len(_PAGE)] == _PAGE:
-            _write(file, view[begin:start], place + begin)
-            begin = start + len(_PAGE)
-    _write(file, view[begin:], place + begin)
-
-
-def _write(file: int, data: memoryview, place: int) -> None:
-    while data:
-        written = os.pwrite(file, data, place)
-        data, place = data[written:], place + written
 
 
 _NICE = 10
@@ -86,7 +57,7 @@ def copy_shard(shard: Path, place: Path) -> Path:
     copy = place / shard.name
     shutil.rmtree(copy, ignore_errors=True)
     try:
-        copy_folder(shard, copy)
+        shutil.copytree(shard, copy, copy_function=copy_with_holes)
     except OSError as error:
         raise SourceError(f"the index cannot be copied to {copy}: {error}") from error
     return copy

@@ -6,6 +6,7 @@ Every call blocks. One thread at a time may write; any thread may read.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ import qdrant_edge as qe
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import SourceError
-from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
+from orion_recall.foreground import FOREGROUND
 from orion_recall.index.embedded.folders import (
     METADATA_FILE,
     build_place,
@@ -29,8 +30,7 @@ from orion_recall.index.embedded.folders import (
     write_metadata,
 )
 from orion_recall.index.embedded.optimised_copy import copy_shard, taken_bytes
-from orion_recall.index.embedded.points import token_vectors
-from orion_recall.index.embedded.writes import WriteLog, has_values, replay, write
+from orion_recall.index.embedded.points import TermRarity, edge_point, token_vectors
 from orion_recall.index.engine_threads import translated
 from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.points import (
@@ -41,9 +41,9 @@ from orion_recall.index.points import (
     TOKENS,
     TOLD_FIELDS,
     TOLD_WEEKDAY,
+    IndexPoint,
 )
-from orion_recall.index.write_batch import WriteBatch
-from orion_recall.models.embedder import Embedder, follow_index
+from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 
@@ -58,6 +58,8 @@ _GRAPH_FROM_KB = 50_000
 # the engine hands each search over, and they look for work for a while before they sleep (2 ms of CPU a recall).
 _SEARCH_THREADS = 1
 _SHARD = "shard"
+# The engine holds Python's lock while it writes and reads vectors: small pages.
+_PAGE, _PAGE_READ = 25, 10
 
 
 class ReplacedShard(NamedTuple):
@@ -85,10 +87,10 @@ class LiveShard:
         self._is_loaded = False
         self.expected_identity: str | None = None
         self._place_lock: FolderLock | None = None
-        # What was written since the copy that is being optimised; None while there is no such copy.
-        self._write_log: WriteLog | None = None
+        # Keys written since the copy that is being optimised; None while there is no such copy.
+        self._write_log: set[int] | None = None
         self._writes = 0
-        self.frequencies = DocumentFrequencies()
+        self.rarity = TermRarity()
         self._fields_in_use: tuple[qe.EdgeShard | None, int, dict[str, bool]] = (None, 0, {})
 
     @property
@@ -126,7 +128,8 @@ class LiveShard:
         if of is not shard or at != writes:
             self._fields_in_use = shard, writes, known = shard, writes, dict[str, bool]()
         if field not in known:
-            known[field] = has_values(shard, field)
+            indexed = shard.info().payload_schema.get(field)
+            known[field] = indexed is not None and indexed.points > 0
         return known[field]
 
     def load(self) -> None:
@@ -145,7 +148,6 @@ class LiveShard:
             self._is_loaded = True
             return
         metadata = read_metadata(self.place, self.folder)
-        follow_index(self._embedder, metadata.weights_sha256)
         mine = metadata_if_known(self._embedder, self._sparse)
         if mine is not None and (misfit := misfit_of(self.folder, metadata, mine)) is not None:
             metadata = self._swapped(mine, misfit)
@@ -177,17 +179,34 @@ class LiveShard:
         if self.room is not None:
             self.room.check(needed_bytes)
 
-    def write(self, batch: WriteBatch, position: int) -> None:
-        """Writes the batch and advances the position; saved later. DiskShort: nothing was written."""
+    def delete(self, keys: Sequence[int]) -> None:
+        shard = self._writing(keys)
+        shard.update(qe.UpdateOperation.delete_points([*keys]))
+
+    def upsert(self, points: Sequence[IndexPoint]) -> None:
+        """Writes the points; saved later. DiskShort: nothing was written."""
         self.check_room()
-        shard, metadata = self._open()
-        try:
-            write(shard, batch, self.frequencies, self._write_log)
-        finally:
-            self._writes += 1
+        shard = self._writing([one.key for one in points])
+        for start in range(0, len(points), _PAGE):
+            FOREGROUND.yield_to_foreground()
+            page = {one.key: edge_point(one) for one in points[start : start + _PAGE]}
+            shard.update(qe.UpdateOperation.upsert_points([*page.values()]))
+
+    def _writing(self, keys: Sequence[int]) -> qe.EdgeShard:
+        shard, _ = self._open()
+        self._writes += 1
+        self.is_saved = False
+        self.rarity.note(len(keys), shard.info().points_count)
+        if self._write_log is not None:
+            self._write_log.update(keys)
+        return shard
+
+    def advance(self, position: int) -> None:
+        """All up to the position is written; saved later."""
+        _, metadata = self._open()
         mine = metadata_if_known(self._embedder, self._sparse)
         self.metadata = metadata.at(position) if mine is None else metadata.at(position).written_by(mine)
-        self.is_saved = False
+        self.is_saved, self._writes = False, self._writes + 1
 
     def save(self) -> None:
         if self.is_saved or self.shard is None or self.metadata is None:
@@ -203,7 +222,7 @@ class LiveShard:
         # As large again, and as much while it is optimised.
         self.check_room(2 * taken_bytes(self.place / _SHARD))
         copy = copy_shard(self.place / _SHARD, place)
-        self._write_log = WriteLog()
+        self._write_log = set()
         return copy
 
     def discard_copy(self) -> None:
@@ -214,7 +233,7 @@ class LiveShard:
         """The copy in that folder is live from now on, with what was written since it was made."""
         before, metadata = self._open()
         copy = _load(place / _SHARD)
-        replay(copy, self._write_log or WriteLog(), before)
+        _replay(copy, self._write_log or (), before)
         copy.flush()
         write_metadata(place, metadata)
         self._write_log, self.is_saved = None, True
@@ -222,9 +241,7 @@ class LiveShard:
 
     def swap_in(self, built: LiveShard, lock: FolderLock | None) -> ReplacedShard:
         (shard, metadata), built.shard, built._is_loaded = built._open(), None, False
-        replaced = self._replaced_by(shard, metadata, built.place, lock)
-        self.frequencies = built.frequencies
-        return replaced
+        return self._replaced_by(shard, metadata, built.place, lock)
 
     def close(self) -> None:
         shard, self.shard = self.shard, None
@@ -250,7 +267,7 @@ class LiveShard:
     ) -> ReplacedShard:
         replaced = ReplacedShard(self._open()[0], self._place_lock)
         self.shard, self.metadata, self.place, self._place_lock = shard, metadata, place, lock
-        self.frequencies = self.frequencies.copy()
+        self.rarity = TermRarity()
         return replaced
 
     def _swapped(self, mine: IndexMetadata, misfit: str) -> IndexMetadata:
@@ -321,6 +338,19 @@ def _load(shard: Path) -> qe.EdgeShard:
     """Loads a shard. What the configuration does not name stays as the shard was made."""
     config = qe.EdgeConfig(sparse_vectors=sparse_vectors(), max_search_threads=_SEARCH_THREADS)
     return qe.EdgeShard.load(str(shard), config)
+
+
+def _replay(copy: qe.EdgeShard, written: Iterable[int], live: qe.EdgeShard) -> None:
+    """Writes to a copy what was written to the live shard since the copy was made."""
+    keys = [*written]
+    for start in range(0, len(keys), _PAGE_READ):
+        page = keys[start : start + _PAGE_READ]
+        records = live.retrieve([*page], True, True)
+        if gone := {*page} - {one.id for one in records}:
+            copy.update(qe.UpdateOperation.delete_points([*gone]))
+        if records:
+            points = [qe.Point(one.id, one.vector or {}, one.payload) for one in records]
+            copy.update(qe.UpdateOperation.upsert_points(points))
 
 
 def _add_field_indexes(shard: qe.EdgeShard) -> None:

@@ -10,27 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.index.metadata import FORMAT, IndexMetadata, refuse_another
-from orion_recall.index.passages import OF
-from orion_recall.index.points import (
-    TOKENS,
-    HeldName,
-    HeldPoint,
-    IndexPoint,
-    Name,
-    held_name,
-    held_point,
-)
+from orion_recall.index.points import IndexPoint
 from orion_recall.index.qdrant.points import QdrantRequests
 from orion_recall.index.qdrant.server import CollectionLost, QdrantServer
-from orion_recall.index.write_batch import WriteBatch
-from orion_recall.models.embedder import Embedder, follow_index
+from orion_recall.index.requests import Filter, Patience, Record, Scored, Search
+from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.text.normal import number_of
@@ -39,6 +30,7 @@ if TYPE_CHECKING:
     from qdrant_client.http import models as qm
 
 log = logging.getLogger("orion_recall.sources")
+T = TypeVar("T")
 
 _METADATA_KEY = number_of("card\x1f", "index")
 # Far below a server's limit of 32 MiB a request, with memories as long as they may be.
@@ -66,6 +58,7 @@ class QdrantCollection:
         self._embedder, self._sparse, self._has_record = embedder, sparse, has_record
         self._expected: str | None = None
         self._opening = asyncio.Lock()
+        self._write_s = server.timeouts.write
         self._is_open = self._is_version_known = False
 
     async def open(self) -> None:
@@ -125,82 +118,95 @@ class QdrantCollection:
             self._is_open = False
             raise
 
-    async def versions(self) -> Mapping[int, int]:
-        """The version of every memory that the collection holds, by key."""
-        await self.opened()
-        versions: dict[int, int] = {}
-        offset: Any = None
-        while True:
-            call = self.client.scroll(
+    async def search(
+        self,
+        requests: Sequence[Search],
+        read: Callable[[Sequence[Sequence[Scored]]], T],
+        patience: Patience = "full",
+    ) -> T:
+        queries = [self.requests.query(one) for one in requests]
+        found = await self._read(lambda: self.client.query_batch_points(self.name, queries), patience)
+        return read([one.points for one in found])
+
+    async def retrieve(
+        self,
+        keys: Sequence[int],
+        payload: bool | Sequence[str],
+        vectors: Sequence[str],
+        read: Callable[[Sequence[Record]], T],
+        patience: Patience = "full",
+    ) -> T:
+        records: list[Record] = []
+        # With vectors it is for a write, from a majority of replicas: one that lags would give an earlier version.
+        size = (_AT_ONCE if payload is True else _PAGE) if vectors else max(1, len(keys))
+        for start in range(0, len(keys), size):
+            wanted = list(keys[start : start + size])
+            with_payload = payload if isinstance(payload, bool) else list(payload)
+            records += await self._read(
+                lambda wanted=wanted, with_payload=with_payload: self.client.retrieve(
+                    self.name,
+                    wanted,
+                    with_payload=with_payload,
+                    with_vectors=list(vectors) or False,
+                    consistency=self.requests.majority if vectors else None,
+                ),
+                patience,
+            )
+        return read(records)
+
+    async def scroll(
+        self,
+        where: Filter,
+        limit: int,
+        payload: Sequence[str] = (),
+        *,
+        offset: Any = None,
+        newest_first: bool | None = None,
+        patience: Patience = "full",
+    ) -> tuple[Sequence[Record], Any]:
+        order = None if newest_first is None else self.requests.by_time(newest_first=newest_first)
+        return await self._read(
+            lambda: self.client.scroll(
                 self.name,
-                scroll_filter=self.requests.memories,
-                limit=_PAGE,
+                scroll_filter=self.requests.filter(where),
+                limit=limit,
                 offset=offset,
-                with_payload=["version"],
-            )
-            records, offset = cast("tuple[list[qm.Record], Any]", await self.ask(call))
-            for record in records:
-                versions[cast("int", record.id)] = int((record.payload or {})["version"])
-            if offset is None:
-                return versions
+                with_payload=list(payload) or False,
+                order_by=order,
+                consistency=self.requests.majority if patience == "full" else None,
+            ),
+            patience,
+        )
 
-    async def held_of(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
-        """What the collection holds of the memories, vectors included."""
-        named = ["dense", TOKENS] if self.metadata.tokens else ["dense"]
-        held: dict[int, HeldPoint] = {}
-        for start in range(0, len(keys), _AT_ONCE):
-            wanted = list(keys[start : start + _AT_ONCE])
-            # From a majority of replicas: one that lags would give an earlier version.
-            call = self.client.retrieve(
-                self.name,
-                wanted,
-                with_payload=True,
-                with_vectors=named,
-                consistency=self.requests.majority,
-            )
-            for record in cast("list[qm.Record]", await self.ask(call)):
-                vectors = cast("Mapping[str, Any] | None", record.vector) or {}
-                held[cast("int", record.id)] = held_point(record.payload or {}, vectors)
-        return held
+    async def speakers(self, where: Filter) -> frozenset[str]:
+        within = self.requests.filter(where)
+        facet: qm.FacetResponse = await self._read(
+            lambda: self.client.facet(self.name, "speaker", facet_filter=within, limit=1000, exact=True), "aside"
+        )
+        return frozenset(str(hit.value) for hit in facet.hits)
 
-    async def names_of(self, keys: Sequence[int]) -> dict[int, HeldName]:
-        """What the collection holds of the entities; those without a vector are left out."""
-        names: dict[int, HeldName] = {}
-        for start in range(0, len(keys), _PAGE):
-            wanted = list(keys[start : start + _PAGE])
-            call = self.client.retrieve(self.name, wanted, with_payload=["label", "aliases"], with_vectors=["name"])
-            for record in cast("list[qm.Record]", await self.ask(call)):
-                vectors = cast("Mapping[str, Any] | None", record.vector) or {}
-                if (one := held_name(record.payload or {}, vectors)) is not None:
-                    names[cast("int", record.id)] = one
-        return names
+    async def delete(self, keys: Sequence[int]) -> None:
+        await self.ask(self.client.delete(self.name, self.requests.only(keys), wait=True), self._write_s)
 
-    async def has_passages(self, tenant: str) -> bool:
-        """Whether a memory of the tenant has further passages."""
-        await self.check()
-        wanted = self.requests.all_passages(tenant)
-        call = self.client.scroll(self.name, scroll_filter=wanted, limit=1, with_payload=False)
-        records, _ = cast("tuple[list[qm.Record], Any]", await self.ask(call))
-        return bool(records)
+    async def upsert(self, points: Sequence[IndexPoint]) -> None:
+        for start in range(0, len(points), _AT_ONCE):
+            await self._upsert(points[start : start + _AT_ONCE])
 
-    async def memories_of(self, passages: Sequence[int]) -> dict[int, int]:
-        """The memories of passages, by their keys."""
-        call = self.client.retrieve(self.name, list(passages), with_payload=[OF])
-        found: list[qm.Record] = await self.ask(call)
-        return {cast("int", record.id): (record.payload or {})[OF] for record in found}
+    async def _upsert(self, points: Sequence[IndexPoint]) -> None:
+        await self.ask(self.client.upsert(self.name, self.requests.points(points), wait=True), self._write_s)
 
-    async def write(self, batch: WriteBatch) -> None:
-        """Writes the batch. Entities first: a retry still finds which names were dropped."""
-        about = [*batch.gone, *(point.key for point in batch.points)]
-        forgotten = [name.key for name in batch.forgotten if not await self._is_in_use(name, about)]
-        written = {point.key for point in batch.points}
-        former = [key for key in await self._further_passages(batch.replaced) if key not in written]
-        gone = [*forgotten, *batch.gone, *former]
-        if gone:
-            call = self.client.delete(self.name, self.requests.only(gone), wait=True)
-            await self.ask(call, self.server.timeouts.write)
-        for start in range(0, len(batch.points), _AT_ONCE):
-            await self._write(batch.points[start : start + _AT_ONCE])
+    async def _read(self, call: Callable[[], Any], patience: Patience) -> Any:
+        async def checked() -> Any:
+            await self.check()
+            return await self.ask(call())
+
+        match patience:
+            case "full":
+                return await checked()
+            case "well":
+                return await self.server.ask_if_well(checked)
+            case "aside":
+                return await self.server.aside(checked)
 
     async def read_metadata(self) -> IndexMetadata | None:
         """The metadata; None when there is none. SourceError when it is another model's."""
@@ -216,14 +222,13 @@ class QdrantCollection:
             metadata = metadata.at(int(metadata.position))
         except (TypeError, ValueError) as error:
             raise self._not_ours("holds a metadata that cannot be read:") from error
-        await asyncio.to_thread(follow_index, self._embedder, metadata.weights_sha256)
         if (misfit := metadata.misfit(IndexMetadata.of(self._embedder, self._sparse))) is not None:
             raise self._not_ours(misfit)
         refuse_another(self._what, metadata.record or None, self._expected, advice=_ADVICE)
         return metadata
 
     async def write_metadata(self, metadata: IndexMetadata) -> None:
-        await self._write([IndexPoint(_METADATA_KEY, None, {}, metadata.values())])
+        await self._upsert([IndexPoint(_METADATA_KEY, None, {}, metadata.values())])
         self.metadata = metadata
 
     def recheck(self) -> None:
@@ -234,30 +239,6 @@ class QdrantCollection:
         """As `open`, unless that has been done."""
         if not self._is_open:
             await self.open()
-
-    async def _further_passages(self, keys: Sequence[int]) -> list[int]:
-        found: list[int] = []
-        offset: Any = None
-        while keys:
-            call = self.client.scroll(
-                self.name,
-                scroll_filter=self.requests.passages_of(keys),
-                limit=_PAGE,
-                offset=offset,
-                with_payload=False,
-                consistency=self.requests.majority,
-            )
-            records, offset = cast("tuple[list[qm.Record], Any]", await self.ask(call))
-            found += [cast("int", record.id) for record in records]
-            if offset is None:
-                break
-        return found
-
-    async def _is_in_use(self, name: Name, batch_keys: Sequence[int]) -> bool:
-        call = self.client.count(
-            self.name, count_filter=self.requests.giving(name.tenant, name.folded, batch_keys), exact=True
-        )
-        return cast("qm.CountResult", await self.ask(call)).count > 0
 
     async def _seen_again(self) -> IndexMetadata | None:
         try:
@@ -279,7 +260,7 @@ class QdrantCollection:
         # Before there is data: a server builds the index of a field as points come in.
         for field, schema in self.requests.payload_indexes().items():
             if field not in info.payload_schema:
-                await ask(client.create_payload_index(name, field, field_schema=schema), self.server.timeouts.write)
+                await ask(client.create_payload_index(name, field, field_schema=schema), self._write_s)
         if metadata is None:
             mine = IndexMetadata.of(self._embedder, self._sparse)
             tokens = mine.tokens if self.requests.has_tokens(info) else ""
@@ -311,16 +292,12 @@ class QdrantCollection:
                     vectors_config=self.requests.vectors(self._embedder.dimension, width),
                     sparse_vectors_config=self.requests.sparse_vectors(),
                 ),
-                self.server.timeouts.write,
+                self._write_s,
             )
         except SourceError:
             # Another worker that starts now may have been quicker.
             if not await self.server.ask(self.client.collection_exists(self.name)):
                 raise
-
-    async def _write(self, points: Sequence[IndexPoint]) -> None:
-        call = self.client.upsert(self.name, self.requests.points(points), wait=True)
-        await self.ask(call, self.server.timeouts.write)
 
     @property
     def _what(self) -> str:

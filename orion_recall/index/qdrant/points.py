@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from orion_recall.index.passages import OF, tenants_of
+import numpy as np
+
 from orion_recall.index.points import (
     DENSE_VECTORS,
     KEYWORD_FIELDS,
@@ -14,14 +15,11 @@ from orion_recall.index.points import (
     TOKENS,
     TOLD,
     TOLD_FIELDS,
+    TOLD_WEEKDAY,
     IndexPoint,
-    ToldCondition,
-    ids_of,
-    told_conditions,
 )
+from orion_recall.index.requests import AnyOf, Condition, Filter, Is, Keys, OneToldTime, Search, Within
 from orion_recall.models.sparse import SparseTerms
-from orion_recall.models.token_space import Tokens
-from orion_recall.values import Scope
 
 if TYPE_CHECKING:
     from qdrant_client.http import models as qm
@@ -80,7 +78,7 @@ class QdrantRequests:
         integer = self._models.IntegerIndexParams(
             type=self._models.IntegerIndexType.INTEGER, lookup=True, range=False
         )
-        fields |= dict.fromkeys(NUMBER_FIELDS, integer)
+        fields |= dict.fromkeys((*NUMBER_FIELDS, TOLD_WEEKDAY), integer)
         return fields | {name: self._models.FloatIndexParams(type=number) for name in ("ts", *TOLD_FIELDS)}
 
     def misfit(self, info: qm.CollectionInfo, dimension: int) -> str | None:
@@ -106,176 +104,74 @@ class QdrantRequests:
             self._models.PointStruct(id=one.key, vector=self._vectors(one), payload=one.payload) for one in points
         ]
 
-    def names_query(self, vector: Sequence[float], tenant: str, limit: int) -> qm.QueryRequest:
-        """Entities by the cosine of their names."""
-        return self._models.QueryRequest(
-            query=self._models.NearestQuery(nearest=list(vector)),
-            using="name",
-            filter=self.scope_filter(Scope(tenant=tenant)),
-            limit=limit,
-            with_payload=["label"],
-        )
+    def query(self, one: Search) -> qm.QueryRequest:
+        """A search. How rare a word is, is counted among the tenant's own points (Qdrant 1.19 and newer).
 
-    def dense_query(self, vector: Sequence[float], scope: Scope, limit: int, min_score: float) -> qm.QueryRequest:
-        """Memories and further passages of memories nearest by cosine."""
-        return self._models.QueryRequest(
-            query=self._models.NearestQuery(nearest=list(vector)),
-            using="dense",
-            filter=self.scope_filter(scope, with_passages=True),
-            params=self._among_neighbours(),
-            limit=limit,
-            score_threshold=min_score,
-            with_payload=False,
-        )
-
-    def _among_neighbours(self) -> qm.SearchParams:
-        """How a server searches its graph: of a part of all points through neighbours of neighbours as well.
-
-        Without it a filter cuts the graph, and much of what is nearest is not found (see `graph_search`).
+        Among all memories of a scope a server searches its graph through neighbours of neighbours as well: else a
+        filter cuts the graph, and much of what is nearest is not found.
         """
-        models = self._models
-        acorn = models.AcornSearchParams(enable=True, max_selectivity=_ACORN_UP_TO)
-        return models.SearchParams(hnsw_ef=_LEAST_EF, acorn=acorn)
-
-    def passages_query(
-        self, vector: Sequence[float], tenant: str, keys: Sequence[int], limit: int
-    ) -> qm.QueryRequest:
-        """The points of some memories of a tenant and of their further passages, nearest by cosine."""
-        models = self._models
-        itself = models.HasIdCondition(has_id=list(keys))
+        models, params, nearest = self._models, None, cast("Any", one.query)
+        if isinstance(one.query, SparseTerms):
+            own = self.filter(Filter(must=[Is("tenant", one.tenant)]))
+            nearest, params = self._sparse(one.query), models.SearchParams(idf=models.IdfCorpusParams(corpus=own))
+        elif isinstance(one.query, np.ndarray):
+            nearest = [[round(value, 5) for value in token] for token in one.query.tolist()]
+        if one.among_all:
+            acorn = models.AcornSearchParams(enable=True, max_selectivity=_ACORN_UP_TO)
+            params = models.SearchParams(hnsw_ef=_LEAST_EF, acorn=acorn)
         return models.QueryRequest(
-            query=models.NearestQuery(nearest=list(vector)),
-            using="dense",
-            filter=models.Filter(must=[self._of_tenant(tenant)], should=[itself, self._passages_of(keys)]),
-            limit=limit,
-            with_payload=False,
+            query=models.NearestQuery(nearest=nearest),
+            using=one.using,
+            filter=self.filter(one.where),
+            params=params,
+            limit=one.limit,
+            score_threshold=one.min_score,
+            with_payload=list(one.payload) or False,
         )
 
-    def all_passages(self, tenant: str) -> qm.Filter:
-        """The further passages of a tenant's memories."""
-        return self._models.Filter(must=[self._is("tenant", tenants_of(tenant)[1])])
-
-    def passages_of(self, keys: Sequence[int]) -> qm.Filter:
-        """The further passages of some memories."""
-        return self._models.Filter(must=[self._passages_of(keys)])
-
-    def max_sim_query(self, tokens: Tokens, keys: Collection[int]) -> qm.QueryRequest:
-        """Of each point of the keys the sum of the tokens' best dot products with its own, where it has such."""
-        models = self._models
-        return models.QueryRequest(
-            query=models.NearestQuery(nearest=[[round(value, 5) for value in token] for token in tokens.tolist()]),
-            using=TOKENS,
-            filter=models.Filter(must=[models.HasIdCondition(has_id=list(keys))]),
-            limit=len(keys),
-            with_payload=False,
+    def filter(self, where: Filter) -> qm.Filter:
+        return self._models.Filter(
+            must=[self._condition(one) for one in where.must] or None,
+            should=[self._condition(one) for one in where.should] or None,
+            must_not=[self._condition(one) for one in where.must_not] or None,
         )
 
-    def sparse_query(
-        self, terms: SparseTerms, scope: Scope, limit: int, *, using: str, payload: Sequence[str] = ()
-    ) -> qm.QueryRequest:
-        """Nearest by words; `payload` names what of a point comes back with it.
-
-        How rare a word is, is counted among the tenant's own points (Qdrant 1.19 and newer): those of others never
-        change a score.
-        """
-        own = self._models.IdfCorpusParams(corpus=self.scope_filter(Scope(tenant=scope.tenant)))
-        return self._models.QueryRequest(
-            query=self._models.NearestQuery(nearest=self._sparse(terms)),
-            using=using,
-            filter=self.scope_filter(scope),
-            params=self._models.SearchParams(idf=own),
-            limit=limit,
-            with_payload=list(payload) or False,
-        )
-
-    def scope_filter(self, scope: Scope, *, titles: Sequence[str] = (), with_passages: bool = False) -> qm.Filter:
-        """The scope, and one of the titles where some are given, as conditions that must all hold.
-
-        Further passages of memories are in the scope only `with_passages`."""
+    def _condition(self, one: Condition) -> qm.Condition:
         models = self._models
-        conditions: list[qm.FieldCondition | qm.Filter] = [
-            self._of_tenant(scope.tenant) if with_passages else self._is("tenant", scope.tenant)
-        ]
-        conditions.extend(self._is(field, wanted) for field, wanted in ids_of(scope))
-        listed = (
-            ("kind", scope.kinds), ("tags", scope.tags), ("titles", titles), ("speaker", scope.speakers)
-        )  # fmt: skip
-        for name, wanted in listed:
-            if wanted:
-                conditions.append(models.FieldCondition(key=name, match=models.MatchAny(any=list(wanted))))
-        if scope.since is not None or scope.until is not None:
-            within = models.Range(gte=scope.since, lt=scope.until)
-            conditions.append(models.FieldCondition(key="ts", range=within))
-        if scope.as_of is not None:
-            later = models.FieldCondition(key="ts", range=models.Range(gt=scope.as_of))
-            conditions.append(models.Filter(must_not=[later]))
-        if scope.told:
-            told = models.Filter(should=[self._told(one) for one in told_conditions(scope.told)])
-            return models.Filter(must=[*conditions, told])
-        return models.Filter(must=[*conditions])
-
-    def _told(self, one: ToldCondition) -> qm.NestedCondition:
-        models = self._models
-        conditions: list[qm.FieldCondition] = []
-        if one.before is not None:
-            conditions.append(models.FieldCondition(key="since", range=models.Range(lt=one.before)))
-        if one.after is not None:
-            conditions.append(models.FieldCondition(key="until", range=models.Range(gt=one.after)))
-        if one.weekdays:
-            match = models.MatchAny(any=list(one.weekdays))
-            conditions.append(models.FieldCondition(key="weekday", match=match))
-        return models.NestedCondition(nested=models.Nested(key=TOLD, filter=models.Filter(must=[*conditions])))
-
-    def scope_without(self, scope: Scope, sessions: Sequence[str]) -> qm.Filter:
-        """The scope without the memories of some sessions."""
-        left_out = self._models.FieldCondition(key="session", match=self._models.MatchAny(any=list(sessions)))
-        return self._models.Filter(must=self.scope_filter(scope).must, must_not=[left_out])
+        match one:
+            case Is():
+                return models.FieldCondition(key=one.field, match=models.MatchValue(value=one.value))
+            case AnyOf():
+                values = cast("list[str]", list(one.values))
+                return models.FieldCondition(key=one.field, match=models.MatchAny(any=values))
+            case Within():
+                within = models.Range(gte=one.at_least, gt=one.above, lt=one.below)
+                return models.FieldCondition(key=one.field, range=within)
+            case Keys():
+                return models.HasIdCondition(has_id=list(one.keys))
+            case OneToldTime():
+                each = models.Filter(must=[self._condition(condition) for condition in one.conditions])
+                return models.NestedCondition(nested=models.Nested(key=TOLD, filter=each))
+            case Filter():
+                return self.filter(one)
 
     def by_time(self, *, newest_first: bool) -> qm.OrderBy:
         """The order of the memories' times; points without a time are left out."""
         direction = self._models.Direction.DESC if newest_first else self._models.Direction.ASC
         return self._models.OrderBy(key="ts", direction=direction)
 
-    @property
-    def memories(self) -> qm.Filter:
-        """The points that are memories: an entity has no version, and neither has the metadata point."""
-        models = self._models
-        return models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key="version"))])
-
-    def giving(self, tenant: str, folded: str, batch_keys: Sequence[int]) -> qm.Filter:
-        """Memories of a tenant that give a name, other than those of the keys."""
-        return self._models.Filter(
-            must=[self._is("tenant", tenant), self._is("names", folded)],
-            must_not=[self._models.HasIdCondition(has_id=list(batch_keys))],
-        )
-
     def only(self, keys: Sequence[int]) -> qm.PointIdsList:
         """Points by key."""
         return self._models.PointIdsList(points=list(keys))
 
-    def _of_tenant(self, tenant: str) -> qm.FieldCondition:
-        models = self._models
-        return models.FieldCondition(key="tenant", match=models.MatchAny(any=list(tenants_of(tenant))))
-
-    def _passages_of(self, keys: Sequence[int]) -> qm.FieldCondition:
-        return self._models.FieldCondition(key=OF, match=self._models.MatchAny(any=list(keys)))
-
-    def _is(self, key: str, value: str) -> qm.FieldCondition:
-        return self._models.FieldCondition(key=key, match=self._models.MatchValue(value=value))
-
     def _vectors(self, one: IndexPoint) -> dict[str, Any]:
         vectors: dict[str, Any] = {name: self._sparse(terms) for name, terms in one.sparse.items()}
         vectors |= one.unit_vectors
-        if (tokens := one.token_vectors) is not None:
+        if one.tokens is not None:
+            tokens = one.tokens.tolist() if isinstance(one.tokens, np.ndarray) else one.tokens
             # As many digits as half a float has: a third of the bytes of a request.
             vectors[TOKENS] = [[round(value, 4) for value in token] for token in tokens]
         return vectors
 
     def _sparse(self, terms: SparseTerms) -> qm.SparseVector:
         return self._models.SparseVector(indices=list(terms.indices), values=list(terms.values))
-
-
-def scored(found: qm.QueryResponse, *, above: float | None = None) -> list[tuple[int, float]]:
-    """What a search found: (key, score), best first. Our ids are numbers."""
-    hits = [(point.id, point.score) for point in found.points if above is None or point.score > above]
-    return cast("list[tuple[int, float]]", hits)

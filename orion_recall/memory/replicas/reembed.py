@@ -35,7 +35,7 @@ from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import WriterLock
-from orion_recall.models.embedder import Embedder, follow_index
+from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 
 _AT_ONCE = 200
@@ -74,8 +74,6 @@ async def reembed(
     identity = await record.database_identity()
     live = live_place(folder)
     metadata = read_metadata(live, folder) if (live / METADATA_FILE).exists() else None
-    if metadata is not None:
-        await asyncio.to_thread(follow_index, embedder, metadata.weights_sha256)
     mine = IndexMetadata.of(embedder, sparse)
     if metadata is not None:
         refuse_another(f"the index in {folder}", metadata.record or None, identity, advice=_ADVICE)

@@ -163,7 +163,7 @@ log = logging.getLogger("orion_recall.recall")
 
 
 class FindsEvidence(Protocol):
-    """Finds the weights of memories' statements: see `sources.graph_evidence.GraphEvidence`."""
+    """Finds the weights of memories' statements: see `sources.graph.GraphEvidence`."""
 
     async def weights(self, tenant: str, keys: Sequence[int]) -> Mapping[int, float]: ...
 

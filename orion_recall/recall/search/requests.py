@@ -12,7 +12,6 @@ from orion_recall.recall.bundle.lines import Shown
 from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.select import Caps
 from orion_recall.recall.bundle.snippet import asks_for_time
-from orion_recall.recall.understand.expansion import more_words_wanted
 from orion_recall.setting_values import LaneUse
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
@@ -117,7 +116,7 @@ def requests_of(
         hops=profile.graph.hops,
         max_entities=profile.graph.max_entities,
         max_statements=profile.graph.max_statements,
-        more_words=more_words_wanted(profile),
+        with_aliases=profile.enable_query_expansion and profile.expansion.aliases,
         similar_entities=profile.graph.similar_entities,
         graph_method=profile.graph.arm,
         graph_damping=profile.graph.damping,

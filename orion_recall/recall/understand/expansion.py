@@ -9,10 +9,8 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from orion_recall.profile import Profile
 from orion_recall.text.names import SYNONYMS
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
-from orion_recall.values import MoreWordsWanted
 
 _VERBS = """
 be was were been|become became|begin began begun|bite bit bitten|blow blew blown|break broke broken|bring brought
@@ -66,11 +64,3 @@ def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[
             if word not in parts[1:]:
                 found.extend(parts)
     return [word for word in dict.fromkeys(found) if word not in terms]
-
-
-def more_words_wanted(profile: Profile) -> MoreWordsWanted | None:
-    """The expansion that the keyword source does itself; None for none."""
-    wanted = profile.expansion
-    if not profile.enable_query_expansion or not (wanted.aliases or wanted.feedback_documents):
-        return None
-    return MoreWordsWanted(**wanted.model_dump())

@@ -21,8 +21,8 @@ from contextlib import AbstractAsyncContextManager
 from orion_recall.engines.disk_space import copy_space
 from orion_recall.errors import OrionError, SourceError
 from orion_recall.foreground import FOREGROUND, tune_for_serving
-from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.embedded.reads import TITLES, KeptViews
+from orion_recall.index.caches import KeptViews
+from orion_recall.index.embedded.index import TITLES, EdgeIndex
 from orion_recall.index.engine_threads import InThisThread
 from orion_recall.index.passages import OF
 from orion_recall.models.embedder import Embedder

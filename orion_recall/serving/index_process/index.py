@@ -6,21 +6,20 @@ What was read last and the speakers are kept here, as `EdgeIndex` keeps them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from orion_recall.errors import AnotherRecordsCopy
+from orion_recall.index.caches import FormerSpeaker, KeptViews, SpeakerCache, speaker_scope
 from orion_recall.index.embedded.folders import build_place, is_complete, metadata_if_known
-from orion_recall.index.embedded.reads import TITLES, KeptViews
+from orion_recall.index.embedded.index import TITLES
 from orion_recall.index.embedded.shard import ADVICE
 from orion_recall.index.engine_threads import to_the_end
 from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.passages import OF
-from orion_recall.index.speakers import FormerSpeaker, SpeakerCache, speaker_scope
 from orion_recall.index.write_batch import keys_of
-from orion_recall.models.embedder import Embedder, follow_index
+from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.serving.index_process.link import PROGRAM, IndexLink
@@ -125,13 +124,11 @@ class IndexProcess(_CopyOfProcess):
         """
         try:
             await self._link.open()
-        except AnotherRecordsCopy:
-            await self._follow()
+        except AnotherRecordsCopy:  # it is open and refuses reads
             raise
         except BaseException:  # a cancellation, too: the process would hold the folder
             await self._link.close()
             raise
-        await self._follow()
 
     async def close(self) -> None:
         await self._link.close()
@@ -276,11 +273,6 @@ class IndexProcess(_CopyOfProcess):
 
     async def _speakers_in(self, scope: Scope, among: Collection[str] | None) -> frozenset[str]:
         return await self._link.read("speakers_in", scope, among)
-
-    async def _follow(self) -> None:
-        """The worker's embedder takes the form of the model that the index was made with."""
-        if (metadata := self.metadata) is not None:
-            await asyncio.to_thread(follow_index, self.embedder, metadata.weights_sha256)
 
     def _has(self, field: str) -> bool:
         return field in self._link.state("live").has

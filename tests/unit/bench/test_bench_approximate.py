@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.index.embedded import document_frequencies
+from orion_recall.index.embedded import points as edge_points
 from orion_recall.index.embedded import shard as edge_shard
 from tests.bench.approximate import AS_WRITTEN, OPTIMISED, UNTOLD, clustered, compare
 
@@ -29,8 +29,8 @@ async def test_a_recall_finds_what_is_nearest_in_a_search_graph_where_the_engine
 ) -> None:
     """Vectors are so wide that few of them have a graph: from 1,250 on, those of a tenant or of one kind of it."""
     monkeypatch.setattr(edge_shard, "_GRAPH_FROM_KB", 1_000)
-    monkeypatch.setattr(document_frequencies, "_SCANNED_OF_A_PART", 1)
-    monkeypatch.setattr(document_frequencies, "_SCANNED_OF_ALL", 1)
+    monkeypatch.setattr(edge_points, "_SCANNED_OF_A_PART", 1)
+    monkeypatch.setattr(edge_points, "_SCANNED_OF_ALL", 1)
     found = await compare(clustered(5_000, 60, dimension=2_048, rank=32, spread=2.0), tmp_path, [500])
     recall = {(one.index, one.tenant): one.recall[100] for one in found}
     assert recall[OPTIMISED, "of 500"] >= 0.99

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.index.embedded.reads import KeptViews
+from orion_recall.index.caches import KeptViews
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.write_batch import VectorPrefetch
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.token_space import Tokens
 from orion_recall.values import MemoryView
+from tests.samples.source_samples import HashingEmbedder
 
 
 def view(text: str, passages: tuple[int, ...] = ()) -> MemoryView:
@@ -59,10 +60,11 @@ async def test_what_is_written_is_read_anew_and_nothing_that_was_read_meanwhile_
     assert ([one.text for one in found.values()], shard.read) == (["new", "m2", "new"], [1, 3])
 
 
-class Counting:
+class Counting(HashingEmbedder):
     """Embeds a text as its length, and keeps what it was asked for."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[str] = []
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
@@ -128,7 +130,7 @@ def fail(error: BaseException) -> NoReturn:
 
 @pytest.fixture
 async def threads() -> AsyncGenerator[EngineThreads]:
-    made = EngineThreads("the index", 2, name="test")
+    made = EngineThreads("the index", 1, name="test")
     yield made
     await made.close()
 

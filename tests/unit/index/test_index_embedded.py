@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-import qdrant_edge as qe
 
 from orion_recall.errors import EngineError, ModelError, SourceError
-from orion_recall.index.embedded import document_frequencies as counting
 from orion_recall.index.embedded import index as edge_optimiser
 from orion_recall.index.embedded import optimised_copy as edge_renewal
-from orion_recall.index.embedded import writes as edge_writes
-from orion_recall.index.embedded.document_frequencies import DocumentFrequencies
+from orion_recall.index.embedded import points as edge_points
 from orion_recall.index.embedded.folders import (
     build_place,
     free_place,
@@ -28,10 +24,8 @@ from orion_recall.index.embedded.folders import (
 )
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.optimised_copy import copy_with_holes
-from orion_recall.index.embedded.points import edge_point, entity_request, sparse_batch
 from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.points import SPARSE_VECTORS, IndexPoint
-from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.values import Change, Scope
 from tests.samples.source_samples import (
@@ -144,12 +138,10 @@ async def test_a_deleted_folder_is_rebuilt_the_same(index: EdgeIndex, folder: Pa
         assert await snapshot(again) == before
 
 
-@pytest.mark.parametrize("most_kept", [5000, 0], ids=["points", "keys"])
 async def test_an_optimised_copy_takes_the_place_of_an_index_that_is_written_to_meanwhile(
-    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch, most_kept: int
+    folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(edge_optimiser, "_AFTER", 1)
-    monkeypatch.setattr(edge_writes, "_MOST_KEPT", most_kept)
     copied, go_on = asyncio.Event(), asyncio.Event()
 
     async def optimise_later(shard: Path, *, anew: bool) -> None:
@@ -332,101 +324,11 @@ async def test_one_by_the_same_model_is_taken_over_by_the_index_that_is_open(liv
     assert free_place(live, place.name) == place
 
 
-USING = ("text", "context")
-TERMS = SparseTerms(indices=(1, 2, 3, 50, 999), values=(1.0,) * 5)
-
-
-class CountedShard:
-    """A shard that counts what is asked of it."""
-
-    def __init__(self, shard: qe.EdgeShard) -> None:
-        self._shard, self.asked = shard, list[str]()
-
-    def __getattr__(self, name: str) -> Any:
-        self.asked.append(name)
-        return getattr(self._shard, name)
-
-    @property
-    def engine(self) -> qe.EdgeShard:
-        """This, as the engine's class."""
-        return cast("qe.EdgeShard", self)
-
-
-@pytest.fixture(autouse=True)
-def _of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
-    """What is kept of large indexes is kept of small ones, and more than five documents are many."""
-    monkeypatch.setattr(counting, "FROM_POINTS", 0)
-    monkeypatch.setattr(counting, "_RARE", 5)
-
-
-@pytest.fixture
-def shard(tmp_path: Path) -> CountedShard:
-    idf = qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)
-    config = qe.EdgeConfig(sparse_vectors=dict.fromkeys(SPARSE_VECTORS, idf), wal_enabled=False)
-    (tmp_path / "shard").mkdir()
-    made = qe.EdgeShard.create(str(tmp_path / "shard"), config)
-    made.update(qe.UpdateOperation.create_field_index("tenant", qe.PayloadSchemaType.Keyword))
-    return CountedShard(made)
-
-
-def point(number: int, *, tenant: str = TENANT, seed: int = 0) -> IndexPoint:
-    """A memory with some of 60 terms, the lower ones the more often; some have no terms, entities have others."""
-    drawn = random.Random(f"{number} {seed}")
-    if number % 5 == 4:
-        return IndexPoint(number, None, {"entity": _terms(drawn, 3)}, {"tenant": tenant})
-    own = _terms(drawn, drawn.randrange(0, 8))
-    return IndexPoint(number, None, {"text": own, "context": _terms(drawn, 9)}, {"tenant": tenant})
-
-
-def _terms(drawn: random.Random, count: int) -> SparseTerms:
-    indices = sorted({int(60 * drawn.random() ** 3) for _ in range(count)})
-    return SparseTerms(indices=tuple(indices), values=tuple(drawn.choice((0.6, 1.0, 1.7)) for _ in indices))
-
-
-def write(
-    frequencies: DocumentFrequencies, shard: CountedShard, points: Sequence[IndexPoint], gone: Sequence[int] = ()
+@pytest.mark.parametrize("kept_from", [0, 20_000], ids=["kept rarity", "counted"])
+async def test_an_index_that_is_written_to_scores_as_one_that_is_made_anew(
+    tmp_path: Path, kept_from: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with frequencies.written(shard.engine, gone, points):
-        if gone:
-            shard.update(qe.UpdateOperation.delete_points([*gone]))
-        shard.update(qe.UpdateOperation.upsert_points([edge_point(one) for one in points]))
-
-
-def found_frequencies(
-    frequencies: DocumentFrequencies, shard: CountedShard, tenant: str = TENANT
-) -> tuple[list[dict[Any, float]], list[dict[Any, float]]]:
-    """Ids and scores of all three vectors by the frequencies that are kept, and by the engine's own counting."""
-    scope, engine = Scope(tenant=tenant), shard.engine
-    ours = frequencies.weighted(engine, tenant, TERMS, USING)
-    names = frequencies.weighted(engine, tenant, TERMS, ("entity",))
-    assert ours is not None
-    assert names is not None
-    both: list[list[dict[Any, float]]] = []
-    for with_idf, name_idf in ((ours, names), (None, None)):
-        lists = engine.query_batch(sparse_batch(TERMS, scope, 1000, USING, with_idf))
-        lists.append(engine.query(entity_request(TERMS, tenant, 1000, name_idf)))
-        both.append([{one.id: one.score for one in each} for each in lists])
-    return both[0], both[1]
-
-
-def test_scores_are_those_of_the_engines_own_counting_whatever_is_written(shard: CountedShard) -> None:
-    frequencies, drawn = DocumentFrequencies(), random.Random(3)
-    for step in range(25):
-        numbers = drawn.sample(range(120), 12)
-        tenants = [TENANT if number % 4 else "another" for number in numbers]
-        points = [point(one, tenant=of, seed=step) for one, of in zip(numbers, tenants, strict=True)]
-        points.append(points[0])  # the same twice
-        write(frequencies, shard, points, gone=drawn.sample(range(120), 4) if step % 3 else ())
-        if step == 12:
-            shard.optimize()
-        for tenant in (TENANT, "another", "nobody"):
-            ours, engines = found_frequencies(frequencies, shard, tenant)
-            for mine, theirs in zip(ours, engines, strict=True):
-                assert mine == pytest.approx(theirs, rel=3e-7)
-            assert any(ours) == (tenant != "nobody"), "the searches of a tenant find something"
-
-
-async def test_an_index_that_is_written_to_scores_as_one_that_is_made_anew(tmp_path: Path) -> None:
+    monkeypatch.setattr(edge_points, "_KEPT_FROM_POINTS", kept_from)
     sparse, scope = SparseEncoder(), Scope(tenant=TENANT)
     asked = sparse.encode_query("harbour crane gearbox 7")
     live, anew = (EdgeIndex(tmp_path / name, HashingEmbedder(), sparse) for name in ("live", "anew"))

@@ -14,7 +14,7 @@ from qdrant_client import models as qm
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from orion_recall.errors import QueryNotTaken, SourceError, TransientSourceError
-from orion_recall.index.points import KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS, TOLD_FIELDS
+from orion_recall.index.points import KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS, TOLD_FIELDS, TOLD_WEEKDAY
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.models.sparse import SparseEncoder
@@ -82,7 +82,7 @@ async def test_the_collection_is_made_with_its_vectors_and_payload_indexes(stand
         assert {
             one: params.modifier for one, params in (info.config.params.sparse_vectors or {}).items()
         } == dict.fromkeys(("text", "context", "entity"), qm.Modifier.IDF)
-        assert set(info.payload_schema) == {*KEYWORD_FIELDS, *NUMBER_FIELDS, "ts", *TOLD_FIELDS}
+        assert set(info.payload_schema) == {*KEYWORD_FIELDS, *NUMBER_FIELDS, "ts", *TOLD_FIELDS, TOLD_WEEKDAY}
         assert index.position == 0
         assert index.copy == f"{stand_in.url}/{name}"
 
@@ -166,7 +166,7 @@ async def test_what_was_written_to_a_collection_that_was_made_again_meanwhile_is
     async with index_at(stand_in.url, name) as one, index_at(stand_in.url, name) as other:
         await one.open()
         collection = one._collection  # pyright: ignore[reportPrivateUsage]
-        writes, write = 0, collection._write  # pyright: ignore[reportPrivateUsage]
+        writes, write = 0, collection._upsert  # pyright: ignore[reportPrivateUsage]
 
         async def lost_after_the_first(points: Any) -> None:
             nonlocal writes
@@ -176,7 +176,7 @@ async def test_what_was_written_to_a_collection_that_was_made_again_meanwhile_is
                 await other._server.client.delete_collection(name)  # pyright: ignore[reportPrivateUsage]
                 await other.open()
 
-        monkeypatch.setattr(collection, "_write", lost_after_the_first)
+        monkeypatch.setattr(collection, "_upsert", lost_after_the_first)
         many = [memory(f"m{number}", f"note number {number}") for number in range(80)]
         with pytest.raises(TransientSourceError, match="was created again or written by another"):
             await one.apply(changes(*many))

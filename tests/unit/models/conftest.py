@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -15,21 +14,12 @@ from orion_recall.models.tokenizer import TokenCounter
 
 
 @pytest.fixture(scope="session")
-def empty_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A hub cache with nothing in it, in place of the one of whoever runs the tests."""
-    folder = tmp_path_factory.mktemp("hub")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HF_HUB_CACHE", str(folder))
-        yield folder
-
-
-@pytest.fixture(scope="session")
-def weights(empty_hub: Path) -> Weights:
+def weights() -> Weights:
     return find_weights()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def embedder(empty_hub: Path) -> AsyncIterator[OnnxEmbedder]:
+async def embedder() -> AsyncIterator[OnnxEmbedder]:
     embedder = OnnxEmbedder()
     await embedder.load()
     yield embedder
@@ -37,7 +27,7 @@ async def embedder(empty_hub: Path) -> AsyncIterator[OnnxEmbedder]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def fp32(empty_hub: Path) -> AsyncIterator[OnnxEmbedder]:
+async def fp32() -> AsyncIterator[OnnxEmbedder]:
     embedder = OnnxEmbedder(precision="fp32")
     await embedder.load()
     yield embedder

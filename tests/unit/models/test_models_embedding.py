@@ -16,12 +16,7 @@ from orion_recall.errors import ModelError, SettingsError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.batching import QueryBatcher, Vector, separate
-from orion_recall.models.embedder import (
-    Embedder,
-    OnnxEmbedder,
-    Precision,
-    follow_index,
-)
+from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.int8 import INT8_NAME, INT8_SHA256
 from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
 from orion_recall.models.opening import open_embedder, open_reranker
@@ -55,40 +50,18 @@ async def test_vectors_are_those_of_the_models_card(embedder: OnnxEmbedder, fp32
     assert float(vector @ await embedder.embed_query("This is an example sentence")) > 0.99
 
 
-async def test_the_form_is_that_of_the_index(weights: Weights) -> None:
-    embedder = OnnxEmbedder()
-    await embedder.load()
-    int8 = await embedder.embed_query("a crane")
-    for unknown in (INT8_SHA256, "0" * 64):
-        follow_index(embedder, unknown)
-        assert embedder.name == INT8_NAME
-    follow_index(embedder, weights.sha256)
-    assert (embedder.name, embedder.weights_sha256) == ("all-MiniLM-L6-v2", weights.sha256)
-    fp32 = await embedder.embed_query("a crane")
-    assert 0.98 < float(int8 @ fp32) < 0.9999, "nothing is answered from the cache of the other form"
-    follow_index(embedder, INT8_SHA256)
-    assert np.array_equal(await embedder.embed_query("a crane"), int8)
-    await embedder.close()
-
-
-@pytest.mark.parametrize("precision", ["auto", "int8"])
 async def test_where_int8_cannot_be_used_fp32_is_and_says_why(
-    precision: Precision, weights: Weights, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    weights: Weights, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tries: list[Weights] = []
-
     def broken(weights: Weights) -> None:
-        tries.append(weights)
         raise ModelError("this processor adds up wrongly")
 
     monkeypatch.setattr(embedder_module, "Int8Encoder", broken)
-    embedder = OnnxEmbedder(precision=precision)
+    embedder = OnnxEmbedder()
     await embedder.load()
-    follow_index(embedder, INT8_SHA256)
     assert embedder.weights_sha256 == weights.sha256
     assert "three times the processor time: this processor adds up wrongly" in str(embedder.form_note)
     assert "int8 form of all-MiniLM-L6-v2 cannot be used" in caplog.text
-    assert len(tries) == 1, "it is not tried again for every index"
     await embedder.close()
 
 
@@ -141,9 +114,9 @@ async def test_files_that_are_no_model_are_a_model_error(
         if path.name != broken:
             (tmp_path / path.name).symlink_to(path)
     (tmp_path / broken).write_text(content)
-    embedder = OnnxEmbedder("mine", path=tmp_path)
+    embedder = OnnxEmbedder(path=tmp_path)
 
-    with pytest.raises(ModelError, match="mine could not be loaded"):
+    with pytest.raises(ModelError, match="could not be loaded"):
         await embedder.load()
     await embedder.close()
 

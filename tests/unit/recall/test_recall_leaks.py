@@ -23,7 +23,7 @@ from orion_recall.recall.report.explain import explained
 from orion_recall.recall.report.reply import reply
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.sources.graph import NamesByMeaning, RdfSource
-from orion_recall.sources.vector_lexical import LexicalSource, MoreWords, VectorSource
+from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import Memory, SuccessionLink
 from tests.samples.recall_fakes import profile, query
@@ -78,7 +78,7 @@ class Copies:
         self.sources = Sources(
             by_name={
                 "vector": VectorSource(self.index, HashingEmbedder()),
-                "lexical": LexicalSource(self.index, sparse, MoreWords(self.index, sparse)),
+                "lexical": LexicalSource(self.index, sparse),
                 "rdf": RdfSource(self.graph, self.index, likeness),
             },
             tokens=tokens,

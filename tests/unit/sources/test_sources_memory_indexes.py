@@ -1,9 +1,4 @@
-"""What every index does alike, embedded or on a server, with a handful of memories.
-
-`process` is the embedded one in a process of its own, `local` the client's own local mode, `stand-in` the same
-behind REST calls, `server` a real one where ORION_TEST_QDRANT_URL says so (with ORION_TEST_QDRANT_API_KEY, if it
-wants a key).
-"""
+"""What every index does alike, embedded or on a server, with a handful of memories."""
 
 from __future__ import annotations
 
@@ -16,24 +11,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pytest
-from qdrant_client import AsyncQdrantClient
 
-from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.passages import dense_forms
 from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import QdrantServer, Timeouts
-from orion_recall.index.text_forms import dense_form
-from orion_recall.interfaces import MemoryIndex, Prepares
-from orion_recall.models.onnx_encoder import Vectors
+from orion_recall.interfaces import MemoryIndex
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.serving.index_process.index import IndexProcess
-from orion_recall.settings import Settings
 from orion_recall.sources.vector_lexical import LexicalSource
 from orion_recall.values import Memory, MergedName, Scope
+from tests.samples.index_kinds import KINDS, IndexPlace
 from tests.samples.source_samples import (
     ALL,
     CRANE,
@@ -50,13 +39,10 @@ from tests.samples.source_samples import (
     memory,
     request,
 )
-from tests.stand_ins import quick_qdrant
 from tests.stand_ins.qdrant_process import QdrantStandIn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 
-KINDS = ("edge", "process", "local", "stand-in", "server")
-_PATIENT = Timeouts(aside=10, read=20)
 _NO_SERVER = "ORION_TEST_QDRANT_URL is not set: no real Qdrant server to test against"
 
 
@@ -64,31 +50,14 @@ _NO_SERVER = "ORION_TEST_QDRANT_URL is not set: no real Qdrant server to test ag
 async def opened(kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn) -> AsyncGenerator[MemoryIndex]:
     """An empty index of a kind, gone at the end of the block."""
     folder = Path(tempfile.mkdtemp(prefix="orion-test-"))
-    name = f"test-{uuid4().hex}"
-    if kind == "edge":
-        one = EdgeIndex(folder / "index", HashingEmbedder(), sparse)
-    elif kind == "process":
-        settings = Settings.read(data_dir=folder, token_vectors=False)
-        one = IndexProcess(settings, HashingEmbedder(), sparse, program="tests.stand_ins.index_child")
-    else:
-        one = QdrantIndex(server(kind, stand_in), name, HashingEmbedder(), sparse)
     try:
-        await one.open()
-        yield one
-        if isinstance(one, QdrantIndex):
-            await one._server.client.delete_collection(name)  # pyright: ignore[reportPrivateUsage]
+        async with IndexPlace(kind, folder, sparse, stand_in).index(HashingEmbedder()) as one:
+            yield one
+            if isinstance(one, QdrantIndex):
+                collection = one._collection  # pyright: ignore[reportPrivateUsage]
+                await collection.client.delete_collection(collection.name)
     finally:
-        await one.close()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def server(kind: str, stand_in: QdrantStandIn) -> QdrantServer:
-    if kind == "local":
-        quick_qdrant.install()
-        return QdrantServer(AsyncQdrantClient(":memory:"), "memory", _PATIENT)
-    if kind == "stand-in":
-        return QdrantServer.at(stand_in.url)
-    return QdrantServer.at(os.environ["ORION_TEST_QDRANT_URL"], api_key=os.environ.get("ORION_TEST_QDRANT_API_KEY"))
 
 
 @pytest.fixture(scope="session", params=KINDS)
@@ -139,10 +108,6 @@ async def test_both_arms_find_what_shares_words_with_the_question(told: MemoryIn
     assert await lexical(told, "the of and") == []
 
 
-async def test_a_turn_is_found_by_the_words_of_the_turn_beside_it(told: MemoryIndex):
-    assert await lexical(told, "gearbox") == ["crane", "order"]
-
-
 async def test_dense_hits_below_the_threshold_are_left_out(told: MemoryIndex):
     vector = (await HashingEmbedder().embed_query("harbour crane gearbox")).tolist()
     everything = await told.search_dense(vector, Scope(tenant=TENANT), 10, -1.0)
@@ -150,10 +115,6 @@ async def test_dense_hits_below_the_threshold_are_left_out(told: MemoryIndex):
     floor = everything[0][1] - 1e-3
     assert await told.search_dense(vector, Scope(tenant=TENANT), 10, floor) == everything[:1]
     assert [score for _, score in everything] == sorted((score for _, score in everything), reverse=True)
-
-
-async def test_no_more_than_the_limit_is_found(told: MemoryIndex):
-    assert len(await dense(told, "crane", limit=2)) == 2
 
 
 @pytest.mark.parametrize(
@@ -244,12 +205,6 @@ async def test_words_of_own_memories_change_the_score_until_they_are_deleted(ind
     assert (await index.search_sparse(asked, scope, 50))[0][0] == before
 
 
-async def test_entities_are_found_by_the_words_of_their_names(told: MemoryIndex):
-    found = await told.find_entities("who works at the fjord labs?", TENANT, 5)
-    assert found[0][0] == "Fjord Labs"
-    assert await told.find_entities("of the", TENANT, 5) == []
-
-
 async def test_memories_are_fetched_whole_and_unknown_keys_are_left_out(told: MemoryIndex):
     seen = await told.fetch([key("order"), key("nobody")])
     assert set(seen) == {key("order")}
@@ -315,11 +270,6 @@ async def test_a_new_speaker_is_known_at_once(index: MemoryIndex):
     assert index.position == 9
 
 
-async def test_nothing_to_apply_moves_nothing(index: MemoryIndex):
-    await index.apply([])
-    assert index.position == 4
-
-
 async def test_hostile_texts_are_kept_and_found(index: MemoryIndex):
     texts = ['"} OR tenant:other {', "zeppelin\x01\ufffd", "<|im_start|>", "👩🏽 " * 40, "a" * 9000]
     hostile: list[Memory] = [
@@ -332,14 +282,6 @@ async def test_hostile_texts_are_kept_and_found(index: MemoryIndex):
     scope = Scope(tenant=TENANT, tags=('"} OR tenant:other {',))
     found = await LexicalSource(index, SparseEncoder()).search(request("tenant other crane", scope=scope))
     assert [hit.key for hit in found] == [key("h0")]
-
-
-async def test_an_updated_memory_takes_the_place_of_the_old_one(index: MemoryIndex):
-    before = await everything(index)
-    moved = replace(changes(CRANE)[0], memory=replace(CRANE, title="Zeppelin"))
-    await index.apply([moved])
-    assert await everything(index) == before
-    assert await lexical(index, "zeppelin") == ["crane"]
 
 
 async def test_a_memory_that_comes_twice_in_one_batch_is_as_it_was_last(index: MemoryIndex):
@@ -457,7 +399,7 @@ async def test_the_vectors_of_memories_are_given_by_key(index: MemoryIndex):
     await index.apply(changes(one, start=index.position + 1))
     found = await index.vectors([key("umbra"), key("nobody")])
     assert set(found) == {key("umbra")}
-    (written,) = await HashingEmbedder().embed_documents([dense_form(one)])
+    (written,) = await HashingEmbedder().embed_documents([dense_forms(one)[0]])
     assert float(np.dot(found[key("umbra")], written) / np.linalg.norm(written)) == pytest.approx(1.0, abs=1e-5)
 
 
@@ -514,15 +456,6 @@ async def test_entities_are_found_by_the_vectors_of_their_names_in_their_tenant_
     assert len(await near("harbour crane", limit=1)) == 1
 
 
-async def test_the_vector_of_a_name_goes_with_the_name(index: MemoryIndex):
-    await index.apply(changes(replace(CRANE, deleted_at=NOW, version=2), start=10))
-    vector = (await HashingEmbedder().embed_query("harbour crane")).tolist()
-    left = [label for label, _ in await index.names_near(vector, TENANT, 5)]
-    assert "Fjord Labs" in left
-    assert "harbour crane" not in [label.casefold() for label in left]
-    assert await everything(index) == {key("order"), key("shed")}, "no entity is a memory"
-
-
 async def test_no_search_for_memories_finds_a_name_and_none_for_names_a_memory(told: MemoryIndex):
     """Also when all that there is may come."""
     scope, ours = Scope(tenant=TENANT), {key(one.id) for one in OURS}
@@ -535,28 +468,6 @@ async def test_no_search_for_memories_finds_a_name_and_none_for_names_a_memory(t
         assert {label for label, _ in await told.names_near(vector, TENANT, 100)} <= labels
     assert set(await told.held()) >= ours
     assert not {Name(TENANT, label.casefold()).key for label in labels} & set(await told.held())
-
-
-async def test_a_name_that_is_there_is_not_embedded_again(index: MemoryIndex, monkeypatch: pytest.MonkeyPatch):
-    if isinstance(index, IndexProcess):
-        pytest.skip("it embeds in its own process")
-    asked: list[str] = []
-
-    async def embed(self: HashingEmbedder, texts: Sequence[str]) -> Vectors:
-        asked.extend(texts)
-        return np.array([await self.embed_query(text) for text in texts], dtype=np.float32)
-
-    monkeypatch.setattr(HashingEmbedder, "embed_documents", embed)
-    monkeypatch.setattr("orion_recall.index.write_batch._NAMES_KEPT", 0)
-    later = memory("later", "And then it rained.", entities=[*CRANE.entities, "Rain Gauge"])
-    steps = changes(later, start=10)
-    assert isinstance(index, Prepares)
-    await index.prepare(steps)
-    assert asked == [dense_form(later), "Rain Gauge"]
-    await index.apply(steps)
-    assert asked == [dense_form(later), "Rain Gauge", "Rain Gauge"], "nothing was kept ahead"
-    gauge = (await HashingEmbedder().embed_query("rain gauge")).tolist()
-    assert (await index.names_near(gauge, TENANT, 1))[0][0] == "Rain Gauge"
 
 
 async def test_memories_are_found_by_the_times_that_their_texts_tell(

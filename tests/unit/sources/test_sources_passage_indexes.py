@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from qdrant_client import AsyncQdrantClient
 
-from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.passages import dense_forms, spans_of
-from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.serving.index_process.index import IndexProcess
-from orion_recall.settings import Settings
-from orion_recall.text.passages import Span
 from orion_recall.values import Change, Memory, Scope
+from tests.samples.index_kinds import Index, IndexPlace
 from tests.samples.source_samples import TENANT, TokenEmbedder, changes, key, memory
-from tests.stand_ins import quick_qdrant
 from tests.stand_ins.qdrant_process import QdrantStandIn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
-
-Index = EdgeIndex | IndexProcess | QdrantIndex
 
 FILLER = "We talked about the weather and about nothing else for a long while. " * 16
 LONG = memory(
@@ -44,30 +34,9 @@ ABROAD = replace(LONG, tenant="elsewhere")
 ALL = (LONG, SHORT, OTHER, ABROAD)
 
 
-@contextlib.asynccontextmanager
-async def opened(kind: str, folder: Path, stand_in: QdrantStandIn) -> AsyncGenerator[Index]:
-    embedder, sparse = TokenEmbedder(), SparseEncoder()
-    if kind == "edge":
-        one: Index = EdgeIndex(folder / "index", embedder, sparse)
-    elif kind == "process":
-        settings = Settings.read(data_dir=folder)
-        one = IndexProcess(settings, embedder, sparse, program="tests.stand_ins.index_child")
-    elif kind == "local":
-        quick_qdrant.install()
-        server = QdrantServer(AsyncQdrantClient(":memory:"), "memory", Timeouts(aside=10, read=20))
-        one = QdrantIndex(server, "passages", embedder, sparse)
-    else:
-        one = QdrantIndex(QdrantServer.at(stand_in.url), f"test-{uuid4().hex}", embedder, sparse)
-    try:
-        await one.open()
-        yield one
-    finally:
-        await one.close()
-
-
 @pytest.fixture(params=["edge", "process", "local", "stand-in"])
 async def index(request: pytest.FixtureRequest, folder: Path, stand_in: QdrantStandIn) -> AsyncIterator[Index]:
-    async with opened(request.param, folder, stand_in) as one:
+    async with IndexPlace(request.param, folder, SparseEncoder(), stand_in).index(TokenEmbedder()) as one:
         await one.apply(changes(*ALL))
         yield one
 
@@ -78,10 +47,6 @@ async def vector(text: str) -> list[float]:
 
 async def dense(index: Index, text: str, limit: int = 10, **scope: Any) -> list[tuple[int, float]]:
     return await index.search_dense(await vector(text), Scope(tenant=TENANT, **scope), limit, -1.0)
-
-
-def _no_passages(_: Memory) -> tuple[Span, ...]:
-    return ()
 
 
 def later(one: Memory, text: str) -> Change:
@@ -160,12 +125,6 @@ async def test_a_deleted_memory_leaves_no_passage(index: Index):
     assert [one for one, _ in elsewhere] == [key("long", "elsewhere")]
 
 
-async def test_a_memory_that_the_record_does_not_know_goes_with_its_passages(index: Index):
-    await index.remove([key("long")])
-    assert {one for one, _ in await dense(index, "heron footbridge")} == {key("short"), key("other")}
-    assert await index.nearest_passages(await vector("heron footbridge"), TENANT, [key("long")]) == {}
-
-
 async def test_what_was_not_said_anew_keeps_its_passages_without_being_embedded(index: Index):
     if isinstance(index, IndexProcess):
         pytest.skip("it embeds in its own process")
@@ -176,19 +135,3 @@ async def test_what_was_not_said_anew_keeps_its_passages_without_being_embedded(
     await index.apply([replace(changes(LONG)[0], position=100)])
     assert embedder.asked == []
     assert dict(await dense(index, "heron footbridge")) == pytest.approx(before, abs=1e-6)
-
-
-async def test_an_index_made_before_passages_gets_them_with_the_next_change(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-):
-    if isinstance(index, IndexProcess):
-        pytest.skip("it reads its texts in its own process")
-    aged = replace(LONG, id="aged")
-    with monkeypatch.context() as before:
-        for module in ("points", "write_batch", "passages"):
-            before.setattr(f"orion_recall.index.{module}.spans_of", _no_passages)
-        await index.apply([replace(changes(aged)[0], position=100)])
-    assert await index.nearest_passages(await vector("heron footbridge"), TENANT, [key("aged")]) == {}
-    assert key("aged") in dict(await dense(index, "heron footbridge"))
-    await index.apply([replace(changes(aged)[0], position=101)])
-    assert key("aged") in await index.nearest_passages(await vector("heron footbridge"), TENANT, [key("aged")])

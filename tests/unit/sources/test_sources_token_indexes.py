@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 import pytest
-from qdrant_client import AsyncQdrantClient
 
 from orion_recall.errors import SourceError
-from orion_recall.index.embedded.folders import METADATA_FILE
 from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.passages import dense_forms
 from orion_recall.index.points import Name
-from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import QdrantServer, Timeouts
-from orion_recall.index.text_forms import dense_form
-from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.serving.index_process.index import IndexProcess
-from orion_recall.settings import Settings
 from orion_recall.sources.vector_lexical import LateInteraction
+from tests.samples.index_kinds import IndexPlace
 from tests.samples.source_samples import (
     ALL,
     CRANE,
@@ -44,48 +34,21 @@ KEYS = [key(one.id) for one in OURS]
 QUESTION = "did the harbour crane get a gearbox"
 
 
-class Places:
-    """Indexes over one and the same place, opened one after another."""
-
-    def __init__(self, kind: str, folder: Path, sparse: SparseEncoder, stand_in: QdrantStandIn) -> None:
-        self.kind, self.folder, self._sparse, self._stand_in = kind, folder, sparse, stand_in
-        self._name = f"test-{uuid4().hex}"
-        self._client = AsyncQdrantClient(":memory:")
-
-    @contextlib.asynccontextmanager
-    async def index(self, embedder: Embedder) -> AsyncGenerator[EdgeIndex | IndexProcess | QdrantIndex]:
-        if self.kind == "edge":
-            one = EdgeIndex(self.folder / "index", embedder, self._sparse)
-        elif self.kind == "process":
-            settings = Settings.read(data_dir=self.folder, token_vectors=isinstance(embedder, TokenEmbedder))
-            settings = settings.model_copy(update={"model": embedder.name})
-            one = IndexProcess(settings, embedder, self._sparse, program="tests.stand_ins.index_child")
-        elif self.kind == "local":
-            server = QdrantServer(self._client, "memory", Timeouts(aside=10, read=20))
-            one = QdrantIndex(server, self._name, embedder, self._sparse)
-        else:
-            one = QdrantIndex(QdrantServer.at(self._stand_in.url), self._name, embedder, self._sparse)
-        try:
-            await one.open()
-            yield one
-        finally:
-            if self.kind != "local":  # else the memories go with the client
-                await one.close()
-
-
 @pytest.fixture(params=["edge", "process", "local", "stand-in"])
-def places(request: pytest.FixtureRequest, folder: Path, sparse: SparseEncoder, stand_in: QdrantStandIn) -> Places:
-    return Places(request.param, folder, sparse, stand_in)
+def places(
+    request: pytest.FixtureRequest, folder: Path, sparse: SparseEncoder, stand_in: QdrantStandIn
+) -> IndexPlace:
+    return IndexPlace(request.param, folder, sparse, stand_in)
 
 
 async def expected(embedder: TokenEmbedder, text: str) -> dict[int, float]:
     """MaxSim in numpy."""
     asked = await embedder.query_tokens(text)
-    _, held = await embedder.documents_with_tokens([dense_form(one) for one in OURS])
+    _, held = await embedder.documents_with_tokens([dense_forms(one)[0] for one in OURS])
     return {one: float((asked @ tokens.T).max(axis=1).sum()) for one, tokens in zip(KEYS, held, strict=True)}
 
 
-async def test_the_sum_of_the_nearest_is_what_numpy_says(places: Places):
+async def test_the_sum_of_the_nearest_is_what_numpy_says(places: IndexPlace):
     embedder = TokenEmbedder()
     wanted = await expected(embedder, QUESTION)
     async with places.index(embedder) as index:
@@ -99,14 +62,7 @@ async def test_the_sum_of_the_nearest_is_what_numpy_says(places: Places):
     assert max(KEYS, key=found.__getitem__) == key("crane")
 
 
-async def test_a_question_without_words_is_near_to_nothing(places: Places):
-    embedder = TokenEmbedder()
-    async with places.index(embedder) as index:
-        await index.apply(changes(*OURS))
-        assert await LateInteraction(index, embedder).closeness("?!", KEYS) == {}
-
-
-async def test_what_was_not_said_anew_is_not_embedded_again_and_keeps_its_tokens(places: Places):
+async def test_what_was_not_said_anew_is_not_embedded_again_and_keeps_its_tokens(places: IndexPlace):
     embedder = TokenEmbedder()
     async with places.index(embedder) as index:
         await index.apply(changes(*OURS))
@@ -119,11 +75,11 @@ async def test_what_was_not_said_anew_is_not_embedded_again_and_keeps_its_tokens
         await index.apply(steps)
         after = await LateInteraction(index, embedder).closeness(QUESTION, KEYS)
     if places.kind != "process":  # that has an embedder of its own
-        assert embedder.asked == [dense_form(later)]
+        assert embedder.asked == [dense_forms(later)[0]]
     assert after == pytest.approx(before, abs=1e-3)
 
 
-async def test_an_index_without_them_answers_as_before_and_says_what_makes_them(places: Places):
+async def test_an_index_without_them_answers_as_before_and_says_what_makes_them(places: IndexPlace):
     plain, tokens = HashingEmbedder(), TokenEmbedder()
     async with places.index(plain) as index:
         await index.apply(changes(CRANE))
@@ -141,7 +97,7 @@ async def test_an_index_without_them_answers_as_before_and_says_what_makes_them(
         assert set(await index.held()) == set(KEYS)
 
 
-async def test_once_written_without_them_an_index_has_them_no_more(places: Places):
+async def test_once_written_without_them_an_index_has_them_no_more(places: IndexPlace):
     tokens, plain = TokenEmbedder(), HashingEmbedder()
     async with places.index(tokens) as index:
         await index.apply(changes(CRANE))
@@ -150,22 +106,6 @@ async def test_once_written_without_them_an_index_has_them_no_more(places: Place
         await index.apply(changes(*OURS))
     async with places.index(tokens) as index:
         assert await index.without_tokens() is not None
-
-
-async def test_the_card_of_an_older_version_is_read_as_one_without(folder: Path, sparse: SparseEncoder):
-    embedder = TokenEmbedder()
-    index = EdgeIndex(folder / "index", embedder, sparse)
-    await index.open()
-    await index.close()
-    metadata = json.loads((folder / "index" / METADATA_FILE).read_text("utf-8"))
-    assert metadata.pop("tokens") == "hashing-32"
-    (folder / "index" / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
-    again = EdgeIndex(folder / "index", embedder, sparse)
-    await again.open()
-    try:
-        assert "memory reembed" in str(await again.without_tokens())
-    finally:
-        await again.close()
 
 
 async def test_other_tokens_of_the_same_model_are_not_compared(folder: Path, sparse: SparseEncoder):

@@ -1,0 +1,273 @@
+"""Searches and reads of an index by its engine, embedded or a server, and writes of what a batch holds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from orion_recall.foreground import FOREGROUND
+from orion_recall.index.passages import OF, MemorySearch, compared_for, nearest, points_of, tenants_of
+from orion_recall.index.points import (
+    TOKENS,
+    TOLD,
+    HeldName,
+    HeldPoint,
+    Name,
+    held_name,
+    held_point,
+    memory_view,
+    names_of,
+    timed_keys,
+    told_times_of,
+)
+from orion_recall.index.requests import (
+    AnyOf,
+    Engine,
+    Filter,
+    Is,
+    Keys,
+    Record,
+    Scored,
+    Search,
+    WritableEngine,
+    of_tenant,
+    payload_of,
+    scope_filter,
+)
+from orion_recall.index.write_batch import WriteBatch
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder, SparseTerms
+from orion_recall.models.token_space import Tokens
+from orion_recall.scoring.intervals import tells_of
+from orion_recall.text.passages import FIRST_PASSAGES
+from orion_recall.time_values import TimedKey
+from orion_recall.values import MemoryView, Scope
+
+T = TypeVar("T")
+
+# A page of versions takes an embedded engine some milliseconds: recalls go in between.
+_PAGE, _PAGE_VERSIONS = 1000, 500
+_EVERYTHING = Filter()
+
+
+class IndexReads:
+    """What is read of an index. What an engine gives is read where the engine runs."""
+
+    def __init__(self, engine: Engine, embedder: Embedder, sparse: SparseEncoder) -> None:
+        self.embedder, self.sparse = embedder, sparse
+        self._engine = engine
+        self._search = MemorySearch()
+
+    def may_have_passages(self) -> bool:
+        """Whether a search must be among further passages, too."""
+        return True
+
+    async def has_passages(self, tenant: str) -> bool:
+        """Whether a memory of the tenant may have further passages."""
+        where = Filter(must=[Is("tenant", tenants_of(tenant)[1])])
+        records, _ = await self._engine.scroll(where, 1, patience="well")
+        return bool(records)
+
+    async def search_dense(
+        self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
+    ) -> list[tuple[int, float]]:
+        is_among_passages = self.may_have_passages()
+        where = scope_filter(scope, with_passages=is_among_passages, told_roughly=True)
+
+        async def among_passages(most: int) -> list[tuple[int, float]]:
+            payload = [TOLD] if scope.told else []
+            request = Search(vector, "dense", where, most, min_score=min_score, payload=payload, among_all=True)
+            return await self._engine.search([request], lambda found: _scores(_told_in(found[0], scope)))
+
+        if is_among_passages:
+            return await self._search.best(limit, among_passages, self._memories_of)
+        return (await among_passages(_most(scope, limit)))[:limit]
+
+    async def _memories_of(self, passages: Sequence[int]) -> Mapping[int, int]:
+        return await self._engine.retrieve(
+            passages, [OF], (), lambda found: {one.id: payload_of(one)[OF] for one in found}
+        )
+
+    async def nearest_passages(
+        self, vector: Sequence[float], tenant: str, keys: Sequence[int]
+    ) -> Mapping[int, int]:
+        if not keys or not await self.has_passages(tenant):
+            return {}
+        where = Filter(must=[of_tenant(tenant)], should=[Keys(keys), AnyOf(OF, keys)])
+        request = Search(vector, "dense", where, compared_for(keys))
+        return await self._engine.search([request], lambda found: nearest(_scores(found[0]), keys), "well")
+
+    async def search_sparse(
+        self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
+    ) -> list[list[tuple[int, float]]]:
+        """BM25 above zero, best first: a list for each of `using`.
+
+        `text` holds a memory's own words, `context` a turn's with those of its neighbours.
+        """
+        if not terms.indices:
+            return [[] for _ in using]
+        where, most = scope_filter(scope, told_roughly=True), _most(scope, limit)
+        payload = [TOLD] if scope.told else []
+        return await self._engine.search(
+            [Search(terms, name, where, most, tenant=scope.tenant, payload=payload) for name in using],
+            lambda found: [
+                [hit for hit in _scores(_told_in(points, scope)[:limit]) if hit[1] > 0] for points in found
+            ],
+        )
+
+    async def max_sim(
+        self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+    ) -> Mapping[int, float]:
+        points = points_of(keys, passages)
+        request = Search(tokens, TOKENS, Filter(must=[Keys(list(points))]), len(points))
+        return await self._engine.search(
+            [request], lambda found: {points[name]: score for name, score in _scores(found[0])}, "well"
+        )
+
+    async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        found = await self._entities(text, tenant, limit, _labelled)
+        return sorted(found, key=lambda one: (-one[1], one[0]))  # engines leave equal ones to chance
+
+    async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+        return await self._entities(text, tenant, limit, lambda found: [names_of(payload_of(one)) for one in found])
+
+    async def _entities(
+        self, text: str, tenant: str, limit: int, read: Callable[[Sequence[Scored]], list[T]]
+    ) -> list[T]:
+        terms = self.sparse.encode_query(text)
+        if not terms.indices:
+            return []
+        where = scope_filter(Scope(tenant=tenant))
+        request = Search(terms, "entity", where, limit, tenant=tenant, payload=["label", "aliases"])
+        return await self._engine.search([request], lambda found: read(found[0]), "aside")
+
+    async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        request = Search(vector, "name", scope_filter(Scope(tenant=tenant)), limit, payload=["label"])
+        return await self._engine.search([request], lambda found: _labelled(found[0]), "aside")
+
+    async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
+        if not names:
+            return {}
+        where = scope_filter(scope, titles=names)
+        records, _ = await self._engine.scroll(where, limit, ["titles"], patience="aside")
+        return {one.id: payload_of(one)["titles"] for one in records}
+
+    async def in_time_order(
+        self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
+    ) -> Sequence[TimedKey]:
+        where = scope_filter(scope)
+        if without_sessions:
+            where = where._replace(must_not=[AnyOf("session", without_sessions)])
+        records, _ = await self._engine.scroll(
+            where, limit, ["ts", "session"], newest_first=newest_first, patience="well"
+        )
+        return timed_keys(((one.id, payload_of(one)) for one in records), newest_first=newest_first)
+
+    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
+        if not keys:
+            return {}
+        return await self._engine.retrieve(keys, True, (), _memories, "well")
+
+    async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        return await self._engine.retrieve(
+            keys,
+            False,
+            ["dense"],
+            lambda found: {one.id: one.vector["dense"] for one in found if "dense" in (one.vector or {})},
+            "aside",
+        )
+
+    async def held(self) -> Mapping[int, int]:
+        versions: dict[int, int] = {}
+        async for records in _pages(self._engine, _EVERYTHING, _PAGE_VERSIONS, ["version"]):
+            await FOREGROUND.pause()
+            # Neither entities nor passages have one.
+            payloads = ((one.id, payload_of(one)) for one in records)
+            versions |= {key: int(payload["version"]) for key, payload in payloads if "version" in payload}
+        return versions
+
+
+async def held_points(engine: Engine, keys: Sequence[int], *, with_tokens: bool) -> dict[int, HeldPoint]:
+    """What the index holds of the memories, by key, with vectors."""
+    vectors = ["dense", TOKENS] if with_tokens else ["dense"]
+    return await engine.retrieve(
+        keys, True, vectors, lambda found: {one.id: held_point(payload_of(one), one.vector or {}) for one in found}
+    )
+
+
+async def held_names(engine: Engine, keys: Sequence[int]) -> dict[int, HeldName]:
+    """What the index holds of the entities, by key; those without a vector of their name are left out."""
+    if not keys:
+        return {}
+    found = await engine.retrieve(
+        keys,
+        ["label", "aliases"],
+        ["name"],
+        lambda records: {one.id: held_name(payload_of(one), one.vector or {}) for one in records},
+    )
+    return {key: one for key, one in found.items() if one is not None}
+
+
+async def write(engine: WritableEngine, batch: WriteBatch, *, has_passages: bool = True) -> None:
+    """Writes the batch. Entities first: a retry still finds which names were dropped."""
+    about = [*batch.gone, *(point.key for point in batch.points)]
+    forgotten = [name.key for name in batch.forgotten if not await _is_in_use(engine, name, about)]
+    written = {point.key for point in batch.points}
+    former: list[int] = []
+    if batch.replaced and has_passages:
+        where = Filter(must=[AnyOf(OF, batch.replaced)])
+        async for records in _pages(engine, where, _PAGE, ()):
+            former += [one.id for one in records if one.id not in written]
+    if gone := [*forgotten, *batch.gone, *former]:
+        await engine.delete(gone)
+    if batch.points:
+        await engine.upsert(batch.points)
+
+
+def removal(keys: Sequence[int], held: Mapping[int, HeldPoint]) -> WriteBatch:
+    """The batch that takes memories out, with their names."""
+    forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
+    return WriteBatch(points=[], gone=list(keys), forgotten=forgotten, replaced=list(keys))
+
+
+async def _is_in_use(engine: Engine, name: Name, batch_keys: Sequence[int]) -> bool:
+    where = Filter(must=[Is("tenant", name.tenant), Is("names", name.folded)], must_not=[Keys(batch_keys)])
+    # One is enough: to count them takes as long as a common name is common.
+    records, _ = await engine.scroll(where, 1)
+    return bool(records)
+
+
+async def _pages(
+    engine: Engine, where: Filter, limit: int, payload: Sequence[str]
+) -> AsyncIterator[Sequence[Record]]:
+    offset: Any = None
+    while True:
+        records, offset = await engine.scroll(where, limit, payload, offset=offset)
+        yield records
+        if offset is None:
+            return
+
+
+def _most(scope: Scope, limit: int) -> int:
+    """How many are asked for: told times are compared roughly first, and some memories are left out then."""
+    return limit + limit // 4 if scope.told else limit
+
+
+def _told_in(points: Sequence[Scored], scope: Scope) -> Sequence[Scored]:
+    """The points of which one told time overlaps one of the scope's intervals; all where it has none."""
+    if not scope.told:
+        return points
+    return [one for one in points if tells_of(told_times_of(payload_of(one).get(TOLD) or ()), scope.told)]
+
+
+def _scores(points: Sequence[Scored]) -> list[tuple[int, float]]:
+    # Cast once: a call for each of hundreds of hits is seen in the figures.
+    return cast("list[tuple[int, float]]", [(point.id, point.score) for point in points])
+
+
+def _labelled(points: Sequence[Scored]) -> list[tuple[str, float]]:
+    return [(str(payload_of(point)["label"]), point.score) for point in points]
+
+
+def _memories(records: Sequence[Record]) -> Mapping[int, MemoryView]:
+    return {one.id: memory_view(payload_of(one)) for one in records}

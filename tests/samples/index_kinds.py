@@ -1,0 +1,68 @@
+"""Empty indexes of every kind, over one place each: embedded, in a process of its own, and on a server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from uuid import uuid4
+
+from qdrant_client import AsyncQdrantClient
+
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.index.qdrant.server import QdrantServer, Timeouts
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.token_space import TokenVectors
+from orion_recall.serving.index_process.index import IndexProcess
+from orion_recall.settings import Settings
+from tests.stand_ins import quick_qdrant
+from tests.stand_ins.qdrant_process import QdrantStandIn
+
+KINDS = ("edge", "process", "local", "stand-in", "server")
+"""`local` is the client's own local mode, `stand-in` the same behind REST calls.
+
+`server` is a real one where ORION_TEST_QDRANT_URL says so, with ORION_TEST_QDRANT_API_KEY, if it wants a key.
+"""
+Index = EdgeIndex | IndexProcess | QdrantIndex
+
+
+class IndexPlace:
+    """Indexes of a kind over one and the same place, opened one after another."""
+
+    def __init__(self, kind: str, folder: Path, sparse: SparseEncoder, stand_in: QdrantStandIn) -> None:
+        self.kind, self.folder, self._sparse, self._stand_in = kind, folder, sparse, stand_in
+        self._name = f"test-{uuid4().hex}"
+        self._client: AsyncQdrantClient | None = None
+
+    @contextlib.asynccontextmanager
+    async def index(self, embedder: Embedder) -> AsyncGenerator[Index]:
+        """The index by that embedder, open."""
+        one = self._made(embedder)
+        try:
+            await one.open()
+            yield one
+        finally:
+            if self.kind != "local":  # else the memories go with the client
+                await one.close()
+
+    def _made(self, embedder: Embedder) -> Index:
+        if self.kind == "edge":
+            return EdgeIndex(self.folder / "index", embedder, self._sparse)
+        if self.kind == "process":
+            settings = Settings.read(data_dir=self.folder, token_vectors=isinstance(embedder, TokenVectors))
+            settings = settings.model_copy(update={"model": embedder.name})
+            return IndexProcess(settings, embedder, self._sparse, program="tests.stand_ins.index_child")
+        return QdrantIndex(self._server(), self._name, embedder, self._sparse)
+
+    def _server(self) -> QdrantServer:
+        if self.kind == "local":
+            quick_qdrant.install()
+            self._client = self._client or AsyncQdrantClient(":memory:")
+            return QdrantServer(self._client, "memory", Timeouts(aside=10, read=20))
+        if self.kind == "stand-in":
+            return QdrantServer.at(self._stand_in.url)
+        key = os.environ.get("ORION_TEST_QDRANT_API_KEY")
+        return QdrantServer.at(os.environ["ORION_TEST_QDRANT_URL"], api_key=key)
