@@ -217,6 +217,13 @@ async def test_of_each_candidate_ranks_parts_and_weights_are_kept_that_give_its_
         assert mean == pytest.approx(one.score, abs=1e-5)
 
 
+async def test_items_with_several_sets_of_weights_have_none_in_common(tokens: TokenCounter):
+    recalled = await recalled_by(tokens)
+    assert decision(facts_of(), outcome="ok", latency_ms=1.0, recalled=recalled).weights
+    recalled.selection.items[-1].scored.weights = {"fusion": 1.0}
+    assert decision(facts_of(), outcome="ok", latency_ms=1.0, recalled=recalled).weights is None
+
+
 async def test_what_was_left_out_says_why_and_for_which_other(tokens: TokenCounter):
     by = profile(max_total_items=1)
     kept = by_id(candidates_of(await recalled_by(tokens, by, options={"exclude": ["m4"]}), 50))
@@ -290,7 +297,10 @@ async def test_a_decision_says_what_was_found_kept_and_dropped_and_by_whom(token
         ("b", "lexical", {"vector": 2, "lexical": 1}),
         ("a", "vector", {"vector": 1}),
     ]
-    assert all(0 <= one["score"] <= 1 and one["parts"] for one in made["selected"])
+    for one in made["selected"]:
+        known = {name: made["weights"].get(name, 0.0) for name in one["parts"]}
+        mean = sum(one["parts"][name] * weight for name, weight in known.items()) / sum(known.values())
+        assert mean == pytest.approx(one["score"], abs=1e-5)
     assert (made["query"], made["session_id"], made["node_id"]) == ("what about the crane?", "s", "n")
     assert (made["verb"], made["intent"], made["tenant"], made["scope"]) == ("reflect", "plan", "acme", "global")
     assert (made["latency_ms"], made["stage_ms"]["total"], made["profile"]) == (4, 3.5, "test.v1")
