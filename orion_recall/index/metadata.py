@@ -76,7 +76,7 @@ class IndexMetadata:
         if self.tokens == mine.tokens:
             return None
         return (
-            "the index has no vectors of tokens, or of another kind: `orion-recall memory reembed` makes them, on "
+            "the index has no vectors of tokens, or of another kind: `orion-recall memory rebuild index` makes them, on "
             "a Qdrant server under a new ORION_QDRANT_COLLECTION"
         )
 

@@ -179,11 +179,7 @@ async def test_a_decision_tells_times_in_the_zone_of_its_question(
 
 
 async def test_a_decision_says_why_a_memory_is_not_in_it_and_explains_itself(
-    browser: httpx.AsyncClient,
-    service: Service,
-    client: RecallClient,
-    service_database: Connection,
-    tenant: str,
+    browser: httpx.AsyncClient, service: Service, client: RecallClient, service_database: Connection, tenant: str
 ) -> None:
     memories = [{"id": f"m-{n}", "text": f"The red valve number {n} leaks.", "tenant": tenant} for n in range(4)]
     receipt = await client.store(memories)

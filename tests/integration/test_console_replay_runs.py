@@ -55,11 +55,7 @@ def private_folders(data: Path) -> list[Path]:
 
 
 async def test_an_edited_profile_is_replayed_on_the_newest_decisions_of_a_tenant(
-    service: Service,
-    client: RecallClient,
-    service_database: Connection,
-    tenant: str,
-    tmp_path: Path,
+    service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
 ) -> None:
     name = await asked(service, client, service_database, tenant)
     async with console(service, data_dir=tmp_path) as browser:
@@ -89,11 +85,7 @@ async def test_an_edited_profile_is_replayed_on_the_newest_decisions_of_a_tenant
 
 
 async def test_a_replay_is_stopped_by_its_button_and_by_the_end_of_the_console(
-    service: Service,
-    client: RecallClient,
-    service_database: Connection,
-    tenant: str,
-    tmp_path: Path,
+    service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
 ) -> None:
     await asked(service, client, service_database, tenant)
 

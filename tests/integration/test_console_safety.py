@@ -158,10 +158,7 @@ async def test_a_visitor_of_one_tenant_learns_no_id_of_another_and_changes_nothi
 async def test_a_live_list_ends_with_what_its_token_allowed(
     service: Service, tenant: str, tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with (
-        visitor(service, tmp_path, "*") as (browser, file),
-        browser.stream("GET", "/now/stream") as stream,
-    ):
+    async with visitor(service, tmp_path, "*") as (browser, file), browser.stream("GET", "/now/stream") as stream:
         lines = stream.aiter_lines()
         assert await anext(lines) == ": decisions"
         text = file.read_text("utf-8")

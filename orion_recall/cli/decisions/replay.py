@@ -13,15 +13,14 @@ from typing import Annotated, Literal
 import typer
 
 from orion_recall.atomic_file import whole_text
-from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
-from orion_recall.cli.connect.record import with_record
+from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres, with_record
 from orion_recall.cli.decisions.compare import show_compared
 from orion_recall.cli.evaluate.files import CacheFolder, NoCache, cache_of
 from orion_recall.cli.evaluate.output import progress_bars
-from orion_recall.cli.interrupts import interrupted_once
 from orion_recall.cli.moments import MOMENT_HELP, moment
-from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, table
+from orion_recall.cli.output import JsonFlag, NotFound, console, counted, note, print_error, print_json, table
 from orion_recall.cli.setup.profiles import named_profile
+from orion_recall.cli.signals import interrupted_once
 from orion_recall.errors import OrionError, SettingsError
 from orion_recall.evaluation.replay.logged import Choice, why_none
 from orion_recall.evaluation.replay.report import (
@@ -34,9 +33,7 @@ from orion_recall.evaluation.replay.report import (
     lines,
     summed_up,
 )
-from orion_recall.evaluation.replay.report import (
-    as_json as report_json,
-)
+from orion_recall.evaluation.replay.report import as_json as report_json
 from orion_recall.evaluation.replay.run import AsOf, ReplayPlan, ReplayRun, replay
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
@@ -148,8 +145,7 @@ def replay_decisions(
         print_error(type(error).__name__, str(error), as_json=as_json)
         return CANNOT_JUDGE
     if not run.queries and gate is None:
-        print_error("NotFound", why_none(run.chosen, choice), as_json=as_json)
-        return 1
+        raise NotFound(why_none(run.chosen, choice))
     summary = summed_up(run, k=k, against=against)
     verdict = gate.verdict(run, summary, plan) if gate is not None else None
     if out is not None:

@@ -51,14 +51,6 @@ class Finding:
         return not self.problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Channels:
-    """The number of listeners on each query channel; empty where no bus is known."""
-
-    listeners: Mapping[str, int] = field(default_factory=dict[str, int])
-    error: str | None = None
-
-
 @app.command()
 def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
     """Check the installation, the servers, external stores with a sample item, and the query channels.
@@ -77,11 +69,11 @@ def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
     channels = asyncio.run(_channels(settings))
     checks = [*installation, *servers]
     healthy = all(check.problem is None for check in checks) and all(finding.ok for finding in findings)
-    ok = healthy and channels.error is None
+    ok = healthy and channels["error"] is None
     if as_json:
         stores = [{**asdict(finding), "ok": finding.ok} for finding in findings]
-        told = {"installation": [asdict(one) for one in installation], "servers": [asdict(one) for one in servers]}
-        print_json({"ok": ok, **told, "stores": stores, "channels": asdict(channels)})
+        told = {"installation": installation, "servers": servers}
+        print_json({"ok": ok, **told, "stores": stores, "channels": channels})
     else:
         for check in checks:
             say(check.name, check.found, check.problem)
@@ -232,23 +224,25 @@ async def _timeline(store: str, timeline: TimelineSource) -> Finding:
     )
 
 
-async def _channels(settings: Settings) -> Channels:
+async def _channels(settings: Settings) -> dict[str, Any]:
+    """The number of listeners on each query channel; none where no bus is known."""
     names = settings.published_on["queries"]
+    found: dict[str, Any] = {"listeners": {}, "error": None}
     if settings.redis_url is None or not names:
-        return Channels()
+        return found
     try:
         async with open_bus(settings) as redis:
             counted: Any = await redis.pubsub_numsub(*names)  # pyright: ignore[reportUnknownMemberType]
     except BusUnavailable as error:
-        return Channels(error=str(error))
-    return Channels(listeners={name.decode(): count for name, count in counted})
+        return found | {"error": str(error)}
+    return found | {"listeners": {name.decode(): count for name, count in counted}}
 
 
-def _show_channels(channels: Channels) -> None:
-    if channels.error is not None:
-        say("channels", "cannot be looked at", channels.error)
+def _show_channels(channels: Mapping[str, Any]) -> None:
+    if channels["error"] is not None:
+        say("channels", "cannot be looked at", channels["error"])
     nobody = "nobody listens: what is published here now is lost. Start a worker with it in ORION_QUERY_CHANNELS"
-    for name, count in channels.listeners.items():
+    for name, count in channels["listeners"].items():
         say("channel", f"{name}  {f'{count} listening' if count else nobody}")
 
 

@@ -9,8 +9,6 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.evaluate.calibrate import calibrate_answers
-from orion_recall.cli.evaluate.feedback import judged_by_feedback
 from orion_recall.cli.evaluate.files import (
     CacheFolder,
     Depths,
@@ -23,10 +21,10 @@ from orion_recall.cli.evaluate.files import (
     plan_of,
     refuse_to_replace,
 )
+from orion_recall.cli.evaluate.learn import calibrate_answers, judged_by_feedback
 from orion_recall.cli.evaluate.output import progress_bars, show_comparison, show_everyday, show_run, show_scores
 from orion_recall.cli.evaluate.systems import compare_systems
 from orion_recall.cli.evaluate.tune import sweep_keys, tune_weights, worst_queries
-from orion_recall.cli.gone import add_gone
 from orion_recall.cli.output import JsonFlag, counted, print_json
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.baselines import BaselineName
@@ -63,7 +61,6 @@ app.command("sweep")(sweep_keys)
 app.command("worst")(worst_queries)
 app.command("systems")(compare_systems)
 app.command("calibrate")(calibrate_answers)
-add_gone(app, "eval")
 
 
 @app.command("run")
@@ -104,15 +101,9 @@ def run_queries(
     if baseline is not None and (profile is not None or without_evidence):
         raise SettingsError("--baseline goes with neither --profile nor --without-evidence: it is no recall")
     plan = plan_of(
-        memories,
-        queries,
-        profile=profile,
-        limit=limit,
-        cache=cache,
-        no_cache=no_cache,
-        scored_only=False,
+        memories, queries, profile=profile, limit=limit, cache=cache, no_cache=no_cache, scored_only=False,
         without_evidence=without_evidence,
-    )
+    )  # fmt: skip
     with progress_bars() as bars:
         found = asyncio.run(run_plan(plan, out, Settings.read(), bars, baseline=baseline))
     if as_json:
@@ -163,8 +154,12 @@ def score_run(
         if everyday:
             show_everyday(everyday)
         return
-    by = {category: asdict(scores) for category, scores in categories.items()}
-    told = {"run": run, "missing": measured.missing, "overall": asdict(overall), "by_category": by}
+    told: dict[str, object] = {
+        "run": run,
+        "missing": measured.missing,
+        "overall": overall,
+        "by_category": categories,
+    }
     if everyday:
         told["everyday"] = {
             "overall": summary(everyday),
@@ -214,8 +209,7 @@ def compare_runs(
         {"query_id": one.query.id, "category": one.query.category, "query": one.query.text, "a": one.a, "b": one.b}
         for one in changed
     ]
-    measures = {name: asdict(one) for name, one in between.items()}
-    print_json({"a": a, "b": b, "queries": len(counting), "measures": measures, "by": by, "changed": listed})
+    print_json({"a": a, "b": b, "queries": len(counting), "measures": between, "by": by, "changed": listed})
 
 
 def _wanted(depths: str, budgets: str, memories: Path | None) -> Wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from orion_recall.cli.graph.files import export_graph, import_graph, show_stats, write_picture
+from orion_recall.cli.graph.files import export_graph, import_graph, write_picture
 from orion_recall.cli.graph.queries import run_query, run_sparql, show_path
 
 app = typer.Typer(
@@ -21,6 +21,5 @@ app.command("path")(show_path)
 app.command("query")(run_query)
 app.command("sparql")(run_sparql)
 app.command("viz")(write_picture)
-app.command("stats")(show_stats)
 app.command("export")(export_graph)
 app.command("import")(import_graph)

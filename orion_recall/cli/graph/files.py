@@ -1,4 +1,4 @@
-"""`orion-recall graph viz`, `stats`, `export` and `import`: the graph as a page, in numbers, and as files."""
+"""`orion-recall graph viz`, `export` and `import`: the graph as a page, and as files."""
 
 from __future__ import annotations
 
@@ -6,26 +6,21 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from rdflib import URIRef
-from rdflib.namespace import SKOS
 from rich.progress import TextColumn
 
 from orion_recall.atomic_file import whole_file, whole_text
-from orion_recall.cli.connect.addresses import DataFolder, find
-from orion_recall.cli.connect.record import bars
-from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
-from orion_recall.cli.output import JsonFlag, counted, show, table
+from orion_recall.cli.connect.addresses import DataFolder, Tenant, find
+from orion_recall.cli.graph.reading import TimeOut, entity_named, with_graph
+from orion_recall.cli.output import JsonFlag, bars, counted, show
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
 from orion_recall.graph.exchange.csv_files import (
     Advanced,
     Format,
     Select,
-    count,
-    ends,
-    look_up_values,
     memory_lines,
     tenant_of,
     tenants,
@@ -34,17 +29,15 @@ from orion_recall.graph.exchange.csv_files import (
 )
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.stores.reader import GraphReader, open_graph_reader
-from orion_recall.graph.vocabulary import ORION, tenant_graph
-from orion_recall.graph.walks.statements import Components
+from orion_recall.graph.vocabulary import tenant_graph
 from orion_recall.settings import Settings
 from orion_recall.text.normal import storable
 
-_HUBS = 10
 # For one page of the graph; a long export asks for many.
 _PAGE_S = 120.0
 T = TypeVar("T")
 
-Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="This tenant's graph alone.")]
+OneTenant = Annotated[str | None, typer.Option(metavar="NAME", help="This tenant's graph alone.")]
 
 
 def write_picture(
@@ -55,7 +48,7 @@ def write_picture(
     ] = None,
     max_nodes: Annotated[int, typer.Option("--max-nodes", min=1, max=1000, help="Entities at most.")] = 200,
     hops: Annotated[int, typer.Option("--hops", min=1, max=4, help="Edges away from the entities at most.")] = 2,
-    tenant: TenantOption = None,
+    tenant: Tenant = None,
     timeout: TimeOut = 30.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -92,33 +85,10 @@ def write_picture(
     )
 
 
-def show_stats(tenant: Tenant = None, data: DataFolder = None, as_json: JsonFlag = False) -> None:
-    """Show the size of the graph: memories, entities, edges, connected components, entities with most edges.
-
-    Example: `orion-recall graph stats --tenant default`
-    """
-    settings = find(data)
-
-    async def shapes() -> list[dict[str, Any]]:
-        async with open_graph_reader(settings, timeout_s=_PAGE_S) as graph:
-            return [await _shape(graph.select, name) for name in await _graphs(graph.select, tenant)]
-
-    found = asyncio.run(shapes())
-    columns = ("tenant", "memories", "entities", "edges", "components", "largest")
-    rows = [[max(one[name], default=0) if name == "largest" else one[name] for name in columns] for one in found]
-    hubs = {one["tenant"]: ", ".join(f"{hub['entity']} ({hub['edges']})" for hub in one["hubs"]) for one in found}
-    show(
-        {"tenants": found},
-        table(columns, rows),
-        *(f"most edges in {name}: {named}" for name, named in hubs.items() if named),
-        as_json=as_json,
-    )
-
-
 def export_graph(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file; for csv a folder.")],
     form: Annotated[Format, typer.Option("--format", help="csv: nodes.csv and edges.csv.")] = "turtle",
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -189,23 +159,6 @@ async def _graphs(select: Select, tenant: str | None) -> list[URIRef]:
     if storable(tenant) != tenant or tenant_graph(tenant) not in held:
         raise SourceError(f"the graph holds no memories of a tenant {tenant!r}")
     return [tenant_graph(tenant)]
-
-
-async def _shape(select: Select, graph: URIRef) -> dict[str, Any]:
-    found = Components()
-    async for page_of_ends in ends(select, graph):
-        found.add(page_of_ends)
-    hubs, sizes = found.hubs(_HUBS), found.sizes()
-    labels = await look_up_values(select, graph, [iri for iri, _ in hubs], SKOS.prefLabel)
-    return {
-        "tenant": tenant_of(graph),
-        "memories": await count(select, graph, URIRef(ORION.Memory)),
-        "entities": await count(select, graph, SKOS.Concept),
-        "edges": found.edges,
-        "components": len(sizes),
-        "largest": sizes[:_HUBS],
-        "hubs": [{"entity": labels.get(iri, iri), "edges": edges} for iri, edges in hubs],
-    }
 
 
 async def _counted(what: str, work: Callable[[Advanced], Awaitable[T]]) -> tuple[int, T]:

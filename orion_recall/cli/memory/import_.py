@@ -18,8 +18,7 @@ import typer
 from rich.progress import Progress
 
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started, open_postgres
-from orion_recall.cli.connect.record import bars, share_columns
-from orion_recall.cli.output import JsonFlag, counted, duration, note, show
+from orion_recall.cli.output import JsonFlag, bars, counted, duration, note, show
 from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.record import CopyPosition, Record
@@ -135,7 +134,7 @@ def _state_folder() -> Path:
 async def _import(
     settings: Settings, lines: ImportLines, progress: ImportProgress, *, wait: bool, called: str
 ) -> _Outcome:
-    with bars(*share_columns()) as shown:
+    with bars() as shown:
         reading = shown.add_task("storing", total=lines.path.stat().st_size, completed=progress.position.offset)
 
         def stored(end: ImportPosition, summary: ImportSummary) -> None:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 import os
-import signal
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import typer
@@ -17,6 +13,7 @@ from rich.text import Text
 from orion_recall.bus.connect import without_secrets
 from orion_recall.cli.connect.addresses import dsn_without_secrets
 from orion_recall.cli.output import console, for_people, print_json, say
+from orion_recall.cli.signals import StopSignals
 from orion_recall.foreground import tune_for_serving
 from orion_recall.serving.processes.further_copies import folders_of
 from orion_recall.serving.processes.plans import plans_of
@@ -24,8 +21,6 @@ from orion_recall.serving.processes.supervisor import Ready, Supervisor, WorkerP
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel
-
-log = logging.getLogger("orion_recall.service")
 
 Extractor = Annotated[
     Literal["light", "spacy", "llm"] | None,
@@ -36,63 +31,8 @@ Extractor = Annotated[
     ),
 ]
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _POSITIONS = ("index_position", "graph_position")
 _OF_EACH = ("instance", "pid", "data_dir", *_POSITIONS, "broken", "health_url")
-
-
-@dataclass(slots=True)
-class StopSignals:
-    """Counts stop signals; the first one calls `gently`, or cancels the task without it.
-
-    `reload` is what SIGHUP does.
-    """
-
-    task: asyncio.Task[object]
-    asked: int = 0
-    gently: Callable[[], None] | None = None
-    reload: Callable[[], None] | None = None
-    at_terminal: bool = field(default_factory=lambda: os.isatty(0))
-
-    def ask(self) -> None:
-        """One signal more."""
-        self.asked += 1
-        if self.asked == 1 and self.gently is not None:
-            log.info("stopping; once more to stop at once")
-            self.gently()
-        else:
-            self.task.cancel()
-
-    def hang_up(self) -> None:
-        """SIGHUP: read the profiles again. From a terminal that has been closed it means to stop, as ever."""
-        if self.at_terminal and not os.isatty(0):
-            self.ask()
-        elif self.reload is not None:
-            self.reload()
-
-
-@contextlib.contextmanager
-def stop_signals() -> Generator[StopSignals]:
-    """Takes SIGINT and SIGTERM for the block: one ends it without an error, a second one by CancelledError.
-
-    SIGHUP is taken too, for reading the profiles again.
-    """
-    task = asyncio.current_task()
-    assert task is not None
-    signals = StopSignals(task)
-    loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, signals.ask)
-    loop.add_signal_handler(signal.SIGHUP, signals.hang_up)
-    try:
-        yield signals
-    except asyncio.CancelledError:
-        if signals.asked != 1:
-            raise
-        task.uncancel()
-    finally:
-        for number in (*_SIGNALS, signal.SIGHUP):
-            loop.remove_signal_handler(number)
 
 
 async def serve(service: Service, signals: StopSignals, announce: Callable[[], None]) -> None:

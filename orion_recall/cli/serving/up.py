@@ -17,17 +17,9 @@ from pydantic import SecretStr
 
 from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
 from orion_recall.cli.console import console_beside, load_console
-from orion_recall.cli.memory.options import given
 from orion_recall.cli.output import JsonFlag
-from orion_recall.cli.serving.run import (
-    Extractor,
-    given_variables,
-    ready_of,
-    say_ready,
-    serve,
-    serve_several,
-    stop_signals,
-)
+from orion_recall.cli.serving.run import Extractor, given_variables, ready_of, say_ready, serve, serve_several
+from orion_recall.cli.signals import stop_signals
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import migrate
@@ -73,7 +65,7 @@ def up(
     """
     if console:
         load_console()  # what is missing is said before anything else
-    settings = Settings.read(**given(data_dir=data, extractor=extractor))
+    settings = Settings.read(**_given(data_dir=data, extractor=extractor))
     log_to_stderr(settings.log_level, settings.log_file if workers == 1 else parents_log_file(settings.log_file))
     asyncio.run(_run(settings, workers, given_variables(extractor=extractor), console=console, as_json=as_json))
 
@@ -100,6 +92,10 @@ async def _run(
                         await serve(service, signals, lambda: say({**ready_of(service), **own}))
                 else:
                     await serve_several(found, workers, variables, signals, lambda ready: say({**ready, **own}))
+
+
+def _given(**options: object) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _engines(settings: Settings, workers: int) -> AbstractAsyncContextManager[EmbeddedEngines]:
@@ -149,8 +145,7 @@ def _shown_dsn(settings: Settings, engines: EmbeddedEngines) -> str:
 @worker_app.command()
 def worker(
     processes: Annotated[
-        int,
-        typer.Option(min=1, max=MOST, help="Workers to run, each a process with its own index and graph."),
+        int, typer.Option(min=1, max=MOST, help="Workers to run, each a process with its own index and graph.")
     ] = 1,
     extractor: Extractor = None,
     as_json: JsonFlag = False,
@@ -166,7 +161,7 @@ def worker(
     Example: `ORION_REDIS_URL=redis://bus:6379 ORION_POSTGRES_DSN=postgresql://orion@db/orion
     ORION_DATA_DIR=/var/lib/orion orion-recall worker`
     """
-    settings = Settings.read(**given(extractor=extractor))
+    settings = Settings.read(**_given(extractor=extractor))
     bus_of(settings)
     if processes > 1:
         log_to_stderr(settings.log_level, parents_log_file(settings.log_file))

@@ -153,9 +153,12 @@ _SHOWN: Final = 5e-4
 _HOUR, _DAY = 3600.0, 86_400.0
 
 
-def why_sentences(why: Sequence[Json]) -> Iterator[str]:
-    """The entries of a trace's `why`, each in a sentence or two, on one line."""
-    for entry in why:
+def why_sentences(why: Sequence[Json] | str) -> Iterator[str]:
+    """The entries of a trace's `why`, each in a sentence or two, on one line; text of an older worker as it is."""
+    for entry in [why] if isinstance(why, str) else why:
+        if isinstance(entry, str):
+            yield entry
+            continue
         match entry["code"]:
             case "calendar":
                 yield _CALENDAR

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import pytest
 import typer
 
-from orion_recall.cli.ask.app import nothing_of
-from orion_recall.cli.ask.explain import show_explained
+from orion_recall.cli.ask import nothing_of
+from orion_recall.cli.explain import show_trace
 from orion_recall.cli.fields import with_fields, with_times
 from orion_recall.cli.main import load
 from orion_recall.contracts import (
@@ -104,7 +104,7 @@ def shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], made: RecallReplyV1, width: int = 80
 ) -> str:
     monkeypatch.setenv("COLUMNS", str(width))
-    show_explained(made)
+    show_trace(made.bundle.stats, made.bundle.stats.trace or {})
     return capsys.readouterr().out
 
 
@@ -249,6 +249,8 @@ def test_memory_text_cannot_steer_the_terminal_or_pose_as_markup(show: Show):
 
 def test_a_trace_of_another_version_is_no_crash(show: Show):
     assert "Where it was searched" in show(reply(trace={"candidates": [], "why": []}, sources=None, trace_=1))
+    for why in ("m1 is first: words.", ["m1 is first: words."]):
+        assert "m1 is first: words." in show(reply(trace={"why": why}))
     bare = read_message(
         RecallReplyV1,
         {
@@ -267,10 +269,7 @@ def test_a_trace_of_another_version_is_no_crash(show: Show):
     ("withheld", "said"),
     [
         (None, "nothing was found"),
-        (
-            NoAnswerV1(reason="greeting", near_misses=0),
-            "nothing was searched: it is a greeting and asks nothing",
-        ),
+        (NoAnswerV1(reason="greeting", near_misses=0), "nothing was searched: it is a greeting and asks nothing"),
         (
             NoAnswerV1(reason="below_min_probability", value=0.02, minimum=0.1, near_misses=3),
             "nothing seems to answer this: 3 memories were looked at, but the probability of an answer, 0.020, is "

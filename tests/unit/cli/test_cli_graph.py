@@ -103,31 +103,16 @@ def test_sparql_of_ones_own_sees_one_tenant(graph: Command):
     assert parsed(graph("sparql", TEXTS, "--tenant", "other", "--json")) == {
         "columns": ["text"], "rows": [["Eve knows Ana"]], "truncated": False,
     }  # fmt: skip
-    assert graph("sparql", TEXTS, "--limit", "1", "--csv") == (
-        0, "text\nAda knows Ida\n", "limited to 1 row: --limit shows more\n",
+    assert graph("sparql", TEXTS, "--limit", "1")[1:] == (
+        "text\nAda knows Ida\n", "limited to 1 row: --limit shows more\n",
     )  # fmt: skip
     every = "SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s ?p ?o } } ORDER BY ?g"
-    assert graph("sparql", every, "--csv")[1] == "g\nurn:orion:tenant:default\n"
-    assert graph("sparql", every, "--csv", "--all-tenants")[1].split() == [
-        "g", "urn:orion:tenant:default", "urn:orion:tenant:other",
-    ]  # fmt: skip
+    assert parsed(graph("sparql", every, "--json"))["rows"] == [["urn:orion:tenant:default"]]
     assert graph("sparql", "ASK { ?s ?p ?o }")[1] == "true\n"
     assert parsed(graph("sparql", "ASK { ?s <urn:none> ?o }", "--json")) == {"boolean": False}
     assert '"Ana" .' in graph("sparql", "DESCRIBE <urn:orion:entity:ana>")[1]
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("DROP ALL", "an update"),
-        ("SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }", "SERVICE is not allowed"),
-        ("SELECT * FROM <urn:orion:tenant:other> { ?s ?p ?o }", "FROM is not allowed"),
-    ],
-)
-def test_what_does_not_only_read_is_refused(graph: Command, query: str, message: str):
-    code, out, err = graph("sparql", query)
-    assert (code, out) == (2, "")
-    assert message in err
+    code, out, err = graph("sparql", "DROP ALL")
+    assert (code, out, "an update" in err) == (2, "", True)
 
 
 def test_a_picture_is_written_whole(graph: Command, tmp_path: Path):
@@ -173,48 +158,14 @@ async def opened() -> AsyncIterator[Path]:
 
 
 # The program runs an event loop of its own: not inside that of a test.
-def test_stats_tell_of_every_tenant(opened: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(["graph", "stats", "--data", str(opened), "--json"]) == 0
-    acme, other = json.loads(capsys.readouterr().out)["tenants"]
-    assert (acme["tenant"], acme["memories"], acme["edges"], acme["components"]) == ("acme", 2, 2, 1)
-    assert acme["hubs"][0] == {"entity": "Ana", "edges": 2}
-    assert (other["tenant"], other["edges"]) == ("other", 1)
-    assert run(["graph", "stats", "--data", str(opened), "--tenant", "acme"]) == 0
-    shown = capsys.readouterr().out
-    assert "most edges in acme: Ana (2)" in shown
-    assert "other" not in shown
-
-
-@pytest.mark.parametrize("form", ["nquads", "jsonld"])
-def test_what_is_exported_can_be_imported(opened: Path, form: str, capsys: pytest.CaptureFixture[str]):
-    out, lines = opened / {"nquads": "g.nq", "jsonld": "g.jsonld"}[form], opened / "lines.jsonl"
-    assert run(["graph", "export", "--data", str(opened), "--format", form, "--out", str(out)]) == 0
-    assert run(["graph", "import", str(out), "--out", str(lines)]) == 0
-    assert "3 memories; store them in another record with `orion-recall import" in capsys.readouterr().out
-    found = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
-    assert [(one["id"], one["tenant"]) for one in sorted(found, key=lambda one: one["id"])] == [
-        ("m1", "acme"), ("m2", "acme"), ("m3", "other"),
-    ]  # fmt: skip
-    assert not list(opened.glob("*.part"))
-
-
-def test_csv_goes_into_a_folder(opened: Path, capsys: pytest.CaptureFixture[str]):
-    arguments = [
-        "graph",
-        "export",
-        "--data",
-        str(opened),
-        "--format",
-        "csv",
-        "--out",
-        str(opened / "csv"),
-        "--json",
-    ]
-    assert run(arguments) == 0
-    assert json.loads(capsys.readouterr().out)["tenants"] == ["acme", "other"]
+def test_the_graph_is_exported_while_its_owner_has_it_open(opened: Path, capsys: pytest.CaptureFixture[str]):
+    for form, out in (("nquads", "g.nq"), ("csv", "csv")):
+        line = ["graph", "export", "--data", str(opened), "--format", form, "--out", str(opened / out), "--json"]
+        assert run(line) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["tenants"], told["nodes"] > 0) == (["acme", "other"], True)
     assert sorted(file.name for file in (opened / "csv").iterdir()) == ["edges.csv", "nodes.csv"]
-    assert run(["graph", "import", str(opened / "csv"), "--out", str(opened / "l.jsonl"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["memories"] == 3
+    assert not list(opened.glob("*.part"))
 
 
 @pytest.mark.parametrize(
@@ -222,9 +173,8 @@ def test_csv_goes_into_a_folder(opened: Path, capsys: pytest.CaptureFixture[str]
     [
         ("export --data {data} --out {data}/g.ttl", 2, "Turtle holds one graph, and there are 2: acme, other"),
         ("export --data {data} --out {data}/graph", 2, "already exists"),
-        ("stats --data {data} --tenant nobody", 1, "no memories of a tenant 'nobody'"),
-        ("stats --data {data}/none", 1, "there is no graph in"),
-        ("import {data}/none.csv --out {data}/l.jsonl", 2, "No such file"),
+        ("export --data {data} --out {data}/g.ttl --tenant nobody", 1, "no memories of a tenant 'nobody'"),
+        ("export --data {data}/none --out {data}/g.ttl", 1, "there is no graph in"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -234,8 +184,7 @@ def test_what_cannot_be_done_is_one_line(
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
-    assert not list(opened.glob("*.part")), "nothing half-written stays"
-    assert not (opened / "l.jsonl").exists()
+    assert not list(opened.glob("g.ttl*")), "nothing half-written stays"
 
 
 def test_a_graph_of_another_format_is_left_to_a_worker(opened: Path, capsys: pytest.CaptureFixture[str]):
@@ -243,5 +192,5 @@ def test_a_graph_of_another_format_is_left_to_a_worker(opened: Path, capsys: pyt
     old = pyoxigraph.Store(str(opened / "old" / "graph" / "store"))
     old.update("INSERT DATA { <urn:orion:projection> <urn:orion:vocabulary:position> 4 }")
     del old
-    assert run(["graph", "stats", "--data", str(opened / "old")]) == 1
+    assert run(["graph", "query", "MATCH (a) RETURN a", "--data", str(opened / "old")]) == 1
     assert "is not built yet" in capsys.readouterr().err

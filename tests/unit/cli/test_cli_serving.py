@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from orion_recall.cli.interrupts import interrupted_once
 from orion_recall.cli.main import run
-from orion_recall.cli.serving.run import StopSignals, given_variables, ready_of_all, say_ready, stop_signals
+from orion_recall.cli.serving.run import given_variables, ready_of_all, say_ready
+from orion_recall.cli.signals import StopSignals, interrupted_once, stop_signals
 
 
 def worker(number: int, **changes: Any) -> dict[str, Any]:

@@ -46,11 +46,7 @@ def replayed(name: str, logged: str, tried: str, *, used: str = "", text: str = 
 
 
 def saved(
-    folder: Path,
-    *queries: Replayed,
-    under: str | None = "overlap@2=.9",
-    least: int = 1,
-    plan: ReplayPlan = PLAN,
+    folder: Path, *queries: Replayed, under: str | None = "overlap@2=.9", least: int = 1, plan: ReplayPlan = PLAN
 ) -> Path:
     run = ReplayRun(chosen=Chosen(matching=9), queries=list(queries))
     summary = summed_up(run, k=2)

@@ -135,7 +135,7 @@ async def test_an_index_without_them_answers_as_before_and_says_what_makes_them(
     async with places.index(tokens) as index:
         why = await LateInteraction(index, tokens).why_off()
         assert why is not None
-        assert "memory reembed" in why
+        assert "memory rebuild index" in why
         await index.apply(changes(*OURS))
         assert tokens.asked == [], "it has no room for them"
         assert set(await index.held()) == set(KEYS)
@@ -163,7 +163,7 @@ async def test_the_card_of_an_older_version_is_read_as_one_without(folder: Path,
     again = EdgeIndex(folder / "index", embedder, sparse)
     await again.open()
     try:
-        assert "memory reembed" in str(await again.without_tokens())
+        assert "memory rebuild index" in str(await again.without_tokens())
     finally:
         await again.close()
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
-from orion_recall.cli.output import console, counted, pairs, table, visible, wrapped
-from orion_recall.contracts import BundleStats, RecallReplyV1
+from orion_recall.cli.output import Table, console, counted, heading, pairs, table, visible
+from orion_recall.contracts import BundleStats
 from orion_recall.recall.report.explain import apportioned
 from orion_recall.recall.report.sentences import (
     NOT_ASKED,
@@ -28,23 +29,8 @@ _SHOWN, _LEFT_OUT, _DIGITS = 15, 12, 3
 # From this width on a memory's words stand beside its score.
 _WIDE = 120
 _TEXT_CHARS = 80
-_INDENT = "  "
-_ASKED = {"name": "a name (of a person, a place or a thing)"}
-_FACTORS = {
-    "semantic_relevance": "relevance",
-    "source_quality": "source quality",
-    "recency": "recency",
-    "consistency": "consistency",
-    "completeness": "completeness",
-}
-_LED_BY: dict[str, str] = {"succession": "older one", "follow_up": "the first hits", "period": "its time"}
+_INDENT = 2
 _SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph", "sql_timeline": "timeline"}
-
-
-def show_explained(reply: RecallReplyV1) -> None:
-    """Prints the trace of a reply, most important first."""
-    stats = reply.bundle.stats
-    show_trace(stats, cast("Json", stats.trace or {}))
 
 
 def show_trace(stats: BundleStats, trace: Json) -> None:
@@ -58,20 +44,13 @@ def show_trace(stats: BundleStats, trace: Json) -> None:
     _sources(out, stats, trace)
 
 
-def _head(out: Console, title: str) -> None:
-    out.print()
-    out.print(Text(title, style="bold"))
-
-
 def _lines(out: Console, lines: Iterable[str]) -> None:
-    """Wrapped between words, and indented."""
     for line in lines:
-        for part in wrapped(visible(line), max(out.width - len(_INDENT), 20)):
-            out.print(Text(f"{_INDENT}{part}"), soft_wrap=True)
+        out.print(Padding(Text(visible(line)), (0, 0, 0, _INDENT)))
 
 
 def _why(out: Console, stats: BundleStats, trace: Json) -> None:
-    _head(out, "Why these came first")
+    out.print(heading("Why these came first"))
     if stats.no_answer is not None:
         looked_at = near_misses(stats)
         _lines(
@@ -121,8 +100,8 @@ def _understood(out: Console, stats: BundleStats, trace: Json) -> None:
         rows += intervals or [("time", "no date or period is read in it")]
     rows += [(name.replace("_", " "), value) for name, value in known.items()]
     rows += [(name.replace("_", " "), time.get(name)) for name in ("asks_when", "session")]
-    _head(out, "What was understood")
-    out.print(pairs([(name, _plain(value)) for name, value in rows if value], indent=len(_INDENT)))
+    out.print(heading("What was understood"))
+    out.print(pairs([(name, _plain(value)) for name, value in rows if value], indent=_INDENT))
 
 
 def _plain(value: object) -> str:
@@ -138,27 +117,30 @@ def _plain(value: object) -> str:
 def _cascade(out: Console, cascade: Json | None) -> None:
     if cascade is None:
         return
-    _head(out, "The cascade through the layers")
-    rows = [
-        (
-            step["depth"],
-            step["layer"],
-            step["hits"],
-            _points(step["confidence"], 2),
-            round(step["ms"], 1),
-            _step(step),
-        )
-        for step in cascade["path"]
-    ]
-    out.print(table(("depth", "layer", "hits", "sure", "ms", ""), rows))
+    out.print(heading("The cascade through the layers"))
+    out.print(cascade_steps(cascade))
     trigger = trigger_words(cascade)
     _lines(out, [f"{trigger[0].upper()}{trigger[1:]}.", f"It ended because {ended_words(cascade)}."])
 
 
-def _step(step: Json) -> str:
-    if step["not_asked"]:
-        return f"not asked: {NOT_ASKED[step['not_asked']]}"
-    return f"too late: {', '.join(step['late'])}" if step["late"] else ""
+def cascade_steps(cascade: Json) -> Table:
+    """A row for each layer that the cascade came to; `cascade` is a `CascadeV1` as JSON."""
+    rows: list[tuple[object, ...]] = []
+    for step in cascade["path"]:
+        why = f"too late: {', '.join(step['late'])}" if step["late"] else ""
+        if step["not_asked"]:
+            why = f"not asked: {NOT_ASKED[step['not_asked']]}"
+        sure = _points(step["confidence"], 2)
+        rows.append((step["depth"], step["layer"], step["hits"], sure, round(step["ms"], 1), why))
+    return table(("depth", "layer", "hits", "sure", "ms", ""), rows)
+
+
+def source_table(stats: BundleStats) -> Table:
+    """Name, status, hits, milliseconds and error of every source."""
+    rows = [
+        (name, one.status, one.count, round(one.ms, 1), one.error) for name, one in (stats.sources or {}).items()
+    ]
+    return table(("source", "status", "hits", "ms", "error"), rows)
 
 
 def _ranking(out: Console, trace: Json) -> None:
@@ -166,7 +148,7 @@ def _ranking(out: Console, trace: Json) -> None:
     shown = [one for one in ranked if one["kept"]] or ranked[:_SHOWN]
     if not shown:
         return
-    _head(out, "What was handed over" if shown[0]["kept"] else "What was ranked best")
+    out.print(heading("What was handed over" if shown[0]["kept"] else "What was ranked best"))
     columns = {
         "": [one["place"] for one in shown],
         "memory": [one["id"] for one in shown],
@@ -220,7 +202,8 @@ def _left_out(out: Console, stats: BundleStats, trace: Json) -> None:
     dropped = [one for one in trace.get("candidates", ()) if one["dropped"]]
     best = sorted(dropped, key=lambda one: -(one["score"] or 0.0))[:_LEFT_OUT]
     whole = sum(counts.values())
-    _head(out, f"What was left out: the best {len(best)} of {whole}" if len(best) < whole else "What was left out")
+    of_how_many = f": the best {len(best)} of {whole}" if len(best) < whole else ""
+    out.print(heading(f"What was left out{of_how_many}"))
     if best:
         rows = [(one["id"], _points(one["score"]), _found_by(one, out), _reason(one["dropped"])) for one in best]
         out.print(table(("memory", "score", "found by", "because"), rows))
@@ -232,13 +215,10 @@ def _reason(dropped: Json) -> str:
 
 
 def _sources(out: Console, stats: BundleStats, trace: Json) -> None:
-    _head(out, "Where it was searched")
+    out.print(heading("Where it was searched"))
     if stats.sources == {}:
         _lines(out, ["Nowhere."])
-    rows: Sequence[Sequence[object]] = [
-        (name, one.status, one.count, round(one.ms, 1), one.error) for name, one in (stats.sources or {}).items()
-    ]
-    if rows or stats.sources is None:
-        out.print(table(("source", "status", "hits", "ms", "error"), rows))
+    else:
+        out.print(source_table(stats))
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in trace.get("stage_ms", {}).items())
     _lines(out, [f"Stages, in ms: {stages}."])
