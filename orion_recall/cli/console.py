@@ -81,7 +81,6 @@ async def _run(settings: Settings, *, as_json: bool) -> None:
 
 
 def _print_token(name: str, *, as_json: bool) -> None:
-    """A token, which nobody sees again, and what the file of tokens says of it."""
     if not name.strip() or not name.isprintable():
         raise SettingsError("--new-token: give the name of whoever holds it, in characters that can be seen")
     token = new_token()

@@ -77,7 +77,6 @@ def near_misses(stats: BundleStats) -> str | None:
 
 
 def _confidence(overall: float, trace: Json) -> str:
-    """The answer's confidence, and the factors of the item that it is of."""
     for one in trace.get("candidates", ()):
         parts = dict(cast("Json", one.get("confidence") or {}))
         if parts.pop("overall", None) == overall:
@@ -88,7 +87,6 @@ def _confidence(overall: float, trace: Json) -> str:
 
 
 def _understood(out: Console, stats: BundleStats, trace: Json) -> None:
-    """What was read of the question, and what was searched for; without a search there is no time."""
     known = dict(trace.get("understood", {}))
     time: Json = known.pop("time", {})
     rows: list[tuple[str, object]] = []
@@ -105,7 +103,6 @@ def _understood(out: Console, stats: BundleStats, trace: Json) -> None:
 
 
 def _plain(value: object) -> str:
-    """A list as words with commas, what has a name as its name and what else there is in brackets."""
     if isinstance(value, list):
         return ", ".join(_plain(one) for one in cast("list[object]", value))
     if isinstance(value, Mapping):
@@ -164,7 +161,6 @@ def _ranking(out: Console, trace: Json) -> None:
 
 
 def _made_of(one: Json) -> str:
-    """The shares, which add up to the score as it is printed."""
     parts = [part for part in one["parts"] if part["weight"] > 0]
     shares = apportioned([part["share"] for part in parts], one["score"], _DIGITS)
     told = [f"{_points(share)} {part['part']}" for part, share in zip(parts, shares, strict=True) if share]
@@ -172,12 +168,10 @@ def _made_of(one: Json) -> str:
 
 
 def _points(value: float | None, digits: int = _DIGITS) -> str:
-    """.782, as there is no score above 1; nothing where there is none."""
     return "" if value is None else f"{value:.{digits}f}".removeprefix("0")
 
 
 def _found_by(one: Json, out: Console) -> str:
-    """The rank in every source that found it, with its own score where there is room; else what led to it."""
     found = sorted(one["sources"].items(), key=lambda each: (each[1]["rank"], each[0]))
     if not found:
         return (one.get("led_by") or "another memory").replace("_", " ")
@@ -195,7 +189,6 @@ def _text(one: Json) -> str:
 
 
 def _left_out(out: Console, stats: BundleStats, trace: Json) -> None:
-    """The best of them one by one, then how many of each reason there are."""
     counts = stats.dropped or {}
     if not counts:
         return

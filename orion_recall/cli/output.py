@@ -216,7 +216,6 @@ class Table:
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> RichTable:
-    """Columns as wide as their longest word at least."""
     made = RichTable(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=any(heads))
     for place, head in enumerate(heads):
         column = [row[place] for row in rows]
@@ -236,7 +235,6 @@ def _grid(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> RichTable:
 
 
 def _whole(value: object) -> list[str]:
-    """The parts of a value that no line break may go through."""
     shown = visible(value)
     return shown.split() if isinstance(value, str) else shown.split("\n")
 

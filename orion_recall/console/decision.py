@@ -217,18 +217,15 @@ def score_parts(parts: Mapping[str, float], weights: Mapping[str, float] | None)
 
 
 def _in_order(stage_ms: Mapping[str, float]) -> dict[str, float]:
-    """The stages in the order of a recall, those that are not known last."""
     known = sorted(stage_ms, key=lambda name: _STAGES.index(name) if name in _STAGES else len(_STAGES))
     return {name: stage_ms[name] for name in known if name != "total"}
 
 
 def _zone_of(decision: RecallDecisionV1) -> str:
-    """The name of the zone in which the question was asked; UTC where none was kept."""
     return str((decision.asked or {}).get("zone") or "UTC")
 
 
 def _understood(decision: RecallDecisionV1) -> list[tuple[str, str]]:
-    """What was understood of the query, in words; what is empty is left out. Times are in the question's zone."""
     known: dict[str, Any] = dict(decision.understood or {})
     time: dict[str, Any] = {**(known.pop("time", None) or {})}
     intervals: Sequence[Mapping[str, Any]] = time.pop("intervals", None) or ()

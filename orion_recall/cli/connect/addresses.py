@@ -205,7 +205,6 @@ async def with_engines(settings: Settings, stack: contextlib.AsyncExitStack) -> 
 
 
 def _has_record(settings: Settings) -> bool:
-    """A link to a database that is gone counts as one: to start it says what to do."""
     folder = settings.data_dir / PostgresServer.name
     return folder.is_symlink() or folder.is_dir()
 

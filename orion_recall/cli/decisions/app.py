@@ -1,26 +1,234 @@
-"""`orion-recall decisions`: the log as a list, by SQL, and deleting of what is old. The others have modules."""
+"""`orion-recall decisions`: the log as a list and by SQL, one decision and why its answer is as it is, deleting."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Literal, cast
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, analyst_of, find, open_postgres
+from orion_recall.cli.connect.addresses import DataFolder, analyst_of, find, open_postgres, with_record
 from orion_recall.cli.decisions.compare import compare_profiles
-from orion_recall.cli.decisions.one import explain_logged_decision, show_decision
 from orion_recall.cli.decisions.replay import replay_decisions
+from orion_recall.cli.evaluate.output import progress_bars
+from orion_recall.cli.explain import cascade_steps, show_trace
 from orion_recall.cli.moments import MOMENT_HELP, moment
-from orion_recall.cli.output import JsonFlag, counted, limited, show, table
+from orion_recall.cli.output import (
+    JsonFlag,
+    NotFound,
+    Shown,
+    counted,
+    heading,
+    limited,
+    note,
+    pairs,
+    show,
+    table,
+    visible,
+)
+from orion_recall.cli.signals import interrupted_once
+from orion_recall.contracts import RecallDecisionV1
 from orion_recall.decisions.log import DecisionLog, Latest
 from orion_recall.decisions.retention import Deleted, count_older, purge_older
 from orion_recall.decisions.sql import NO_RIGHT, SQL_MOST_BYTES, SqlResult
+from orion_recall.decisions.texts import SelectedTexts, selected_texts
 from orion_recall.errors import RecordError, SettingsError
-from orion_recall.postgres.pool import sqlstate
+from orion_recall.evaluation.replay.run import as_of_decision
+from orion_recall.evaluation.vectors import VectorCache, default_folder
+from orion_recall.postgres.pool import Pool, sqlstate
+from orion_recall.recall.report.explain import stats_of
+from orion_recall.recall.report.sentences import ended_words, trigger_words, why_not_sentence
+from orion_recall.serving.explain import decision_named, explain_decision, why_not
 from orion_recall.settings import Settings
 from orion_recall.values import OUTCOMES
+
+_MIN_PREFIX, _SHOWN, _TEXT_CHARS = 4, 5, 300
+DecisionId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help=f"A correlation id, or a decision's id, or its first {_MIN_PREFIX} or more characters, where no other "
+        "begins so.",
+    ),
+]
+# Of a decision: what has a part of its own.
+_APART = {"sources", "selected", "stage_ms", "dropped", "selected_ids", "cascade", "candidates", "asked", "read_at",
+          "build", "not_replayable"}  # fmt: skip
+_FIGURES = {"profile", "profile_hash", "outcome", "selected_ids", "dropped", "sources", "confidence", "tokens"}
+
+
+def show_decision(decision_id: DecisionId, data: DataFolder = None, as_json: JsonFlag = False) -> None:
+    """Show everything about one decision, by its own id or its correlation id.
+
+    The texts of its memories are shown as they are now, where the login of ORION_POSTGRES_DSN may read them.
+
+    Example: `orion-recall decisions show 875a5172`
+    """
+
+    async def get(settings: Settings) -> list[tuple[RecallDecisionV1, SelectedTexts]]:
+        async with open_postgres(settings) as pool:
+            log = DecisionLog(pool)
+            found = await log.get(decision_id) or await log.get(await whole_id(decision_id, log.ids_starting))
+            return [(one, await selected_texts(pool, one.id)) for one in found]
+
+    found = asyncio.run(get(find(data)))
+    show(
+        {
+            "decisions": [decision.model_dump(mode="json") for decision, _ in found],
+            "texts": {decision.id: texts for decision, texts in found},
+        },
+        *(part for decision, texts in found for part in _parts(decision, texts)),
+        as_json=as_json,
+    )
+
+
+def explain_logged_decision(
+    decision_id: DecisionId,
+    memory: Annotated[
+        str | None,
+        typer.Option("--why-not", metavar="MEMORY", help="Why this memory is not in the answer: its whole id."),
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only a decision of this tenant.")] = None,
+    as_of: Annotated[
+        Literal["now", "decision"],
+        typer.Option(help="Where it is asked again: on the data as they are now, or as the decision found them."),
+    ] = "now",
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Explain a logged answer as `ask --explain` does, or say why a memory is not in it.
+
+    It is told from the candidates that the decision kept (profile key `decisions`). Where it kept none, or they do
+    not name the memory, the question is asked again on the data as they are now, which is said: with the decision's
+    options, scope, clock and profile; nothing of that is counted or logged. With `--as-of decision` it is asked on
+    an index and a graph that are built as they were, as `decisions replay` does. `--why-not` names the first stage
+    that lost the memory, and by how much. Texts of memories are shown as they are now, where the login of
+    ORION_POSTGRES_DSN may read them. Exit code 1: there is no such decision, or no such memory of its tenant.
+
+    Example: `orion-recall decisions explain 875a5172 --why-not crane-05`
+    """
+    asyncio.run(_explain(find(data), decision_id, memory, tenant, as_of=as_of, as_json=as_json))
+
+
+async def _explain(
+    settings: Settings, name: str, memory: str | None, tenant: str | None, *, as_of: str, as_json: bool
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(interrupted_once())
+        settings = await with_record(settings, stack)
+        pool = await stack.enter_async_context(open_postgres(settings))
+        decision = await _named(pool, name, tenant)
+        asker = None
+        if as_of == "decision":
+            asker = as_of_decision(VectorCache(default_folder()), stack.enter_context(progress_bars()))
+        if memory is None:
+            told = await explain_decision(pool, settings, decision, asker=asker)
+            texts = await selected_texts(pool, decision.id)
+        else:
+            lost = await why_not(pool, settings, decision, memory, asker=asker)
+            if lost is None:
+                raise NotFound(f"there is no memory {memory!r} that the decision could have found")
+            words = why_not_sentence(lost)
+            value = {"decision": decision.id, "memory": memory, **asdict(lost), "words": words}
+            show(value, f"{lost.stage}: {words}", as_json=as_json, remarks=lost.notes)
+            return
+    figures = told.decision.model_dump(mode="json", include=_FIGURES)
+    document = {"decision": decision.id, "basis": told.basis, "notes": told.notes, **figures}
+    show({**document, "trace": told.trace, "texts": texts}, as_json=as_json, remarks=told.notes)
+    if not as_json:
+        said = {one.memory_id: {"text": one.text, "speaker": one.speaker} for one in texts.items}
+        candidates = [{**one, **said.get(one["id"], {})} for one in told.trace["candidates"]]
+        show_trace(stats_of(told.decision), {**told.trace, "candidates": candidates})
+
+
+async def _named(pool: Pool, name: str, tenant: str | None) -> RecallDecisionV1:
+    if (decision := await decision_named(pool, name, tenant=tenant)) is not None:
+        return decision
+    whole = await whole_id(name, partial(DecisionLog(pool).ids_starting, tenant=tenant))
+    if (decision := await decision_named(pool, whole, tenant=tenant)) is None:
+        raise _no_decision(name)
+    return decision
+
+
+async def whole_id(given: str, starting: Callable[[str, int], Awaitable[Sequence[str]]]) -> str:
+    """The one id that begins so, told on standard error. NotFound for none, SettingsError for several.
+
+    `starting` gives up to so many ids that begin with a prefix.
+    """
+    found = await starting(given, _SHOWN + 1) if len(given) >= _MIN_PREFIX else ()
+    if not found:
+        raise _no_decision(given)
+    if len(found) > 1:
+        shown = ", ".join(found[:_SHOWN]) + (", and more" if len(found) > _SHOWN else "")
+        raise SettingsError(f"{given!r} is the beginning of several decision ids: {shown}; give more characters")
+    note(f"{given} is {found[0]}")
+    return found[0]
+
+
+def _no_decision(name: str) -> NotFound:
+    return NotFound(f"there is no decision {name!r} (the newest may be a moment late)")
+
+
+def _parts(decision: RecallDecisionV1, texts: SelectedTexts) -> Iterator[Shown]:
+    fields = decision.model_dump(mode="json", exclude=_APART)
+    yield pairs([(name, value) for name, value in fields.items() if value not in (None, "")])
+    yield heading("What was asked, of which data, by which build")
+    yield pairs(list(_basis(decision)))
+    sources = [
+        (name, one.status, one.count, one.stood_in, one.ms, one.error) for name, one in decision.sources.items()
+    ]
+    columns = ("source", "status", "hits", "hits are from", "ms", "error")
+    yield table(columns, sources, title="\nWhat every source found")
+    kept = [
+        (
+            place,
+            one.id,
+            one.source,
+            round(one.score, 4),
+            round(one.confidence.overall, 4) if one.confidence else None,
+            ", ".join(f"{name} {part:.3f}" for name, part in one.parts.items()),
+            ", ".join(f"{name} {rank}" for name, rank in one.ranks.items()),
+        )
+        for place, one in enumerate(decision.selected, 1)
+    ]
+    columns = ("", "kept", "source", "score", "sure", "parts of the score", "ranks")
+    yield table(columns, kept, title="\nWhat was kept")
+    if texts.why_not is not None and kept:
+        yield f"\nWhat they say: not shown, {texts.why_not}"
+    elif kept:
+        rows = [
+            (one.rank, one.memory_id, one.state, one.speaker, (one.text or "")[:_TEXT_CHARS]) for one in texts.items
+        ]
+        yield table(("", "memory", "since then", "speaker", "text"), rows, title="\nWhat they say now")
+    if decision.cascade is not None:
+        told = decision.cascade.model_dump()
+        yield heading("The cascade through the layers")
+        yield cascade_steps(told)
+        yield f"{trigger_words(told)}; {ended_words(told)}"
+    yield table(("dropped because", "hits"), list(decision.dropped.items()), title="\nWhat was left out")
+    yield table(("stage", "ms"), list(decision.stage_ms.items()), title="\nWhere the time went")
+
+
+def _basis(decision: RecallDecisionV1) -> Iterator[tuple[str, object]]:
+    asked = decision.asked or {}
+    told = {**{name: asked.get(name) for name in ("options", "scope", "turn", "limits", "lane", "clock", "zone")},
+            "read at": decision.read_at, "build": decision.build}  # fmt: skip
+    for name, value in told.items():
+        if isinstance(value, Mapping):
+            parts = cast("Mapping[str, object]", value)
+            value = ", ".join(f"{part} {visible(one)}" for part, one in parts.items())
+        if value:
+            yield name, value
+    if decision.not_replayable is not None:
+        yield "ask again", f"not possible as it was: {decision.not_replayable}"
+    else:
+        yield "ask again", "possible as it was" if decision.asked else "not known: what was asked was not kept"
+
 
 _ID_CHARS, _QUERY_CHARS = 8, 80
 

@@ -176,7 +176,6 @@ async def _replayed(settings: Settings, plan: ReplayPlan) -> ReplayRun:
 
 
 def _listed_ids(file: Path) -> tuple[str, ...]:
-    """The ids of a file, one a line, each once. SettingsError: it cannot be read."""
     try:
         listed = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -196,7 +195,6 @@ def _write_lines(out: Path, run: ReplayRun, summary: Summary, *, redact: bool) -
 def _show(
     run: ReplayRun, summary: Summary, verdict: Verdict | None, plan: ReplayPlan, *, show: int, redact: bool
 ) -> None:
-    """The replay as tables, and in words what was left out and why."""
     if summary.drift.queries:
         show_compared(summary.drift, "The logged profile asked again, against the log")
     if summary.tried is not None and plan.tried is not None:

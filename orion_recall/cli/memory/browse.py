@@ -167,7 +167,6 @@ def set_succession(
 
 
 def _refuse(done: SetByPerson, tenant: str) -> None:
-    """An error with the ids that it is about, where nothing was changed."""
     if done.state == "missing":
         names = " and ".join(repr(name) for name in done.ids)
         raise NotFound(
@@ -200,7 +199,6 @@ def _says(one: ListedMemory) -> str:
 
 
 def _details(details: MemoryDetails) -> dict[str, Any]:
-    """The memory's fields and what is known about it, in one object."""
     memory = details.memory
     state = "live" if memory.superseded_by is None else f"superseded by {memory.superseded_by}"
     values: dict[str, Any] = {"id": memory.id, "state": "deleted" if memory.deleted_at is not None else state}
@@ -215,14 +213,12 @@ def _details(details: MemoryDetails) -> dict[str, Any]:
 
 
 def _shown(name: str, value: Any) -> object:
-    """A value in one cell: lists of words with commas, statements as sentences."""
     if name == "statements":
         return "\n".join(f"{one['subject']} - {one['relation']} - {one['object']}" for one in value)
     return ", ".join(value) if name in _WORDS else value
 
 
 def _changed(step: HistoryStep) -> str:
-    """What a step changed, a line each, and what else belongs to it."""
     told = [f"{name}: {visible(value)}" for name, value in step.lineage.items()]
     before, after = step.before, step.after or {}
     if before is None:
@@ -234,7 +230,6 @@ def _changed(step: HistoryStep) -> str:
 
 
 def _link(name: str, one: HeldSuccession) -> tuple[str | None, ...]:
-    """A row about one end of a succession, the memory `name`: what the other end is, and why."""
     way, other, text = ("succeeded by", one.newer, one.newer_text)
     if one.newer == name:
         way, other, text = ("succeeds", one.older, one.older_text)

@@ -136,7 +136,6 @@ async def _rebuild(settings: Settings, kinds: list[str], *, measure: bool) -> li
 
 
 async def _on_server(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
-    """Fills a collection that is not full yet; writes everything again in place where it is."""
     if kind == "index":
         async with open_embedder(settings) as embedder:
             index = index_of(settings, embedder, await sparse_encoder_of(settings))
@@ -151,7 +150,6 @@ async def _on_server(settings: Settings, own: OwnCopies, record: Record, kind: s
 
 
 async def _rebuilt(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
-    """Builds a second copy and swaps it in: here, or by the worker that holds the folder."""
     folder, least = own.folder(kind), settings.min_free_bytes
     if kind == "index":
         async with open_embedder(settings) as embedder:

@@ -70,7 +70,6 @@ def extract_memories(
 
 
 async def _check_that_somebody_does_it(settings: Settings, extractor: str) -> None:
-    """SettingsError where the memories would wait for ever: no worker that runs has the extractor."""
     if extractor == "light":
         return
     try:

@@ -115,7 +115,6 @@ def store_memory(
 
 
 def _from_input() -> dict[str, Any]:
-    """SettingsError when standard input is no JSON object."""
     if sys.stdin.isatty():
         raise SettingsError("give an ID and --text, or a memory as JSON on standard input")
     try:
@@ -221,7 +220,6 @@ def delete_matching(
 def _change_matching(
     what: str, fields: dict[str, Any], timeout_s: float, data: Path | None, *, yes: bool, as_json: bool
 ) -> int:
-    """A dry run, the question, and the change: of as many memories as matched before, or of none."""
     settings = find(data)
 
     async def change(client: RecallClient, expected_count: int | None) -> MemoryReceiptV1:
@@ -301,7 +299,6 @@ def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
 
 
 def _values(option: str, pairs: Sequence[str] | None, model: type[BaseModel], unknown: str) -> dict[str, Any]:
-    """FIELD=VALUE as fields of the model: lists by commas, objects and numbers as JSON, None for nothing."""
     found: dict[str, Any] = {}
     for pair in pairs or ():
         name, sign, text = pair.partition("=")

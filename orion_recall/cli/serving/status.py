@@ -77,7 +77,6 @@ async def read_status(settings: Settings) -> Found:
 
 
 def _problems(bus: Found, postgres: Found, profiles: Found) -> Iterator[tuple[str, str]]:
-    """What is wrong, and why."""
     if not bus["reachable"]:
         yield "the bus cannot be used", bus["error"]
     elif not bus["queries"]["consumers"]:
@@ -91,7 +90,6 @@ def _problems(bus: Found, postgres: Found, profiles: Found) -> Iterator[tuple[st
 
 
 async def _forget(settings: Settings, copy: str) -> list[str]:
-    """What was forgotten of the copy; OrionError when nothing was, with why."""
     async with open_postgres(settings) as pool:
         record = Record(pool)
         kinds = await record.forget(copy)
@@ -127,7 +125,6 @@ async def _bus(settings: Settings) -> Found:
 
 
 async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
-    """What waits for the group (None: the server cannot tell), what is in flight, and which consumers take it."""
     try:
         groups = await redis.xinfo_groups(stream)
         consumers = await redis.xinfo_consumers(stream, group)
@@ -148,7 +145,6 @@ async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
 
 
 async def _postgres(settings: Settings) -> Found:
-    """`reachable` is None when no address is known."""
     if settings.dsn is None:
         return {"dsn": None, "reachable": None, "error": "no address: ORION_POSTGRES_DSN is not set"}
     found: Found = {"dsn": dsn_without_secrets(settings.dsn), "reachable": False, "error": None}
@@ -187,7 +183,6 @@ async def _postgres(settings: Settings) -> Found:
 
 
 def _profiles(workers: Sequence[Found], settings: Settings) -> Found:
-    """The profiles that the workers say they use, else those that one with this terminal's settings would use."""
     if names := sorted({name for worker in workers for name in worker["profiles"]}):
         default = next((worker["default_profile"] for worker in workers if worker["default_profile"]), None)
         return {"of": "workers", "folder": None, "default": default, "names": names, "error": None}

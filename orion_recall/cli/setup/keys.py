@@ -124,7 +124,6 @@ def _rights(text: str) -> frozenset[Right]:
 
 
 def _write(path: Path, text: str, flags: int) -> None:
-    """Write to a file that its owner alone can read."""
     try:
         handle = os.open(path, os.O_WRONLY | flags, 0o600)
     except FileExistsError as error:

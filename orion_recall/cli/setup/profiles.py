@@ -129,7 +129,6 @@ def _in_use() -> list[Profile]:
 
 
 def _checked(profile: Profile) -> str:
-    """The name, and what else is recalled by it than the name says."""
     strategies, shadow = profile.strategies.model_dump(), profile.shadow
     told = [f"strategies for {' and '.join(strategies)}"] if strategies else []
     told += [f"{shadow.profile} in the shadow of {shadow.share:.0%}"] if shadow.profile else []

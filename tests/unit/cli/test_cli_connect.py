@@ -19,7 +19,7 @@ from orion_recall.cli.connect.addresses import (
     open_bus,
     with_record,
 )
-from orion_recall.cli.decisions.one import whole_id
+from orion_recall.cli.decisions.app import whole_id
 from orion_recall.cli.output import NotFound
 from orion_recall.engines.embedded import Addresses, process_birth, write_addresses
 from orion_recall.engines.lock import FolderLock

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orion_recall.cli.main import run
-from orion_recall.cli.serving.run import given_variables, ready_of_all, say_ready
+from orion_recall.cli.serving.up import given_variables, ready_of_all, say_ready
 from orion_recall.cli.signals import StopSignals, interrupted_once, stop_signals
 
 

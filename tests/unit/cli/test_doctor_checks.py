@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from orion_recall.cli.doctor.app import bus_check, check_servers, schema_check
 from orion_recall.cli.doctor.installation import Check, check_installation
-from orion_recall.cli.doctor.servers import bus_check, check_servers, schema_check
 from orion_recall.cli.main import run
 from orion_recall.engines.lock import FolderLock
 from orion_recall.settings import Settings

@@ -125,17 +125,6 @@ def test_a_saved_replay_says_what_it_reports(
     assert told in words, words
 
 
-def test_a_replay_that_an_earlier_version_saved_is_shown_without_that(tmp_path: Path) -> None:
-    path = saved(tmp_path, replayed("d-same", "ab", "ab"))
-    report = json.loads(path.read_text("utf-8"))
-    for name in ("made_at", "tried_profile", "as_of", "since", "until"):
-        del report[name]
-    path.write_text(json.dumps(report), "utf-8")
-    html = page(path)
-    assert "under another profile." in html
-    assert "Reported at" not in html
-
-
 def test_a_threshold_that_no_query_has_a_measure_for_is_not_judged(tmp_path: Path) -> None:
     html = page(saved(tmp_path, replayed("d-same", "ab", "ab"), under="overlap@2=.9,used_kept=1"))
     assert "<td>no query has it</td><td>not judged</td>" in html
