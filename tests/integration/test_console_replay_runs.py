@@ -130,19 +130,6 @@ async def test_the_words_of_a_replay_that_fails_are_kept(service: Service, tmp_p
     assert list((tmp_path / "replays").iterdir()) == []
 
 
-async def test_what_cannot_be_replayed_is_not_started(service: Service, tenant: str, tmp_path: Path) -> None:
-    async with console(service, data_dir=tmp_path) as browser:
-        form = await replay_form(browser, tenant)
-        invalid = await browser.post("/profiles/reflect.v1", data=form | {"text": f"{TEXT}max_totl_items: 3\n"})
-        assert (invalid.status_code, "max_totl_items" in invalid.text) == (400, True)
-        for none in (tenant, "nobody\x00 --sample"):
-            refused = await browser.post("/profiles/reflect.v1", data=form | {"tenant": none, "of": "any"})
-            assert (refused.status_code, "there is no decision that you may replay" in refused.text) == (409, True)
-        assert (await browser.post("/replays/stop", data={"form_token": form["form_token"]})).status_code == 303
-        assert (await browser.post("/replays/stop", data={"form_token": "0"})).status_code == 403
-    assert not (tmp_path / "replays").exists()
-
-
 async def test_a_replay_needs_the_right_to_operate_and_is_of_the_visitors_tenant_alone(
     service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
 ) -> None:

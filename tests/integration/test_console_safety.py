@@ -228,23 +228,6 @@ async def test_beyond_so_many_connections_none_is_taken(
     await until(is_taken, "a connection")
 
 
-async def test_a_form_that_is_cut_off_is_no_error_of_the_server(
-    browser: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    await browser.get("/")
-    head = (
-        f"POST /sign-out HTTP/1.1\r\nhost: localhost:{browser.base_url.port}\r\ncontent-length: 100\r\n"
-        f"cookie: {'; '.join(f'{name}={value}' for name, value in browser.cookies.items())}\r\n"
-        "content-type: application/x-www-form-urlencoded\r\nexpect: 100-continue\r\n\r\n"
-    )
-    async with opened(browser, 1) as ((reader, writer),):
-        writer.write(head.encode())
-        assert b"100" in await reader.readline()  # the form is waited for
-        writer.write(b"form_token=")
-    assert (await browser.get("/")).status_code == 200
-    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
-
-
 @pytest.mark.parametrize(
     ("part", "value"), [("options", ["k"]), ("options", "k"), ("clock", "nonsense"), ("scope", 3)]
 )

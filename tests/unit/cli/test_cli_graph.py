@@ -88,14 +88,6 @@ def test_questions_are_answered_as_table_and_as_json(graph: Command):
     ] == [{"a.name": "Eve"}]
 
 
-def test_a_mistake_in_a_query_is_shown_with_its_place(graph: Command):
-    code, out, err = graph("query", "MATCH (a)\nRETRUN a")
-    assert (code, out) == (2, "")
-    assert err.splitlines()[1:] == ["  RETRUN a", "  ^"]
-    code, out, _ = graph("query", "MATCH (a)\nRETRUN a", "--json")
-    assert json.loads(out)["error"]["type"] == "GraphQueryError"
-
-
 TEXTS = "SELECT ?text WHERE { ?edge <urn:orion:vocabulary:text> ?text } ORDER BY ?text"
 
 

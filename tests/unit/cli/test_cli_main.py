@@ -140,14 +140,6 @@ def test_what_is_missing_of_our_own_is_a_bug_and_not_hidden(monkeypatch: pytest.
         run(["ask"])
 
 
-def test_an_error_cannot_steer_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(main, "load", loading(RecordError("\x1b[2J")))
-    run(["ask"])
-    assert "\x1b" not in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("line", "told"),
     [

@@ -100,14 +100,6 @@ def test_the_filters_of_a_list_are_conditions_on_the_record(record: None) -> Non
     assert Browser.asked == ("acme", where, 21)
 
 
-@pytest.mark.parametrize(("option", "value"), [("--session", "x" * 9999), ("--since", "someday")])
-def test_a_filter_that_cannot_be_is_wrong_usage(
-    record: None, option: str, value: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["memory", "list", option, value]) == 2
-    assert option.removeprefix("--") in capsys.readouterr().err
-
-
 def test_a_list_with_words_is_a_search(record: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["memory", "list", "crane", "north quay"]) == 0
     assert Browser.asked[1] == 'crane "north quay"'
