@@ -35,6 +35,7 @@ GONE_OPTIONS: Mapping[str, str] = {
     "--plot": "plots are no longer drawn: --json has the numbers",
     "--beside": "plots are no longer drawn: `eval compare` compares two runs",
     "--junit": "the exit code is the verdict, and --json has every threshold",
+    "--extractor": "ORION_EXTRACTOR says what finds names and statements",
     "--csv": "--json has the rows",
     "--all-tenants": "`graph sparql` asks the graph of one tenant",
     "--markdown": "--json has the whole report",

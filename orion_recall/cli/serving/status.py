@@ -23,12 +23,10 @@ from orion_recall.cli.connect.addresses import (
 )
 from orion_recall.cli.output import JsonFlag, console, counted, duration, note, print_json, say, table
 from orion_recall.cli.serving.status_workers import problems_of, read_workers, show_worker, text_of
-from orion_recall.errors import BusUnavailable, OrionError, ProfileError, RecordError
+from orion_recall.errors import BusUnavailable, OrionError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record
 from orion_recall.postgres.pool import borrow
-from orion_recall.profile.reading import load_profiles
 from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP, Settings
-from orion_recall.shipped import shipped_folder
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 Found = dict[str, Any]
@@ -49,7 +47,7 @@ def status(
     """See how bus, record, copies and sink are doing.
 
     Of every worker it says which stores are not well, and why. Exit code 1, with `problems` in --json, when the
-    bus, a configured Postgres or the profiles cannot be used, no worker takes queries, one cannot use a store
+    bus or a configured Postgres cannot be used, no worker takes queries, one cannot use a store
     that its recalls require (ORION_READY_SOURCES), or one has refused an edit of its profiles. Copies that are
     gone are listed, and no problem.
 
@@ -71,12 +69,16 @@ def status(
 async def read_status(settings: Settings) -> Found:
     """Everything that `status --json` prints."""
     bus, postgres = await asyncio.gather(_bus(settings), _postgres(settings))
-    profiles = _profiles(bus["workers"], settings)
-    problems = [{"what": what, "why": why} for what, why in _problems(bus, postgres, profiles)]
+    workers: Sequence[Found] = bus["workers"]
+    profiles = {
+        "default": next((one["default_profile"] for one in workers if one["default_profile"]), None),
+        "names": sorted({name for one in workers for name in one["profiles"]}),
+    }
+    problems = [{"what": what, "why": why} for what, why in _problems(bus, postgres)]
     return {"ok": not problems, "problems": problems, "bus": bus, "postgres": postgres, "profiles": profiles}
 
 
-def _problems(bus: Found, postgres: Found, profiles: Found) -> Iterator[tuple[str, str]]:
+def _problems(bus: Found, postgres: Found) -> Iterator[tuple[str, str]]:
     if not bus["reachable"]:
         yield "the bus cannot be used", bus["error"]
     elif not bus["queries"]["consumers"]:
@@ -85,8 +87,6 @@ def _problems(bus: Found, postgres: Found, profiles: Found) -> Iterator[tuple[st
         yield from problems_of(worker)
     if postgres["reachable"] is False:
         yield "Postgres cannot be used", postgres["error"]
-    if profiles["error"] is not None:
-        yield "the profiles cannot be used", profiles["error"]
 
 
 async def _forget(settings: Settings, copy: str) -> list[str]:
@@ -172,48 +172,22 @@ async def _postgres(settings: Settings) -> Found:
     except RecordError as error:
         return {**found, "error": str(error)}
     memories = {row["tenant"]: row["count"] for row in counted}
-    return {
-        **found,
-        "reachable": True,
-        "memories": memories,
-        "decisions": decisions,
-        "outbox": head,
-        "copies": copies,
-    }
-
-
-def _profiles(workers: Sequence[Found], settings: Settings) -> Found:
-    if names := sorted({name for worker in workers for name in worker["profiles"]}):
-        default = next((worker["default_profile"] for worker in workers if worker["default_profile"]), None)
-        return {"of": "workers", "folder": None, "default": default, "names": names, "error": None}
-    folder, error = settings.profiles_dir or shipped_folder("profiles"), None
-    try:
-        names = sorted(load_profiles(folder))
-    except ProfileError as caught:
-        error = str(caught)
-    own: Found = {"of": "settings", "folder": str(folder), "default": settings.default_profile}
-    return own | {"names": names, "error": error}
+    known = {"memories": memories, "decisions": decisions, "outbox": head, "copies": copies}
+    return {**found, "reachable": True, **known}
 
 
 def _show(found: Found) -> None:
-    bus, postgres, profiles = found["bus"], found["postgres"], found["profiles"]
+    bus, postgres = found["bus"], found["postgres"]
     say("bus", bus["url"], bus["error"])
     if bus["reachable"]:
         streams = [(name, bus[name], bus["dead"][name]) for name in bus["dead"]]
         rows = [
-            (
-                name,
-                one["waiting"],
-                one["pending"],
-                dead,
-                ", ".join(one["consumers"]) or "none",
-                ", ".join(one["silent_consumers"]),
-            )
+            (name, one["waiting"], one["pending"], dead, ", ".join(one["consumers"]) or "none",
+             ", ".join(one["silent_consumers"]))
             for name, one, dead in streams
-        ]
-        console().print(
-            table(("  stream", "waiting", "in flight", "dead", "taken by", "silent for a minute"), rows)
-        )
+        ]  # fmt: skip
+        columns = ("  stream", "waiting", "in flight", "dead", "taken by", "silent for a minute")
+        console().print(table(columns, rows))
         for worker in bus["workers"]:
             show_worker(worker)
         if trimmed := bus["decisions_trimmed"]:
@@ -230,8 +204,5 @@ def _show(found: Found) -> None:
             sign = f"last sign of life {duration(copy['silent_s'])} ago"
             forget = f"gone? `orion-recall status --forget {shlex.quote(copy['copy'])}`" if copy["gone"] else None
             say(f"  {copy['kind']}", f"{behind} at {copy['position']}: {copy['copy']}, {sign}", forget)
-    if profiles["of"] == "settings":
-        names = f"{', '.join(profiles['names'])} (default {profiles['default']})"
-        say("profiles", f"no worker says which it uses; by the settings here: {names}", profiles["error"])
     for problem in found["problems"]:
         say("problem", "", problem["what"])
