@@ -36,12 +36,8 @@ def ask(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The question.")],
     query: Any,
     options: Any,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Explain the answer, with every part of the scores.")
-    ] = False,
-    by_layer: Annotated[
-        bool, typer.Option("--by-layer", help="Show which layer of a cascade each item comes from.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain the answer and its scores.")] = False,
+    by_layer: Annotated[bool, typer.Option("--by-layer", help="Show the layer of each item.")] = False,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,

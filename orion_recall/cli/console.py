@@ -20,29 +20,19 @@ from orion_recall.console.access import CONSOLE_RIGHTS, new_token, token_hash
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
+_MAKE = "Print the entry of a new token for the file, and on standard error the token; then end."
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
 def console(
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on (default: ORION_CONSOLE_HOST or 127.0.0.1).")
-    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address (default: ORION_CONSOLE_HOST or 127.0.0.1).")] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port; 0 takes a free one (default: ORION_CONSOLE_PORT or 8642)."),
+        typer.Option(min=0, max=65535, help="Port; 0: a free one (default: ORION_CONSOLE_PORT or 8642)."),
     ] = None,
-    tokens: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File of tokens (default: ORION_CONSOLE_TOKENS).")
-    ] = None,
-    make_token: Annotated[
-        str | None,
-        typer.Option(
-            "--new-token",
-            metavar="NAME",
-            help="Print the entry of a new token for the file, and on standard error the token; then end.",
-        ),
-    ] = None,
+    tokens: Annotated[Path | None, typer.Option(help="File of tokens (default: ORION_CONSOLE_TOKENS).")] = None,
+    make_token: Annotated[str | None, typer.Option("--new-token", metavar="NAME", help=_MAKE)] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:

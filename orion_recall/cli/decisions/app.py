@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -38,7 +38,7 @@ from orion_recall.decisions.retention import Deleted, count_older, purge_older
 from orion_recall.decisions.sql import NO_RIGHT, SQL_MOST_BYTES, SqlResult
 from orion_recall.decisions.texts import SelectedTexts, selected_texts
 from orion_recall.errors import RecordError, SettingsError
-from orion_recall.evaluation.replay.run import as_of_decision
+from orion_recall.evaluation.replay.run import AsOf, as_of_decision
 from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.postgres.pool import Pool, sqlstate
 from orion_recall.recall.report.explain import stats_of
@@ -89,15 +89,9 @@ def show_decision(decision_id: DecisionId, data: DataFolder = None, as_json: Jso
 
 def explain_logged_decision(
     decision_id: DecisionId,
-    memory: Annotated[
-        str | None,
-        typer.Option("--why-not", metavar="MEMORY", help="Why this memory is not in the answer: its whole id."),
-    ] = None,
+    memory: Annotated[str | None, typer.Option("--why-not", help="Why this memory is not in the answer.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only a decision of this tenant.")] = None,
-    as_of: Annotated[
-        Literal["now", "decision"],
-        typer.Option(help="Where it is asked again: on the data as they are now, or as the decision found them."),
-    ] = "now",
+    as_of: Annotated[AsOf, typer.Option(help="Ask again on the data of now, or of the decision.")] = "now",
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -259,9 +253,7 @@ def list_decisions(
     profile: Annotated[str | None, typer.Option(help="Only those under this profile.")] = None,
     since: Annotated[str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}")] = None,
     shadows: Annotated[bool, typer.Option("--shadows", help="Include those of shadow profiles.")] = False,
-    sample: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="So many random ones, instead of the latest.")
-    ] = None,
+    sample: Annotated[int | None, typer.Option(min=1, max=10_000, help="So many random ones.")] = None,
     seed: Annotated[int, typer.Option(help="Of the sample: another seed gives other decisions.")] = 0,
     data: DataFolder = None,
     as_json: JsonFlag = False,

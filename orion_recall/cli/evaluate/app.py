@@ -67,19 +67,11 @@ app.command("calibrate")(calibrate_answers)
 def run_queries(
     memories: MemoriesFile,
     queries: QueriesFile,
-    out: Annotated[
-        Path, typer.Option(metavar="RUN.jsonl", help="The run to write; an existing file is replaced at the end.")
-    ],
+    out: Annotated[Path, typer.Option(metavar="RUN.jsonl", help="The run to write, over an existing one.")],
     profile: ProfileName = None,
-    baseline: Annotated[
-        BaselineName | None, typer.Option(help="A plain search, without any rule, instead of a profile.")
-    ] = None,
+    baseline: Annotated[BaselineName | None, typer.Option(help="A plain search, without any rule.")] = None,
     without_evidence: Annotated[
-        bool,
-        typer.Option(
-            "--without-evidence",
-            help="Leave the evidence out of each search: questions that nothing answers, for `eval calibrate`.",
-        ),
+        bool, typer.Option("--without-evidence", help="Leave evidence out of each search.")
     ] = False,
     limit: Limit = None,
     cache: CacheFolder = None,
@@ -119,14 +111,10 @@ def score_run(
     run: Annotated[Path, typer.Argument(metavar="RUN.jsonl", help="A run.")],
     queries: QueriesFile,
     depths: Depths = "5,10,20",
-    memories: Annotated[
-        Path | None, typer.Option(metavar="M.jsonl", help="The memories; --budgets needs their lengths.")
-    ] = None,
-    budgets: Annotated[
-        str, typer.Option(help="Token budgets, such as 256,512: recall among the first that fit.")
-    ] = "",
+    memories: Annotated[Path | None, typer.Option(metavar="M.jsonl", help="For --budgets.")] = None,
+    budgets: Annotated[str, typer.Option(help="Token budgets for recall, such as 256,512.")] = "",
     only_answered: Annotated[
-        bool, typer.Option("--only-answered", help="Leave out queries without a line in the run.")
+        bool, typer.Option("--only-answered", help="Leave out queries without a line.")
     ] = False,
     all_categories: AllCategories = False,
     resamples: Resamples = 2000,

@@ -36,12 +36,8 @@ _WHY: dict[LeftOut, str] = {
 
 def calibrate_answers(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN.jsonl", help="Runs of `eval run`, one or more.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="MODEL.json", help="The weights to write (answer_model.json).")
-    ] = None,
-    weights: Annotated[
-        str, typer.Option(help="How much each run counts, in their order, such as 1,1,0.5 (default: all 1).")
-    ] = "",
+    out: Annotated[Path | None, typer.Option(metavar="MODEL.json", help="The weights to write.")] = None,
+    weights: Annotated[str, typer.Option(help="How much each run counts: 1,1,0.5 (default: all 1).")] = "",
     l2: Annotated[float, typer.Option("--l2", min=1e-6, help="Strength of the pull of the weights to 0.")] = 1.0,
     as_json: JsonFlag = False,
 ) -> None:
@@ -97,10 +93,7 @@ def calibrate_answers(
 
 
 def judged_by_feedback(
-    out: Annotated[
-        Path,
-        typer.Option(metavar="QUERIES.jsonl", help="The file to write; an existing one is replaced at the end."),
-    ],
+    out: Annotated[Path, typer.Option(metavar="QUERIES.jsonl", help="The file to write, over an existing one.")],
     since: Annotated[str | None, typer.Option(help=f"Only feedback that came later: {MOMENT_HELP}")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
     data: DataFolder = None,

@@ -42,9 +42,7 @@ _SAID_BY: Mapping[SuccessionReason, str] = {
     run_id="--run", kinds="--kind", tags="--tag",
 )  # fmt: skip
 def list_memories(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORDS]", help='Words, all of them; "a phrase", or, -word.')
-    ] = None,
+    words: Annotated[list[str] | None, typer.Argument(help='Words, all of them; "a phrase", or, -word.')] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Memories at most.")] = 20,
     fields: Any = None,
     timezone: Zone = None,

@@ -88,9 +88,7 @@ def _checked_line(one: Done) -> str:
 
 def rebuild_copies(
     kind: Annotated[Literal["index", "graph"] | None, typer.Argument(help="Only this one (default: both).")] = None,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Measure the tenants' mean lengths of documents anew.")
-    ] = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure mean lengths anew.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:

@@ -18,12 +18,10 @@ from orion_recall.settings import Settings
 
 def extract_memories(
     ids: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="This memory; may be repeated.")
+        list[str] | None, typer.Option("--id", metavar="ID", help="This memory; again for more.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every memory of the tenant.")] = False,
-    fallen_back: Annotated[
-        bool, typer.Option("--fallen-back", help="Those that fell back to light extraction.")
-    ] = False,
+    fallen_back: Annotated[bool, typer.Option("--fallen-back", help="Those that fell back to light.")] = False,
     extractor: Annotated[
         Literal["light", "spacy", "llm"] | None,
         typer.Option("--with", help="The extractor (default: ORION_EXTRACTOR)."),

@@ -133,9 +133,7 @@ def update_memory(
     memory_id: MemoryId,
     text: Annotated[str | None, typer.Option(help="What it says from now on.")] = None,
     sets: Sets = None,
-    version: Annotated[
-        int | None, typer.Option("--if-version", help="Only if it is at this version (see `memory history`).")
-    ] = None,
+    version: Annotated[int | None, typer.Option("--if-version", help="Only if it is at this version.")] = None,
     message: Any = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,

@@ -38,9 +38,7 @@ _NO_GROUP: Mapping[str, Any] = {"waiting": None, "pending": None, "consumers": [
 
 @app.command()
 def status(
-    forget: Annotated[
-        str | None, typer.Option(metavar="COPY", help="First take a copy that is gone out of the register.")
-    ] = None,
+    forget: Annotated[str | None, typer.Option(metavar="COPY", help="First forget a copy that is gone.")] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:

@@ -136,15 +136,8 @@ def up(
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder for all data (default: ORION_DATA_DIR or .orion)."),
     ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1, max=MOST, help="Workers to run; from 2 on each is a process with its own index and graph."
-        ),
-    ] = 1,
-    console: Annotated[
-        bool, typer.Option("--console", help="Also serve the console (see `orion-recall console`).")
-    ] = False,
+    workers: Annotated[int, typer.Option(min=1, max=MOST, help="Workers to run, each a process.")] = 1,
+    console: Annotated[bool, typer.Option("--console", help="Also serve the console.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run everything here: bus, Postgres, index, graph and a worker, or several.
@@ -222,9 +215,7 @@ async def _with_addresses(settings: Settings, engines: EmbeddedEngines) -> tuple
 
 @worker_app.command()
 def worker(
-    processes: Annotated[
-        int, typer.Option(min=1, max=MOST, help="Workers to run, each a process with its own index and graph.")
-    ] = 1,
+    processes: Annotated[int, typer.Option(min=1, max=MOST, help="Workers to run, each a process.")] = 1,
     as_json: JsonFlag = False,
     is_one_of_several: Annotated[bool, typer.Option(ONE_OF_SEVERAL, hidden=True)] = False,
 ) -> None:
