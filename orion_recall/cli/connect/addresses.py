@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -20,7 +19,6 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import connect, without_secrets
-from orion_recall.cli.output import note
 from orion_recall.client import RecallClient
 from orion_recall.decisions.log import ANALYST_ROLE
 from orion_recall.engines.embedded import EmbeddedEngines, read_addresses
@@ -33,17 +31,8 @@ from orion_recall.settings import Settings
 
 T = TypeVar("T")
 
-# The first start on a folder makes a Postgres cluster; on a busy machine that takes a while.
-_LONGEST_START_S = 60.0
-_CALLED_JUST_NOW_S = 3.0
-_LOOK_EVERY_S = 0.1
-
-DataFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", metavar="DIR", help="Data folder of a running `up` (default: ORION_DATA_DIR or .orion)."
-    ),
-]
+_DATA_HELP = "Data folder of a running `up` (default: ORION_DATA_DIR or .orion)."
+DataFolder = Annotated[Path | None, typer.Option("--data", metavar="DIR", help=_DATA_HELP)]
 Actor = Annotated[str | None, typer.Option(help="Name of who does this, for the history.")]
 Tenant = Annotated[str | None, typer.Option(help="The tenant (default: ORION_DEFAULT_TENANT).")]
 Timeout = Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the receipt.")]
@@ -69,41 +58,19 @@ def find(data: Path | None) -> Settings:
     return settings.changed(**changes)
 
 
-def find_started(data: Path | None) -> Settings:
-    """`find`, after waiting for an `up` that is starting on the data folder.
-
-    One that was called just before this command takes a moment until it holds the folder: without any there is an
-    answer after three seconds.
-    """
-    settings = find(data)
-    began, told = time.monotonic(), False
-    while settings.bus_url is None:
-        starting = held_by(settings.data_dir)
-        if time.monotonic() - began > (_LONGEST_START_S if starting else _CALLED_JUST_NOW_S):
-            break
-        if starting and not told:
-            told = True
-            note(f"waiting for `orion-recall up` (process {starting}), which is starting")
-        time.sleep(_LOOK_EVERY_S)
-        settings = find(data)
-    return settings
-
-
 def bus_of(settings: Settings) -> str:
     """The bus's address, secrets included; SettingsError when there is none."""
-    url = settings.bus_url
-    if url is None:
-        starting = held_by(settings.data_dir)
-        if starting:
-            raise SettingsError(
-                f"no bus yet: process {starting} is starting its engines on {settings.data_dir}; try again in a "
-                f"few seconds, or set ORION_REDIS_URL"
-            )
+    if settings.bus_url is not None:
+        return settings.bus_url
+    if starting := held_by(settings.data_dir):
         raise SettingsError(
-            f"no bus: start `orion-recall up` (none runs on {settings.data_dir}; one that was just started takes a "
-            f"few seconds), or set ORION_REDIS_URL"
+            f"no bus yet: process {starting} is starting its engines on {settings.data_dir}; try again in a few "
+            "seconds, or set ORION_REDIS_URL"
         )
-    return url
+    raise SettingsError(
+        f"no bus: start `orion-recall up` (none runs on {settings.data_dir}; one that was just started takes a few "
+        "seconds), or set ORION_REDIS_URL"
+    )
 
 
 def dsn_of(settings: Settings) -> str:

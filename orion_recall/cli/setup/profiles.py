@@ -43,13 +43,8 @@ def list_profiles(as_json: JsonFlag = False) -> None:
             "profile": name,
             "default": name == settings.default_profile,
             "sources": one.sources_on,
-            "max_total_items": one.max_total_items,
-            "render_budget_tokens": one.render_budget_tokens,
-            "strategies": list(one.strategies.model_dump()),
-            "shadow": one.shadow.profile,
-            "canary": one.canary.profile,
             "hash": one.content_hash,
-            "description": one.description,
+            **one.model_dump(mode="json", include={"max_total_items", "render_budget_tokens", "description"}),
         }
         for name, one in profiles.items()
     ]
