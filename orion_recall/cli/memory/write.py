@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
@@ -22,8 +22,7 @@ from orion_recall.cli.moments import moment
 from orion_recall.cli.output import JsonFlag, counted, note, print_error, print_json, show
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryDeleteV1, MemoryReceiptV1, MemoryUpdateV1, MemoryV1, MemoryWhereV1
-from orion_recall.errors import InvalidMessage, SettingsError
-from orion_recall.memory.transfer.import_file import read_json
+from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
 Sets = Annotated[
@@ -87,8 +86,8 @@ def id_of(memory: dict[str, Any]) -> str:
 
 
 def store_memory(
-    memory_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Unique in its tenant.")] = None,
-    text: Annotated[str | None, typer.Option(help="What the memory says.")] = None,
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="Unique in its tenant.")],
+    text: Annotated[str, typer.Option(help="What the memory says.")],
     sets: Sets = None,
     tenant: Tenant = None,
     timeout: Timeout = 60.0,
@@ -98,34 +97,13 @@ def store_memory(
     """Store one memory.
 
     The same id with the same content changes nothing; with other content it is a conflict (see `memory update`).
-    Without an ID, standard input holds the memory as one JSON object, with the fields of memory.store.v1.
+    `orion-recall import -` stores memories as JSON from standard input.
 
     Example: `orion-recall memory store m-1 --text "The crane is repaired." --set speaker=Ana --set tags=harbour`
     """
-    if memory_id is None:
-        memory = _from_input()
-    elif text is None:
-        raise SettingsError("--text is missing: give what the memory says")
-    else:
-        memory = {"id": memory_id, "text": text}
-    given = fields_of(sets) | {"tenant": tenant}
-    memory |= {name: value for name, value in given.items() if value is not None}
-    receipt = send(find(data), lambda client: client.store([memory], timeout_s=timeout))
-    return say(receipt, as_json=as_json)
-
-
-def _from_input() -> dict[str, Any]:
-    if sys.stdin.isatty():
-        raise SettingsError("give an ID and --text, or a memory as JSON on standard input")
-    try:
-        found = read_json(sys.stdin.buffer.read().decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"standard input is not UTF-8 at byte {error.start}") from None
-    except InvalidMessage as error:
-        raise SettingsError(f"standard input: {error}") from None
-    if not isinstance(found, dict):
-        raise SettingsError('standard input: expected one JSON object, such as {"id": "m-1", "text": "…"}')
-    return cast("dict[str, Any]", found)
+    given = {"id": memory_id, "text": text, "tenant": tenant, **fields_of(sets)}
+    memory = {name: value for name, value in given.items() if value is not None}
+    return say(send(find(data), lambda client: client.store([memory], timeout_s=timeout)), as_json=as_json)
 
 
 @_of_change

@@ -14,7 +14,7 @@ import pytest
 from orion_recall.cli.main import run
 from orion_recall.cli.memory import browse
 from orion_recall.cli.memory.import_ import lines_of
-from orion_recall.cli.memory.write import conditions_of, confirmed, fields_of, store_memory
+from orion_recall.cli.memory.write import conditions_of, confirmed, fields_of
 from orion_recall.contracts import MemoryWhereV1
 from orion_recall.errors import ImportFileError, SettingsError
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails
@@ -179,25 +179,6 @@ def test_a_value_may_hold_anything_and_nothing_clears() -> None:
 def test_conditions_that_would_match_more_than_is_meant_are_refused(pairs: list[str], why: str) -> None:
     with pytest.raises(SettingsError, match=why):
         conditions_of(pairs)
-
-
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        (b'{"id": "m", "text": "\xff"}', "standard input is not UTF-8 at byte 21"),
-        (b"[1]", "expected one JSON object"),
-        (b'{"id": "m", "text": NaN}', "standard input: NaN is no JSON number"),
-        (b'{"id": "m", "id": "n", "text": "x"}', "standard input: the field 'id' is given twice"),
-        (b"[" * 200_000, "nested too deeply"),
-        (b'\xef\xbb\xbf{"id": "m"', "standard input: not JSON: Expecting .* at column"),
-    ],
-)
-def test_what_cannot_be_read_from_standard_input_is_said(
-    given: bytes, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-    with pytest.raises(SettingsError, match=why):
-        store_memory()
 
 
 def test_an_import_of_standard_input_can_be_read_twice_and_is_gone_after(
