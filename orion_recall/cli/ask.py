@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, find, open_client
+from orion_recall.cli.connect.addresses import DataFolder, find_started, open_client
 from orion_recall.cli.explain import near_misses, show_trace, source_table
 from orion_recall.cli.fields import with_fields, with_times
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, prose, table, visible
@@ -45,7 +45,7 @@ def ask(
     """Ask what is remembered, over the bus.
 
     Prints the bundle as a prompt gets it, and what every source found; with --explain also why these memories came
-    first; with --json the whole reply.
+    first; with --json the whole reply. If an `up` is starting on the data folder, it is waited for.
 
     Example: `orion-recall ask "What is wrong with the crane?" --since "last week" --k 5`
     """
@@ -56,7 +56,7 @@ def ask(
     ):
         if options.get("scope") == scope and given is None:
             raise typer.BadParameter(f"scope {scope} needs --{needed}")
-    settings = find(data)
+    settings = find_started(data)
     options = with_times(options, timezone=options.get("timezone"))
     if explain or by_layer:
         options["include"] = {"trace": explain, "layers": by_layer}

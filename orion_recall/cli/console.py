@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, bus_of, dsn_of, find
+from orion_recall.cli.connect.addresses import DataFolder, bus_of, dsn_of, find_started
 from orion_recall.cli.output import JsonFlag, for_people, note, print_json, say
 from orion_recall.cli.serving.status import read_status
 from orion_recall.cli.signals import stop_signals
@@ -49,7 +49,7 @@ def console(
         _print_token(make_token, as_json=as_json)
         return
     load_console()  # what is missing is said before anything else
-    settings = find(data)
+    settings = find_started(data)
     bus_of(settings)
     dsn_of(settings)
     given = {"console_host": host, "console_port": port, "console_tokens": tokens}

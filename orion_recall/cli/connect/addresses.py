@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -19,6 +20,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import connect, without_secrets
+from orion_recall.cli.output import note
 from orion_recall.client import RecallClient
 from orion_recall.decisions.log import ANALYST_ROLE
 from orion_recall.engines.embedded import EmbeddedEngines, read_addresses
@@ -30,6 +32,11 @@ from orion_recall.postgres.pool import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
 
 T = TypeVar("T")
+
+# The first start on a folder makes a Postgres cluster; on a busy machine that takes a while.
+_LONGEST_START_S = 60.0
+_CALLED_JUST_NOW_S = 3.0
+_LOOK_EVERY_S = 0.1
 
 _DATA_HELP = "Data folder of a running `up` (default: ORION_DATA_DIR or .orion)."
 DataFolder = Annotated[Path | None, typer.Option("--data", metavar="DIR", help=_DATA_HELP)]
@@ -56,6 +63,26 @@ def find(data: Path | None) -> Settings:
     if settings.postgres_dsn is None and running.postgres_dsn is not None and same_bus:
         changes["postgres_dsn"] = SecretStr(running.postgres_dsn)
     return settings.changed(**changes)
+
+
+def find_started(data: Path | None) -> Settings:
+    """`find`, after waiting for an `up` that is starting on the data folder.
+
+    One that was called just before this command takes a moment until it holds the folder: without any there is an
+    answer after three seconds.
+    """
+    settings = find(data)
+    began, told = time.monotonic(), False
+    while settings.bus_url is None:
+        starting = held_by(settings.data_dir)
+        if time.monotonic() - began > (_LONGEST_START_S if starting else _CALLED_JUST_NOW_S):
+            break
+        if starting and not told:
+            told = True
+            note(f"waiting for `orion-recall up` (process {starting}), which is starting")
+        time.sleep(_LOOK_EVERY_S)
+        settings = find(data)
+    return settings
 
 
 def bus_of(settings: Settings) -> str:

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from orion_recall.cli.connect.addresses import DataFolder, bus_of, find, open_postgres
+from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started, open_postgres
 from orion_recall.cli.output import JsonFlag, bars, counted, duration, note, show
 from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
@@ -70,7 +70,7 @@ def import_memories(
 
     Example: `orion-recall import chat.csv --map id=msg_id,text=body,speaker=author.name --timezone UTC`
     """
-    settings = find(data)
+    settings = find_started(data)
     mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
     with tempfile.TemporaryDirectory(prefix="orion-import-") as folder, lines_of(file) as path:
         lines = import_lines(path, mapping, Path(folder), called=_called(file))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from orion_recall.cli.connect import addresses
 from orion_recall.cli.connect.addresses import (
     bus_of,
     dsn_of,
     dsn_without_secrets,
     find,
+    find_started,
     open_bus,
     with_record,
 )
@@ -98,10 +101,26 @@ def test_a_dsn_is_shown_without_its_secrets(dsn: str, shown: str) -> None:
     assert dsn_without_secrets(dsn) == shown
 
 
-def test_an_up_that_is_starting_is_named(tmp_path: Path) -> None:
-    why = f"no bus yet: process {os.getpid()} is starting its engines"
-    with FolderLock.acquire(tmp_path, "the data folder", ""), pytest.raises(SettingsError, match=why):
-        bus_of(find(tmp_path))
+def test_an_up_that_is_starting_is_waited_for_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with FolderLock.acquire(tmp_path, "the data folder", ""):
+        with pytest.raises(SettingsError, match=f"no bus yet: process {os.getpid()} is starting its engines"):
+            bus_of(find(tmp_path))
+        ready = threading.Timer(0.3, running, [tmp_path])
+        ready.start()
+        assert find_started(tmp_path).bus_url == "unix:///up.sock"
+        ready.join()
+    assert capsys.readouterr().err.count("waiting for `orion-recall up`") == 1
+
+
+def test_an_up_that_never_gets_ready_or_is_not_there_is_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "_LONGEST_START_S", 0.2)
+    monkeypatch.setattr(addresses, "_CALLED_JUST_NOW_S", 0.2)
+    with FolderLock.acquire(tmp_path / "busy", "the data folder", ""):
+        assert find_started(tmp_path / "busy").bus_url is None
+    assert find_started(tmp_path / "none").bus_url is None
+    assert not (tmp_path / "none").exists(), "who only looks makes nothing"
 
 
 async def starting(prefix: str, limit: int) -> list[str]:
