@@ -222,6 +222,11 @@ class BusRefused(BusUnavailable):
     """The bus is reached and refuses the command; the text has its reason. A retry does not help."""
 
 
+def install_hint(extra: str) -> str:
+    """How to install an extra of pyproject.toml; the package is on no index, so from a clone."""
+    return f"install the extra `{extra}` (from a clone: pip install '.[{extra}]')"
+
+
 def _pointed(message: str, text: str, line: int, column: int) -> str:
     lines = text.split("\n")
     told = lines[line - 1] if 0 < line <= len(lines) else ""

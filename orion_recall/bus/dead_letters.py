@@ -66,18 +66,6 @@ class DeadLetters:
                     return letter
         return None
 
-    async def ids_starting(self, prefix: str, limit: int) -> list[str]:
-        """The ids of letters and of the entries that they were which begin so, the equal one first."""
-        found: list[str] = []
-        async with aclosing(self._all()) as letters:
-            async for letter in letters:
-                if prefix in (letter.id, letter.entry_id):
-                    return [prefix]
-                # Of a letter whose two ids begin so either would do.
-                own = [one for one in (letter.id, letter.entry_id) if one.startswith(prefix)]
-                found += own[: min(1, limit - len(found))]
-        return found
-
     async def _all(self) -> AsyncGenerator[DeadLetter]:
         """Every letter, oldest first; read in small parts: letters hold whole messages, and may be ten thousand."""
         first = "-"

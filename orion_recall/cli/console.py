@@ -13,37 +13,26 @@ from typing import Annotated, Any
 import typer
 
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, dsn_of, find_started
-from orion_recall.cli.memory.options import given
 from orion_recall.cli.output import JsonFlag, for_people, note, print_json, say
-from orion_recall.cli.serving.run import stop_signals
 from orion_recall.cli.serving.status import read_status
+from orion_recall.cli.signals import stop_signals
 from orion_recall.console.access import CONSOLE_RIGHTS, new_token, token_hash
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
+_MAKE = "Print the entry of a new token for the file, and on standard error the token; then end."
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
 def console(
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on (default: ORION_CONSOLE_HOST or 127.0.0.1).")
-    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address (default: ORION_CONSOLE_HOST or 127.0.0.1).")] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port; 0 takes a free one (default: ORION_CONSOLE_PORT or 8642)."),
+        typer.Option(min=0, max=65535, help="Port; 0: a free one (default: ORION_CONSOLE_PORT or 8642)."),
     ] = None,
-    tokens: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File of tokens (default: ORION_CONSOLE_TOKENS).")
-    ] = None,
-    make_token: Annotated[
-        str | None,
-        typer.Option(
-            "--new-token",
-            metavar="NAME",
-            help="Print the entry of a new token for the file, and on standard error the token; then end.",
-        ),
-    ] = None,
+    tokens: Annotated[Path | None, typer.Option(help="File of tokens (default: ORION_CONSOLE_TOKENS).")] = None,
+    make_token: Annotated[str | None, typer.Option("--new-token", metavar="NAME", help=_MAKE)] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -63,7 +52,8 @@ def console(
     settings = find_started(data)
     bus_of(settings)
     dsn_of(settings)
-    settings = settings.changed(**given(console_host=host, console_port=port, console_tokens=tokens))
+    given = {"console_host": host, "console_port": port, "console_tokens": tokens}
+    settings = settings.changed(**{name: value for name, value in given.items() if value is not None})
     asyncio.run(_run(settings, as_json=as_json))
 
 
@@ -81,7 +71,6 @@ async def _run(settings: Settings, *, as_json: bool) -> None:
 
 
 def _print_token(name: str, *, as_json: bool) -> None:
-    """A token, which nobody sees again, and what the file of tokens says of it."""
     if not name.strip() or not name.isprintable():
         raise SettingsError("--new-token: give the name of whoever holds it, in characters that can be seen")
     token = new_token()

@@ -16,7 +16,7 @@ import typer
 from pydantic import SecretStr
 from rich.text import Text
 
-from orion_recall.cli.output import JsonFlag, Table, console, counted, note, print_json, prose, table, visible
+from orion_recall.cli.output import JsonFlag, Table, console, counted, heading, note, print_json, prose, table
 from orion_recall.client import RecallClient
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -77,7 +77,6 @@ def demo(
 
 
 async def _demo(folder: Path) -> dict[str, Any]:
-    """What `demo --json` prints; the steps are told on standard error, each with its seconds."""
     seconds: dict[str, float] = {}
     last = time.monotonic()
 
@@ -118,7 +117,6 @@ async def _demo(folder: Path) -> dict[str, Any]:
 
 
 def _settings(engines: EmbeddedEngines) -> Settings:
-    """The demo's own: nothing of it goes to the engines, tenants or profiles that the environment names."""
     return Settings.read(
         redis_url=SecretStr(engines.redis_url),
         postgres_dsn=SecretStr(engines.postgres_dsn),
@@ -137,7 +135,6 @@ def _settings(engines: EmbeddedEngines) -> Settings:
 
 @contextlib.asynccontextmanager
 async def _serving(settings: Settings) -> AsyncGenerator[None]:
-    """A worker beside the block."""
     async with Service.start(settings) as service:
         ready = asyncio.Event()
         serving = asyncio.create_task(service.serve(ready))
@@ -152,7 +149,6 @@ async def _serving(settings: Settings) -> AsyncGenerator[None]:
 
 
 async def _import(client: RecallClient, pool: Pool, folder: Path, now: datetime) -> ImportSummary:
-    """The sample through the real import, and into index and graph."""
     file = folder / "sample.jsonl"
     memories = sample_memories(now, _first_run(folder, now))
     file.write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
@@ -165,7 +161,6 @@ async def _import(client: RecallClient, pool: Pool, folder: Path, now: datetime)
 
 
 def _first_run(folder: Path, now: datetime) -> datetime:
-    """When the demo first ran on the folder: the sample's older memories are counted from then."""
     note_of_it = folder / "first_run"
     try:
         return datetime.fromisoformat(note_of_it.read_text("ascii").strip())
@@ -182,7 +177,6 @@ async def _ask(client: RecallClient, question: str, profile: str, session: str) 
 
 
 async def _decisions(pool: Pool, sql: str, expected: int) -> list[dict[str, Any]]:
-    """The decision rows, once the sink has written them all."""
     log, end = DecisionLog(pool), time.monotonic() + _DECISIONS_WITHIN_S
     while len((found := await log.run_sql(sql)).rows) < expected:
         if time.monotonic() > end:
@@ -194,21 +188,16 @@ async def _decisions(pool: Pool, sql: str, expected: int) -> list[dict[str, Any]
 def _show(shown: dict[str, Any]) -> None:
     """One question in full, the others in two lines each, and the log of all of them."""
     out = console()
-
-    def head(text: str) -> None:
-        out.print(Text(text, style="bold"), soft_wrap=True)
-
     first, *others = (one for one in shown["recalls"] if one["profile"] == _SHOWN)
-    head(first["question"])
+    out.print(Text(first["question"], style="bold"), soft_wrap=True)
     out.print(Text(f"{_SHOWN}: {_found(first)}", style="cyan"))
-    out.print(Text(visible(_answer(first))), soft_wrap=True)
-    head("\nThe same question under three profiles: what each source found")
+    prose(_answer(first))
+    out.print(heading("The same question under three profiles: what each source found"))
     out.print(_sources_table([one for one in shown["recalls"] if one["question"] == first["question"]]))
-    head("\nFurther questions, each with the first of what was found")
+    out.print(heading("Further questions, each with the first of what was found"))
     for one in others:
-        out.print(Text(f"{one['question']}  {_found(one)}"), soft_wrap=True)
-        out.print(Text(visible(_answer(one).partition("\n")[0]), style="dim"), soft_wrap=True)
-    head("\nThe decisions, read back by SQL")
+        prose(f"{one['question']}  {_found(one)}\n{_answer(one).partition(chr(10))[0]}")
+    out.print(heading("The decisions, read back by SQL"))
     out.print(Text(shown["sql"], style="dim"), soft_wrap=True)
     out.print(table(shown["decisions"][0], [list(row.values()) for row in shown["decisions"]]))
     folder = shlex.quote(shown["data_dir"])
@@ -233,12 +222,12 @@ def _answer(one: dict[str, Any]) -> str:
 
 def _sources_table(recalls: Sequence[dict[str, Any]]) -> Table:
     """What every source found, and in how many ms, under each profile."""
-    sources: list[dict[str, Any]] = [one["bundle"]["stats"].get("sources") or {} for one in recalls]
-    rows = [(name, *(_cell(of[name]) if name in of else "-" for of in sources)) for name in SOURCE_NAMES]
-    rows.append(("whole recall", *(f"{one['bundle']['stats']['latency_ms']:.1f} ms" for one in recalls)))
+
+    def cell(one: dict[str, Any], name: str) -> str:
+        sources: dict[str, Any] = one["bundle"]["stats"].get("sources") or {}
+        source: dict[str, Any] = sources.get(name) or {"status": "off"}
+        found = "" if source["status"] == "off" else f", {source['count']} in {source['ms']:.1f} ms"
+        return f"{source['status']}{found}"
+
+    rows = [(name, *(cell(one, name) for one in recalls)) for name in SOURCE_NAMES]
     return table(("source", *(one["profile"] for one in recalls)), rows)
-
-
-def _cell(source: dict[str, Any]) -> str:
-    status = source["status"]
-    return status if status == "off" else f"{status}, {source['count']} in {source['ms']:.1f} ms"

@@ -104,7 +104,6 @@ def _kind_of(annotation: Any) -> tuple[type, Sequence[str]]:
 
 
 def _described(annotation: Any) -> str | None:
-    """The description inside of a type, as `Annotated[str, Field(description=…)] | None` has it."""
     for one in (annotation, *typing.get_args(annotation)):
         for part in getattr(one, "__metadata__", ()):
             if isinstance(part, FieldInfo) and part.description:

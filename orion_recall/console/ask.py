@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from starlette.responses import Response
@@ -78,7 +78,6 @@ async def _page(visit: Visit, answers: Sequence[Answer], *, error: str = "") -> 
 
 
 async def _asked(visit: Visit, profile: str, logged: RecallDecisionV1 | None) -> Answer:
-    """One recall, which only looks: with a trace no use of a memory is counted."""
     options: dict[str, Any] = {} if logged is None else _options_of(logged)
     options |= {"tenant": visit.tenant if logged is None else logged.tenant, "include": {"trace": True}}
     if (k := visit.form.number_within("k", least=1, most=_MOST_K)) is not None:
@@ -106,13 +105,11 @@ def _question(visit: Visit) -> str:
 
 
 def _options_of(logged: RecallDecisionV1) -> dict[str, Any]:
-    """The options of a logged query, with whose memories it was about."""
     given = cast("Mapping[str, Any]", (logged.asked or {}).get("options") or {})
     return {name: value for name, value in given.items() if name not in _NOT_ASKED_AGAIN}
 
 
 def _compared(answers: Sequence[Answer]) -> Sequence[Answer]:
-    """The answers, each saying of its items where the other has them, and of which items it has not."""
     if len(answers) < 2 or any(one.reply is None for one in answers):
         return answers
     left, right = answers
@@ -120,19 +117,10 @@ def _compared(answers: Sequence[Answer]) -> Sequence[Answer]:
 
 
 def _against(one: Answer, other: Answer) -> Answer:
-    theirs = {item.item.id: item.place for item in other.items}
-    own = {item.item.id for item in one.items}
-    return Answer(
-        profile=one.profile,
-        reply=one.reply,
-        error=one.error,
-        items=[
-            AskedItem(place=item.place, item=item.item, move=_move(item.place, theirs.get(item.item.id)))
-            for item in one.items
-        ],
-        lost=[item.item for item in other.items if item.item.id not in own],
-        why=one.why,
-    )
+    there = {item.item.id: item.place for item in other.items}
+    items = [replace(item, move=_move(item.place, there.get(item.item.id))) for item in one.items]
+    own = {item.item.id for item in items}
+    return replace(one, items=items, lost=[item.item for item in other.items if item.item.id not in own])
 
 
 def _move(place: int, there: int | None) -> str:

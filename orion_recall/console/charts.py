@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from orion_recall.decisions.overview import Interval
 
 WIDTH, HEIGHT = 720, 120
-_LEFT, _TOP, _BOTTOM = 0, 2, 118
+_TOP, _BOTTOM = 2, 118
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +56,10 @@ class Share:
 def counts_chart(course: Sequence[Interval], since: datetime, width: timedelta, number: int) -> Chart:
     """Decisions by interval: answered at the bottom, then nothing found, then those without an answer."""
     top = max((one.count for one in course), default=0) or 1
-    step = (WIDTH - _LEFT) / number
+    step = WIDTH / number
     bars: list[Bar] = []
     for one in course:
-        x = _LEFT + step * ((one.began - since) / width)
+        x = step * ((one.began - since) / width)
         y = float(_BOTTOM)
         for kind, count in (
             ("answered", one.answered),
@@ -78,11 +78,11 @@ def latency_chart(course: Sequence[Interval], since: datetime, width: timedelta,
     """Milliseconds by interval: the median, and what 95 % stayed within."""
     measured = [one for one in course if one.p50_ms is not None and one.p95_ms is not None]
     top = max((one.p95_ms or 0.0 for one in measured), default=0.0) or 1.0
-    step = (WIDTH - _LEFT) / number
+    step = WIDTH / number
 
     def line(kind: str, values: Sequence[float | None]) -> Line:
         def point(one: Interval, value: float) -> str:
-            x = _LEFT + step * ((one.began - since) / width + 0.5)
+            x = step * ((one.began - since) / width + 0.5)
             return f"{x:.1f},{_BOTTOM - (_BOTTOM - _TOP) * value / top:.1f}"
 
         points = [point(one, value) for one, value in zip(measured, values, strict=True) if value is not None]

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from orion_recall.console.charts import Share, stacked
 from orion_recall.console.rendering import value_words
-from orion_recall.console.scores import ScorePart, profile_of_text, score_parts
 from orion_recall.console.visit import Visit, decision_path, memory_path
-from orion_recall.contracts import CandidateV1, RecallDecisionV1
+from orion_recall.contracts import RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
 from orion_recall.decisions.feedback import FeedbackMessage, JudgedRecall, feedback_on
-from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.decisions.texts import SelectedText, selected_texts
 from orion_recall.evaluation.feedback import FILE_NAME, Converted, LeftOut, add_judged
 from orion_recall.recall.report.sentences import (
@@ -39,6 +37,14 @@ _WHY_NOT: dict[LeftOut, str] = {
 }
 # As a recall goes through them; the log keeps no order.
 _STAGES = "understand search fuse fetch compare follow score rank rerank cascade select".split()
+
+
+class ScorePart(NamedTuple):
+    """One part of a score: its value from 0 to 1, and its share of the score; None where weights are not known."""
+
+    name: str
+    value: float
+    share: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +96,6 @@ async def _page(
     explained: DecisionExplained | None = None,
 ) -> Response:
     tenant = decision.tenant or visit.tenant
-    text = await profile_text(visit.console.pool, decision.profile_hash) if decision.profile_hash else None
     feedback = await feedback_on(visit.console.pool, tenant, decision.id, decision.corr_id)
     candidates = (explained.decision if explained else decision).candidates
     clock, zone = zone_or_utc(_zone_of(decision))
@@ -101,7 +106,7 @@ async def _page(
         clock=clock,
         zone=zone,
         tenant=tenant,
-        kept=await _kept(visit, decision, feedback, text, candidates),
+        kept=await _kept(visit, decision, feedback),
         left_out=[one for one in candidates or () if not one.kept],
         missing=missing,
         lost=lost,
@@ -113,7 +118,6 @@ async def _page(
         slowest=max((one.ms for one in decision.sources.values()), default=0.0) or 1.0,
         understood=_understood(decision),
         feedback=feedback,
-        has_profile=text is not None,
         profiles=await visit.console.profiles_in_use(),
         memory_path=memory_path,
         decision_path=decision_path,
@@ -189,43 +193,39 @@ async def decision_of(visit: Visit, name: str) -> RecallDecisionV1:
     raise HTTPException(404, "there is no such decision; the newest may be a moment late")
 
 
-async def _kept(
-    visit: Visit,
-    decision: RecallDecisionV1,
-    feedback: Sequence[FeedbackMessage],
-    text: str | None,
-    candidates: Sequence[CandidateV1] | None,
-) -> list[KeptItem]:
-    profile = None if text is None else await profile_of_text(text)
+async def _kept(visit: Visit, decision: RecallDecisionV1, feedback: Sequence[FeedbackMessage]) -> list[KeptItem]:
     texts = {one.rank: one for one in (await selected_texts(visit.console.pool, decision.id)).items}
-    found: list[KeptItem] = []
-    for place, item in enumerate(decision.selected, start=1):
-        found.append(
-            KeptItem(
-                place=place,
-                item=item,
-                memory=texts.get(place),
-                parts=score_parts(item, decision, profile, candidates),
-                used=sum(item.id in one.used for one in feedback),
-                wrong=sum(item.id in one.wrong for one in feedback),
-            )
+    return [
+        KeptItem(
+            place=place,
+            item=item,
+            memory=texts.get(place),
+            parts=score_parts(item.parts, decision.weights),
+            used=sum(item.id in one.used for one in feedback),
+            wrong=sum(item.id in one.wrong for one in feedback),
         )
-    return found
+        for place, item in enumerate(decision.selected, start=1)
+    ]
+
+
+def score_parts(parts: Mapping[str, float], weights: Mapping[str, float] | None) -> list[ScorePart]:
+    """The parts of a score, the largest share first; without weights the largest part first."""
+    known = {name: (weights or {}).get(name, 0.0) for name in parts}
+    whole = sum(known.values())
+    made = [ScorePart(name, value, value * known[name] / whole if whole else None) for name, value in parts.items()]
+    return sorted(made, key=lambda part: (-(part.share or 0.0), -part.value, part.name))
 
 
 def _in_order(stage_ms: Mapping[str, float]) -> dict[str, float]:
-    """The stages in the order of a recall, those that are not known last."""
     known = sorted(stage_ms, key=lambda name: _STAGES.index(name) if name in _STAGES else len(_STAGES))
     return {name: stage_ms[name] for name in known if name != "total"}
 
 
 def _zone_of(decision: RecallDecisionV1) -> str:
-    """The name of the zone in which the question was asked; UTC where none was kept."""
     return str((decision.asked or {}).get("zone") or "UTC")
 
 
 def _understood(decision: RecallDecisionV1) -> list[tuple[str, str]]:
-    """What was understood of the query, in words; what is empty is left out. Times are in the question's zone."""
     known: dict[str, Any] = dict(decision.understood or {})
     time: dict[str, Any] = {**(known.pop("time", None) or {})}
     intervals: Sequence[Mapping[str, Any]] = time.pop("intervals", None) or ()

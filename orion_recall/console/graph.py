@@ -48,7 +48,6 @@ async def graph_picture(visit: Visit) -> Response:
 
 
 async def _entities(graph: GraphReader, tenant: str, names: list[str]) -> dict[str, list[str]]:
-    """The entities of each name."""
     found = await TenantGraph(graph, tenant).named(names) if names else {}
     return {name: list(found.get(name, ())) for name in names}
 

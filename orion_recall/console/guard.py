@@ -104,7 +104,6 @@ def host_name(header: str) -> str | None:
 
 
 def _is_own_page(headers: Headers) -> bool:
-    """Whether a form comes from a page of ours, as far as the browser says where it comes from."""
     origin = headers.get("origin")
     try:
         return origin is None or urlsplit(origin).netloc == headers.get("host")

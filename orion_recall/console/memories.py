@@ -97,7 +97,6 @@ async def change_memory(visit: Visit) -> Response:
 
 
 def _patch(memory: Memory, form: Form) -> dict[str, Any]:
-    """What the form changes: fields that nobody touched are left out."""
     text, title, tags = form.raw("text"), form.text("title"), listed_in(form.raw("tags"), memory.tags)
     wanted: dict[str, Any] = {"text": text if text.strip() else "", "title": title or None, "tags": tags}
     touched = {
@@ -127,7 +126,6 @@ async def delete_memory(visit: Visit) -> Response:
 
 
 async def _answer(visit: Visit, details: MemoryDetails, receipt: MemoryReceiptV1, wanted: str) -> Response:
-    """The memory's page after a change, or why there was none."""
     if receipt.error is not None:
         return await _page(visit, details, error=receipt.error.message, status=400)
     verdict = receipt.results[0]
@@ -184,7 +182,6 @@ def _changes(step: HistoryStep) -> list[tuple[str, str, str]]:
 
 
 def _told(name: str, value: JsonValue) -> str:
-    """A value of a memory in words."""
     if name in _TIMES and isinstance(value, str):
         return f"{when(datetime.fromisoformat(value))} UTC"
     return value_words(value)

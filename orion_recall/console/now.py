@@ -94,7 +94,6 @@ async def _events(visit: Visit) -> AsyncGenerator[str]:
 
 
 def _after(visit: Visit) -> datetime:
-    """The time of the newest decision that the page has: it gets those that came since, as far as it shows them."""
     now = datetime.now(UTC)
     try:
         given = datetime.fromisoformat(visit.form.text("after")).astimezone(UTC)

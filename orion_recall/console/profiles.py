@@ -115,7 +115,6 @@ def _page(
 
 
 def _checked(text: str, name: str, file: Path) -> Checked:
-    """What `orion-recall profiles check` says of the text under that name."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.yaml"
         path.write_text(text, "utf-8")
@@ -131,7 +130,6 @@ def _checked(text: str, name: str, file: Path) -> Checked:
 
 
 def _file(visit: Visit, name: str) -> Path:
-    """The file of a profile of the folder; 404 where there is none."""
     if _FILE_NAME.fullmatch(name):
         for ending in _ENDINGS:
             if (path := _folder(visit) / f"{name}.{ending}").is_file():
@@ -144,7 +142,6 @@ def _folder(visit: Visit) -> Path:
 
 
 def _may_save(visit: Visit) -> bool:
-    """Only into a folder of the operator's own: the shipped profiles belong to the installation."""
     settings = visit.console.settings
     return settings.console_saves_profiles and settings.profiles_dir is not None and visit.access.may("operate")
 

@@ -15,7 +15,7 @@ import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -78,27 +78,27 @@ class Replaying:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._task: asyncio.Task[None] | None = None
-        self._stopped = asyncio.Event()
+        self._process: Process | None = None
+        self.is_stopping = False
         self.running: StartedReplay | None = None
         self.last: StartedReplay | None = None
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the running one was told to stop."""
-        return self._stopped.is_set()
 
     def start(self, wanted: WantedReplay) -> bool:
         """Start it, unless one runs: then False."""
         if self.running is not None:
             return False
         self.running = StartedReplay(wanted=wanted, began=datetime.now(UTC))
-        self._stopped.clear()
+        self.is_stopping = False
         self._task = asyncio.create_task(self._run(self.running))
         return True
 
     def stop(self) -> None:
-        """Have the running one end soon; without one nothing happens."""
-        self._stopped.set()
+        """Have the running one end soon: it gets SIGINT, and has a moment for that. Without one nothing happens."""
+        self.is_stopping = True
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGINT)
+            asyncio.get_running_loop().call_later(_STOP_S, _kill, self._process)
 
     async def close(self) -> None:
         """End the running one, and return when it is gone."""
@@ -108,14 +108,13 @@ class Replaying:
             await cancel(self._task)
 
     async def _run(self, started: StartedReplay) -> None:
-        name, error = "", "it failed"
+        error = "it failed"
         try:
             with errors_logged("a replay that the console started"):
                 error = await self._to_its_end(started)
-                name = "" if error else started.file_name
         finally:
-            self.running = None
-            self.last = StartedReplay(wanted=started.wanted, began=started.began, report=name, error=error)
+            report = "" if error else started.file_name
+            self.running, self.last = None, replace(started, report=report, error=error)
 
     async def _to_its_end(self, started: StartedReplay) -> str:
         """Why there is no report; "" where there is one."""
@@ -134,34 +133,24 @@ class Replaying:
     async def _reported(self, started: StartedReplay, private: Path, reports: Path) -> str:
         made, said = private / "report.json", private / "said.txt"
         line = _command(started.wanted, private)
-        process = await _started(line, made, said, _environment(self._settings))
+        self._process = process = await _started(line, made, said, _environment(self._settings))
         try:
-            code = await self._ended(process)
+            if self.is_stopping:
+                self.stop()
+            code = await process.wait()
         finally:
-            await _killed(process)
-        if self._stopped.is_set():
+            self._process = None
+            _kill(process)
+            await process.wait()
+        if self.is_stopping:
             return "it was stopped"
         if code != 0:
             return _why(made, said) or f"it ended with {code}"
         _move(made, reports / started.file_name)
         return ""
 
-    async def _ended(self, process: Process) -> int:
-        """Its exit code; told to stop it gets SIGINT, and has a moment for that."""
-        ending, told = asyncio.create_task(process.wait()), asyncio.create_task(self._stopped.wait())
-        try:
-            await asyncio.wait([ending, told], return_when=asyncio.FIRST_COMPLETED)
-            if not ending.done():
-                with contextlib.suppress(ProcessLookupError):
-                    process.send_signal(signal.SIGINT)
-                await asyncio.wait([ending], timeout=_STOP_S)
-            return ending.result() if ending.done() else -signal.SIGKILL
-        finally:
-            await cancel(ending, told)
-
 
 def _command(wanted: WantedReplay, private: Path) -> list[str]:
-    """The program with its arguments; the profile and the ids are files of the private folder."""
     profile, ids = private / f"{wanted.profile}.yaml", private / "ids.txt"
     profile.write_text(wanted.text, "utf-8")
     ids.write_text("".join(f"{one}\n" for one in wanted.ids), "utf-8")
@@ -173,7 +162,6 @@ def _command(wanted: WantedReplay, private: Path) -> list[str]:
 
 
 async def _started(line: Sequence[str], made: Path, said: Path, environment: Mapping[str, str]) -> Process:
-    """The process; a session of its own keeps a Ctrl-C in the terminal from it, and the kernel ends it with us."""
     with made.open("wb") as out, said.open("wb") as words:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", launcher, str(os.getpid()), "-", str(int(signal.SIGKILL)), "-"),
@@ -189,16 +177,14 @@ async def _started(line: Sequence[str], made: Path, said: Path, environment: Map
     return process
 
 
-async def _killed(process: Process) -> None:
+def _kill(process: Process) -> None:
     """End it, and what it has started, if it still runs."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
 
 
 def _environment(settings: Settings) -> Mapping[str, str]:
-    """The environment, with the addresses that the console uses: some may be from its command line."""
     own: dict[str, object] = {
         "ORION_DATA_DIR": settings.data_dir.resolve(),
         "ORION_POSTGRES_DSN": settings.postgres_dsn,
@@ -218,7 +204,6 @@ def _plain(value: object) -> str:
 
 
 def _why(made: Path, said: Path) -> str:
-    """Why the replay failed: the message of its JSON error, else the end of what it printed."""
     try:
         return str(json.loads(made.read_text("utf-8"))["error"]["message"])[:_TOLD_CHARS]
     except (ValueError, KeyError, TypeError):
@@ -226,7 +211,6 @@ def _why(made: Path, said: Path) -> str:
 
 
 def _move(made: Path, target: Path) -> None:
-    """The report at its place, whole or not at all: the private folder may be on another disk."""
     part = target.with_name(f".{target.name}.part")
     try:
         part.touch(0o600)

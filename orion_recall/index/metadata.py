@@ -76,8 +76,8 @@ class IndexMetadata:
         if self.tokens == mine.tokens:
             return None
         return (
-            "the index has no vectors of tokens, or of another kind: `orion-recall memory reembed` makes them, on "
-            "a Qdrant server under a new ORION_QDRANT_COLLECTION"
+            "the index has no vectors of tokens, or of another kind: `orion-recall memory rebuild index` makes "
+            "them, on a Qdrant server under a new ORION_QDRANT_COLLECTION"
         )
 
     def misfit(self, mine: IndexMetadata) -> str | None:

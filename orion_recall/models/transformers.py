@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from orion_recall.errors import ModelError
+from orion_recall.errors import ModelError, install_hint
 from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
 from orion_recall.models.embedder import lower_thread_priority, run_after_recalls
 from orion_recall.models.onnx_encoder import Vectors, load_in_thread
@@ -24,7 +24,7 @@ from orion_recall.text.normal import storable
 _CHARS_A_TOKEN = 8
 # Some tokenizers say that they have no limit by a number of thirty digits.
 _MOST_CHARS = 100_000
-NO_LIBRARY = 'models of sentence-transformers need the library: pip install "orion-recall[transformers]"'
+NO_LIBRARY = f"models of sentence-transformers need the library: {install_hint('transformers')}"
 
 
 def library() -> Any:

@@ -25,7 +25,7 @@ def test_profiles_are_listed_and_shown(program: Program) -> None:
     assert "reflect.v1" in unknown.err
 
 
-def test_what_show_prints_can_be_checked_and_compared(program: Program) -> None:
+def test_what_show_prints_can_be_checked(program: Program) -> None:
     file = program.folder / "mine.v1.yaml"
     text = program.run("profiles", "show", "reflect.v1").out
     file.write_text(
@@ -33,8 +33,6 @@ def test_what_show_prints_can_be_checked_and_compared(program: Program) -> None:
     )
     checked = program.run("profiles", "check", str(file))
     assert checked.code == 0, checked.out
-    compared = program.run("profiles", "diff", "reflect.v1", str(file), "--json")
-    assert compared.json["differences"] == [{"key": "vector_top_k", "left": 12, "right": 9}]
 
 
 def test_strategies_and_shadows_are_told_and_checked(program: Program) -> None:

@@ -110,11 +110,7 @@ def console() -> Generator[Running]:
             )
             (program.data / "replays" / "mine.json").write_text(replay.out, "utf-8")
             yield Running(
-                url=ready["console_url"],
-                bus_url=ready["bus_url"],
-                decision=decision,
-                program=program,
-                up=running,
+                url=ready["console_url"], bus_url=ready["bus_url"], decision=decision, program=program, up=running
             )
             running.signal(signal.SIGTERM)
             assert running.end().code == 0

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from conftest import HOSTILE, MEMORIES, Running, Tab
+from conftest import MEMORIES, Running, Tab
 from real_browser import violations
 
 HOSTILE_MEMORY = f"/memory?{urlencode({'tenant': 'default', 'id': MEMORIES[4][0]})}"
@@ -63,23 +63,6 @@ def test_a_page_has_no_violation_of_accessibility(tab: Tab, console: Running, pa
     assert violations(page) == []
 
 
-@SCHEMES
-def test_answers_side_by_side_and_a_checked_profile_have_none_either(tab: Tab) -> None:
-    page = tab.open("/ask")
-    page.fill("#query", "What is wrong with the crane?")
-    page.select_option("#profile", "reflect.v1")
-    page.select_option("#other", "assist.light.v1")
-    page.click("main form button")
-    page.wait_for_selector("#answer-2")
-    assert violations(page) == []
-    page = tab.open("/profiles/reflect.v1")
-    page.fill("#text", page.input_value("#text").replace("max_total_items: 12", "max_total_items: 9"))
-    page.click("button[value=check]")
-    page.wait_for_selector("#checked")
-    assert "max_total_items" in page.inner_text("table")
-    assert violations(page) == []
-
-
 def test_a_profile_is_checked_by_itself_when_one_stops_typing(tab: Tab) -> None:
     page = tab.open("/profiles/reflect.v1")
     assert page.inner_text("#check") == ""
@@ -125,19 +108,6 @@ def test_a_page_fits_at_400_percent(tab: Tab, console: Running, path: str) -> No
     assert beyond == []
 
 
-@pytest.mark.parametrize(
-    ("path", "what"), [("/memories", "td.says"), ("/health", "#streams + .scroll td, .scroll button")]
-)
-def test_on_a_telephone_the_cells_of_a_table_are_in_view(tab: Tab, path: str, what: str) -> None:
-    tab.page.set_viewport_size({"width": 400, "height": 800})
-    page = tab.open(path)
-    right_ends: list[float] = page.evaluate(
-        "what => [...document.querySelectorAll(what)].map(one => one.getBoundingClientRect().right)", what
-    )
-    assert right_ends
-    assert max(right_ends) <= 400
-
-
 @pytest.mark.parametrize("path", PAGES)
 def test_hostile_texts_stay_texts(tab: Tab, console: Running, path: str) -> None:
     page = tab.open(address(path, console))
@@ -148,12 +118,6 @@ def test_hostile_texts_stay_texts(tab: Tab, console: Running, path: str) -> None
         " shown.querySelectorAll('textarea').forEach(one => one.remove()); return shown.textContent; })()"
     )
     assert not set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\x1b") & set(text)
-
-
-def test_the_text_of_a_hostile_memory_is_shown_as_it_was_said(tab: Tab) -> None:
-    page = tab.open(HOSTILE_MEMORY)
-    assert HOSTILE[0] in page.inner_text("p.memory")
-    assert page.input_value("#text") == MEMORIES[4][1]
 
 
 def test_by_keyboard_alone_one_asks_opens_the_decision_and_says_what_was_of_use(tab: Tab, console: Running) -> None:
@@ -211,13 +175,6 @@ def test_without_script_one_can_still_do_everything(tab: Tab, console: Running) 
     page.click("text=Ask again now")
     page.wait_for_selector("#answer-1")
     assert "gearbox" in page.inner_text("main")
-
-
-def test_the_picture_of_the_graph_is_drawn_under_its_own_policy(tab: Tab) -> None:
-    page = tab.open("/graph")
-    page.click("text=Draw")
-    page.wait_for_selector("#picture")
-    assert "entities" in page.inner_text("#summary")
 
 
 @SCHEMES

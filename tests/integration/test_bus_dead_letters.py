@@ -59,17 +59,6 @@ async def test_a_letter_is_found_by_its_own_id_and_by_the_entrys_also_among_many
     assert await letters.get("no id at all") is None
 
 
-async def test_letters_are_found_by_the_beginning_of_either_id(
-    bus: Redis, prefix: str, letters: DeadLetters
-) -> None:
-    ids = [await bury(bus, prefix, number) for number in (77001, 77002, 88001)]
-    assert await letters.ids_starting("7700", 9) == ["77001-1", "77002-1"]
-    assert await letters.ids_starting("7700", 1) == ["77001-1"]
-    assert await letters.ids_starting("88001", 9) == ["88001-1"]
-    assert await letters.ids_starting(ids[1], 9) == [ids[1]]
-    assert await letters.ids_starting("none", 9) == []
-
-
 async def test_a_letter_that_is_put_back_is_an_entry_again_and_no_longer_a_letter(
     bus: Redis, prefix: str, letters: DeadLetters
 ) -> None:

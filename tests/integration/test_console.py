@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import shutil
-import socket
 import tempfile
 from collections.abc import AsyncGenerator
 from hashlib import sha256
@@ -23,9 +22,8 @@ from serving import caught_up
 from orion_recall.cli.serving.status import read_status
 from orion_recall.client import RecallClient
 from orion_recall.console.access import new_token, token_hash
-from orion_recall.console.server import check_console, running_console
+from orion_recall.console.server import running_console
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.errors import SettingsError
 from orion_recall.postgres.pool import Connection
 from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service
@@ -166,25 +164,8 @@ async def test_a_decision_has_a_page_with_the_sum_of_each_score_and_takes_feedba
     assert "The red valve leaks." in again.text
 
 
-async def test_a_decision_tells_times_in_the_zone_of_its_question(
-    browser: httpx.AsyncClient, client: RecallClient, service_database: Connection
-) -> None:
-    query = "What was said about the crane on 5 March 2026?"
-    name = await decided(service_database, client, query, timezone="+09:00")
-    page = html.unescape((await browser.get(f"/decisions/{name}")).text)
-    assert "2026-03-05 up to 2026-03-06, +09:00" in page
-    assert "2026-03-04T15:00:00Z" not in page
-    name = await decided(service_database, client, "Who repairs the crane?", timezone="+09:00")
-    times = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d (\S+)", (await browser.get(f"/decisions/{name}")).text)
-    assert "+09:00" in times
-
-
 async def test_a_decision_says_why_a_memory_is_not_in_it_and_explains_itself(
-    browser: httpx.AsyncClient,
-    service: Service,
-    client: RecallClient,
-    service_database: Connection,
-    tenant: str,
+    browser: httpx.AsyncClient, service: Service, client: RecallClient, service_database: Connection, tenant: str
 ) -> None:
     memories = [{"id": f"m-{n}", "text": f"The red valve number {n} leaks.", "tenant": tenant} for n in range(4)]
     receipt = await client.store(memories)
@@ -345,33 +326,6 @@ async def test_a_profile_is_checked_and_compared_and_saved_only_where_that_is_al
         assert (await own.post("/profiles/reflect.v1", data=saving)).status_code == 409
 
 
-async def test_an_answer_that_was_withheld_has_no_confidence_on_a_page(
-    browser: httpx.AsyncClient, service: Service, client: RecallClient, service_database: Connection, tenant: str
-) -> None:
-    receipt = await client.store([{"id": "m-valve", "text": "The red valve leaks.", "tenant": tenant}])
-    await caught_up(service, receipt.position or 0)
-    name = await decided(service_database, client, "Who won the chess match?", tenant=tenant, no_answer=True)
-    logged = await service_database.fetchrow(
-        "SELECT confidence, no_answer FROM orion_recall.recall_decisions WHERE id = $1", name
-    )
-    assert logged is not None
-    assert logged["no_answer"] is not None
-    told = f"{logged['confidence']:.2f}"
-    page = (await browser.get(f"/decisions/{name}")).text
-    assert "Nothing was handed over" in page
-    row = re.search(rf'<tr id="d-{name}">.*?</tr>', (await browser.get("/")).text, re.DOTALL)
-    assert row
-    assert f">{told}<" not in page + row[0]
-
-
-async def test_a_port_that_is_taken_is_refused_with_the_setting_that_names_another(service: Service) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        settings = service.settings.changed(console_port=taken.getsockname()[1])
-        with pytest.raises(SettingsError, match="ORION_CONSOLE_PORT"):
-            check_console(settings)
-    check_console(settings)
-
-
 async def test_the_graph_is_drawn_as_a_page_with_a_policy_of_its_own(browser: httpx.AsyncClient) -> None:
     async def is_drawn() -> bool:
         return (await browser.get("/graph/picture")).status_code == 200
@@ -481,12 +435,6 @@ async def test_with_tokens_one_signs_in_and_sees_ones_own_tenant(
         assert (await browser.get("/health")).status_code == 200
         file.write_text(file.read_text("utf-8").replace(token_hash(operator), token_hash(new_token())), "utf-8")
         assert (await browser.get("/health")).status_code == 401
-
-
-async def test_another_address_is_not_listened_on_without_tokens(service: Service) -> None:
-    with pytest.raises(SettingsError, match="ORION_CONSOLE_TOKENS"):
-        async with console(service, console_host="0.0.0.0"):
-            pass
 
 
 async def test_pages_say_what_is_away_and_the_log_is_read_without_the_bus() -> None:

@@ -55,11 +55,7 @@ def private_folders(data: Path) -> list[Path]:
 
 
 async def test_an_edited_profile_is_replayed_on_the_newest_decisions_of_a_tenant(
-    service: Service,
-    client: RecallClient,
-    service_database: Connection,
-    tenant: str,
-    tmp_path: Path,
+    service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
 ) -> None:
     name = await asked(service, client, service_database, tenant)
     async with console(service, data_dir=tmp_path) as browser:
@@ -89,11 +85,7 @@ async def test_an_edited_profile_is_replayed_on_the_newest_decisions_of_a_tenant
 
 
 async def test_a_replay_is_stopped_by_its_button_and_by_the_end_of_the_console(
-    service: Service,
-    client: RecallClient,
-    service_database: Connection,
-    tenant: str,
-    tmp_path: Path,
+    service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
 ) -> None:
     await asked(service, client, service_database, tenant)
 
@@ -136,19 +128,6 @@ async def test_the_words_of_a_replay_that_fails_are_kept(service: Service, tmp_p
     assert "127.0.0.1" in replaying.last.error
     assert "secret" not in replaying.last.error
     assert list((tmp_path / "replays").iterdir()) == []
-
-
-async def test_what_cannot_be_replayed_is_not_started(service: Service, tenant: str, tmp_path: Path) -> None:
-    async with console(service, data_dir=tmp_path) as browser:
-        form = await replay_form(browser, tenant)
-        invalid = await browser.post("/profiles/reflect.v1", data=form | {"text": f"{TEXT}max_totl_items: 3\n"})
-        assert (invalid.status_code, "max_totl_items" in invalid.text) == (400, True)
-        for none in (tenant, "nobody\x00 --sample"):
-            refused = await browser.post("/profiles/reflect.v1", data=form | {"tenant": none, "of": "any"})
-            assert (refused.status_code, "there is no decision that you may replay" in refused.text) == (409, True)
-        assert (await browser.post("/replays/stop", data={"form_token": form["form_token"]})).status_code == 303
-        assert (await browser.post("/replays/stop", data={"form_token": "0"})).status_code == 403
-    assert not (tmp_path / "replays").exists()
 
 
 async def test_a_replay_needs_the_right_to_operate_and_is_of_the_visitors_tenant_alone(

@@ -158,10 +158,7 @@ async def test_a_visitor_of_one_tenant_learns_no_id_of_another_and_changes_nothi
 async def test_a_live_list_ends_with_what_its_token_allowed(
     service: Service, tenant: str, tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with (
-        visitor(service, tmp_path, "*") as (browser, file),
-        browser.stream("GET", "/now/stream") as stream,
-    ):
+    async with visitor(service, tmp_path, "*") as (browser, file), browser.stream("GET", "/now/stream") as stream:
         lines = stream.aiter_lines()
         assert await anext(lines) == ": decisions"
         text = file.read_text("utf-8")
@@ -229,23 +226,6 @@ async def test_beyond_so_many_connections_none_is_taken(
         return (await browser.get("/static/console.css")).status_code == 200
 
     await until(is_taken, "a connection")
-
-
-async def test_a_form_that_is_cut_off_is_no_error_of_the_server(
-    browser: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    await browser.get("/")
-    head = (
-        f"POST /sign-out HTTP/1.1\r\nhost: localhost:{browser.base_url.port}\r\ncontent-length: 100\r\n"
-        f"cookie: {'; '.join(f'{name}={value}' for name, value in browser.cookies.items())}\r\n"
-        "content-type: application/x-www-form-urlencoded\r\nexpect: 100-continue\r\n\r\n"
-    )
-    async with opened(browser, 1) as ((reader, writer),):
-        writer.write(head.encode())
-        assert b"100" in await reader.readline()  # the form is waited for
-        writer.write(b"form_token=")
-    assert (await browser.get("/")).status_code == 200
-    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ async def test_an_index_made_without_tokens_gets_them_by_reembed(record: Record,
         made = await asked(opened)
         assert made.outcome == "ok"
         assert made.late_interaction is not None
-        assert (made.late_interaction.status, "memory reembed" in (made.late_interaction.error or "")) == (
+        assert (made.late_interaction.status, "memory rebuild index" in (made.late_interaction.error or "")) == (
             "off",
             True,
         )

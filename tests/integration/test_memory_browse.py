@@ -15,7 +15,6 @@ from orion_recall.memory.record.reader import RecordBrowser
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.values import Memory
-from tests.stand_ins.memory_changes import MemoryChanges
 
 
 @pytest.fixture
@@ -92,19 +91,6 @@ async def test_a_search_finds_word_forms_phrases_and_leaves_words_out(pool: Pool
     assert len(long.passage or "") < 300
     with pytest.raises(InvalidMessage, match="no word that can be searched for"):
         await browser.search("acme", "the of", None, 9)
-
-
-async def test_ids_by_a_prefix_have_the_equal_one_first(pool: Pool, browser: RecordBrowser) -> None:
-    await Record(pool).store([memory(name) for name in ("abcd", "abcd-1", "abcd-2", "abc%d", "zzzz")])
-    assert await browser.ids_starting("acme", "abcd", 9) == ["abcd", "abcd-1", "abcd-2"]
-    assert await browser.ids_starting("acme", "abcd", 2) == ["abcd", "abcd-1"]
-    assert await browser.ids_starting("acme", "abc%", 9) == ["abc%d"]
-    assert await browser.ids_starting("other", "abcd", 9) == []
-    await MemoryChanges(pool).delete("acme", ["abcd", "abcd-1"])
-    # Its own id never means another memory.
-    assert await browser.ids_starting("acme", "abcd", 9, live_only=True) == ["abcd", "abcd-2"]
-    assert await browser.ids_starting("acme", "abcd-", 9, live_only=True) == ["abcd-2"]
-    assert await browser.ids_starting("acme", "abcd-", 9) == ["abcd-1", "abcd-2"]
 
 
 async def test_everything_about_one_memory(pool: Pool, browser: RecordBrowser) -> None:

@@ -242,7 +242,7 @@ async def test_on_a_qdrant_server_every_memory_is_written_anew_in_place(
     with qdrant_stand_in() as server:
         monkeypatch.setenv("ORION_QDRANT_URL", server.url)
         settings = configured.changed(qdrant_url=server.url)
-        assert await asyncio.to_thread(run, ["memory", "reembed", "--json"]) == 0
+        assert await asyncio.to_thread(run, ["memory", "rebuild", "index", "--json"]) == 0
         capsys.readouterr()
         async with open_sources(settings) as opened:
             assert opened.index is not None

@@ -171,7 +171,7 @@ class Tired:
         return await self._tokens.documents_with_tokens(texts)
 
 
-async def test_the_command_says_what_became_of_it(
+async def test_the_command_needs_the_model_that_is_configured(
     record: Record,
     data_dir: Path,
     database: str,
@@ -181,13 +181,11 @@ async def test_the_command_says_what_became_of_it(
     await record.head()
     monkeypatch.setenv("ORION_POSTGRES_DSN", database)
     monkeypatch.setenv("ORION_DATA_DIR", str(data_dir))
-    assert await asyncio.to_thread(run, ["memory", "reembed", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["state"] == "swapped"
-    assert await asyncio.to_thread(run, ["memory", "reembed"]) == 0
-    assert "the index is this model's already" in capsys.readouterr().out
+    assert await asyncio.to_thread(run, ["memory", "rebuild", "index", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["state"] == "swapped"
     monkeypatch.setenv("ORION_EMBEDDER", "tei")
     monkeypatch.setenv("ORION_TEI_URL", "http://127.0.0.1:9")
-    assert await asyncio.to_thread(run, ["memory", "reembed"]) == 1
+    assert await asyncio.to_thread(run, ["memory", "rebuild", "index"]) == 1
     assert "cannot be reached" in capsys.readouterr().err
 
 
@@ -202,12 +200,12 @@ async def test_a_folder_that_up_has_left_brings_its_own_record(
         await pool.close()
     monkeypatch.delenv("ORION_POSTGRES_DSN", raising=False)
     monkeypatch.delenv("ORION_REDIS_URL", raising=False)
-    assert await asyncio.to_thread(run, ["memory", "reembed", "--json", "--data", str(folder)]) == 0
-    done = json.loads(capsys.readouterr().out)
+    assert await asyncio.to_thread(run, ["memory", "rebuild", "index", "--json", "--data", str(folder)]) == 0
+    (done,) = json.loads(capsys.readouterr().out)
     assert (done["state"], done["position"]) == ("swapped", 1)
     async with EmbeddedEngines.start(folder, valkey=False) as engines:
         assert set(engines.pids) == {"postgres"}, "what the command had started, it has stopped"
-    assert await asyncio.to_thread(run, ["memory", "reembed", "--data", str(folder / "none")]) == 2
+    assert await asyncio.to_thread(run, ["memory", "rebuild", "index", "--data", str(folder / "none")]) == 2
     assert "no Postgres" in capsys.readouterr().err
 
 
@@ -222,9 +220,9 @@ async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(
     async def command(**environment: str) -> tuple[int, dict[str, Any], str]:
         for name, value in environment.items():
             monkeypatch.setenv(f"ORION_{name.upper()}", value)
-        code = await asyncio.to_thread(run, ["memory", "reembed", "--json"])
+        code = await asyncio.to_thread(run, ["memory", "rebuild", "index", "--json"])
         told = capsys.readouterr()
-        return code, json.loads(told.out) if code == 0 else {}, told.err
+        return code, json.loads(told.out)[0] if code == 0 else {}, told.err
 
     with qdrant_stand_in() as server:
         async with tei_process() as tei:
@@ -251,7 +249,7 @@ async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(
                 assert working.broken == {}
                 outcome, failed, ids = await answer(working)
                 assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
-            assert (await command())[1]["state"] == "already"
+            assert (await command())[1]["state"] == "rewritten"
     assert not (data_dir / "index" / "builds").exists()
 
 

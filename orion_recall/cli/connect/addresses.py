@@ -1,4 +1,7 @@
-"""Addresses of bus and Postgres: from the environment, else from `orion-recall up` running on the data folder."""
+"""Addresses of bus and Postgres: from the environment, else from `orion-recall up` running on the data folder.
+
+A command that needs the record alone starts the Postgres of a folder that nobody serves, for the while.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Annotated, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -17,9 +21,12 @@ from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import connect, without_secrets
 from orion_recall.cli.output import note
+from orion_recall.client import RecallClient
 from orion_recall.decisions.log import ANALYST_ROLE
-from orion_recall.engines.embedded import read_addresses
+from orion_recall.engines.embedded import EmbeddedEngines, read_addresses
 from orion_recall.engines.lock import held_by
+from orion_recall.engines.postgres import PostgresServer
+from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.errors import BusUnavailable, SettingsError
 from orion_recall.postgres.pool import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
@@ -31,12 +38,11 @@ _LONGEST_START_S = 60.0
 _CALLED_JUST_NOW_S = 3.0
 _LOOK_EVERY_S = 0.1
 
-DataFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", metavar="DIR", help="Data folder of a running `up` (default: ORION_DATA_DIR or .orion)."
-    ),
-]
+_DATA_HELP = "Data folder of a running `up` (default: ORION_DATA_DIR or .orion)."
+DataFolder = Annotated[Path | None, typer.Option("--data", metavar="DIR", help=_DATA_HELP)]
+Actor = Annotated[str | None, typer.Option(help="Name of who does this, for the history.")]
+Tenant = Annotated[str | None, typer.Option(help="The tenant (default: ORION_DEFAULT_TENANT).")]
+Timeout = Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the receipt.")]
 
 
 def find(data: Path | None) -> Settings:
@@ -81,19 +87,17 @@ def find_started(data: Path | None) -> Settings:
 
 def bus_of(settings: Settings) -> str:
     """The bus's address, secrets included; SettingsError when there is none."""
-    url = settings.bus_url
-    if url is None:
-        starting = held_by(settings.data_dir)
-        if starting:
-            raise SettingsError(
-                f"no bus yet: process {starting} is starting its engines on {settings.data_dir}; try again in a "
-                f"few seconds, or set ORION_REDIS_URL"
-            )
+    if settings.bus_url is not None:
+        return settings.bus_url
+    if starting := held_by(settings.data_dir):
         raise SettingsError(
-            f"no bus: start `orion-recall up` (none runs on {settings.data_dir}; one that was just started takes a "
-            f"few seconds), or set ORION_REDIS_URL"
+            f"no bus yet: process {starting} is starting its engines on {settings.data_dir}; try again in a few "
+            "seconds, or set ORION_REDIS_URL"
         )
-    return url
+    raise SettingsError(
+        f"no bus: start `orion-recall up` (none runs on {settings.data_dir}; one that was just started takes a few "
+        "seconds), or set ORION_REDIS_URL"
+    )
 
 
 def dsn_of(settings: Settings) -> str:
@@ -103,6 +107,19 @@ def dsn_of(settings: Settings) -> str:
             f"no Postgres: start `orion-recall up` (none runs on {settings.data_dir}), or set ORION_POSTGRES_DSN"
         )
     return settings.dsn
+
+
+def open_client(
+    settings: Settings, *, service: str = "orion-recall-cli"
+) -> AbstractAsyncContextManager[RecallClient]:
+    """The client of the bus that the settings name."""
+    return RecallClient.connect(
+        bus_of(settings),
+        prefix=settings.prefix,
+        service=service,
+        max_message_bytes=settings.max_message_bytes,
+        max_query_bytes=settings.max_query_bytes,
+    )
 
 
 @contextlib.asynccontextmanager
@@ -153,6 +170,48 @@ def with_pool(settings: Settings, tenant: str | None, work: Callable[[Pool, str]
             return await work(pool, tenant or settings.default_tenant)
 
     return asyncio.run(run())
+
+
+async def with_record(settings: Settings, stack: contextlib.AsyncExitStack, *, new: bool = False) -> Settings:
+    """The settings with a record: that of a folder which `up` has filled and left is started for the while.
+
+    With `new` also that of a folder which is still empty.
+    """
+    if settings.dsn is not None or not (new or _has_record(settings)):
+        return settings
+    engines = await _started(settings, stack, with_bus=False)
+    return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
+
+
+async def with_engines(settings: Settings, stack: contextlib.AsyncExitStack) -> tuple[Settings, bool]:
+    """The settings with record and bus, and whether the bus is the data folder's own.
+
+    Engines of a folder that `up` has filled and left are started for the while, the bus as well.
+    """
+    if settings.dsn is None and _has_record(settings):
+        has_bus = settings.redis_url is None and (settings.data_dir / ValkeyServer.name).is_dir()
+        engines = await _started(settings, stack, with_bus=has_bus)
+        changes = {"redis_url": SecretStr(engines.redis_url)} if has_bus else {}
+        return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn), **changes), has_bus
+    running = read_addresses(settings.data_dir)
+    is_own = running is not None and running.redis_url is not None and running.redis_url == settings.bus_url
+    return settings, is_own
+
+
+def _has_record(settings: Settings) -> bool:
+    folder = settings.data_dir / PostgresServer.name
+    return folder.is_symlink() or folder.is_dir()
+
+
+async def _started(settings: Settings, stack: contextlib.AsyncExitStack, *, with_bus: bool) -> EmbeddedEngines:
+    return await stack.enter_async_context(
+        EmbeddedEngines.start(
+            settings.data_dir,
+            valkey=with_bus,
+            postgres_schema=settings.postgres_schema,
+            min_free_bytes=settings.min_free_bytes,
+        )
+    )
 
 
 def dsn_without_secrets(dsn: str) -> str:

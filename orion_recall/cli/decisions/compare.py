@@ -10,7 +10,7 @@ import typer
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
 from orion_recall.cli.evaluate.output import interval
 from orion_recall.cli.moments import MOMENT_HELP, moment
-from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table, visible
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table
 from orion_recall.decisions.comparison import Compared, Trial, compared_trials
 from orion_recall.evaluation.replay.report import CHANGED_IS_NOT_WORSE, compared_json
 from orion_recall.settings import Settings
@@ -77,7 +77,7 @@ def show_compared(between: Compared, title: str) -> None:
             for name, times in (("p50_ms", between.p50_ms), ("p95_ms", between.p95_ms))
         ),
     ]
-    out.print(table(("", "before", "after", "difference", "95% interval"), rows, title=visible(title)))
+    out.print(table(("", "before", "after", "difference", "95% interval"), rows, title=title))
     if between.means:
         alike = [
             (name, f"{one.mean.mean:.4f}", interval(one.mean), one.queries) for name, one in between.means.items()

@@ -13,36 +13,32 @@ from typing import Annotated, Literal
 import typer
 
 from orion_recall.atomic_file import whole_text
-from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres
-from orion_recall.cli.connect.record import with_record
+from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres, with_record
 from orion_recall.cli.decisions.compare import show_compared
 from orion_recall.cli.evaluate.files import CacheFolder, NoCache, cache_of
 from orion_recall.cli.evaluate.output import progress_bars
-from orion_recall.cli.interrupts import interrupted_once
 from orion_recall.cli.moments import MOMENT_HELP, moment
-from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, table
+from orion_recall.cli.output import JsonFlag, NotFound, console, counted, note, print_error, print_json, table
 from orion_recall.cli.setup.profiles import named_profile
+from orion_recall.cli.signals import interrupted_once
 from orion_recall.errors import OrionError, SettingsError
 from orion_recall.evaluation.replay.logged import Choice, why_none
 from orion_recall.evaluation.replay.report import (
     CANNOT_JUDGE,
     CHANGED_IS_NOT_WORSE,
-    LEAST_QUERIES,
     Gate,
     Summary,
     Verdict,
     lines,
     summed_up,
 )
-from orion_recall.evaluation.replay.report import (
-    as_json as report_json,
-)
+from orion_recall.evaluation.replay.report import as_json as report_json
 from orion_recall.evaluation.replay.run import AsOf, ReplayPlan, ReplayRun, replay
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 from orion_recall.values import QUERY_CLASSES
 
-_GATE, _WHICH, _REPORT = "The gate", "Which queries", "The report"
+Against = Literal["control", "logged"]
 _ANY = "any"
 _ID_CHARS, _QUERY_CHARS = 8, 60
 # With a lower share of logged answers that come again, something else than the profile has changed a good deal.
@@ -50,66 +46,27 @@ _TRUSTED = 0.95
 
 
 def replay_decisions(
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|FILE", help="The profile to try: a name, or a YAML file. Without it: the control."
-        ),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}", rich_help_panel=_WHICH)
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Only earlier ones.", rich_help_panel=_WHICH)] = None,
-    ids: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Only these: a decision or correlation id a line.", rich_help_panel=_WHICH
-        ),
-    ] = None,
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.", rich_help_panel=_WHICH)] = None,
-    query_class: Annotated[
-        str | None,
-        typer.Option("--class", help=f"Only of this class: {', '.join(QUERY_CLASSES)}.", rich_help_panel=_WHICH),
-    ] = None,
+    profile: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="The profile to try.")] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}")] = None,
+    until: Annotated[str | None, typer.Option(help="Only earlier ones.")] = None,
+    ids: Annotated[Path | None, typer.Option(metavar="FILE", help="Only these: an id a line.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    query_class: Annotated[str | None, typer.Option("--class", help="Only of this class.")] = None,
     profile_of: Annotated[
-        str | None,
-        typer.Option(
-            help="Only those under this profile (default: the one named as the tried one); any: all.",
-            rich_help_panel=_WHICH,
-        ),
+        str | None, typer.Option(help="Only under this profile (default: the name of the tried); any: all.")
     ] = None,
-    sample: Annotated[int, typer.Option(min=1, help="So many at most, drawn.", rich_help_panel=_WHICH)] = 500,
-    seed: Annotated[int, typer.Option(help="Of the draw.", rich_help_panel=_WHICH)] = 0,
-    as_of: Annotated[
-        AsOf, typer.Option(help="On the memories as each decision found them, or as of now.")
-    ] = "decision",
-    against: Annotated[
-        Literal["control", "logged"],
-        typer.Option(help="What the tried profile is compared with: the logged profile asked again, or the log."),
-    ] = "control",
+    sample: Annotated[int, typer.Option(min=1, help="So many at most, drawn.")] = 500,
+    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+    as_of: Annotated[AsOf, typer.Option(help="On the memories of each decision, or those of now.")] = "decision",
+    against: Annotated[Against, typer.Option(help="Compare with the control, or with the log.")] = "control",
     k: Annotated[int, typer.Option(min=1, max=100, help="Depth of the overlap.")] = 5,
-    fail_under: Annotated[
-        str | None,
-        typer.Option(metavar="M=X,…", help="Means wanted: overlap@5=.8,used_kept=1", rich_help_panel=_GATE),
-    ] = None,
-    fail_over: Annotated[
-        str | None,
-        typer.Option(metavar="M=+X,…", help="Increases allowed: empty=+.01,p95_ms=+10%", rich_help_panel=_GATE),
-    ] = None,
-    min_queries: Annotated[
-        int | None,
-        typer.Option(min=1, help=f"With fewer it cannot be judged ({LEAST_QUERIES}).", rich_help_panel=_GATE),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="The 95% interval counts, not the mean.", rich_help_panel=_GATE)
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE.jsonl", help="A line for each query.", rich_help_panel=_REPORT)
-    ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Leave the texts of queries out.", rich_help_panel=_REPORT)
-    ] = False,
-    show: Annotated[int, typer.Option(min=0, help="Changed queries to list.", rich_help_panel=_REPORT)] = 10,
+    fail_under: Annotated[str | None, typer.Option(metavar="M=X,…", help="Least means: overlap@5=.8")] = None,
+    fail_over: Annotated[str | None, typer.Option(metavar="M=+X,…", help="Most increases: p95_ms=+10%")] = None,
+    min_queries: Annotated[int | None, typer.Option(min=1, help="With fewer it cannot be judged.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="The 95% interval counts, not the mean.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="A line for each query.")] = None,
+    redact: Annotated[bool, typer.Option("--redact", help="Leave the texts of queries out.")] = False,
+    show: Annotated[int, typer.Option(min=0, help="Changed queries to list.")] = 10,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
     data: DataFolder = None,
@@ -117,10 +74,11 @@ def replay_decisions(
 ) -> int:
     """Ask logged queries again, as of then, under another profile: what would have been answered?
 
-    Each query is asked twice on the memories that it was asked on: under the profile that answered it (the control:
-    what differs from the log is due to code, data or time) and under the tried one. Nothing is written but the
-    reports, no use of memories is counted, and sources get all the time they want. Degraded answers are set apart.
-    It reads with a login such as a worker's. Exit codes with a gate: 0 passed, 1 failed, 2 it cannot be judged.
+    --since, --until, --ids, --tenant, --class and --profile-of choose the queries; --fail-under, --fail-over,
+    --min-queries and --strict are the gate. Each query is asked twice on the memories that it was asked on: under
+    the profile that answered it (the control, which is also what is done without --profile) and under the tried
+    one. Nothing is written but the reports, and sources get all the time they want. It reads with a login such as a
+    worker's. Exit codes with a gate: 0 passed, 1 failed, 2 it cannot be judged.
 
     Example: `orion-recall decisions replay --since 1d --profile mine/reflect.v1.yaml --fail-under overlap@5=.8`
     """
@@ -148,8 +106,7 @@ def replay_decisions(
         print_error(type(error).__name__, str(error), as_json=as_json)
         return CANNOT_JUDGE
     if not run.queries and gate is None:
-        print_error("NotFound", why_none(run.chosen, choice), as_json=as_json)
-        return 1
+        raise NotFound(why_none(run.chosen, choice))
     summary = summed_up(run, k=k, against=against)
     verdict = gate.verdict(run, summary, plan) if gate is not None else None
     if out is not None:
@@ -180,7 +137,6 @@ async def _replayed(settings: Settings, plan: ReplayPlan) -> ReplayRun:
 
 
 def _listed_ids(file: Path) -> tuple[str, ...]:
-    """The ids of a file, one a line, each once. SettingsError: it cannot be read."""
     try:
         listed = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -200,7 +156,6 @@ def _write_lines(out: Path, run: ReplayRun, summary: Summary, *, redact: bool) -
 def _show(
     run: ReplayRun, summary: Summary, verdict: Verdict | None, plan: ReplayPlan, *, show: int, redact: bool
 ) -> None:
-    """The replay as tables, and in words what was left out and why."""
     if summary.drift.queries:
         show_compared(summary.drift, "The logged profile asked again, against the log")
     if summary.tried is not None and plan.tried is not None:

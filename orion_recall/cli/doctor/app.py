@@ -1,34 +1,207 @@
 """`orion-recall doctor`: checks of the installation, of every server, and of external stores with a sample item.
 
-It also counts the listeners on the channels where executors publish their queries.
+Nothing is started and nothing is written. Each problem says what to do; what a login may not look at is no problem.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Mapping, Sequence
+import resource
+import time
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import typer
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError
 
-from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
-from orion_recall.cli.doctor.installation import check_installation
-from orion_recall.cli.doctor.servers import check_servers
+from orion_recall.bus.clock import BusClock
+from orion_recall.bus.signing.keys import read_key, read_ring
+from orion_recall.cli.connect.addresses import DataFolder, find, open_bus, open_postgres
+from orion_recall.cli.doctor.installation import Check, check_installation
 from orion_recall.cli.output import JsonFlag, print_json, say, visible
-from orion_recall.errors import BusUnavailable, ModelError, SettingsError, SourceError
+from orion_recall.errors import BusUnavailable, ModelError, OrionError, RecordError, SettingsError, SourceError
 from orion_recall.external.mappings import Mappings, QdrantMapping, SparqlMapping, load_mappings
 from orion_recall.external.opening import collection_of, graph_client, timeline_of
 from orion_recall.external.qdrant import is_in_milliseconds, text_of, value_at
 from orion_recall.external.sparql import MappedGraphSource
 from orion_recall.interfaces import IdentifiedCopy, MemoryGraph, MemoryIndex, TokenIndex
+from orion_recall.memory.record.record import Record
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
+from orion_recall.postgres.pool import Connection, borrow
+from orion_recall.postgres.schema import shipped_migrations
 from orion_recall.serving.backends import graph_of, identity_of, index_of, sparse_encoder_of, timeline_table
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, unreadable_rows
 from orion_recall.sources.timeline_table import OWN_VIEW
+
+_FULL = 0.9
+# A worker holds up to 16 connections to each server, and files of index and graph.
+_FEWEST_DESCRIPTORS = 1024
+# Connections to Postgres that one worker may hold.
+_CONNECTIONS_OF_A_WORKER = 16
+# A copy takes that much in a second or two.
+_FAR_BEHIND = 10_000
+
+
+async def check_servers(settings: Settings) -> list[Check]:
+    """What can be asked of the servers that are known, and of this process."""
+    found = [_descriptors(), *_keys(settings)]
+    if settings.redis_url is not None:
+        found += [one async for one in _bus(settings)]
+    if settings.dsn is not None:
+        found += [one async for one in _postgres(settings)]
+    return found
+
+
+def _descriptors() -> Check:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    told = f"{soft} files and connections may be open"
+    if soft != resource.RLIM_INFINITY and soft < _FEWEST_DESCRIPTORS:
+        what = f"{told}: raise it, as by `ulimit -n {min(hard, 65_536) if hard > 0 else 65_536}`"
+        return Check(name="descriptors", problem=what)
+    return Check(name="descriptors", found=told)
+
+
+def _keys(settings: Settings) -> list[Check]:
+    checks: list[Check] = []
+    try:
+        if settings.keys_file is not None:
+            callers, now = read_ring(settings.keys_file), time.time()
+            over = [name for name, caller in callers.items() if caller.is_over(now)]
+            told = f"{len(callers)} keys in {settings.keys_file}"
+            checks.append(
+                Check(name="keys", found=f"{told}; take out what is over: {', '.join(over)}" if over else told)
+            )
+        if settings.key is not None:
+            checks.append(Check(name="own key", found=read_key(settings.key).id))
+    except OrionError as error:
+        checks.append(Check(name="keys", problem=str(error)))
+    return checks
+
+
+async def _bus(settings: Settings) -> AsyncGenerator[Check]:
+    try:
+        async with open_bus(settings) as redis:
+            yield await _bus_server(redis)
+            yield await _bus_clock(redis, settings)
+    except BusUnavailable as error:
+        yield Check(name="bus", problem=f"{error}: start it, or put ORION_REDIS_URL right")
+
+
+async def _bus_server(redis: Redis) -> Check:
+    try:
+        info = cast("Mapping[str, Any]", await redis.info())  # pyright: ignore[reportUnknownMemberType]
+    except NoPermissionError:
+        return Check(name="bus", found="reached; this login may not ask for version and memory (INFO)")
+    return bus_check(info)
+
+
+def bus_check(info: Mapping[str, Any]) -> Check:
+    """What INFO says of version, memory and connections."""
+    name = "Valkey" if "valkey_version" in info else "Redis"
+    version = info.get("valkey_version") or info.get("redis_version", "?")
+    used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
+    clients, most_clients = int(info.get("connected_clients", 0)), int(info.get("maxclients", 0))
+    memory = f"{used / 1e6:.0f} of {most / 1e6:.0f} MB" if most else f"{used / 1e6:.0f} MB, no limit"
+    told = f"{name} {version}, {memory}, {clients} of {most_clients} connections"
+    problem: str | None = None
+    policy = info.get("maxmemory_policy", "noeviction")
+    if most and used > _FULL * most:
+        problem = "its memory is nearly full: raise maxmemory, or see in `orion-recall status` which stream is long"
+    elif most and policy != "noeviction":
+        problem = f"it throws keys away when it is full ({policy}): set maxmemory-policy noeviction"
+    elif most_clients and clients > _FULL * most_clients:
+        problem = "its connections are nearly used up: raise maxclients"
+    elif info.get("role") == "slave":
+        problem = "it is a replica, which takes no writes: set the master's address, or that of the Sentinels"
+    return Check(name="bus", found=told, problem=problem)
+
+
+async def _bus_clock(redis: Redis, settings: Settings) -> Check:
+    clock = BusClock(bound_s=settings.clock_bound_ms / 1000)
+    try:
+        for _ in range(3):
+            asked_at = clock.began()
+            seconds, micros = await redis.time()  # pyright: ignore[reportUnknownMemberType]
+            clock.told(seconds + micros / 1e6, asked_at=asked_at)
+    except NoPermissionError:
+        return Check(name="clock", found="this login may not ask the bus for its time (TIME)")
+    return clock_check(clock.ahead_s, settings.clock_bound_ms / 1000)
+
+
+def clock_check(ahead_s: float, bound_s: float) -> Check:
+    """What the difference of the clocks means."""
+    if abs(ahead_s) <= bound_s:
+        return Check(name="clock", found=f"within {max(abs(ahead_s), 0.001):.3f} s of that of the bus")
+    told = f"{abs(ahead_s):.1f} s {'ahead of' if ahead_s > 0 else 'behind'} that of the bus"
+    return Check(name="clock", found=told, problem="set the clock of the machine that is wrong (NTP)")
+
+
+async def _postgres(settings: Settings) -> AsyncGenerator[Check]:
+    try:
+        async with open_postgres(settings, name="doctor") as pool:
+            async with borrow(pool, "looking at Postgres") as connection:
+                yield await _postgres_server(connection)
+                if not await connection.fetchval("SELECT to_regclass('orion_migrations') IS NOT NULL"):
+                    # Before the first worker that is as it should be.
+                    yield Check(name="schema", found="not there yet: a worker makes it, or `orion-recall migrate`")
+                    return
+                schema = await _schema(connection)
+                yield schema
+            if schema.problem is None:
+                record = Record(pool)
+                head = await record.head()
+                for one in await record.copies():
+                    if not one.is_gone:
+                        yield copy_check(f"{one.kind} of {one.copy}", head - one.position)
+    except RecordError as error:
+        yield Check(name="Postgres", problem=f"{error}: start it, or put ORION_POSTGRES_DSN right")
+
+
+async def _postgres_server(connection: Connection) -> Check:
+    row = await connection.fetchrow(
+        "SELECT current_setting('server_version') AS version, current_setting('max_connections')::int AS most, "
+        "(SELECT count(*) FROM pg_stat_activity) AS used, pg_is_in_recovery() AS replica, "
+        "pg_database_size(current_database()) AS size"
+    )
+    assert row is not None
+    told = f"Postgres {row['version']}, {row['size'] / 1e6:.0f} MB, {row['used']} of {row['most']} connections"
+    problem: str | None = None
+    if row["replica"]:
+        problem = "it is a replica, which takes no writes: set the primary's address"
+    elif row["most"] - row["used"] < _CONNECTIONS_OF_A_WORKER:
+        problem = f"no room for another worker, which takes up to {_CONNECTIONS_OF_A_WORKER}: raise max_connections"
+    return Check(name="Postgres", found=told, problem=problem)
+
+
+async def _schema(connection: Connection) -> Check:
+    applied = {row["name"] for row in await connection.fetch("SELECT name FROM orion_migrations")}
+    return schema_check(applied, {one.name for one in shipped_migrations()})
+
+
+def schema_check(applied: set[str], shipped: set[str]) -> Check:
+    """What the applied files mean for this version of the program."""
+    told = f"{len(applied)} files applied"
+    if later := sorted(applied - shipped):
+        what = f"{', '.join(later)} of another version: start that version; tables from before 0.1.0 are not read"
+        return Check(name="schema", found=told, problem=what)
+    if missing := sorted(shipped - applied):
+        what = f"{', '.join(missing)} not applied yet: start a worker of this version, or `orion-recall migrate`"
+        return Check(name="schema", found=told, problem=what)
+    return Check(name="schema", found=f"{told}, that is this version's")
+
+
+def copy_check(name: str, behind: int) -> Check:
+    """What the distance of a copy from the record means."""
+    if behind > _FAR_BEHIND:
+        why = "see `orion-recall status`; if it does not catch up, `orion-recall memory check`"
+        return Check(name="copy", found=f"{name}: {behind} behind the record", problem=why)
+    return Check(name="copy", found=f"{name}: {'up to date' if behind <= 0 else f'{behind} behind the record'}")
+
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _TIMEOUT_S = 10.0
@@ -51,14 +224,6 @@ class Finding:
         return not self.problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Channels:
-    """The number of listeners on each query channel; empty where no bus is known."""
-
-    listeners: Mapping[str, int] = field(default_factory=dict[str, int])
-    error: str | None = None
-
-
 @app.command()
 def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
     """Check the installation, the servers, external stores with a sample item, and the query channels.
@@ -77,11 +242,11 @@ def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
     channels = asyncio.run(_channels(settings))
     checks = [*installation, *servers]
     healthy = all(check.problem is None for check in checks) and all(finding.ok for finding in findings)
-    ok = healthy and channels.error is None
+    ok = healthy and channels["error"] is None
     if as_json:
         stores = [{**asdict(finding), "ok": finding.ok} for finding in findings]
-        told = {"installation": [asdict(one) for one in installation], "servers": [asdict(one) for one in servers]}
-        print_json({"ok": ok, **told, "stores": stores, "channels": asdict(channels)})
+        told = {"installation": installation, "servers": servers}
+        print_json({"ok": ok, **told, "stores": stores, "channels": channels})
     else:
         for check in checks:
             say(check.name, check.found, check.problem)
@@ -123,7 +288,6 @@ async def _in_time(name: str, kind: str, look: Awaitable[Finding]) -> Finding:
 
 
 async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, sources: Sequence[str]) -> Finding:
-    """SourceError when it is another record's, or nobody can tell."""
     without: str | None = None
     try:
         mark = await identity_of(settings)
@@ -232,23 +396,24 @@ async def _timeline(store: str, timeline: TimelineSource) -> Finding:
     )
 
 
-async def _channels(settings: Settings) -> Channels:
+async def _channels(settings: Settings) -> dict[str, Any]:
     names = settings.published_on["queries"]
+    found: dict[str, Any] = {"listeners": {}, "error": None}
     if settings.redis_url is None or not names:
-        return Channels()
+        return found
     try:
         async with open_bus(settings) as redis:
             counted: Any = await redis.pubsub_numsub(*names)  # pyright: ignore[reportUnknownMemberType]
     except BusUnavailable as error:
-        return Channels(error=str(error))
-    return Channels(listeners={name.decode(): count for name, count in counted})
+        return found | {"error": str(error)}
+    return found | {"listeners": {name.decode(): count for name, count in counted}}
 
 
-def _show_channels(channels: Channels) -> None:
-    if channels.error is not None:
-        say("channels", "cannot be looked at", channels.error)
+def _show_channels(channels: Mapping[str, Any]) -> None:
+    if channels["error"] is not None:
+        say("channels", "cannot be looked at", channels["error"])
     nobody = "nobody listens: what is published here now is lost. Start a worker with it in ORION_QUERY_CHANNELS"
-    for name, count in channels.listeners.items():
+    for name, count in channels["listeners"].items():
         say("channel", f"{name}  {f'{count} listening' if count else nobody}")
 
 

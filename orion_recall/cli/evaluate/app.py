@@ -9,8 +9,6 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.evaluate.calibrate import calibrate_answers
-from orion_recall.cli.evaluate.feedback import judged_by_feedback
 from orion_recall.cli.evaluate.files import (
     CacheFolder,
     Depths,
@@ -23,10 +21,10 @@ from orion_recall.cli.evaluate.files import (
     plan_of,
     refuse_to_replace,
 )
+from orion_recall.cli.evaluate.learn import calibrate_answers, judged_by_feedback
 from orion_recall.cli.evaluate.output import progress_bars, show_comparison, show_everyday, show_run, show_scores
 from orion_recall.cli.evaluate.systems import compare_systems
 from orion_recall.cli.evaluate.tune import sweep_keys, tune_weights, worst_queries
-from orion_recall.cli.gone import add_gone
 from orion_recall.cli.output import JsonFlag, counted, print_json
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.baselines import BaselineName
@@ -63,26 +61,17 @@ app.command("sweep")(sweep_keys)
 app.command("worst")(worst_queries)
 app.command("systems")(compare_systems)
 app.command("calibrate")(calibrate_answers)
-add_gone(app, "eval")
 
 
 @app.command("run")
 def run_queries(
     memories: MemoriesFile,
     queries: QueriesFile,
-    out: Annotated[
-        Path, typer.Option(metavar="RUN.jsonl", help="The run to write; an existing file is replaced at the end.")
-    ],
+    out: Annotated[Path, typer.Option(metavar="RUN.jsonl", help="The run to write, over an existing one.")],
     profile: ProfileName = None,
-    baseline: Annotated[
-        BaselineName | None, typer.Option(help="A plain search, without any rule, instead of a profile.")
-    ] = None,
+    baseline: Annotated[BaselineName | None, typer.Option(help="A plain search, without any rule.")] = None,
     without_evidence: Annotated[
-        bool,
-        typer.Option(
-            "--without-evidence",
-            help="Leave the evidence out of each search: questions that nothing answers, for `eval calibrate`.",
-        ),
+        bool, typer.Option("--without-evidence", help="Leave evidence out of each search.")
     ] = False,
     limit: Limit = None,
     cache: CacheFolder = None,
@@ -104,15 +93,9 @@ def run_queries(
     if baseline is not None and (profile is not None or without_evidence):
         raise SettingsError("--baseline goes with neither --profile nor --without-evidence: it is no recall")
     plan = plan_of(
-        memories,
-        queries,
-        profile=profile,
-        limit=limit,
-        cache=cache,
-        no_cache=no_cache,
-        scored_only=False,
+        memories, queries, profile=profile, limit=limit, cache=cache, no_cache=no_cache, scored_only=False,
         without_evidence=without_evidence,
-    )
+    )  # fmt: skip
     with progress_bars() as bars:
         found = asyncio.run(run_plan(plan, out, Settings.read(), bars, baseline=baseline))
     if as_json:
@@ -128,14 +111,10 @@ def score_run(
     run: Annotated[Path, typer.Argument(metavar="RUN.jsonl", help="A run.")],
     queries: QueriesFile,
     depths: Depths = "5,10,20",
-    memories: Annotated[
-        Path | None, typer.Option(metavar="M.jsonl", help="The memories; --budgets needs their lengths.")
-    ] = None,
-    budgets: Annotated[
-        str, typer.Option(help="Token budgets, such as 256,512: recall among the first that fit.")
-    ] = "",
+    memories: Annotated[Path | None, typer.Option(metavar="M.jsonl", help="For --budgets.")] = None,
+    budgets: Annotated[str, typer.Option(help="Token budgets for recall, such as 256,512.")] = "",
     only_answered: Annotated[
-        bool, typer.Option("--only-answered", help="Leave out queries without a line in the run.")
+        bool, typer.Option("--only-answered", help="Leave out queries without a line.")
     ] = False,
     all_categories: AllCategories = False,
     resamples: Resamples = 2000,
@@ -163,8 +142,12 @@ def score_run(
         if everyday:
             show_everyday(everyday)
         return
-    by = {category: asdict(scores) for category, scores in categories.items()}
-    told = {"run": run, "missing": measured.missing, "overall": asdict(overall), "by_category": by}
+    told: dict[str, object] = {
+        "run": run,
+        "missing": measured.missing,
+        "overall": overall,
+        "by_category": categories,
+    }
     if everyday:
         told["everyday"] = {
             "overall": summary(everyday),
@@ -214,8 +197,7 @@ def compare_runs(
         {"query_id": one.query.id, "category": one.query.category, "query": one.query.text, "a": one.a, "b": one.b}
         for one in changed
     ]
-    measures = {name: asdict(one) for name, one in between.items()}
-    print_json({"a": a, "b": b, "queries": len(counting), "measures": measures, "by": by, "changed": listed})
+    print_json({"a": a, "b": b, "queries": len(counting), "measures": between, "by": by, "changed": listed})
 
 
 def _wanted(depths: str, budgets: str, memories: Path | None) -> Wanted:

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress, TaskID
 
-from orion_recall.cli.output import Table, console, counted, note, notes, prose, table, visible
+from orion_recall.cli.output import Table, bars, console, counted, note, prose, table
 from orion_recall.decisions.intervals import Mean
 from orion_recall.evaluation.everyday import Judgement, by_category, summary
 from orion_recall.evaluation.measures import Measured
@@ -19,8 +19,8 @@ from orion_recall.evaluation.score import Changed, Difference, Figures, Scores
 class RunBars:
     """A run's progress as bars, one for each part of it."""
 
-    def __init__(self, bars: Progress) -> None:
-        self._bars = bars
+    def __init__(self, shown: Progress) -> None:
+        self._bars = shown
         self._task: TaskID | None = None
 
     def begins(self, what: str, total: int) -> None:
@@ -38,10 +38,8 @@ class RunBars:
 @contextlib.contextmanager
 def progress_bars() -> Generator[RunBars]:
     """Bars on standard error, on a terminal only."""
-    shown = notes()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bars:
-        yield RunBars(bars)
+    with bars() as shown:
+        yield RunBars(shown)
 
 
 def show_run(out: Path, plan: Plan, found: RunSummary) -> None:
@@ -55,16 +53,16 @@ def show_run(out: Path, plan: Plan, found: RunSummary) -> None:
     if found.source_ms and plan.profile.enable_sql_timeline and not found.timeline:
         lines.append("the timeline source was off (no ORION_POSTGRES_DSN)")
     for line in lines:
-        prose(visible(line))
+        prose(line)
     times = {"all": found.query_ms, **{f"source {name}": ms for name, ms in found.source_ms.items()}}
     rows = [(name, *(f"{ms[share]:.2f}" for share in ("p50", "p95", "p99"))) for name, ms in times.items()]
     console().print(table(("ms a query", "P50", "P95", "P99"), rows))
     if found.evidence_unknown:
         note(f"{counted(found.evidence_unknown, 'evidence id')} without a memory: they cannot be found")
     if found.late_off is not None:
-        prose(visible(f"no late interaction: {found.late_off}"), to=notes())
+        note(f"no late interaction: {found.late_off}")
     for source, (times_silent, error) in found.silent.items():
-        prose(visible(f"{source} did not answer {counted(times_silent, 'time')}: {error}"), to=notes())
+        note(f"{source} did not answer {counted(times_silent, 'time')}: {error}")
 
 
 def show_scores(measured: Measured, overall: Scores, categories: Mapping[str, Scores]) -> None:
@@ -96,21 +94,12 @@ def show_everyday(judgements: Sequence[Judgement]) -> None:
 def show_comparison(between: Mapping[str, Difference], changed: Sequence[Changed], title: str, by: str) -> None:
     """Measure by measure, then the queries that changed most."""
     rows = [
-        (
-            name,
-            _short(one.a),
-            _short(one.b),
-            f"{one.difference.mean:+.4f}",
-            interval(one.difference),
-            f"{one.p:.4f}",
-            one.wins,
-            one.ties,
-            one.losses,
-        )
+        (name, _short(one.a), _short(one.b), f"{one.difference.mean:+.4f}", interval(one.difference), _short(one.p),
+         one.wins, one.ties, one.losses)
         for name, one in between.items()
-    ]
+    ]  # fmt: skip
     columns = ("measure", "A", "B", "B - A", "95% interval", "p", "B wins", "ties", "B loses")
-    console().print(table(columns, rows, title=visible(title)))
+    console().print(table(columns, rows, title=title))
     if changed:
         shown = [
             (one.query.id, one.query.category, _short(one.a), _short(one.b), one.query.text[:80]) for one in changed

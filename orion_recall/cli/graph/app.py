@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from orion_recall.cli.gone import add_gone
-from orion_recall.cli.graph.files import export_graph, show_stats, write_picture
+from orion_recall.cli.graph.files import export_graph, write_picture
 from orion_recall.cli.graph.queries import run_query, run_sparql, show_path
 
 app = typer.Typer(
@@ -22,6 +21,4 @@ app.command("path")(show_path)
 app.command("query")(run_query)
 app.command("sparql")(run_sparql)
 app.command("viz")(write_picture)
-app.command("stats")(show_stats)
 app.command("export")(export_graph)
-add_gone(app, "graph")

@@ -1,44 +1,37 @@
-"""`orion-recall graph viz`, `stats` and `export`: the graph as a page, in numbers, and as CSV files."""
+"""`orion-recall graph viz` and `export`: the graph as a page, and as CSV files."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rdflib import URIRef
-from rdflib.namespace import SKOS
 from rich.progress import TextColumn
 
 from orion_recall.atomic_file import whole_text
-from orion_recall.cli.connect.addresses import DataFolder, find
-from orion_recall.cli.connect.record import bars
-from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
-from orion_recall.cli.output import JsonFlag, counted, show, table
+from orion_recall.cli.connect.addresses import DataFolder, Tenant, find
+from orion_recall.cli.graph.reading import TimeOut, entity_named, with_graph
+from orion_recall.cli.output import JsonFlag, bars, counted, show
 from orion_recall.errors import SettingsError, SourceError, TransientSourceError
 from orion_recall.graph.exchange.csv_files import (
-    Components,
     Select,
-    count,
-    ends,
     tenant_of,
     tenants,
-    values_of,
     write_csv,
 )
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.stores.reader import GraphReader, open_graph_reader
-from orion_recall.graph.vocabulary import ORION, tenant_graph
+from orion_recall.graph.vocabulary import tenant_graph
 from orion_recall.settings import Settings
 from orion_recall.text.normal import storable
 
-_HUBS = 10
 # For one page of the graph; a long export asks for many.
 _PAGE_S = 120.0
 
-Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="This tenant's graph alone.")]
+OneTenant = Annotated[str | None, typer.Option(metavar="NAME", help="This tenant's graph alone.")]
 
 
 def write_picture(
@@ -49,7 +42,7 @@ def write_picture(
     ] = None,
     max_nodes: Annotated[int, typer.Option("--max-nodes", min=1, max=1000, help="Entities at most.")] = 200,
     hops: Annotated[int, typer.Option("--hops", min=1, max=4, help="Edges away from the entities at most.")] = 2,
-    tenant: TenantOption = None,
+    tenant: Tenant = None,
     timeout: TimeOut = 30.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -86,32 +79,9 @@ def write_picture(
     )
 
 
-def show_stats(tenant: Tenant = None, data: DataFolder = None, as_json: JsonFlag = False) -> None:
-    """Show the size of the graph: memories, entities, edges, connected components, entities with most edges.
-
-    Example: `orion-recall graph stats --tenant default`
-    """
-    settings = find(data)
-
-    async def shapes() -> list[dict[str, Any]]:
-        async with open_graph_reader(settings, timeout_s=_PAGE_S) as graph:
-            return [await _shape(graph.select, name) for name in await _graphs(graph.select, tenant)]
-
-    found = asyncio.run(shapes())
-    columns = ("tenant", "memories", "entities", "edges", "components", "largest")
-    rows = [[max(one[name], default=0) if name == "largest" else one[name] for name in columns] for one in found]
-    hubs = {one["tenant"]: ", ".join(f"{hub['entity']} ({hub['edges']})" for hub in one["hubs"]) for one in found}
-    show(
-        {"tenants": found},
-        table(columns, rows),
-        *(f"most edges in {name}: {named}" for name, named in hubs.items() if named),
-        as_json=as_json,
-    )
-
-
 def export_graph(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="For nodes.csv and edges.csv.")],
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -156,21 +126,3 @@ async def _graphs(select: Select, tenant: str | None) -> list[URIRef]:
     if storable(tenant) != tenant or tenant_graph(tenant) not in held:
         raise SourceError(f"the graph holds no memories of a tenant {tenant!r}")
     return [tenant_graph(tenant)]
-
-
-async def _shape(select: Select, graph: URIRef) -> dict[str, Any]:
-    found = Components()
-    async for page_of_ends in ends(select, graph):
-        found.add(page_of_ends)
-    hubs = sorted(found.degrees.items(), key=lambda one: (-one[1], one[0]))[:_HUBS]
-    sizes = found.sizes()
-    labels = await values_of(select, graph, [iri for iri, _ in hubs], SKOS.prefLabel)
-    return {
-        "tenant": tenant_of(graph),
-        "memories": await count(select, graph, URIRef(ORION.Memory)),
-        "entities": await count(select, graph, SKOS.Concept),
-        "edges": found.edges,
-        "components": len(sizes),
-        "largest": sizes[:_HUBS],
-        "hubs": [{"entity": labels.get(iri, [iri])[0], "edges": edges} for iri, edges in hubs],
-    }

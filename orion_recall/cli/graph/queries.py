@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from orion_recall.cli.connect.addresses import DataFolder
-from orion_recall.cli.graph.reading import TenantOption, TimeOut, entity_named, with_graph
+from orion_recall.cli.connect.addresses import DataFolder, Tenant
+from orion_recall.cli.graph.reading import TimeOut, entity_named, with_graph
 from orion_recall.cli.moments import MOMENT_HELP, moment
 from orion_recall.cli.output import (
     JsonFlag,
@@ -26,7 +23,7 @@ from orion_recall.cli.output import (
     listed,
     note,
     print_json,
-    prose,
+    show,
     table,
     visible,
 )
@@ -76,7 +73,7 @@ def show_path(
         typer.Option("--during", metavar="TIME", help=f"A time that the text should tell: {MOMENT_HELP}"),
     ] = None,
     max_hops: Annotated[int, typer.Option("--max-hops", min=1, max=8, help="Edges at most.")] = 4,
-    tenant: TenantOption = None,
+    tenant: Tenant = None,
     timeout: TimeOut = 5.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -112,7 +109,7 @@ def show_path(
     alone: list[str] = []
     found = with_graph(data, timeout + 1.0, search)
     if as_json:
-        print_json(asdict(found))
+        print_json(found)
         return 0 if found.paths else 1
     if not found.paths:
         told = _ENDED[found.ended].format(hops=len(words) or max_hops, expansions=bounds.max_expansions)
@@ -158,7 +155,7 @@ def _day(moment: float) -> str:
 
 def run_query(
     query: Annotated[str, typer.Argument(metavar="CYPHER", help="MATCH … [WHERE …] RETURN … [LIMIT …]")],
-    tenant: TenantOption = None,
+    tenant: Tenant = None,
     timeout: TimeOut = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -249,11 +246,7 @@ def _by_letters(error: OrionError) -> None:
 def run_sparql(
     query: Annotated[str, typer.Argument(metavar="SPARQL", help="SELECT, ASK, CONSTRUCT or DESCRIBE.")],
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")] = 1000,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
-    all_tenants: Annotated[
-        bool, typer.Option("--all-tenants", help="Over the whole store: a named graph for each tenant.")
-    ] = False,
-    tenant: TenantOption = None,
+    tenant: Tenant = None,
     timeout: TimeOut = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -264,30 +257,17 @@ def run_sparql(
 
     Example: `orion-recall graph sparql "SELECT ?text WHERE { ?edge <urn:orion:vocabulary:text> ?text }" --limit 5`
     """
-    if as_csv and as_json:
-        raise typer.BadParameter("give either --csv or --json")
-    if all_tenants and tenant is not None:
-        raise typer.BadParameter("give either --tenant or --all-tenants")
-    form = reading_form(query, confined=not all_tenants)
+    form = reading_form(query, confined=True)
 
     async def run(graph: GraphReader, settings: Settings) -> SparqlAnswer:
-        only = None if all_tenants else tenant_graph(tenant or settings.default_tenant)
-        return await graph.answer(query, form, graph=only, limit=limit)
+        whose = tenant_graph(tenant or settings.default_tenant)
+        return await graph.answer(query, form, graph=whose, limit=limit)
 
     found = with_graph(data, timeout, run)
-    if as_json:
-        value = {"columns": found.columns, "rows": found.rows, "truncated": found.truncated}
-        print_json({"boolean": found.truth} if form == "ASK" else value)
-    elif form == "ASK":
-        print(visible(found.truth))
-    elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(found.columns)
-        writer.writerows(found.rows)
-    elif form in ("CONSTRUCT", "DESCRIBE"):
-        for row in found.rows:
-            prose(visible(" ".join(part or "" for part in row) + " ."))
-    else:
-        console().print(table(found.columns, found.rows))
-    if found.truncated and (remark := limited(limit + 1, limit, "row")):
-        note(remark)
+    value: Any = {"columns": found.columns, "rows": found.rows, "truncated": found.truncated}
+    shown = [table(found.columns, found.rows)]
+    if form == "ASK":
+        value, shown = {"boolean": found.truth}, [visible(found.truth)]
+    elif form != "SELECT":
+        shown = [" ".join(part or "" for part in row) + " ." for row in found.rows]
+    show(value, *shown, as_json=as_json, remarks=[limited(limit + 1, limit, "row") if found.truncated else None])

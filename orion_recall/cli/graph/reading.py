@@ -17,9 +17,6 @@ from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.settings import Settings
 
 T = TypeVar("T")
-TenantOption = Annotated[
-    str | None, typer.Option("--tenant", help="The tenant whose graph it is (default: ORION_DEFAULT_TENANT).")
-]
 TimeOut = Annotated[float, typer.Option("--timeout", min=0.1, max=600, help="Seconds to wait at most.")]
 
 

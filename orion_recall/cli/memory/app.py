@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from orion_recall.cli.memory.browse import list_memories, show_history, show_memory
-from orion_recall.cli.memory.copies import check_copies, rebuild_copies, reembed_memories
+from orion_recall.cli.memory.browse import list_memories, set_succession, show_history, show_memory
+from orion_recall.cli.memory.copies import check_copies, rebuild_copies
 from orion_recall.cli.memory.extract import extract_memories
 from orion_recall.cli.memory.forget import forget_memories
 from orion_recall.cli.memory.merge import merge_names
-from orion_recall.cli.memory.successions import set_succession
 from orion_recall.cli.memory.transfer import back_up_record, export_memories, restore_record
 from orion_recall.cli.memory.write import (
     delete_matching,
@@ -44,7 +43,6 @@ app.command("extract")(extract_memories)
 app.command("merge")(merge_names)
 app.command("check")(check_copies)
 app.command("rebuild")(rebuild_copies)
-app.command("reembed")(reembed_memories)
 app.command("export")(export_memories)
 app.command("backup")(back_up_record)
 app.command("restore")(restore_record)

@@ -1,31 +1,40 @@
-"""`orion-recall memory list`, `show` and `history`: read the record directly, without a worker."""
+"""`orion-recall memory list`, `show`, `history` and `succeeds`: the record directly, without a worker."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, find, with_pool
+from orion_recall.cli.connect.addresses import DataFolder, Tenant, find, with_pool
 from orion_recall.cli.fields import with_fields, with_times
-from orion_recall.cli.memory.ids import MemoryId, full_memory_id, no_such_memory
-from orion_recall.cli.memory.options import Tenant
-from orion_recall.cli.memory.successions import as_json_of, moment_of, row_of, shortened
 from orion_recall.cli.moments import Zone
-from orion_recall.cli.output import JsonFlag, NotFound, counted, limited, listed, pairs, show, table, visible
+from orion_recall.cli.output import JsonFlag, NotFound, limited, listed, pairs, show, table, visible
 from orion_recall.contracts import MemoryWhereV1, read_message
+from orion_recall.errors import OrionError
 from orion_recall.memory.record.changes import HistoryStep, history
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordBrowser
-from orion_recall.memory.record.successions import HeldSuccession, Successions
+from orion_recall.memory.record.successions import HeldSuccession, SetByPerson, Successions
 from orion_recall.postgres.pool import Pool
-from orion_recall.values import Memory
+from orion_recall.values import JsonValue, SuccessionReason
 
-_TEXT_CHARS = 160
+MemoryId = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
+
+_TEXT_CHARS, _CELL_CHARS = 160, 120
 # Of a history: what follows from the rest, or says of every step that it is one.
 _NOT_SHOWN = frozenset(
     ("seq", "version", "updated_at", "recorded_at", "text_hash", "simhash", "content_hash", "statements")
 )
+_TIMES = ("occurred_at", "occurred_until", "mentioned_at", "deleted_at")
+_WORDS = ("tags", "entities", "given_entities", "replaced")
+_SAID_BY: Mapping[SuccessionReason, str] = {
+    "supersedes": "taken over from a memory that it superseded",
+    "by_person": "a person",
+    "by_extractor": "the extractor",
+}
 
 
 @with_fields(
@@ -33,9 +42,7 @@ _NOT_SHOWN = frozenset(
     run_id="--run", kinds="--kind", tags="--tag",
 )  # fmt: skip
 def list_memories(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORDS]", help='Words, all of them; "a phrase", or, -word.')
-    ] = None,
+    words: Annotated[list[str] | None, typer.Argument(help='Words, all of them; "a phrase", or, -word.')] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Memories at most.")] = 20,
     fields: Any = None,
     timezone: Zone = None,
@@ -89,13 +96,14 @@ def show_memory(
     """
 
     async def read(pool: Pool, whose: str) -> MemoryDetails:
-        details = await RecordBrowser(pool).details(whose, await full_memory_id(pool, whose, memory_id))
+        details = await RecordBrowser(pool).details(whose, memory_id)
         if details is None:
-            raise NotFound(no_such_memory(whose, memory_id))
+            raise _no_such_memory(whose, memory_id)
         return details
 
-    details = with_pool(find(data), tenant, read)
-    show(_as_json(details), pairs(_fields(details)), as_json=as_json)
+    told = _details(with_pool(find(data), tenant, read))
+    rows = [(name.replace("_", " "), _shown(name, value)) for name, value in told.items() if value]
+    show(told, pairs(rows), as_json=as_json)
 
 
 def show_history(
@@ -109,37 +117,72 @@ def show_history(
     Example: `orion-recall memory history m-1`
     """
 
-    async def read(pool: Pool, whose: str) -> tuple[str, list[HistoryStep], list[HeldSuccession]]:
-        name = await full_memory_id(pool, whose, memory_id)
-        steps = await history(pool, whose, name)
+    async def read(pool: Pool, whose: str) -> tuple[list[HistoryStep], list[HeldSuccession]]:
+        steps = await history(pool, whose, memory_id)
         if not steps:
-            raise NotFound(no_such_memory(whose, memory_id))
-        return name, steps, await Successions(pool).of_memory(whose, name)
+            raise _no_such_memory(whose, memory_id)
+        return steps, await Successions(pool).of_memory(whose, memory_id)
 
-    name, steps, successions = with_pool(find(data), tenant, read)
-    told = [asdict(step) | {"at": moment_of(step.at)} for step in steps]
-    rows = [(moment_of(one.at), one.version, one.op, one.actor, _told(one)) for one in steps]
-    links = [row_of(name, one) for one in successions]
-    show(
-        {"id": name, "steps": told, "successions": [as_json_of(one) for one in successions]},
-        table(("at (UTC)", "version", "step", "by", "what it changed"), rows),
-        *([table(("", "memory", "its text", "state", "stated by", "why"), links)] if links else []),
-        as_json=as_json,
-    )
+    steps, successions = with_pool(find(data), tenant, read)
+    links = [asdict(one) | {"at": _moment(one.at), "changed_at": _moment(one.changed_at)} for one in successions]
+    rows = [(_moment(one.at), one.version, one.op, one.actor, _changed(one)) for one in steps]
+    tables = [table(("at (UTC)", "version", "step", "by", "what it changed"), rows)]
+    if links:
+        columns = ("", "memory", "its text", "state", "stated by", "why")
+        tables.append(table(columns, [_link(memory_id, one) for one in successions]))
+    told = [asdict(step) | {"at": _moment(step.at)} for step in steps]
+    show({"id": memory_id, "steps": told, "successions": links}, *tables, as_json=as_json)
 
 
-def _told(step: HistoryStep) -> str:
-    """What it changed, a line each, and what else belongs to it."""
-    told = [f"{name}: {visible(value)}" for name, value in step.lineage.items()]
-    before, after = step.before, step.after or {}
-    if before is None:
-        return "\n".join([*([visible(after["text"])] if after.get("text") else []), *told])
-    if "erased" in before:
-        return "\n".join([*told, "(erased)"])
-    names = [name for name in after if name not in _NOT_SHOWN and before.get(name) != after[name]]
-    return "\n".join(
-        [*told, *(f"{name}: {shortened(before.get(name))} -> {shortened(after[name])}" for name in names)]
-    )
+def set_succession(
+    newer: Annotated[str, typer.Argument(metavar="NEW", help="The newer memory's id.")],
+    older: Annotated[str, typer.Argument(metavar="OLD", help="The older memory's id.")],
+    undo: Annotated[bool, typer.Option("--undo", help="It does not: undo the succession.")] = False,
+    actor: Annotated[str | None, typer.Option(help="Name of who says so, for the history.")] = None,
+    tenant: Tenant = None,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say that a memory succeeds an older one.
+
+    Neither memory is changed: recalls get the newer one first, and the older one is marked, left out or kept as the
+    profile says (`superseded`). With --undo the two have nothing to do with each other, and no extractor brings it
+    back. `orion-recall memory history ID` shows the successions of a memory.
+
+    Example: `orion-recall memory succeeds m-7 m-2`
+    """
+
+    async def write(pool: Pool, whose: str) -> SetByPerson:
+        done = await Successions(pool).by_person(whose, newer, older, undo=undo, actor=actor)
+        _refuse(done, whose)
+        return done
+
+    state = with_pool(find(data), tenant, write).state
+    told = f"{newer} succeeds {older}: {state}; index and graph follow"
+    if state == "unchanged":
+        told = f"nothing was changed: that {newer} succeeds {older} is {'undone' if undo else 'stated'} already"
+    show({"newer": newer, "older": older, "state": state}, told, as_json=as_json)
+
+
+def _refuse(done: SetByPerson, tenant: str) -> None:
+    if done.state == "missing":
+        names = " and ".join(repr(name) for name in done.ids)
+        raise NotFound(
+            f"nothing was changed: {tenant!r} has no live memory {names}. The id is unknown, or the memory was "
+            "deleted or superseded: `orion-recall memory history ID` says which"
+        )
+    if done.state == "same":
+        raise OrionError(f"nothing was changed: {done.ids[0]!r} cannot succeed itself")
+    if done.state == "cycle":
+        chain = " succeeds ".join(repr(name) for name in done.ids)
+        raise OrionError(
+            f"nothing was changed: it would be a cycle, for {chain}. Undo one of these first: "
+            f"`orion-recall memory succeeds {done.ids[0]} {done.ids[1]} --undo`"
+        )
+
+
+def _no_such_memory(tenant: str, memory_id: str) -> NotFound:
+    return NotFound(f"no memory of {tenant!r} has the id {memory_id!r}")
 
 
 def _quoted(word: str) -> str:
@@ -153,59 +196,48 @@ def _says(one: ListedMemory) -> str:
     return (f"{one.speaker}: {said}" if one.speaker else said) + tags
 
 
-def _as_json(details: MemoryDetails) -> dict[str, object]:
-    """The memory's fields and what is known about it, in one object; times as ISO 8601."""
-    values: dict[str, object] = asdict(details.memory) | asdict(details)
+def _details(details: MemoryDetails) -> dict[str, Any]:
+    memory = details.memory
+    state = "live" if memory.superseded_by is None else f"superseded by {memory.superseded_by}"
+    values: dict[str, Any] = {"id": memory.id, "state": "deleted" if memory.deleted_at is not None else state}
+    values |= asdict(memory) | asdict(details)
     for name in ("memory", "supersedes", "lacks_context", "text_hash", "content_hash"):
         del values[name]
-    for name in ("occurred_at", "occurred_until", "mentioned_at", "deleted_at"):
-        values[name] = moment_of(getattr(details.memory, name))
+    values |= {name: _moment(values[name]) for name in _TIMES}
     values["times"] = [
-        {"text": one.text, "since": moment_of(one.since), "until": moment_of(one.until)}
-        for one in details.memory.times
+        {"text": one.text, "since": _moment(one.since), "until": _moment(one.until)} for one in memory.times
     ]
-    values["live"] = details.memory.is_live
-    return values
+    return values | {"live": memory.is_live}
 
 
-def _fields(details: MemoryDetails) -> list[tuple[str, object]]:
-    """What is known, in the order in which one asks; what is not known is left out."""
-    memory = details.memory
-    rows: list[tuple[str, object]] = [("id", memory.id), ("tenant", memory.tenant), ("state", _state(details))]
-    rows += [("title", memory.title), ("text", memory.text), ("kind", _kind(memory)), ("speaker", memory.speaker)]
-    rows += [
-        (name.replace("_", " "), moment_of(getattr(memory, name))) for name in ("occurred_at", "occurred_until")
-    ]
-    rows.append(("mentioned at", moment_of(memory.mentioned_at)))
-    rows += [(f"{name} id", getattr(memory, f"{name}_id")) for name in ("session", "user", "agent", "node", "run")]
-    rows += [("tags", ", ".join(memory.tags)), ("source", memory.source), ("uri", memory.uri)]
-    rows += [("confidence", memory.confidence)]
-    rows += [(f"metadata.{name}", visible(value)) for name, value in memory.metadata.items()]
-    rows += [("names", ", ".join(memory.entities))]
-    rows += [("statement", f"{edge.subject} - {edge.relation} - {edge.object}") for edge in memory.statements]
-    rows += [("time", f"{one.text}: {moment_of(one.since)} to {moment_of(one.until)}") for one in memory.times]
-    note = f" ({memory.extraction_note})" if memory.extraction_note else ""
-    due = f", due again by {details.extraction_due}" if details.extraction_due else ""
-    rows += [("extracted by", f"{memory.extracted_by}{note}{due}"), ("stored at", details.recorded_at)]
-    rows += [("updated at", details.updated_at), ("version", f"{memory.version}, {counted(details.steps, 'step')}")]
-    rows += [("supersedes", ", ".join(details.replaced)), ("in answers", _uses(details))]
-    return [(name, value) for name, value in rows if value not in (None, "")]
+def _shown(name: str, value: Any) -> object:
+    if name == "statements":
+        return "\n".join(f"{one['subject']} - {one['relation']} - {one['object']}" for one in value)
+    return ", ".join(value) if name in _WORDS else value
 
 
-def _state(details: MemoryDetails) -> str:
-    memory = details.memory
-    if memory.deleted_at is not None:
-        return f"deleted at {moment_of(memory.deleted_at):%Y-%m-%d %H:%M:%S} UTC"
-    return "live" if memory.superseded_by is None else f"superseded by {memory.superseded_by}"
+def _changed(step: HistoryStep) -> str:
+    told = [f"{name}: {visible(value)}" for name, value in step.lineage.items()]
+    before, after = step.before, step.after or {}
+    if before is None:
+        return "\n".join([*([visible(after["text"])] if after.get("text") else []), *told])
+    if "erased" in before:
+        return "\n".join([*told, "(erased)"])
+    names = [name for name in after if name not in _NOT_SHOWN and before.get(name) != after[name]]
+    return "\n".join([*told, *(f"{name}: {_short(before.get(name))} -> {_short(after[name])}" for name in names)])
 
 
-def _kind(memory: Memory) -> str:
-    if memory.kind_confidence is None:
-        return memory.kind
-    return f"{memory.guessed_kind or memory.kind} (read from the text, {memory.kind_confidence:g} sure)"
+def _link(name: str, one: HeldSuccession) -> tuple[str | None, ...]:
+    way, other, text = ("succeeded by", one.newer, one.newer_text)
+    if one.newer == name:
+        way, other, text = ("succeeds", one.older, one.older_text)
+    return way, other, _short(text), one.state, one.actor or _SAID_BY[one.reason], ", ".join(one.evidence)
 
 
-def _uses(details: MemoryDetails) -> str:
-    last = f", last at {details.accessed_at:%Y-%m-%d %H:%M:%S} UTC" if details.accessed_at else ""
-    told = f"; feedback: {details.used} used, {details.wrong} wrong" if details.used or details.wrong else ""
-    return f"{counted(details.accesses, 'time')}{last}{told}"
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _short(value: JsonValue) -> str:
+    text = "nothing" if value in (None, "", []) else visible(value)
+    return text if len(text) <= _CELL_CHARS else f"{text[: _CELL_CHARS - 3]}..."

@@ -1,25 +1,23 @@
-"""`orion-recall memory check`, `rebuild` and `reembed`: index and graph, built from the record."""
+"""`orion-recall memory check` and `rebuild`: index and graph, compared with the record and built from it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_postgres
+from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_postgres, with_record
 from orion_recall.cli.connect.own_copies import KINDS, KnownCopy, OwnCopies
-from orion_recall.cli.connect.record import progress, with_record
-from orion_recall.cli.output import JsonFlag, counted, duration, show
+from orion_recall.cli.output import JsonFlag, counted, duration, progress, show
 from orion_recall.errors import EngineError, ModelError, SettingsError, SourceError
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.memory.record.keyword_lengths import measure_lengths
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.drift import Progress, counts
 from orion_recall.memory.replicas.maintenance import Task
-from orion_recall.memory.replicas.reembed import Reembedded, rebuild_graph, reembed, reembed_on_server
+from orion_recall.memory.replicas.reembed import rebuild_graph, reembed, reembed_on_server
 from orion_recall.models.opening import open_embedder
 from orion_recall.serving.backends import index_of, sparse_encoder_of
 from orion_recall.settings import Settings
@@ -90,9 +88,7 @@ def _checked_line(one: Done) -> str:
 
 def rebuild_copies(
     kind: Annotated[Literal["index", "graph"] | None, typer.Argument(help="Only this one (default: both).")] = None,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Measure the tenants' mean lengths of documents anew.")
-    ] = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure mean lengths anew.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -100,8 +96,11 @@ def rebuild_copies(
 
     The copies are those of this data folder. A running worker goes on answering and takes the new ones over
     without a restart; a run that was stopped goes on where it was. On a server (ORION_QDRANT_URL,
-    ORION_SPARQL_URL) every memory is written again in place, and what does not belong there is deleted. With the
-    index, the times that texts tell are found again, and all memories are compared again for successions.
+    ORION_SPARQL_URL) every memory is written again in place, and what does not belong there is deleted.
+
+    It is needed when the model, its precision (ORION_EMBEDDING_PRECISION) or ORION_TOKEN_VECTORS has changed: the
+    index is made with the configured model, and a worker takes it when it is started with these settings. On a
+    server name a new collection in ORION_QDRANT_COLLECTION.
 
     With `length=corpus` in ORION_KEYWORD_WEIGHTS the first rebuild, and one with `--measure`, measures the mean
     length of each tenant's documents; all copies of the index are then rebuilt, one after the other.
@@ -128,15 +127,27 @@ async def _rebuild(settings: Settings, kinds: list[str], *, measure: bool) -> li
         for kind in kinds:
             with progress(f"the {kind}") as told:
                 if own.is_server(kind):
-                    result = await own.ask(kind, "rewrite", told)
-                    done.append({"kind": kind, "state": "rewritten", **result})
+                    done.append(await _on_server(settings, own, record, kind, told))
                 else:
                     done.append(await _rebuilt(settings, own, record, kind, told))
         return done
 
 
+async def _on_server(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
+    if kind == "index":
+        async with open_embedder(settings) as embedder:
+            index = index_of(settings, embedder, await sparse_encoder_of(settings))
+            assert isinstance(index, QdrantIndex)
+            try:
+                made = await reembed_on_server(record, index, dsn_of(settings), advanced=told)
+            finally:
+                await index.close()
+        if made.state == "built":
+            return {"kind": kind, "state": "built", "model": made.model, "position": made.position}
+    return {"kind": kind, "state": "rewritten", **await own.ask(kind, "rewrite", told)}
+
+
 async def _rebuilt(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
-    """Builds a second copy and swaps it in: here, or by the worker that holds the folder."""
     folder, least = own.folder(kind), settings.min_free_bytes
     if kind == "index":
         async with open_embedder(settings) as embedder:
@@ -175,55 +186,7 @@ def _rebuilt_line(one: Done) -> str:
         + {
             "swapped": "swapped in for every worker that starts from now on",
             "taken": "in use by the running worker",
+            "built": "the collection is filled: start the workers with these settings",
             "waiting": f"complete next to the old one: the worker takes it at its next start ({one.get('why')})",
         }[one["state"]]
     )
-
-
-def reembed_memories(data: DataFolder = None, as_json: JsonFlag = False) -> None:
-    """Embed every memory with the configured model, into a second index next to the live one.
-
-    Needed when the model, its precision (ORION_EMBEDDING_PRECISION) or ORION_TOKEN_VECTORS has changed. A running
-    worker goes on answering; the new index is swapped in when it is complete: at once if no worker runs on the
-    data folder, else when it is started again with these settings. With ORION_QDRANT_URL name a new collection in
-    ORION_QDRANT_COLLECTION. A run that was stopped goes on where it was.
-
-    Example: `ORION_EMBEDDER=tei ORION_TEI_URL=http://127.0.0.1:8080 orion-recall memory reembed`
-    """
-    settings = find(data)
-    done = asyncio.run(_reembed(settings))
-    what = {
-        "already": "the index is this model's already, with the token vectors that the settings ask for",
-        "swapped": "swapped in for every worker that starts from now on",
-        "built": f"start the workers with these settings (ORION_QDRANT_COLLECTION={settings.qdrant_collection})",
-        "waiting": "a worker holds the folder: start it again with this model's settings, and it is swapped in",
-    }[done.state]
-    line = f"{done.model} ({done.dimension} floats), memories up to position {done.position}: {what}"
-    show(asdict(done), line, as_json=as_json)
-
-
-async def _reembed(settings: Settings) -> Reembedded:
-    async with contextlib.AsyncExitStack() as stack:
-        settings = await with_record(settings, stack)
-        advanced = stack.enter_context(progress("embedding"))
-        pool = await stack.enter_async_context(open_postgres(settings))
-        record = Record(pool)
-        if settings.keyword_weights.length is None:
-            await measure_lengths(record, pool, advanced=advanced)
-        embedder, sparse = (
-            await stack.enter_async_context(open_embedder(settings)),
-            await sparse_encoder_of(settings),
-        )
-        if settings.qdrant_url is None:
-            return await reembed(
-                record,
-                settings.data_dir / "index",
-                embedder,
-                sparse,
-                min_free_bytes=settings.min_free_bytes,
-                advanced=advanced,
-            )
-        index = index_of(settings, embedder, sparse)
-        assert isinstance(index, QdrantIndex)
-        stack.push_async_callback(index.close)
-        return await reembed_on_server(record, index, dsn_of(settings), advanced=advanced)

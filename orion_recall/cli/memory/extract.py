@@ -7,10 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, find, open_bus, with_pool
-from orion_recall.cli.connect.ids import PREFIX_HELP
-from orion_recall.cli.memory.ids import full_memory_id, no_such_memory
-from orion_recall.cli.memory.options import Tenant
+from orion_recall.cli.connect.addresses import DataFolder, Tenant, find, open_bus, with_pool
 from orion_recall.cli.output import JsonFlag, counted, print_error, show, table
 from orion_recall.cli.serving.status_workers import running_extractors
 from orion_recall.errors import BusUnavailable, SettingsError
@@ -21,12 +18,10 @@ from orion_recall.settings import Settings
 
 def extract_memories(
     ids: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help=f"This memory, {PREFIX_HELP}; may be repeated.")
+        list[str] | None, typer.Option("--id", metavar="ID", help="This memory; again for more.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every memory of the tenant.")] = False,
-    fallen_back: Annotated[
-        bool, typer.Option("--fallen-back", help="Those that fell back to light extraction.")
-    ] = False,
+    fallen_back: Annotated[bool, typer.Option("--fallen-back", help="Those that fell back to light.")] = False,
     extractor: Annotated[
         Literal["light", "spacy", "llm"] | None,
         typer.Option("--with", help="The extractor (default: ORION_EXTRACTOR)."),
@@ -55,11 +50,8 @@ def extract_memories(
         """The ids that were queued, those that no live memory has, and how many wait for each extractor."""
         queue, queued, missing = ExtractionQueue(pool), list[str](), list[str]()
         if is_asked:
-            named = {one: await full_memory_id(pool, whose, one) for one in ids or ()}
-            queued = await queue.queue_again(
-                whose, list(named.values()) or None, extractor=chosen, only_noted=fallen_back
-            )
-            missing = [one for one, name in named.items() if name not in queued]
+            queued = await queue.queue_again(whose, ids or None, extractor=chosen, only_noted=fallen_back)
+            missing = [one for one in ids or () if one not in queued]
         return queued, missing, await queue.due()
 
     whose = tenant or settings.default_tenant
@@ -71,12 +63,11 @@ def extract_memories(
         remarks=[f"{counted(len(queued), 'memory')} queued for {chosen}" if queued else None],
     )
     if missing and not as_json:
-        print_error("NotFound", f"no live memory: {no_such_memory(whose, missing[0])}", as_json=False)
+        print_error("NotFound", f"{whose!r} has no live memory {', '.join(map(repr, missing))}", as_json=False)
     return 1 if missing else 0
 
 
 async def _check_that_somebody_does_it(settings: Settings, extractor: str) -> None:
-    """SettingsError where the memories would wait for ever: no worker that runs has the extractor."""
     if extractor == "light":
         return
     try:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
 import typer
 from rich.progress import SpinnerColumn, TextColumn
 
-from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_bus, open_postgres
+from orion_recall.cli.connect.addresses import (
+    Actor,
+    DataFolder,
+    dsn_of,
+    find,
+    open_bus,
+    open_postgres,
+    with_engines,
+)
 from orion_recall.cli.connect.own_copies import OwnCopies
-from orion_recall.cli.connect.record import bars, with_engines
-from orion_recall.cli.memory.options import Actor, Yes, confirmed
-from orion_recall.cli.output import JsonFlag, counted, note, show, table
+from orion_recall.cli.memory.write import Yes, confirmed
+from orion_recall.cli.output import JsonFlag, bars, counted, note, show, table
 from orion_recall.errors import SettingsError
-from orion_recall.memory.forget.record import Kind, Place, Report, Target
+from orion_recall.memory.forget.record import Kind, Place, Target
 from orion_recall.memory.forget.run import CopyToCompact, Forgetting, Stores
 from orion_recall.postgres.pool import Pool, close_connection, open_connection
 from orion_recall.settings import Settings
@@ -94,11 +100,23 @@ async def _forget(
         if not dry_run and not yes:
             first = await forgetting.dry_run()
             ids = await forgetting.record.some(_SHOWN)
-            if not confirmed(_question(first, target), ids, first.memories, as_json=as_json):
+            whose = f"{target.kind} {', '.join(target.values) or target.tenant}"
+            question = f"forget {counted(first.memories, 'memory')} of {whose}? It cannot be undone."
+            if not confirmed(question, ids, first.memories, as_json=as_json):
                 note("nothing was forgotten")
                 return 1
         report = await (forgetting.dry_run() if dry_run else forgetting.run(actor))
-    _print(report, as_json=as_json)
+    went = "would go" if report.dry_run else "went"
+    places = [(one.place, _went(one), one.remains, one.until) for one in report.places]
+    show(
+        report,
+        table(("place", went, "remains", "until"), places),
+        as_json=as_json,
+        remarks=[
+            *(f"left to do: {one}" for one in report.unfinished),
+            "run the same command again to finish it" if report.unfinished else None,
+        ],
+    )
     return 1 if report.unfinished else 0
 
 
@@ -123,27 +141,6 @@ async def _copies(settings: Settings, pool: Pool) -> list[CopyToCompact]:
         )
         for one in await OwnCopies(settings, pool).every()
     ]
-
-
-def _question(report: Report, target: Target) -> str:
-    whose = f"{target.kind} {', '.join(target.values) or target.tenant}"
-    return f"forget {counted(report.memories, 'memory')} of {whose}? It cannot be undone."
-
-
-def _print(report: Report, *, as_json: bool) -> None:
-    went = "would go" if report.dry_run else "went"
-    show(
-        asdict(report),
-        table(
-            ("place", went, "remains", "until"),
-            [(one.place, _went(one), one.remains, one.until) for one in report.places],
-        ),
-        as_json=as_json,
-        remarks=[
-            *(f"left to do: {one}" for one in report.unfinished),
-            "run the same command again to finish it" if report.unfinished else None,
-        ],
-    )
 
 
 def _went(one: Place) -> str:

@@ -17,8 +17,7 @@ import typer
 from rich.progress import Progress
 
 from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started, open_postgres
-from orion_recall.cli.connect.record import bars, share_columns
-from orion_recall.cli.output import JsonFlag, counted, duration, note, show
+from orion_recall.cli.output import JsonFlag, bars, counted, duration, note, show
 from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.record import CopyPosition, Record
@@ -104,7 +103,7 @@ def _called(file: Path) -> str:
 
 
 async def _import(settings: Settings, path: Path, mapping: ImportMapping, *, wait: bool, called: str) -> _Outcome:
-    with bars(*share_columns()) as shown:
+    with bars() as shown:
         reading = shown.add_task("storing", total=None)
 
         def stored(summary: ImportSummary) -> None:

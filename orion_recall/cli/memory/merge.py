@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, find, with_pool
-from orion_recall.cli.memory.options import Actor, Tenant
+from orion_recall.cli.connect.addresses import Actor, DataFolder, Tenant, find, with_pool
 from orion_recall.cli.output import JsonFlag, NotFound, counted, show, table
 from orion_recall.errors import SettingsError
 from orion_recall.memory.names.merges import Merge, Merged, Merges, WantedMerge

@@ -12,11 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from orion_recall.atomic_file import whole_file
-from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_postgres
+from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_postgres, with_record
 from orion_recall.cli.connect.own_copies import KINDS
-from orion_recall.cli.connect.record import progress, with_record
 from orion_recall.cli.fields import with_fields, with_times
-from orion_recall.cli.output import JsonFlag, counted, note, print_json, show
+from orion_recall.cli.output import JsonFlag, counted, note, print_json, progress, show
 from orion_recall.contracts import MemoryWhereV1
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.transfer.backup import Manifest, back_up, restore

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
-from orion_recall.cli.connect.addresses import DataFolder, find
-from orion_recall.cli.connect.ids import PREFIX_HELP
-from orion_recall.cli.fields import with_fields
-from orion_recall.cli.memory.ids import MemoryId, full_live_ids
-from orion_recall.cli.memory.options import (
-    Sets,
-    Tenant,
-    Timeout,
-    Where,
-    Yes,
-    conditions_of,
-    confirmed,
-    fields_of,
-    given,
-    say,
-    send,
-)
-from orion_recall.cli.output import JsonFlag, counted, note, print_json, show
+from orion_recall.cli.connect.addresses import DataFolder, Tenant, Timeout, find, open_client
+from orion_recall.cli.fields import kind_of, with_fields
+from orion_recall.cli.memory.browse import MemoryId
+from orion_recall.cli.moments import moment
+from orion_recall.cli.output import JsonFlag, counted, note, print_error, print_json, show
 from orion_recall.client import RecallClient
-from orion_recall.contracts import MemoryDeleteV1, MemoryReceiptV1, MemoryUpdateV1, MemoryV1
-from orion_recall.errors import InvalidMessage, SettingsError
-from orion_recall.memory.transfer.import_file import read_json
+from orion_recall.contracts import MemoryDeleteV1, MemoryReceiptV1, MemoryUpdateV1, MemoryV1, MemoryWhereV1
+from orion_recall.errors import SettingsError
+from orion_recall.settings import Settings
 
+Sets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="FIELD=VALUE", help="A field and its value, plain text or JSON; nothing after = clears it."
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="FIELD=VALUE", help=f"A condition: {', '.join(MemoryWhereV1.model_fields)}."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+_SHOWN = 20
+_SAID_BY = {"id": "the ID itself", "tenant": "--tenant"}
 _Change = Callable[..., Awaitable[MemoryReceiptV1]]
 _of_change = with_fields("message", MemoryUpdateV1, "tenant", "actor")
 _of_delete = with_fields("message", MemoryDeleteV1, "reason", "erase", "tenant", "actor")
@@ -82,8 +86,8 @@ def id_of(memory: dict[str, Any]) -> str:
 
 
 def store_memory(
-    memory_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Unique in its tenant.")] = None,
-    text: Annotated[str | None, typer.Option(help="What the memory says.")] = None,
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="Unique in its tenant.")],
+    text: Annotated[str, typer.Option(help="What the memory says.")],
     sets: Sets = None,
     tenant: Tenant = None,
     timeout: Timeout = 60.0,
@@ -93,34 +97,13 @@ def store_memory(
     """Store one memory.
 
     The same id with the same content changes nothing; with other content it is a conflict (see `memory update`).
-    Without an ID, standard input holds the memory as one JSON object, with the fields of memory.store.v1.
+    `orion-recall import -` stores memories as JSON from standard input.
 
     Example: `orion-recall memory store m-1 --text "The crane is repaired." --set speaker=Ana --set tags=harbour`
     """
-    if memory_id is None:
-        memory = _from_input()
-    elif text is None:
-        raise SettingsError("--text is missing: give what the memory says")
-    else:
-        memory = {"id": memory_id, "text": text}
-    memory |= {name: value for name, value in fields_of(sets).items() if value is not None} | given(tenant=tenant)
-    receipt = send(find(data), lambda client: client.store([memory], timeout_s=timeout))
-    return say(receipt, as_json=as_json)
-
-
-def _from_input() -> dict[str, Any]:
-    """SettingsError when standard input is no JSON object."""
-    if sys.stdin.isatty():
-        raise SettingsError("give an ID and --text, or a memory as JSON on standard input")
-    try:
-        found = read_json(sys.stdin.buffer.read().decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"standard input is not UTF-8 at byte {error.start}") from None
-    except InvalidMessage as error:
-        raise SettingsError(f"standard input: {error}") from None
-    if not isinstance(found, dict):
-        raise SettingsError('standard input: expected one JSON object, such as {"id": "m-1", "text": "…"}')
-    return cast("dict[str, Any]", found)
+    given = {"id": memory_id, "text": text, "tenant": tenant, **fields_of(sets)}
+    memory = {name: value for name, value in given.items() if value is not None}
+    return say(send(find(data), lambda client: client.store([memory], timeout_s=timeout)), as_json=as_json)
 
 
 @_of_change
@@ -128,9 +111,7 @@ def update_memory(
     memory_id: MemoryId,
     text: Annotated[str | None, typer.Option(help="What it says from now on.")] = None,
     sets: Sets = None,
-    version: Annotated[
-        int | None, typer.Option("--if-version", help="Only if it is at this version (see `memory history`).")
-    ] = None,
+    version: Annotated[int | None, typer.Option("--if-version", help="Only if it is at this version.")] = None,
     message: Any = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
@@ -138,22 +119,21 @@ def update_memory(
 ) -> int:
     """Change a memory; what it said before stays in its history, and is not recalled any more.
 
-    A field that is set to nothing is cleared: `--set title=`. With --json the ID must be whole.
+    A field that is set to nothing is cleared: `--set title=`.
 
     Example: `orion-recall memory update m-1 --text "The crane runs again." --set tags=harbour,repair`
     """
-    patch: dict[str, Any] = fields_of(sets) | given(text=text)
+    patch: dict[str, Any] = fields_of(sets) | ({} if text is None else {"text": text})
     if not patch:
         raise SettingsError("there is nothing to change: give --text or --set FIELD=VALUE")
-    settings = find(data)
-    (name,) = full_live_ids(settings, message.get("tenant"), [memory_id], as_json=as_json)
-    patch |= {"id": name} | given(expected_version=version)
-    return say(send(settings, lambda client: client.update([patch], timeout_s=timeout, **message)), as_json=as_json)
+    patch |= {"id": memory_id} | ({} if version is None else {"expected_version": version})
+    receipt = send(find(data), lambda client: client.update([patch], timeout_s=timeout, **message))
+    return say(receipt, as_json=as_json)
 
 
 @_of_delete
 def delete_memories(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help=f"Ids of memories; each whole, {PREFIX_HELP}.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of memories.")],
     message: Any,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
@@ -161,14 +141,13 @@ def delete_memories(
 ) -> int:
     """Delete memories. Recalls no longer find them, and their ids stay taken.
 
-    The record keeps their text and history, unless `--erase` is given. An id given by its first characters is
-    printed in full; with --json ids must be whole. Exit code 1 when there is no memory of one of the ids.
+    The record keeps their text and history, unless `--erase` is given. Exit code 1 when there is no memory of one
+    of the ids.
 
     Example: `orion-recall memory delete m-1 m-2 --reason "said by mistake"`
     """
-    settings = find(data)
-    full = full_live_ids(settings, message.get("tenant"), ids, as_json=as_json)
-    return say(send(settings, lambda client: client.delete(full, timeout_s=timeout, **message)), as_json=as_json)
+    receipt = send(find(data), lambda client: client.delete(ids, timeout_s=timeout, **message))
+    return say(receipt, as_json=as_json)
 
 
 @_of_change
@@ -191,7 +170,7 @@ def update_matching(
     fields: dict[str, Any] = {"where": conditions_of(where), "set": fields_of(sets), **message}
     if not fields["set"]:
         raise SettingsError("there is nothing to change: give --set FIELD=VALUE")
-    return _change_matching(data, "update", fields, timeout, yes=yes, as_json=as_json)
+    return _change_matching("update", fields, timeout, data, yes=yes, as_json=as_json)
 
 
 @_of_delete
@@ -211,13 +190,12 @@ def delete_matching(
     Example: `orion-recall memory deleteq --where "text=gearbox crane" --where until=P30D`
     """
     fields: dict[str, Any] = {"where": conditions_of(where), **message}
-    return _change_matching(data, "delete", fields, timeout, yes=yes, as_json=as_json)
+    return _change_matching("delete", fields, timeout, data, yes=yes, as_json=as_json)
 
 
 def _change_matching(
-    data: Path | None, what: str, fields: dict[str, Any], timeout_s: float, *, yes: bool, as_json: bool
+    what: str, fields: dict[str, Any], timeout_s: float, data: Path | None, *, yes: bool, as_json: bool
 ) -> int:
-    """A dry run, the question, and the change: of as many memories as matched before, or of none."""
     settings = find(data)
 
     async def change(client: RecallClient, expected_count: int | None) -> MemoryReceiptV1:
@@ -228,11 +206,100 @@ def _change_matching(
     if found.error is not None:
         return say(found, as_json=as_json)
     count = found.matched or 0
-    question = f"{what} {counted(count, 'memory')}?"
     ids = [one.id or "" for one in found.results]
-    if not count or not (yes or confirmed(question, ids, count, as_json=as_json)):
+    if not count or not (yes or confirmed(f"{what} {counted(count, 'memory')}?", ids, count, as_json=as_json)):
         if as_json:
             print_json({"matched": 0})
         note(f"no memory was {what}d")
         return 1
     return say(send(settings, lambda client: change(client, found.matched)), as_json=as_json)
+
+
+def send(settings: Settings, work: Callable[[RecallClient], Awaitable[MemoryReceiptV1]]) -> MemoryReceiptV1:
+    """Sends one message by `work`; what the worker answered."""
+
+    async def run() -> MemoryReceiptV1:
+        async with open_client(settings) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
+    """Prints the receipt. The exit code is 1 where something was not done."""
+    counts = Counter(one.status for one in receipt.results)
+    line = ", ".join(f"{count} {status}" for status, count in counts.items()) or "nothing to do"
+    if receipt.pending:
+        line += "; some copies of index and graph do not have it yet, and workers leave it out until then"
+    reasons = [f"{one.id}: {one.status}: {one.reason}" for one in receipt.results if one.reason is not None]
+    value = receipt.model_dump(mode="json", exclude_unset=True)
+    if receipt.error is None:
+        show(value, line, as_json=as_json, remarks=reasons)
+    else:
+        show(value, as_json=as_json)
+        print_error(receipt.error.type, f"{receipt.error.type}: {receipt.error.message}", as_json=False)
+        return 1
+    return 1 if receipt.conflict or receipt.rejected or receipt.missing else 0
+
+
+def confirmed(question: str, ids: Sequence[str], count: int, *, as_json: bool) -> bool:
+    """The answer at a terminal, with the first ids that it is about; SettingsError where nobody can be asked."""
+    if as_json:
+        raise SettingsError(f"{question} With --json nobody is asked: give --yes")
+    for one in ids[:_SHOWN]:
+        note(one)
+    if count > len(ids[:_SHOWN]):
+        note(f"… {counted(count, 'memory')} in all")
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise SettingsError(f"{question} Standard input is no terminal to ask at: give --yes") from None
+
+
+def fields_of(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """`--set` as fields of a memory; SettingsError for an unknown field, and for one that has its own option."""
+    found = _values("--set", pairs, MemoryV1, "a memory has no field")
+    for name in _SAID_BY.keys() & found.keys():
+        raise SettingsError(f"--set: {name} is no field to set: give {_SAID_BY[name]}")
+    return found
+
+
+def conditions_of(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """`--where` as conditions; SettingsError for an unknown one, and for none."""
+    found = _values("--where", pairs, MemoryWhereV1, "there is no condition")
+    if not found:
+        raise SettingsError("--where: give at least one condition, such as --where session_id=s-17")
+    return found
+
+
+def _values(option: str, pairs: Sequence[str] | None, model: type[BaseModel], unknown: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, sign, text = pair.partition("=")
+        name = name.strip()
+        if not sign or not name:
+            raise SettingsError(f"{option}: write FIELD=VALUE (got {name!r})")
+        if name in found:
+            raise SettingsError(f"{option}: {name!r} is given twice; a list is written with commas")
+        if name not in model.model_fields:
+            raise SettingsError(f"{option}: {unknown} {name!r}; there are {', '.join(model.model_fields)}")
+        found[name] = _value(f"{option} {name}", kind_of(model.model_fields[name])[0], text)
+    return found
+
+
+def _value(option: str, kind: type, text: str) -> Any:
+    if not text:
+        return None
+    if kind is list:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if kind is datetime:
+        at = moment(option, text, end=option.endswith(" until"))
+        return None if at is None else at.isoformat()
+    if kind in (dict, float):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise SettingsError(f"{option}: {text[:80]!r} is not JSON, or nests too deep") from None
+    return text

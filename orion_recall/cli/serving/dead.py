@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.bus.signing.keys import read_key
 from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
-from orion_recall.cli.connect.ids import PREFIX_HELP, full_id
 from orion_recall.cli.output import JsonFlag, NotFound, counted, listed, note, pairs, show, visible
 from orion_recall.contracts import (
     DELETE_KIND,
@@ -78,9 +77,7 @@ def list_letters(
 
 @app.command("show")
 def show_letter(
-    letter_id: Annotated[
-        str, typer.Argument(metavar="ID", help=f"Its id, or that of the entry it was, {PREFIX_HELP}.")
-    ],
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
     of: Of = "queries",
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -89,9 +86,9 @@ def show_letter(
 
     Example: `orion-recall dead show 1795302643570-0`
     """
-    letter = _with_letters(find(data), of, lambda dead: _get(dead, letter_id))
+    letter = _with_letters(find(data), of, lambda dead: dead.get(letter_id))
     if letter is None:
-        raise _not_found(letter_id)
+        raise NotFound(f"there is no dead letter {letter_id!r}")
     told = _as_json(letter)
     rows = [(name, value) for name, value in told.items() if name != "fields"]
     show(
@@ -104,7 +101,7 @@ def show_letter(
 
 @app.command("requeue")
 def requeue_letters(
-    letter_id: Annotated[str | None, typer.Argument(metavar="ID", help=f"Its id, {PREFIX_HELP}.")] = None,
+    letter_id: Annotated[str | None, typer.Argument(metavar="ID", help="Its id.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them, oldest first.")] = False,
     of: Of = "queries",
     data: DataFolder = None,
@@ -126,7 +123,7 @@ def requeue_letters(
 
     async def requeue(dead: DeadLetters) -> list[dict[str, str | None]]:
         if letter_id is not None:  # one by its id says why it cannot be put back
-            letters = [one] if (one := await _get(dead, letter_id)) is not None else []
+            letters = [one] if (one := await dead.get(letter_id)) is not None else []
         else:
             letters = [one for one in (await dead.latest(_ALL))[::-1] if _can_be_put_back(one)]
         put_back: list[dict[str, str | None]] = []
@@ -142,7 +139,7 @@ def requeue_letters(
 
     moved = _with_letters(settings, of, requeue)
     if not moved and letter_id is not None:
-        raise _not_found(letter_id)
+        raise NotFound(f"there is no dead letter {letter_id!r}")
     show({"requeued": moved}, as_json=as_json, remarks=[f"{counted(len(moved), 'message')} put back"])
 
 
@@ -152,15 +149,6 @@ def _can_be_put_back(letter: DeadLetter) -> bool:
     elif not letter.is_whole:
         note(f"{letter.id} is not put back: the message was too large to be kept")
     return letter.is_whole
-
-
-def _not_found(letter_id: str) -> NotFound:
-    return NotFound(f"there is no dead letter {letter_id!r}")
-
-
-async def _get(dead: DeadLetters, letter_id: str) -> DeadLetter | None:
-    name = await full_id("dead-letter", letter_id, dead.ids_starting)
-    return None if name is None else await dead.get(name)
 
 
 def _with_letters(settings: Settings, what: Kind, work: Callable[[DeadLetters], Awaitable[T]]) -> T:

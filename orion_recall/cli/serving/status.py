@@ -23,12 +23,10 @@ from orion_recall.cli.connect.addresses import (
 )
 from orion_recall.cli.output import JsonFlag, console, counted, duration, note, print_json, say, table
 from orion_recall.cli.serving.status_workers import problems_of, read_workers, show_worker, text_of
-from orion_recall.errors import BusUnavailable, OrionError, ProfileError, RecordError
+from orion_recall.errors import BusUnavailable, OrionError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record
 from orion_recall.postgres.pool import borrow
-from orion_recall.profile.reading import load_profiles
 from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP, Settings
-from orion_recall.shipped import shipped_folder
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 Found = dict[str, Any]
@@ -40,16 +38,14 @@ _NO_GROUP: Mapping[str, Any] = {"waiting": None, "pending": None, "consumers": [
 
 @app.command()
 def status(
-    forget: Annotated[
-        str | None, typer.Option(metavar="COPY", help="First take a copy that is gone out of the register.")
-    ] = None,
+    forget: Annotated[str | None, typer.Option(metavar="COPY", help="First forget a copy that is gone.")] = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
     """See how bus, record, copies and sink are doing.
 
     Of every worker it says which stores are not well, and why. Exit code 1, with `problems` in --json, when the
-    bus, a configured Postgres or the profiles cannot be used, no worker takes queries, one cannot use a store
+    bus or a configured Postgres cannot be used, no worker takes queries, one cannot use a store
     that its recalls require (ORION_READY_SOURCES), or one has refused an edit of its profiles. Copies that are
     gone are listed, and no problem.
 
@@ -71,13 +67,16 @@ def status(
 async def read_status(settings: Settings) -> Found:
     """Everything that `status --json` prints."""
     bus, postgres = await asyncio.gather(_bus(settings), _postgres(settings))
-    profiles = _profiles(bus["workers"], settings)
-    problems = [{"what": what, "why": why} for what, why in _problems(bus, postgres, profiles)]
+    workers: Sequence[Found] = bus["workers"]
+    profiles = {
+        "default": next((one["default_profile"] for one in workers if one["default_profile"]), None),
+        "names": sorted({name for one in workers for name in one["profiles"]}),
+    }
+    problems = [{"what": what, "why": why} for what, why in _problems(bus, postgres)]
     return {"ok": not problems, "problems": problems, "bus": bus, "postgres": postgres, "profiles": profiles}
 
 
-def _problems(bus: Found, postgres: Found, profiles: Found) -> Iterator[tuple[str, str]]:
-    """What is wrong, and why."""
+def _problems(bus: Found, postgres: Found) -> Iterator[tuple[str, str]]:
     if not bus["reachable"]:
         yield "the bus cannot be used", bus["error"]
     elif not bus["queries"]["consumers"]:
@@ -86,12 +85,9 @@ def _problems(bus: Found, postgres: Found, profiles: Found) -> Iterator[tuple[st
         yield from problems_of(worker)
     if postgres["reachable"] is False:
         yield "Postgres cannot be used", postgres["error"]
-    if profiles["error"] is not None:
-        yield "the profiles cannot be used", profiles["error"]
 
 
 async def _forget(settings: Settings, copy: str) -> list[str]:
-    """What was forgotten of the copy; OrionError when nothing was, with why."""
     async with open_postgres(settings) as pool:
         record = Record(pool)
         kinds = await record.forget(copy)
@@ -127,7 +123,6 @@ async def _bus(settings: Settings) -> Found:
 
 
 async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
-    """What waits for the group (None: the server cannot tell), what is in flight, and which consumers take it."""
     try:
         groups = await redis.xinfo_groups(stream)
         consumers = await redis.xinfo_consumers(stream, group)
@@ -148,7 +143,6 @@ async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
 
 
 async def _postgres(settings: Settings) -> Found:
-    """`reachable` is None when no address is known."""
     if settings.dsn is None:
         return {"dsn": None, "reachable": None, "error": "no address: ORION_POSTGRES_DSN is not set"}
     found: Found = {"dsn": dsn_without_secrets(settings.dsn), "reachable": False, "error": None}
@@ -176,49 +170,22 @@ async def _postgres(settings: Settings) -> Found:
     except RecordError as error:
         return {**found, "error": str(error)}
     memories = {row["tenant"]: row["count"] for row in counted}
-    return {
-        **found,
-        "reachable": True,
-        "memories": memories,
-        "decisions": decisions,
-        "outbox": head,
-        "copies": copies,
-    }
-
-
-def _profiles(workers: Sequence[Found], settings: Settings) -> Found:
-    """The profiles that the workers say they use, else those that one with this terminal's settings would use."""
-    if names := sorted({name for worker in workers for name in worker["profiles"]}):
-        default = next((worker["default_profile"] for worker in workers if worker["default_profile"]), None)
-        return {"of": "workers", "folder": None, "default": default, "names": names, "error": None}
-    folder, error = settings.profiles_dir or shipped_folder("profiles"), None
-    try:
-        names = sorted(load_profiles(folder))
-    except ProfileError as caught:
-        error = str(caught)
-    own: Found = {"of": "settings", "folder": str(folder), "default": settings.default_profile}
-    return own | {"names": names, "error": error}
+    known = {"memories": memories, "decisions": decisions, "outbox": head, "copies": copies}
+    return {**found, "reachable": True, **known}
 
 
 def _show(found: Found) -> None:
-    bus, postgres, profiles = found["bus"], found["postgres"], found["profiles"]
+    bus, postgres = found["bus"], found["postgres"]
     say("bus", bus["url"], bus["error"])
     if bus["reachable"]:
         streams = [(name, bus[name], bus["dead"][name]) for name in bus["dead"]]
         rows = [
-            (
-                name,
-                one["waiting"],
-                one["pending"],
-                dead,
-                ", ".join(one["consumers"]) or "none",
-                ", ".join(one["silent_consumers"]),
-            )
+            (name, one["waiting"], one["pending"], dead, ", ".join(one["consumers"]) or "none",
+             ", ".join(one["silent_consumers"]))
             for name, one, dead in streams
-        ]
-        console().print(
-            table(("  stream", "waiting", "in flight", "dead", "taken by", "silent for a minute"), rows)
-        )
+        ]  # fmt: skip
+        columns = ("  stream", "waiting", "in flight", "dead", "taken by", "silent for a minute")
+        console().print(table(columns, rows))
         for worker in bus["workers"]:
             show_worker(worker)
         if trimmed := bus["decisions_trimmed"]:
@@ -235,8 +202,5 @@ def _show(found: Found) -> None:
             sign = f"last sign of life {duration(copy['silent_s'])} ago"
             forget = f"gone? `orion-recall status --forget {shlex.quote(copy['copy'])}`" if copy["gone"] else None
             say(f"  {copy['kind']}", f"{behind} at {copy['position']}: {copy['copy']}, {sign}", forget)
-    if profiles["of"] == "settings":
-        names = f"{', '.join(profiles['names'])} (default {profiles['default']})"
-        say("profiles", f"no worker says which it uses; by the settings here: {names}", profiles["error"])
     for problem in found["problems"]:
         say("problem", "", problem["what"])

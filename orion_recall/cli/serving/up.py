@@ -6,36 +6,132 @@ import asyncio
 import contextlib
 import os
 import shlex
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from pydantic import SecretStr
+from rich.text import Text
 
+from orion_recall.bus.connect import without_secrets
 from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
 from orion_recall.cli.console import console_beside, load_console
-from orion_recall.cli.memory.options import given
-from orion_recall.cli.output import JsonFlag
-from orion_recall.cli.serving.run import (
-    Extractor,
-    given_variables,
-    ready_of,
-    say_ready,
-    serve,
-    serve_several,
-    stop_signals,
-)
+from orion_recall.cli.output import JsonFlag, console, for_people, print_json, say
+from orion_recall.cli.signals import StopSignals, stop_signals
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.foreground import tune_for_serving
 from orion_recall.postgres.schema import migrate
 from orion_recall.serving.processes.further_copies import folders_of
-from orion_recall.serving.processes.supervisor import MOST, ONE_OF_SEVERAL, parents_log_file
+from orion_recall.serving.processes.supervisor import (
+    MOST,
+    ONE_OF_SEVERAL,
+    Ready,
+    Supervisor,
+    WorkerProcess,
+    parents_log_file,
+    plans_of,
+)
 from orion_recall.serving.service import Service, check_settings
 from orion_recall.settings import Settings
+from orion_recall.tasks import cancel
 from orion_recall.telemetry import log_to_stderr
+
+_POSITIONS = ("index_position", "graph_position")
+_OF_EACH = ("instance", "pid", "data_dir", *_POSITIONS, "broken", "health_url")
+
+
+async def serve(service: Service, signals: StopSignals, announce: Callable[[], None]) -> None:
+    """Serves until the first signal; `announce` is called once queries are being taken."""
+    ready = asyncio.Event()
+    serving = asyncio.create_task(service.serve(ready))
+    waiting = asyncio.create_task(ready.wait())
+    try:
+        await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if ready.is_set():
+            tune_for_serving()
+            signals.gently, signals.reload = service.stop, service.reload_profiles
+            announce()
+        await serving
+    finally:
+        await cancel(waiting, serving)
+
+
+async def serve_several(
+    settings: Settings, count: int, given: Mapping[str, str], announce: Callable[[Mapping[str, Any]], None], *,
+    signals: StopSignals,
+) -> None:  # fmt: skip
+    """Runs the workers until the first signal; `announce` is called once all take queries.
+
+    `given` are variables for all of them. SettingsError or WorkersFailed when one cannot be started.
+    """
+    supervisor = Supervisor(plans_of(settings, count, given), WorkerProcess.start)
+    async with folders_of(settings, count):
+        signals.gently, signals.reload = supervisor.stop, supervisor.reload
+        await supervisor.run(lambda workers: announce(ready_of_all(workers)))
+
+
+def ready_of(service: Service) -> dict[str, Any]:
+    """The first line of a worker."""
+    settings, opened = service.settings, service.opened
+    return {
+        "ready": True,
+        "instance": settings.instance,
+        "bus_url": without_secrets(settings.bus_url or ""),
+        "postgres_dsn": dsn_without_secrets(settings.dsn) if settings.dsn else None,
+        "data_dir": str(settings.data_dir.resolve()),
+        "pid": os.getpid(),
+        "index_position": opened.index.position if opened.index else None,
+        "graph_position": opened.graph.position if opened.graph else None,
+        "profiles": sorted(service.profiles),
+        "broken": opened.broken,
+        "health_url": service.observer.url,
+    }
+
+
+def ready_of_all(workers: Sequence[Ready]) -> dict[str, Any]:
+    """What the first worker said, with the parent's process id, the least positions, and `workers`: each one's own.
+
+    `broken` names the worker before the part.
+    """
+    first = {name: value for name, value in workers[0].items() if name != "instance"}
+    known = {kind: [one[kind] for one in workers if one[kind] is not None] for kind in _POSITIONS}
+    least = {kind: min(positions, default=None) for kind, positions in known.items()}
+    broken = {f"{one['instance']} {part}": why for one in workers for part, why in one["broken"].items()}
+    each = [{name: one[name] for name in _OF_EACH} for one in workers]
+    return first | least | {"pid": os.getpid(), "broken": broken, "workers": each}
+
+
+def say_ready(headline: str, ready: Mapping[str, Any], *further: str, as_json: bool) -> None:
+    """That it runs: as one JSON line, or for people a headline, a line for each thing, and further lines."""
+    if not for_people(as_json=as_json):
+        print_json(ready, one_line=True)
+        return
+    copies = ", ".join(
+        f"{kind.partition('_')[0]} at {ready[kind]}" for kind in _POSITIONS if ready[kind] is not None
+    )
+    console().print(Text(headline), soft_wrap=True)
+    for what, value in (
+        ("bus", ready["bus_url"]),
+        ("Postgres", ready["postgres_dsn"]),
+        ("data", ready["data_dir"]),
+        ("copies", copies),
+        ("profiles", ", ".join(ready["profiles"])),
+        ("health", ready["health_url"] and f"{ready['health_url']}/ready"),
+        ("console", ready.get("console_url")),
+    ):
+        if value:
+            say(f"  {what}", value)
+    for number, worker in enumerate(ready.get("workers", ()), start=1):
+        at = (f"process {worker['pid']}", worker["instance"], worker["health_url"])
+        say(f"  worker {number}", ", ".join(filter(None, at)))
+    for part, why in ready["broken"].items():
+        say("  broken", part, why)
+    for line in further:
+        console().print(Text(line), soft_wrap=True)
+
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 worker_app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -47,16 +143,8 @@ def up(
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder for all data (default: ORION_DATA_DIR or .orion)."),
     ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1, max=MOST, help="Workers to run; from 2 on each is a process with its own index and graph."
-        ),
-    ] = 1,
-    extractor: Extractor = None,
-    console: Annotated[
-        bool, typer.Option("--console", help="Also serve the console (see `orion-recall console`).")
-    ] = False,
+    workers: Annotated[int, typer.Option(min=1, max=MOST, help="Workers to run, each a process.")] = 1,
+    console: Annotated[bool, typer.Option("--console", help="Also serve the console.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run everything here: bus, Postgres, index, graph and a worker, or several.
@@ -72,38 +160,16 @@ def up(
     """
     if console:
         load_console()  # what is missing is said before anything else
-    settings = Settings.read(**given(data_dir=data, extractor=extractor))
+    settings = Settings.read() if data is None else Settings.read(data_dir=data)
     log_to_stderr(settings.log_level, settings.log_file if workers == 1 else parents_log_file(settings.log_file))
-    asyncio.run(_run(settings, workers, given_variables(extractor=extractor), console=console, as_json=as_json))
+    asyncio.run(_up(settings, workers, console=console, as_json=as_json))
 
 
-async def _run(
-    settings: Settings, workers: int, variables: dict[str, str], *, console: bool, as_json: bool
-) -> None:
+async def _up(settings: Settings, workers: int, *, console: bool, as_json: bool) -> None:
     await check_settings(settings)
     if console:
         load_console().check_console(settings)  # before engines start
-    with stop_signals() as signals:
-        async with _engines(settings, workers) as engines:
-            engines.supervise()
-            found = await _with_addresses(settings, engines, variables)
-            async with console_beside(found, wanted=console) as console_url:
-                say = partial(_say, engines=engines, console_url=console_url, as_json=as_json)
-                own = {
-                    "postgres_dsn": _shown_dsn(found, engines),
-                    "data_dir": str(engines.data_dir),
-                    "engines": engines.pids,
-                }
-                if workers == 1:
-                    async with folders_of(found, 1), Service.start(found, disks=engines.disks) as service:
-                        await serve(service, signals, lambda: say({**ready_of(service), **own}))
-                else:
-                    await serve_several(found, workers, variables, signals, lambda ready: say({**ready, **own}))
-
-
-def _engines(settings: Settings, workers: int) -> AbstractAsyncContextManager[EmbeddedEngines]:
-    """The engines that the settings do not say are elsewhere, not started."""
-    return EmbeddedEngines.start(
+    engines = EmbeddedEngines.start(
         settings.data_dir,
         valkey=settings.redis_url is None,
         postgres=settings.postgres_dsn is None,
@@ -112,46 +178,51 @@ def _engines(settings: Settings, workers: int) -> AbstractAsyncContextManager[Em
         min_free_bytes=settings.min_free_bytes,
         workers=workers,
     )
+    with stop_signals() as signals:
+        async with engines as running:
+            running.supervise()
+            found, variables = await _with_addresses(settings, running)
+            async with console_beside(found, wanted=console) as console_url:
+                # The embedded address holds no secret, and is to be used.
+                dsn = running.postgres_dsn if "postgres" in running.pids else dsn_without_secrets(found.dsn or "")
+                own = {"postgres_dsn": dsn, "data_dir": str(running.data_dir), "engines": running.pids}
+                own |= {} if console_url is None else {"console_url": console_url}
+
+                def announce(ready: Mapping[str, Any]) -> None:
+                    folder = shlex.quote(str(running.data_dir))
+                    say_ready(
+                        f"orion-recall is up (process {ready['pid']})",
+                        {**ready, **own},
+                        "",
+                        "Ask from another terminal:",
+                        f'  orion-recall ask "What is wrong with the crane?" --data {folder}',
+                        "Ctrl-C stops everything.",
+                        as_json=as_json,
+                    )
+
+                if workers == 1:
+                    async with folders_of(found, 1), Service.start(found, disks=running.disks) as service:
+                        await serve(service, signals, lambda: announce(ready_of(service)))
+                else:
+                    await serve_several(found, workers, variables, announce, signals=signals)
 
 
-async def _with_addresses(settings: Settings, engines: EmbeddedEngines, variables: dict[str, str]) -> Settings:
-    """The settings with the addresses of what was started here; `variables` get those, too."""
+async def _with_addresses(settings: Settings, engines: EmbeddedEngines) -> tuple[Settings, dict[str, str]]:
+    """The settings with the addresses of what was started here; and these as variables."""
+    started: dict[str, str] = {}
     if settings.redis_url is None:
-        variables |= given_variables(redis_url=engines.redis_url)
-        settings = settings.changed(redis_url=SecretStr(engines.redis_url))
+        started["redis_url"] = engines.redis_url
     if settings.postgres_dsn is None:
-        variables |= given_variables(postgres_dsn=engines.postgres_dsn)
-        settings = settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
-        await migrate(settings.dsn or "")  # before the first query: its timeline reads a view
+        started["postgres_dsn"] = engines.postgres_dsn
+        await migrate(engines.postgres_dsn)  # before the first query: its timeline reads a view
         await let_analysts_in(engines.postgres_dsn)
-    return settings
-
-
-def _say(ready: Mapping[str, Any], engines: EmbeddedEngines, console_url: str | None, *, as_json: bool) -> None:
-    say_ready(
-        f"orion-recall is up (process {ready['pid']})",
-        ready if console_url is None else {**ready, "console_url": console_url},
-        "",
-        "Ask from another terminal:",
-        f'  orion-recall ask "What is wrong with the crane?" --data {shlex.quote(str(engines.data_dir))}',
-        "Ctrl-C stops everything.",
-        as_json=as_json,
-    )
-
-
-def _shown_dsn(settings: Settings, engines: EmbeddedEngines) -> str:
-    """The embedded one as it is, for it holds no secret and is to be used; another one without its secrets."""
-    embedded = "postgres" in engines.pids
-    return engines.postgres_dsn if embedded else dsn_without_secrets(settings.dsn or "")
+    changed = settings.changed(**{name: SecretStr(value) for name, value in started.items()})
+    return changed, {f"ORION_{name.upper()}": value for name, value in started.items()}
 
 
 @worker_app.command()
 def worker(
-    processes: Annotated[
-        int,
-        typer.Option(min=1, max=MOST, help="Workers to run, each a process with its own index and graph."),
-    ] = 1,
-    extractor: Extractor = None,
+    processes: Annotated[int, typer.Option(min=1, max=MOST, help="Workers to run, each a process.")] = 1,
     as_json: JsonFlag = False,
     is_one_of_several: Annotated[bool, typer.Option(ONE_OF_SEVERAL, hidden=True)] = False,
 ) -> None:
@@ -165,34 +236,24 @@ def worker(
     Example: `ORION_REDIS_URL=redis://bus:6379 ORION_POSTGRES_DSN=postgresql://orion@db/orion
     ORION_DATA_DIR=/var/lib/orion orion-recall worker`
     """
-    settings = Settings.read(**given(extractor=extractor))
+    settings = Settings.read()
     bus_of(settings)
-    if processes > 1:
-        log_to_stderr(settings.log_level, parents_log_file(settings.log_file))
-        asyncio.run(_run_several(settings, processes, given_variables(extractor=extractor), as_json=as_json))
-        return
-    log_to_stderr(settings.log_level, settings.log_file)
-    asyncio.run(_run_worker(settings, as_json=as_json, is_one_of_several=is_one_of_several))
+    log_to_stderr(settings.log_level, settings.log_file if processes == 1 else parents_log_file(settings.log_file))
+    asyncio.run(_worker(settings, processes, as_json=as_json, is_one_of_several=is_one_of_several))
 
 
-async def _run_worker(settings: Settings, *, as_json: bool, is_one_of_several: bool) -> None:
+async def _worker(settings: Settings, processes: int, *, as_json: bool, is_one_of_several: bool) -> None:
+    def announce(headline: str, ready: Mapping[str, Any]) -> None:
+        ended = "Ctrl-C: what was taken is answered, and then it stops."
+        say_ready(f"{headline} (process {ready['pid']})", ready, ended, as_json=as_json)
+
     await check_settings(settings)
-    folders = contextlib.nullcontext() if is_one_of_several else folders_of(settings, 1)
     with stop_signals() as signals:
+        if processes > 1:
+            told = partial(announce, f"{processes} workers take queries")
+            await serve_several(settings, processes, {}, told, signals=signals)
+            return
+        folders = contextlib.nullcontext() if is_one_of_several else folders_of(settings, 1)
         async with folders, Service.start(settings) as service:
-            headline = f"worker {settings.instance} takes queries (process {os.getpid()})"
-            ended = "Ctrl-C: it answers what it has taken, and stops."
-            await serve(service, signals, lambda: say_ready(headline, ready_of(service), ended, as_json=as_json))
-
-
-async def _run_several(settings: Settings, count: int, given: Mapping[str, str], *, as_json: bool) -> None:
-    await check_settings(settings)
-    with stop_signals() as signals:
-        await serve_several(
-            settings, count, given, signals, lambda ready: _say_several(count, ready, as_json=as_json)
-        )
-
-
-def _say_several(count: int, ready: Mapping[str, Any], *, as_json: bool) -> None:
-    headline = f"{count} workers take queries (process {ready['pid']})"
-    say_ready(headline, ready, "Ctrl-C: they answer what they have taken, and stop.", as_json=as_json)
+            headline = f"worker {settings.instance} takes queries"
+            await serve(service, signals, lambda: announce(headline, ready_of(service)))

@@ -58,18 +58,13 @@ def settings(
         }
         for row in rows
     ]
+    columns = ("variable", "", "default", "meaning")
     shown = [
         (one["variable"], "set" if one["is_set"] else "", one["default"] or "-", one["meaning"]) for one in told
     ]
-    show(
-        {"settings": told, "unknown": unknown, "error": error},
-        table(("variable", "", "default", "meaning"), shown),
-        as_json=as_json,
-        remarks=[
-            *(f"nothing reads {name}" for name in unknown),
-            error and f"these settings cannot be used: {error}",
-        ],
-    )
+    remarks = [*(f"nothing reads {name}" for name in unknown), error and f"these settings cannot be used: {error}"]
+    value = {"settings": told, "unknown": unknown, "error": error}
+    show(value, table(columns, shown), as_json=as_json, remarks=remarks)
     return 0 if error is None else 2
 
 

@@ -48,14 +48,9 @@ _SECRET_BYTES = 32
 def new_key(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's name, which is no secret.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The new file for the caller.")],
-    tenant: Annotated[
-        list[str],
-        typer.Option("--tenant", help="Its tenant; the first is that of messages that name none; * is all."),
-    ],
+    tenant: Annotated[list[str], typer.Option(help="Its tenant; the first is the default; * is all.")],
     may: Annotated[str, typer.Option("--may", help="What it may do.")] = ",".join(RIGHTS),
-    days: Annotated[
-        int | None, typer.Option("--days", min=1, max=36_500, help="After so many days it is over.")
-    ] = None,
+    days: Annotated[int | None, typer.Option(min=1, max=36_500, help="After so many days it is over.")] = None,
     ring: Ring = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -124,7 +119,6 @@ def _rights(text: str) -> frozenset[Right]:
 
 
 def _write(path: Path, text: str, flags: int) -> None:
-    """Write to a file that its owner alone can read."""
     try:
         handle = os.open(path, os.O_WRONLY | flags, 0o600)
     except FileExistsError as error:

@@ -1,4 +1,4 @@
-"""`orion-recall profiles`: lists, shows, checks and compares profiles."""
+"""`orion-recall profiles`: lists, shows and checks profiles."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from orion_recall.cli.connect.addresses import DataFolder, find, with_pool
-from orion_recall.cli.output import JsonFlag, NotFound, counted, listed, print_json, show, table, visible
+from orion_recall.cli.output import JsonFlag, NotFound, counted, print_json, show, table
 from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.errors import ProfileError, ProfileProblem, SettingsError
-from orion_recall.profile import Profile, diff_profiles
+from orion_recall.profile import Profile
 from orion_recall.profile.reading import dump_profile, load_profile, load_profiles
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
@@ -20,7 +20,7 @@ from orion_recall.shipped import shipped_folder
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
-    help="""Look at profiles, check them, compare them.
+    help="""Look at profiles and check them.
 
     The profiles are those of ORION_PROFILES_DIR, or else the shipped ones. To make your own: copy example.yaml,
     name the copy after its profile, and check it.
@@ -43,13 +43,8 @@ def list_profiles(as_json: JsonFlag = False) -> None:
             "profile": name,
             "default": name == settings.default_profile,
             "sources": one.sources_on,
-            "max_total_items": one.max_total_items,
-            "render_budget_tokens": one.render_budget_tokens,
-            "strategies": list(one.strategies.model_dump()),
-            "shadow": one.shadow.profile,
-            "canary": one.canary.profile,
             "hash": one.content_hash,
-            "description": one.description,
+            **one.model_dump(mode="json", include={"max_total_items", "render_budget_tokens", "description"}),
         }
         for name, one in profiles.items()
     ]
@@ -128,29 +123,7 @@ def _in_use() -> list[Profile]:
     return list(load_profiles(_folder(Settings.read())).values())
 
 
-@app.command("diff")
-def compare_profiles(
-    left: Annotated[str, typer.Argument(metavar="A", help="A profile's name, or a YAML file.")],
-    right: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
-    as_json: JsonFlag = False,
-) -> None:
-    """The values in which two profiles differ.
-
-    Example: `orion-recall profiles diff reflect.v1 mine.v1.yaml`
-    """
-    differences = diff_profiles(named_profile(left), named_profile(right))
-    found = [one for one in differences if one.key not in ("profile", "description")]
-    told = [{"key": one.key, "left": one.left, "right": one.right} for one in found]
-    rows = [
-        (one.key, *("null" if value is None else visible(value) for value in (one.left, one.right)))
-        for one in found
-    ]
-    value = {"left": left, "right": right, "differences": told}
-    listed(value, ("key", left, right), rows, as_json=as_json, nothing="no difference")
-
-
 def _checked(profile: Profile) -> str:
-    """The name, and what else is recalled by it than the name says."""
     strategies, shadow = profile.strategies.model_dump(), profile.shadow
     told = [f"strategies for {' and '.join(strategies)}"] if strategies else []
     told += [f"{shadow.profile} in the shadow of {shadow.share:.0%}"] if shadow.profile else []

@@ -52,6 +52,7 @@ CREATE TABLE recall_decisions (
     not_replayable    text,
     candidates        jsonb,
     unsure            boolean NOT NULL DEFAULT false,
+    weights           jsonb CHECK (weights IS NULL OR jsonb_typeof(weights) = 'object'),
     persisted_at      timestamptz NOT NULL DEFAULT now()
 );
 -- Correlation and session ids may be of any length, which a B-tree refuses; they are only asked for by equality.
@@ -156,6 +157,9 @@ COMMENT ON COLUMN recall_decisions.candidates IS
     'dropped_for, layer}]; null where they were not. The view recall_candidates has them in columns.';
 COMMENT ON COLUMN recall_decisions.unsure IS
     'Whether nothing clearly answers: the nearest were handed over, three at most.';
+COMMENT ON COLUMN recall_decisions.weights IS
+    'The weights of the parts of selected: {part: weight}. A score is the mean of its parts by these. Null: nothing was '
+    'selected, or the items have several sets of weights.';
 COMMENT ON COLUMN recall_decisions.persisted_at IS 'When the row was written; minus created_at it is the log''s delay.';
 
 CREATE TABLE recall_profiles (

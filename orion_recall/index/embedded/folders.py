@@ -138,7 +138,7 @@ def misfit_of(folder: Path, metadata: IndexMetadata, mine: IndexMetadata) -> str
         return None
     return (
         f"the index in {folder} {misfit} delete the folder to rebuild it, or build a new index beside it with "
-        "`orion-recall memory reembed`"
+        "`orion-recall memory rebuild index`"
     )
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from orion_recall.errors import SettingsError
+from orion_recall.errors import SettingsError, install_hint
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.extraction.light import Extraction, Passage, choose_entities, light, spelt, usable_names
 from orion_recall.memory.extraction.sentences import NEVER_NAMES, squeezed
@@ -46,9 +46,8 @@ def _load(name: str) -> Any:
     try:
         spacy = importlib.import_module("spacy")
     except ImportError as error:
-        raise SettingsError(
-            f'ORION_EXTRACTOR=spacy needs the library ({error}): pip install "orion-recall[spacy]"'
-        ) from error
+        why = f"ORION_EXTRACTOR=spacy needs the library ({error}): {install_hint('spacy')}"
+        raise SettingsError(why) from error
     try:
         return spacy.load(name)
     except OSError as error:

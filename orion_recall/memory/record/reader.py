@@ -91,10 +91,6 @@ SELECT {columns}, ts_rank_cd(search, query)::float8 AS score,
 FROM memories, {query} AS query
 WHERE {condition} AND search @@ query ORDER BY score DESC, at DESC, seq DESC LIMIT {limit}
 """
-_STARTING: LiteralString = """
-SELECT id FROM memories WHERE tenant = $1 AND (id = $2 OR starts_with(id, $2) AND (live OR NOT $3))
-ORDER BY id <> $2, id LIMIT $4
-"""
 _DETAILS: LiteralString = """
 SELECT m.*,
     (SELECT count(*) FROM memory_history h WHERE h.tenant = m.tenant AND h.memory_id = m.id) AS steps,
@@ -176,12 +172,6 @@ class RecordBrowser:
                 raise InvalidMessage(f"{words!r} has no word that can be searched for, only such as 'the' and 'of'")
             rows = await connection.fetch(query, *values, storable(words), limit)
         return [_listed(row) for row in rows]
-
-    async def ids_starting(self, tenant: str, prefix: str, limit: int, *, live_only: bool = False) -> list[str]:
-        """The ids that begin so, the equal one first. With `live_only` others than that one are live."""
-        async with borrow(self._pool, "reading ids") as connection:
-            rows = await connection.fetch(_STARTING, storable(tenant), storable(prefix), live_only, limit)
-        return [row["id"] for row in rows]
 
     async def details(self, tenant: str, memory_id: str) -> MemoryDetails | None:
         """Everything about one memory, None when there never was one."""

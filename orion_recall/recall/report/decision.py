@@ -6,7 +6,7 @@ named.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -161,6 +161,7 @@ def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]
             )
             for item in items
         ],
+        "weights": _weights(tuple(item.scored for item in items)),
         "backend_counts": backend_counts(recalled.reports),
         "sources": source_stats(recalled),
         "dropped": dict(recalled.selection.dropped),
@@ -177,6 +178,14 @@ def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]
         "unsure": recalled.is_unsure,
         "strategy": recalled.strategy,
     }
+
+
+def _weights(items: Sequence[ScoredCandidate]) -> dict[str, float] | None:
+    """The weights by which all items were scored, of the parts that they have; None where there is no such set."""
+    if not items or any(item.weights != items[0].weights for item in items[1:]):
+        return None
+    named = {name for item in items for name in item.parts}
+    return {name: round(one, _DIGITS) for name, one in items[0].weights.items() if one > 0 and name in named}
 
 
 def _confidence(recalled: Recalled, key: int) -> ConfidenceV1 | None:

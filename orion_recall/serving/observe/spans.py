@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
 from orion_recall import telemetry as t
-from orion_recall.errors import SettingsError
+from orion_recall.errors import SettingsError, install_hint
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.worker import ServedMessage
@@ -42,7 +42,7 @@ def otlp_exporters() -> tuple[SpanExporter, MetricExporter] | None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ModuleNotFoundError as error:
         why = f"{OTEL_EXPORTER_OTLP_ENDPOINT} is set, but its exporter is not installed"
-        raise SettingsError(f"{why}: pip install 'orion-recall[otlp]', or unset it") from error
+        raise SettingsError(f"{why}: {install_hint('otlp')}, or unset it") from error
     return OTLPSpanExporter(), OTLPMetricExporter()
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import pytest
 import typer
 
-from orion_recall.cli.ask.app import nothing_of
-from orion_recall.cli.ask.explain import show_explained
+from orion_recall.cli.ask import nothing_of
+from orion_recall.cli.explain import show_trace
 from orion_recall.cli.fields import with_fields, with_times
 from orion_recall.cli.main import load
 from orion_recall.contracts import (
@@ -20,7 +20,6 @@ from orion_recall.contracts import (
     RecallOptionsV1,
     RecallQueryV1,
     RecallReplyV1,
-    SourceStats,
     read_message,
 )
 from orion_recall.errors import SettingsError
@@ -104,7 +103,7 @@ def shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], made: RecallReplyV1, width: int = 80
 ) -> str:
     monkeypatch.setenv("COLUMNS", str(width))
-    show_explained(made)
+    show_trace(made.bundle.stats, made.bundle.stats.trace or {})
     return capsys.readouterr().out
 
 
@@ -196,26 +195,6 @@ def test_what_was_left_out_says_why_and_how_much_of_it_there_is(show: Show):
     assert "What was left out" not in show(reply(candidate("m1")))
 
 
-def test_what_was_understood_is_shown_whoever_understood_it(show: Show):
-    interval = {
-        "from": "2026-11-21T00:00:00Z",
-        "until": "2026-11-22T12:30:00Z",
-        "kind": "relative",
-        "words": "lately",
-    }
-    time: dict[str, Any] = {"intervals": [interval], "asks_when": True, "session": "first"}
-    entities = [{"name": "Fjord Labs", "kind": "thing"}, {"name": "Ana"}]
-    understood = {"time": time, "class": "temporal", "entities": entities, "nothing": None}
-    searched = {"by_meaning": "a", "by_words": "b", "named_speaker": "Ana"}
-    out = show(reply(candidate("m1"), trace={"understood": understood, "searched": searched}), 120)
-    told = [" ".join(line.split()) for line in out.splitlines()]
-    assert 'time "lately": 2026-11-21 up to 2026-11-22 12:30, UTC (relative)' in told
-    assert {"class temporal", "entities Fjord Labs (thing), Ana", "searched by words b", "session first"} <= set(
-        told
-    )
-    assert not any(line.startswith("nothing") for line in told)
-
-
 def test_nothing_found_and_nothing_handed_over_are_said(show: Show):
     nothing = reply(trace={"why": [], "candidates": []}, confidence=None)
     assert "Nothing was found that may be shown." in show(nothing)
@@ -249,6 +228,8 @@ def test_memory_text_cannot_steer_the_terminal_or_pose_as_markup(show: Show):
 
 def test_a_trace_of_another_version_is_no_crash(show: Show):
     assert "Where it was searched" in show(reply(trace={"candidates": [], "why": []}, sources=None, trace_=1))
+    for why in ("m1 is first: words.", ["m1 is first: words."]):
+        assert "m1 is first: words." in show(reply(trace={"why": why}))
     bare = read_message(
         RecallReplyV1,
         {
@@ -267,10 +248,7 @@ def test_a_trace_of_another_version_is_no_crash(show: Show):
     ("withheld", "said"),
     [
         (None, "nothing was found"),
-        (
-            NoAnswerV1(reason="greeting", near_misses=0),
-            "nothing was searched: it is a greeting and asks nothing",
-        ),
+        (NoAnswerV1(reason="greeting", near_misses=0), "nothing was searched: it is a greeting and asks nothing"),
         (
             NoAnswerV1(reason="below_min_probability", value=0.02, minimum=0.1, near_misses=3),
             "nothing seems to answer this: 3 memories were looked at, but the probability of an answer, 0.020, is "
@@ -285,17 +263,3 @@ def test_the_reason_is_told(withheld: NoAnswerV1 | None, said: str) -> None:
         shown = stats.model_copy(update={"dropped": {"no_answer": 3}})
         chosen = said.replace("were looked at", "would have been handed over")
         assert nothing_of(shown) == f"{chosen} (--any-answer shows what was found)"
-
-
-def test_an_empty_answer_says_what_was_left_out_and_which_source_was_silent() -> None:
-    silent = SourceStats(status="late", count=0, ms=800.0)
-    stats = BundleStats(
-        backend_counts={},
-        latency_ms=1,
-        profile="p",
-        dropped={"other_time": 3, "excluded": 1},
-        sources={"vector": silent},
-    )
-    assert nothing_of(stats) == (
-        "nothing was found that may be shown; left out: 3 other time, 1 excluded; no answer from vector"
-    )

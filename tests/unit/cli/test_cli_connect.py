@@ -11,9 +11,17 @@ from pathlib import Path
 import pytest
 
 from orion_recall.cli.connect import addresses
-from orion_recall.cli.connect.addresses import bus_of, dsn_of, dsn_without_secrets, find, find_started, open_bus
-from orion_recall.cli.connect.ids import full_id
-from orion_recall.cli.connect.record import with_record
+from orion_recall.cli.connect.addresses import (
+    bus_of,
+    dsn_of,
+    dsn_without_secrets,
+    find,
+    find_started,
+    open_bus,
+    with_record,
+)
+from orion_recall.cli.decisions.app import whole_id
+from orion_recall.cli.output import NotFound
 from orion_recall.engines.embedded import Addresses, write_addresses
 from orion_recall.engines.lock import FolderLock, held_by
 from orion_recall.errors import EngineError, SettingsError
@@ -123,40 +131,19 @@ def test_an_up_that_never_gets_ready_or_is_not_there_is_not_waited_for_long(
     assert not (tmp_path / "none").exists(), "who only looks makes nothing"
 
 
-class Ids:
-    """Ids that are looked up by their beginning."""
-
-    def __init__(self, *ids: str) -> None:
-        self._ids = ids
-
-    async def starting(self, prefix: str, limit: int) -> list[str]:
-        """Those that begin so, the equal one first."""
-        return sorted((one for one in self._ids if one.startswith(prefix)), key=lambda one: one != prefix)[:limit]
+async def starting(prefix: str, limit: int) -> list[str]:
+    """Ids of decisions that begin so."""
+    return [one for one in ("875a5172", *(f"9900{n}" for n in range(9))) if one.startswith(prefix)][:limit]
 
 
-async def test_a_prefix_that_one_id_has_is_that_id_and_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert await full_id("memory", "m-12", Ids("m-1234567", "m-99").starting) == "m-1234567"
-    assert capsys.readouterr().err == "m-12 is m-1234567\n"
-
-
-async def test_a_whole_id_is_itself_though_others_begin_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert await full_id("memory", "m-12", Ids("m-12", "m-123", "m-124").starting) == "m-12"
-    assert await full_id("memory", "a", Ids("a", "ab").starting) == "a"
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("given", ["m-1", "m", "", "x-1234"])
-async def test_a_prefix_that_is_too_short_or_that_no_id_has_is_none(given: str) -> None:
-    assert await full_id("memory", given, Ids("m-1234567").starting) is None
-
-
-async def test_a_prefix_of_several_ids_is_refused_with_up_to_five_of_them() -> None:
-    names = [f"m-12{number}" for number in range(9)]
-    with pytest.raises(SettingsError, match=r"'m-12' is the beginning of several memory ids") as few:
-        await full_id("memory", "m-12", Ids(*names[:2]).starting)
-    assert str(few.value).endswith(": m-120, m-121; give more characters")
-    with pytest.raises(SettingsError, match=r"m-120, m-121, m-122, m-123, m-124, and more; give more characters"):
-        await full_id("memory", "m-12", Ids(*names).starting)
+async def test_a_decisions_id_may_be_given_by_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await whole_id("875a", starting) == "875a5172"
+    assert capsys.readouterr().err == "875a is 875a5172\n"
+    for none in ("875", "", "1234"):
+        with pytest.raises(NotFound, match="there is no decision"):
+            await whole_id(none, starting)
+    with pytest.raises(SettingsError, match=r"several decision ids: 99000, 99001, .*, and more; give more"):
+        await whole_id("9900", starting)
 
 
 async def test_a_folder_whose_database_is_gone_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:

@@ -88,14 +88,6 @@ def test_questions_are_answered_as_table_and_as_json(graph: Command):
     ] == [{"a.name": "Eve"}]
 
 
-def test_a_mistake_in_a_query_is_shown_with_its_place(graph: Command):
-    code, out, err = graph("query", "MATCH (a)\nRETRUN a")
-    assert (code, out) == (2, "")
-    assert err.splitlines()[1:] == ["  RETRUN a", "  ^"]
-    code, out, _ = graph("query", "MATCH (a)\nRETRUN a", "--json")
-    assert json.loads(out)["error"]["type"] == "GraphQueryError"
-
-
 TEXTS = "SELECT ?text WHERE { ?edge <urn:orion:vocabulary:text> ?text } ORDER BY ?text"
 
 
@@ -103,31 +95,16 @@ def test_sparql_of_ones_own_sees_one_tenant(graph: Command):
     assert parsed(graph("sparql", TEXTS, "--tenant", "other", "--json")) == {
         "columns": ["text"], "rows": [["Eve knows Ana"]], "truncated": False,
     }  # fmt: skip
-    assert graph("sparql", TEXTS, "--limit", "1", "--csv") == (
-        0, "text\nAda knows Ida\n", "limited to 1 row: --limit shows more\n",
+    assert graph("sparql", TEXTS, "--limit", "1")[1:] == (
+        "text\nAda knows Ida\n", "limited to 1 row: --limit shows more\n",
     )  # fmt: skip
     every = "SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s ?p ?o } } ORDER BY ?g"
-    assert graph("sparql", every, "--csv")[1] == "g\nurn:orion:tenant:default\n"
-    assert graph("sparql", every, "--csv", "--all-tenants")[1].split() == [
-        "g", "urn:orion:tenant:default", "urn:orion:tenant:other",
-    ]  # fmt: skip
+    assert parsed(graph("sparql", every, "--json"))["rows"] == [["urn:orion:tenant:default"]]
     assert graph("sparql", "ASK { ?s ?p ?o }")[1] == "true\n"
     assert parsed(graph("sparql", "ASK { ?s <urn:none> ?o }", "--json")) == {"boolean": False}
     assert '"Ana" .' in graph("sparql", "DESCRIBE <urn:orion:entity:ana>")[1]
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("DROP ALL", "an update"),
-        ("SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }", "SERVICE is not allowed"),
-        ("SELECT * FROM <urn:orion:tenant:other> { ?s ?p ?o }", "FROM is not allowed"),
-    ],
-)
-def test_what_does_not_only_read_is_refused(graph: Command, query: str, message: str):
-    code, out, err = graph("sparql", query)
-    assert (code, out) == (2, "")
-    assert message in err
+    code, out, err = graph("sparql", "DROP ALL")
+    assert (code, out, "an update" in err) == (2, "", True)
 
 
 def test_a_picture_is_written_whole(graph: Command, tmp_path: Path):
@@ -173,18 +150,6 @@ async def opened() -> AsyncIterator[Path]:
 
 
 # The program runs an event loop of its own: not inside that of a test.
-def test_stats_tell_of_every_tenant(opened: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(["graph", "stats", "--data", str(opened), "--json"]) == 0
-    acme, other = json.loads(capsys.readouterr().out)["tenants"]
-    assert (acme["tenant"], acme["memories"], acme["edges"], acme["components"]) == ("acme", 2, 2, 1)
-    assert acme["hubs"][0] == {"entity": "Ana", "edges": 2}
-    assert (other["tenant"], other["edges"]) == ("other", 1)
-    assert run(["graph", "stats", "--data", str(opened), "--tenant", "acme"]) == 0
-    shown = capsys.readouterr().out
-    assert "most edges in acme: Ana (2)" in shown
-    assert "other" not in shown
-
-
 def test_csv_goes_into_a_folder(opened: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["graph", "export", "--data", str(opened), "--out", str(opened / "csv"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tenants"] == ["acme", "other"]
@@ -197,8 +162,6 @@ def test_csv_goes_into_a_folder(opened: Path, capsys: pytest.CaptureFixture[str]
         ("export --data {data} --out {data}/file", 2, "already exists"),
         ("import g.nq --out l.jsonl", 2, "no `graph import` any more: the graph is made from the record"),
         ("export --format turtle --out {data}/file", 2, "the graph is exported as CSV"),
-        ("stats --data {data} --tenant nobody", 1, "no memories of a tenant 'nobody'"),
-        ("stats --data {data}/none", 1, "there is no graph in"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -216,5 +179,5 @@ def test_a_graph_of_another_format_is_left_to_a_worker(opened: Path, capsys: pyt
     old = pyoxigraph.Store(str(opened / "old" / "graph" / "store"))
     old.update("INSERT DATA { <urn:orion:projection> <urn:orion:vocabulary:position> 4 }")
     del old
-    assert run(["graph", "stats", "--data", str(opened / "old")]) == 1
+    assert run(["graph", "query", "MATCH (a) RETURN a", "--data", str(opened / "old")]) == 1
     assert "is not built yet" in capsys.readouterr().err

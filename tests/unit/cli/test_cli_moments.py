@@ -26,9 +26,7 @@ NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
         ("12h", datetime(2026, 3, 10, 0, tzinfo=UTC)),
         ("5m", datetime(2026, 3, 10, 11, 55, tzinfo=UTC)),
         ("now", NOW),
-        ("3 days ago", datetime(2026, 3, 7, 12, tzinfo=UTC)),
-        ("An hour ago", datetime(2026, 3, 10, 11, tzinfo=UTC)),
-        ("two  months ago", datetime(2026, 1, 10, 12, tzinfo=UTC)),
+        ("3 days ago", datetime(2026, 3, 7, tzinfo=UTC)),
         ("yesterday", datetime(2026, 3, 9, tzinfo=UTC)),
         ("today", datetime(2026, 3, 10, tzinfo=UTC)),
         ("last week", datetime(2026, 3, 2, tzinfo=UTC)),
@@ -37,9 +35,6 @@ NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
         ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
         ("2026-03-01T09:30", datetime(2026, 3, 1, 9, 30, tzinfo=UTC)),
         ("2026-03-01 09:30:05", datetime(2026, 3, 1, 9, 30, 5, tzinfo=UTC)),
-        ("9:30", datetime(2026, 3, 10, 9, 30, tzinfo=UTC)),
-        ("14:30", datetime(2026, 3, 9, 14, 30, tzinfo=UTC)),
-        ("09:30:15", datetime(2026, 3, 10, 9, 30, 15, tzinfo=UTC)),
     ],
 )
 def test_a_time_or_how_long_ago(text: str, expected: datetime) -> None:
@@ -53,7 +48,6 @@ def test_a_time_or_how_long_ago(text: str, expected: datetime) -> None:
         ("yesterday", "+05:00", datetime(2026, 3, 8, 19, tzinfo=UTC)),
         ("2026-03-01T09:30", "Europe/Berlin", datetime(2026, 3, 1, 8, 30, tzinfo=UTC)),
         ("2026-03-01T09:30Z", "Europe/Berlin", datetime(2026, 3, 1, 9, 30, tzinfo=UTC)),
-        ("16:30", "+05:00", datetime(2026, 3, 10, 11, 30, tzinfo=UTC)),
         ("30d", "Europe/Berlin", datetime(2026, 2, 8, 12, tzinfo=UTC)),
     ],
 )
@@ -68,7 +62,7 @@ def test_what_has_no_zone_is_in_the_one_given(text: str, zone: str, expected: da
         ("yesterday", datetime(2026, 3, 10, tzinfo=UTC)),
         ("last week", datetime(2026, 3, 9, tzinfo=UTC)),
         ("2026-03-01T09:30Z", datetime(2026, 3, 1, 9, 30, tzinfo=UTC)),
-        ("3 days ago", datetime(2026, 3, 7, 12, tzinfo=UTC)),
+        ("3 days ago", datetime(2026, 3, 8, tzinfo=UTC)),
     ],
 )
 def test_an_end_takes_the_whole_day_or_period(text: str, expected: datetime) -> None:
@@ -93,6 +87,7 @@ def test_a_zone_that_there_is_not_is_named() -> None:
         "-3d",
         "99999999w",
         "25:00",
+        "14:30",
         "until yesterday",
         "a crane",
         "yesterday and monday",

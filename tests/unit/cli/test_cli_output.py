@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.cli.output import Table, console, counted, plain, prose, table, visible, wrapped
+from orion_recall.cli.output import Table, console, counted, plain, prose, table, visible
 
 MOMENT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
@@ -110,12 +110,6 @@ def test_what_does_not_fit_side_by_side_is_a_list_of_fields(printed: Callable[..
     ]  # fmt: skip
 
 
-def test_bullets_hang_and_wrap_between_words() -> None:
-    assert wrapped("- [m-1] The crane is repaired.\n  plain words here", 14) == [
-        "- [m-1] The", "  crane is", "  repaired.", "  plain words", "  here",
-    ]  # fmt: skip
-
-
 def test_prose_wraps_on_a_screen_and_stays_one_line_in_a_pipe(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +120,7 @@ def test_prose_wraps_on_a_screen_and_stays_one_line_in_a_pipe(
     prose(LONG)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 40
-    assert " ".join(lines) == LONG.strip()
+    assert " ".join(line.rstrip() for line in lines) == LONG.strip()
 
 
 @pytest.mark.parametrize(
@@ -141,9 +135,3 @@ def test_prose_wraps_on_a_screen_and_stays_one_line_in_a_pipe(
 )
 def test_a_number_and_its_noun_agree(count: int, noun: str, told: str) -> None:
     assert counted(count, noun) == told
-
-
-@given(st.text(), st.integers(1, 60))
-def test_wrapping_loses_no_word(text: str, width: int) -> None:
-    text = visible(text)
-    assert " ".join(wrapped(text, width)).split() == text.split()

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orion_recall.cli.interrupts import interrupted_once
-from orion_recall.cli.main import run
-from orion_recall.cli.serving.run import StopSignals, given_variables, ready_of_all, say_ready, stop_signals
+from orion_recall.cli.serving.up import ready_of_all, say_ready
+from orion_recall.cli.signals import StopSignals, interrupted_once, stop_signals
 
 
 def worker(number: int, **changes: Any) -> dict[str, Any]:
@@ -100,20 +98,3 @@ def test_all_workers_have_one_line_and_each_has_its_own_part(
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert (lines[0], lines[-1]) == ("2 workers take queries", "Ctrl-C")
     assert "worker 1 process 1000002, w2, http://h:2" in lines
-
-
-def test_only_what_is_given_becomes_a_variable() -> None:
-    assert given_variables(redis_url="redis://bus", extractor=None) == {"ORION_REDIS_URL": "redis://bus"}
-
-
-@pytest.mark.parametrize("command", ["up", "worker"])
-def test_the_extractor_can_be_chosen_on_the_command_line(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-):
-    monkeypatch.setenv("ORION_REDIS_URL", "redis://127.0.0.1:1")
-    monkeypatch.setenv("ORION_DATA_DIR", str(tmp_path / "data"))  # `up` starts its engines before it looks
-    monkeypatch.delenv("ORION_LLM_URL", raising=False)
-    assert run([command, "--extractor", "llm"]) == 2
-    assert "ORION_LLM_URL is not set, and ORION_EXTRACTOR=llm needs it" in capsys.readouterr().err
-    assert run([command, "--extractor", "gguf"]) == 2
-    assert "'light', 'spacy', 'llm'" in capsys.readouterr().err

@@ -69,12 +69,6 @@ def test_what_would_overwrite_or_cannot_be_is_refused_and_nothing_is_written(
     assert (ring.read_text(), (tmp_path / "new.key").exists()) == (before, False)
 
 
-def test_without_a_ring_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.delenv("ORION_KEYS_FILE")
-    assert run(["keys", "list"]) == 2
-    assert "set ORION_KEYS_FILE, or name it with --ring" in capsys.readouterr().err
-
-
 def test_settings_say_what_is_set_and_never_to_what(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,14 +84,6 @@ def test_settings_say_what_is_set_and_never_to_what(
     shown = capsys.readouterr()
     assert "opensesame" not in printed + shown.out
     assert "nothing reads ORION_TENANT" in shown.err
-
-
-def test_settings_that_cannot_be_used_are_an_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("ORION_DEADLINE_MS", "soon")
-    assert run(["settings", "--json"]) == 2
-    assert "ORION_DEADLINE_MS" in json.loads(capsys.readouterr().out)["error"]
 
 
 def test_migrate_names_a_missing_address_and_no_password(

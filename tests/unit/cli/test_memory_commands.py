@@ -13,17 +13,13 @@ import pytest
 
 from orion_recall.cli.main import run
 from orion_recall.cli.memory import browse
-from orion_recall.cli.memory.ids import full_live_ids, no_such_memory
 from orion_recall.cli.memory.import_ import lines_of
-from orion_recall.cli.memory.options import conditions_of, confirmed, fields_of
-from orion_recall.cli.memory.write import store_memory
+from orion_recall.cli.memory.write import conditions_of, confirmed, fields_of
 from orion_recall.contracts import MemoryWhereV1
 from orion_recall.errors import ImportFileError, SettingsError
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails
-from orion_recall.settings import Settings
 from orion_recall.values import Memory, Statement
 
-AWAY = "postgresql://nobody@127.0.0.1:1/none"
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
 MEMORY = Memory(
     tenant="default", id="m-1", text="The crane is repaired.", kind="world", text_hash="h", content_hash="c",
@@ -67,10 +63,6 @@ class Browser:
         Browser.asked = asked
         return [listed("m-1", text="x " * 999, passage="the crane at the quay", score=0.5)]
 
-    async def ids_starting(self, _tenant: str, prefix: str, _limit: int) -> list[str]:
-        """The one that there is details of."""
-        return ["m-123"] if "m-123".startswith(prefix) else []
-
     async def details(self, _tenant: str, memory_id: str) -> MemoryDetails | None:
         """Of that one."""
         return DETAILS if memory_id == "m-123" else None
@@ -81,7 +73,6 @@ def record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORION_POSTGRES_DSN", "postgresql://nobody@127.0.0.1:1/none")
     monkeypatch.setenv("ORION_REDIS_URL", "redis://127.0.0.1:1")
     monkeypatch.setattr(browse, "RecordBrowser", Browser)
-    monkeypatch.setattr("orion_recall.cli.memory.ids.RecordBrowser", Browser)
 
 
 def test_a_list_is_a_table_with_undated_memories_marked(record: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,14 +100,6 @@ def test_the_filters_of_a_list_are_conditions_on_the_record(record: None) -> Non
     assert Browser.asked == ("acme", where, 21)
 
 
-@pytest.mark.parametrize(("option", "value"), [("--session", "x" * 9999), ("--since", "someday")])
-def test_a_filter_that_cannot_be_is_wrong_usage(
-    record: None, option: str, value: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["memory", "list", option, value]) == 2
-    assert option.removeprefix("--") in capsys.readouterr().err
-
-
 def test_a_list_with_words_is_a_search(record: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["memory", "list", "crane", "north quay"]) == 0
     assert Browser.asked[1] == 'crane "north quay"'
@@ -130,39 +113,21 @@ def test_a_list_with_words_is_a_search(record: None, capsys: pytest.CaptureFixtu
 def test_one_memory_is_shown_with_all_that_is_known_about_it(
     record: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["memory", "show", "m-12"]) == 0
-    printed = capsys.readouterr()
-    assert "m-12 is m-123" in printed.err
-    rows = {name: value.strip() for name, value in (line.split("  ", 1) for line in printed.out.splitlines())}
+    assert run(["memory", "show", "m-123"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {name: value.strip() for name, value in (line.split("  ", 1) for line in lines)}
     assert rows["state"] == "superseded by m-2"
     assert rows["occurred at"] == "2026-03-09 12:00:00"
-    assert rows["statement"] == "crane - is - repaired"
-    assert rows["extracted by"] == "light, due again by llm"
-    assert rows["in answers"] == "1 time, last at 2026-03-09 12:00:00 UTC; feedback: 2 used, 0 wrong"
-    assert not {"title", "uri", "updated at"} & rows.keys()
+    assert rows["statements"] == "crane - is - repaired"
+    assert (rows["extraction due"], rows["tags"], rows["used"]) == ("llm", "harbour", "2")
+    assert not {"title", "uri", "updated at", "wrong"} & rows.keys()
     assert run(["memory", "show", "m-123", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["id"], told["live"], told["occurred_at"]) == ("m-1", False, "2026-03-09T12:00:00+00:00")
     assert (told["accesses"], told["used"], told["statements"][0]["object"]) == (1, 2, "repaired")
-    assert run(["memory", "show", "m-9", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["error"]["type"] == "NotFound"
-
-
-@pytest.mark.parametrize(
-    ("dsn", "as_json"), [(None, False), (AWAY, True), (AWAY, False)], ids=["no Postgres", "a program", "away"]
-)
-def test_an_id_that_cannot_be_looked_up_stays_as_it_was_given(
-    monkeypatch: pytest.MonkeyPatch, dsn: str | None, *, as_json: bool
-) -> None:
-    monkeypatch.delenv("ORION_POSTGRES_DSN", raising=False)
-    if dsn is not None:
-        monkeypatch.setenv("ORION_POSTGRES_DSN", dsn)
-    assert full_live_ids(Settings.read(), None, ["m-12", "m-1"], as_json=as_json) == ["m-12", "m-1"]
-
-
-def test_of_an_unknown_id_the_tenant_is_told_and_how_long_a_prefix_must_be() -> None:
-    assert no_such_memory("acme", "m-12") == "no memory of 'acme' has the id 'm-12', nor one that begins so"
-    assert no_such_memory("acme", "m-1").endswith("(a prefix needs 4 characters)")
+    assert run(["memory", "show", "m-12", "--json"]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error == {"type": "NotFound", "message": "no memory of 'default' has the id 'm-12'"}
 
 
 def test_without_anybody_to_ask_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,25 +181,6 @@ def test_conditions_that_would_match_more_than_is_meant_are_refused(pairs: list[
         conditions_of(pairs)
 
 
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        (b'{"id": "m", "text": "\xff"}', "standard input is not UTF-8 at byte 21"),
-        (b"[1]", "expected one JSON object"),
-        (b'{"id": "m", "text": NaN}', "standard input: NaN is no JSON number"),
-        (b'{"id": "m", "id": "n", "text": "x"}', "standard input: the field 'id' is given twice"),
-        (b"[" * 200_000, "nested too deeply"),
-        (b'\xef\xbb\xbf{"id": "m"', "standard input: not JSON: Expecting .* at column"),
-    ],
-)
-def test_what_cannot_be_read_from_standard_input_is_said(
-    given: bytes, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-    with pytest.raises(SettingsError, match=why):
-        store_memory()
-
-
 def test_an_import_of_standard_input_can_be_read_twice_and_is_gone_after(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -247,18 +193,3 @@ def test_an_import_of_standard_input_can_be_read_twice_and_is_gone_after(
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     with pytest.raises(ImportFileError, match="pipe lines into it"), lines_of(Path("-")):
         pass
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("memory search crane", "`memory search` is now `memory list WORDS`"),
-        ("memory extracted m-1", "`memory extracted` is now part of `memory show ID`"),
-        ("dead list --stores", "`dead --stores` is now `dead --of stores`"),
-    ],
-)
-def test_a_former_command_says_what_took_its_place(
-    line: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(line.split()) == 2
-    assert told in capsys.readouterr().err

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-import httpx
 import pytest
-from starlette.responses import PlainTextResponse
 
 from orion_recall.console import access
 from orion_recall.console.access import LIFETIME_S, Sessions, TokenFile, new_token, read_tokens, token_hash
 from orion_recall.console.app import is_own_path
-from orion_recall.console.guard import Guard, answered_hosts, host_name, is_loopback
+from orion_recall.console.guard import answered_hosts, host_name, is_loopback
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
@@ -76,16 +73,6 @@ def test_rights_of_the_file_that_change_alone_are_noticed_both_ways(tmp_path: Pa
     assert tokens.holder(token) is None
     path.chmod(0o600)
     assert tokens.holder(token) is not None
-
-
-def test_a_file_of_the_same_length_and_time_is_read_again(tmp_path: Path) -> None:
-    first, second = new_token(), new_token()
-    path = written(tmp_path, entry(first))
-    tokens, before = TokenFile(path), path.stat()
-    path.write_text(entry(second), "utf-8")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert tokens.holder(first) is None
-    assert tokens.holder(second) is not None
 
 
 @pytest.mark.parametrize(
@@ -174,16 +161,6 @@ def test_the_name_of_a_host_header(header: str, name: str | None) -> None:
 def test_a_loopback_address_answers_for_the_names_of_this_machine_alone() -> None:
     assert answered_hosts(Settings(), has_tokens=False) == {"localhost", "127.0.0.1", "::1"}
     assert "orion.example" in answered_hosts(Settings(console_names=("orion.example",)), has_tokens=False)
-
-
-@pytest.mark.parametrize("origin", ["http://[", "null", "http://evil.example", "http://localhost:1", "", "x"])
-async def test_a_form_of_another_origin_or_of_none_that_can_be_read_is_refused(origin: str) -> None:
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(Guard(PlainTextResponse("taken"), {"localhost"})), base_url="http://localhost"
-    ) as browser:
-        assert (await browser.post("/", headers={"origin": origin})).status_code == 403
-        assert (await browser.post("/", headers={"origin": "http://localhost"})).status_code == 200
-        assert (await browser.post("/")).status_code == 200
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "orion.example", "127.0.0.1.example"])

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from orion_recall.console.charts import counts_chart
 from orion_recall.console.forms import form_of, listed, listed_in
 from orion_recall.console.rendering import HERE, exact, shown
-from orion_recall.decisions.overview import Interval
 
 BEGAN = datetime(2026, 11, 25, 10, tzinfo=UTC)
 
@@ -23,21 +21,9 @@ class Browser(HTMLParser):
         self.seen += data
 
 
-def interval(minutes: int, count: int, answered: int, empty: int, ms: float | None = None) -> Interval:
-    began = BEGAN + timedelta(minutes=minutes)
-    return Interval(began=began, count=count, answered=answered, empty=empty, p50_ms=ms, p95_ms=ms and 2 * ms)
-
-
 @pytest.mark.parametrize("character", ["\u202e", "\u2066", "\u200f", "\x07", "\x00", "\x1b", "\x85", "\ud800"])
 def test_what_could_steer_the_text_around_it_is_shown_as_a_replacement(character: str) -> None:
     assert shown(f"a{character}b") == "a\N{REPLACEMENT CHARACTER}b"
-
-
-def test_other_text_stays_as_it_is() -> None:
-    text = "línea 1\n\tمرحبا 👩‍🔬 नमस्ते"
-    assert shown(text) == text
-    assert shown(None) == ""
-    assert shown(0) == 0
 
 
 @pytest.mark.parametrize("character", ["\u202e", "\u2066", "\u200f", "\x07", "\x1b", "\x85", "\r", "<", '"', "&"])
@@ -80,15 +66,6 @@ def test_static_files_name_no_other_place() -> None:
         text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
         assert "http" not in text.replace("{{ address }}", ""), path.name
         assert path.parent != Path()
-
-
-def test_bars_of_an_interval_stand_on_one_another_and_reach_the_top_at_most() -> None:
-    chart = counts_chart([interval(0, 4, 2, 1), interval(1, 2, 2, 0)], BEGAN, timedelta(minutes=1), 60)
-    first = chart.bars[:3]
-    assert [bar.kind for bar in first] == ["answered", "empty", "without"]
-    assert [round(bar.y + bar.height) for bar in first] == [118, 60, 31]
-    assert first[-1].y == 2
-    assert chart.bars[3].x - first[0].x == pytest.approx(12)
 
 
 def test_a_form_keeps_every_value_of_a_field_and_bounds_numbers() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from orion_recall.decisions.feedback import Judged
 from orion_recall.evaluation.replay.logged import Choice, Chosen, LoggedQuery
 from orion_recall.evaluation.replay.report import Gate, as_json, summed_up
 from orion_recall.evaluation.replay.run import Replayed, ReplayPlan, ReplayRun
-from tests.samples.recall_fakes import profile
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PLAN = ReplayPlan(choice=Choice())
@@ -46,11 +44,7 @@ def replayed(name: str, logged: str, tried: str, *, used: str = "", text: str = 
 
 
 def saved(
-    folder: Path,
-    *queries: Replayed,
-    under: str | None = "overlap@2=.9",
-    least: int = 1,
-    plan: ReplayPlan = PLAN,
+    folder: Path, *queries: Replayed, under: str | None = "overlap@2=.9", least: int = 1, plan: ReplayPlan = PLAN
 ) -> Path:
     run = ReplayRun(chosen=Chosen(matching=9), queries=list(queries))
     summary = summed_up(run, k=2)
@@ -97,47 +91,6 @@ def test_a_replay_that_passes_or_cannot_be_judged_says_so(tmp_path: Path) -> Non
     assert "<strong>Passed</strong> the gate." in page(saved(tmp_path, same))
     assert "It cannot be judged:" in page(saved(tmp_path, same, least=50))
     assert "every answer is the same" in page(saved(tmp_path, same))
-
-
-@pytest.mark.parametrize(
-    ("plan", "under", "told"),
-    [
-        (
-            ReplayPlan(
-                choice=Choice(since=NOON, until=NOON + timedelta(hours=2)), tried=profile(profile="mine.v1")
-            ),
-            "overlap@2=.9",
-            "Logged questions asked again under mine.v1, on the memories as each decision found them. "
-            "Questions from 2026-03-01 12:00:00 to 2026-03-01 14:00:00 (UTC). With a gate. "
-            "Reported at 2026-03-02 12:00:00 (UTC).",
-        ),
-        (
-            ReplayPlan(choice=Choice(since=NOON), as_of="now"),
-            None,
-            "on the memories as of the time of the report. Questions since 2026-03-01 12:00:00 (UTC). "
-            "Without a gate.",
-        ),
-        (ReplayPlan(choice=Choice(until=NOON)), None, "Questions before 2026-03-01 12:00:00 (UTC)."),
-        (PLAN, None, "Questions of any time. Without a gate."),
-    ],
-)
-def test_a_saved_replay_says_what_it_reports(
-    tmp_path: Path, plan: ReplayPlan, under: str | None, told: str
-) -> None:
-    html = page(saved(tmp_path, replayed("d-same", "ab", "ab"), under=under, plan=plan))
-    words = " ".join(re.sub(r"<[^>]+>", "", html).split())
-    assert told in words, words
-
-
-def test_a_replay_that_an_earlier_version_saved_is_shown_without_that(tmp_path: Path) -> None:
-    path = saved(tmp_path, replayed("d-same", "ab", "ab"))
-    report = json.loads(path.read_text("utf-8"))
-    for name in ("made_at", "tried_profile", "as_of", "since", "until"):
-        del report[name]
-    path.write_text(json.dumps(report), "utf-8")
-    html = page(path)
-    assert "under another profile." in html
-    assert "Reported at" not in html
 
 
 def test_a_threshold_that_no_query_has_a_measure_for_is_not_judged(tmp_path: Path) -> None:

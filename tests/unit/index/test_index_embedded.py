@@ -280,7 +280,7 @@ async def test_a_complete_build_takes_the_place_when_its_model_opens_the_folder(
     assert not (live / "index.json").exists()
     async with opened_folders(live, NEW, sparse) as index:
         assert (index.position, await found(index, NEW)) == (8, ["boat", "crane"])
-    with pytest.raises(SourceError, match=r"was made with new .* memory reembed"):
+    with pytest.raises(SourceError, match=r"was made with new .* memory rebuild index"):
         await EdgeIndex(live, OLD, sparse).open()
 
 

@@ -139,6 +139,13 @@ def test_the_share_of_the_queries_keeps_its_candidates_and_the_same_ones_again()
     assert (drawn(0.0), len(drawn(1.0))) == (set(), len(ids))
 
 
+async def test_items_with_several_sets_of_weights_have_none_in_common(tokens: TokenCounter):
+    recalled = await recalled_by(tokens)
+    assert decision(facts_of(), outcome="ok", latency_ms=1.0, recalled=recalled).weights
+    recalled.selection.items[-1].scored.weights = {"fusion": 1.0}
+    assert decision(facts_of(), outcome="ok", latency_ms=1.0, recalled=recalled).weights is None
+
+
 async def test_a_memory_that_the_query_may_not_see_is_counted_and_not_named(tokens: TokenCounter):
     recalled = await recalled_by(tokens, options={"kinds": ["plan"]})
     assert [one.id for one in candidates_of(recalled, 50)] == ["m3"]
@@ -182,7 +189,10 @@ async def test_a_decision_says_what_was_found_kept_and_dropped_and_by_whom(token
         ("b", "lexical", {"vector": 2, "lexical": 1}),
         ("a", "vector", {"vector": 1}),
     ]
-    assert all(0 <= one["score"] <= 1 and one["parts"] for one in made["selected"])
+    for one in made["selected"]:
+        known = {name: made["weights"].get(name, 0.0) for name in one["parts"]}
+        mean = sum(one["parts"][name] * weight for name, weight in known.items()) / sum(known.values())
+        assert mean == pytest.approx(one["score"], abs=1e-5)
     assert (made["query"], made["session_id"], made["node_id"]) == ("what about the crane?", "s", "n")
     assert (made["verb"], made["intent"], made["tenant"], made["scope"]) == ("reflect", "plan", "acme", "global")
     assert (made["latency_ms"], made["stage_ms"]["total"], made["profile"]) == (4, 3.5, "test.v1")

@@ -91,7 +91,7 @@ async def test_an_index_without_them_answers_as_before_and_says_what_makes_them(
     async with places.index(tokens) as index:
         why = await LateInteraction(index, tokens).why_off()
         assert why is not None
-        assert "memory reembed" in why
+        assert "memory rebuild index" in why
         await index.apply(changes(*OURS))
         assert tokens.asked == [], "it has no room for them"
         assert set(await index.held()) == set(KEYS)

@@ -49,7 +49,7 @@ async def test_spacy_that_is_not_installed_is_an_error_that_says_what_to_do(
         raise ModuleNotFoundError(f"No module named {name!r}")
 
     monkeypatch.setattr("orion_recall.memory.extraction.spacy.importlib.import_module", missing)
-    with pytest.raises(SettingsError, match=r'pip install "orion-recall\[spacy\]"'):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[spacy\]'"):
         await opened(extractor="spacy")
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
-from orion_recall.cli.output import console, counted, pairs, table, visible, wrapped
-from orion_recall.contracts import BundleStats, RecallReplyV1
+from orion_recall.cli.output import Table, console, counted, heading, pairs, table, visible
+from orion_recall.contracts import BundleStats
 from orion_recall.recall.report.explain import apportioned
 from orion_recall.recall.report.sentences import (
     NOT_ASKED,
@@ -28,23 +29,8 @@ _SHOWN, _LEFT_OUT, _DIGITS = 15, 12, 3
 # From this width on a memory's words stand beside its score.
 _WIDE = 120
 _TEXT_CHARS = 80
-_INDENT = "  "
-_ASKED = {"name": "a name (of a person, a place or a thing)"}
-_FACTORS = {
-    "semantic_relevance": "relevance",
-    "source_quality": "source quality",
-    "recency": "recency",
-    "consistency": "consistency",
-    "completeness": "completeness",
-}
-_LED_BY: dict[str, str] = {"succession": "older one", "follow_up": "the first hits", "period": "its time"}
+_INDENT = 2
 _SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph", "sql_timeline": "timeline"}
-
-
-def show_explained(reply: RecallReplyV1) -> None:
-    """Prints the trace of a reply, most important first."""
-    stats = reply.bundle.stats
-    show_trace(stats, cast("Json", stats.trace or {}))
 
 
 def show_trace(stats: BundleStats, trace: Json) -> None:
@@ -58,20 +44,13 @@ def show_trace(stats: BundleStats, trace: Json) -> None:
     _sources(out, stats, trace)
 
 
-def _head(out: Console, title: str) -> None:
-    out.print()
-    out.print(Text(title, style="bold"))
-
-
 def _lines(out: Console, lines: Iterable[str]) -> None:
-    """Wrapped between words, and indented."""
     for line in lines:
-        for part in wrapped(visible(line), max(out.width - len(_INDENT), 20)):
-            out.print(Text(f"{_INDENT}{part}"), soft_wrap=True)
+        out.print(Padding(Text(visible(line)), (0, 0, 0, _INDENT)))
 
 
 def _why(out: Console, stats: BundleStats, trace: Json) -> None:
-    _head(out, "Why these came first")
+    out.print(heading("Why these came first"))
     if stats.no_answer is not None:
         looked_at = near_misses(stats)
         _lines(
@@ -99,7 +78,6 @@ def near_misses(stats: BundleStats) -> str | None:
 
 
 def _confidence(overall: float, trace: Json) -> str:
-    """The answer's confidence, and the factors of the item that it is of."""
     for one in trace.get("candidates", ()):
         parts = dict(cast("Json", one.get("confidence") or {}))
         if parts.pop("overall", None) == overall:
@@ -110,7 +88,6 @@ def _confidence(overall: float, trace: Json) -> str:
 
 
 def _understood(out: Console, stats: BundleStats, trace: Json) -> None:
-    """What was read of the question, and what was searched for; without a search there is no time."""
     known = dict(trace.get("understood", {}))
     time: Json = known.pop("time", {})
     rows: list[tuple[str, object]] = []
@@ -122,12 +99,11 @@ def _understood(out: Console, stats: BundleStats, trace: Json) -> None:
         rows += intervals or [("time", "no date or period is read in it")]
     rows += [(name.replace("_", " "), value) for name, value in known.items()]
     rows += [(name.replace("_", " "), time.get(name)) for name in ("asks_when", "session")]
-    _head(out, "What was understood")
-    out.print(pairs([(name, _plain(value)) for name, value in rows if value], indent=len(_INDENT)))
+    out.print(heading("What was understood"))
+    out.print(pairs([(name, _plain(value)) for name, value in rows if value], indent=_INDENT))
 
 
 def _plain(value: object) -> str:
-    """A list as words with commas, what has a name as its name and what else there is in brackets."""
     if isinstance(value, list):
         return ", ".join(_plain(one) for one in cast("list[object]", value))
     if isinstance(value, Mapping):
@@ -139,27 +115,30 @@ def _plain(value: object) -> str:
 def _cascade(out: Console, cascade: Json | None) -> None:
     if cascade is None:
         return
-    _head(out, "The cascade through the layers")
-    rows = [
-        (
-            step["depth"],
-            step["layer"],
-            step["hits"],
-            _points(step["confidence"], 2),
-            round(step["ms"], 1),
-            _step(step),
-        )
-        for step in cascade["path"]
-    ]
-    out.print(table(("depth", "layer", "hits", "sure", "ms", ""), rows))
+    out.print(heading("The cascade through the layers"))
+    out.print(cascade_steps(cascade))
     trigger = trigger_words(cascade)
     _lines(out, [f"{trigger[0].upper()}{trigger[1:]}.", f"It ended because {ended_words(cascade)}."])
 
 
-def _step(step: Json) -> str:
-    if step["not_asked"]:
-        return f"not asked: {NOT_ASKED[step['not_asked']]}"
-    return f"too late: {', '.join(step['late'])}" if step["late"] else ""
+def cascade_steps(cascade: Json) -> Table:
+    """A row for each layer that the cascade came to; `cascade` is a `CascadeV1` as JSON."""
+    rows: list[tuple[object, ...]] = []
+    for step in cascade["path"]:
+        why = f"too late: {', '.join(step['late'])}" if step["late"] else ""
+        if step["not_asked"]:
+            why = f"not asked: {NOT_ASKED[step['not_asked']]}"
+        sure = _points(step["confidence"], 2)
+        rows.append((step["depth"], step["layer"], step["hits"], sure, round(step["ms"], 1), why))
+    return table(("depth", "layer", "hits", "sure", "ms", ""), rows)
+
+
+def source_table(stats: BundleStats) -> Table:
+    """Name, status, hits, milliseconds and error of every source."""
+    rows = [
+        (name, one.status, one.count, round(one.ms, 1), one.error) for name, one in (stats.sources or {}).items()
+    ]
+    return table(("source", "status", "hits", "ms", "error"), rows)
 
 
 def _ranking(out: Console, trace: Json) -> None:
@@ -167,7 +146,7 @@ def _ranking(out: Console, trace: Json) -> None:
     shown = [one for one in ranked if one["kept"]] or ranked[:_SHOWN]
     if not shown:
         return
-    _head(out, "What was handed over" if shown[0]["kept"] else "What was ranked best")
+    out.print(heading("What was handed over" if shown[0]["kept"] else "What was ranked best"))
     columns = {
         "": [one["place"] for one in shown],
         "memory": [one["id"] for one in shown],
@@ -183,7 +162,6 @@ def _ranking(out: Console, trace: Json) -> None:
 
 
 def _made_of(one: Json) -> str:
-    """The shares, which add up to the score as it is printed."""
     parts = [part for part in one["parts"] if part["weight"] > 0]
     shares = apportioned([part["share"] for part in parts], one["score"], _DIGITS)
     told = [f"{_points(share)} {part['part']}" for part, share in zip(parts, shares, strict=True) if share]
@@ -191,12 +169,10 @@ def _made_of(one: Json) -> str:
 
 
 def _points(value: float | None, digits: int = _DIGITS) -> str:
-    """.782, as there is no score above 1; nothing where there is none."""
     return "" if value is None else f"{value:.{digits}f}".removeprefix("0")
 
 
 def _found_by(one: Json, out: Console) -> str:
-    """The rank in every source that found it, with its own score where there is room; else what led to it."""
     found = sorted(one["sources"].items(), key=lambda each: (each[1]["rank"], each[0]))
     if not found:
         return (one.get("led_by") or "another memory").replace("_", " ")
@@ -214,14 +190,14 @@ def _text(one: Json) -> str:
 
 
 def _left_out(out: Console, stats: BundleStats, trace: Json) -> None:
-    """The best of them one by one, then how many of each reason there are."""
     counts = stats.dropped or {}
     if not counts:
         return
     dropped = [one for one in trace.get("candidates", ()) if one["dropped"]]
     best = sorted(dropped, key=lambda one: -(one["score"] or 0.0))[:_LEFT_OUT]
     whole = sum(counts.values())
-    _head(out, f"What was left out: the best {len(best)} of {whole}" if len(best) < whole else "What was left out")
+    of_how_many = f": the best {len(best)} of {whole}" if len(best) < whole else ""
+    out.print(heading(f"What was left out{of_how_many}"))
     if best:
         rows = [(one["id"], _points(one["score"]), _found_by(one, out), _reason(one["dropped"])) for one in best]
         out.print(table(("memory", "score", "found by", "because"), rows))
@@ -233,13 +209,10 @@ def _reason(dropped: Json) -> str:
 
 
 def _sources(out: Console, stats: BundleStats, trace: Json) -> None:
-    _head(out, "Where it was searched")
+    out.print(heading("Where it was searched"))
     if stats.sources == {}:
         _lines(out, ["Nowhere."])
-    rows: Sequence[Sequence[object]] = [
-        (name, one.status, one.count, round(one.ms, 1), one.error) for name, one in (stats.sources or {}).items()
-    ]
-    if rows or stats.sources is None:
-        out.print(table(("source", "status", "hits", "ms", "error"), rows))
+    else:
+        out.print(source_table(stats))
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in trace.get("stage_ms", {}).items())
     _lines(out, [f"Stages, in ms: {stages}."])

@@ -7,14 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from orion_recall.cli.ask.explain import near_misses, show_explained
-from orion_recall.cli.connect.addresses import DataFolder, bus_of, find_started
+from orion_recall.cli.connect.addresses import DataFolder, find_started, open_client
+from orion_recall.cli.explain import near_misses, show_trace, source_table
 from orion_recall.cli.fields import with_fields, with_times
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, prose, table, visible
-from orion_recall.client import RecallClient
 from orion_recall.contracts import BundleStats, RecallOptionsV1, RecallQueryV1, RecallReplyV1
 from orion_recall.recall.report.sentences import no_answer_words
-from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -38,12 +36,8 @@ def ask(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The question.")],
     query: Any,
     options: Any,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Explain the answer, with every part of the scores.")
-    ] = False,
-    by_layer: Annotated[
-        bool, typer.Option("--by-layer", help="Show which layer of a cascade each item comes from.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain the answer and its scores.")] = False,
+    by_layer: Annotated[bool, typer.Option("--by-layer", help="Show the layer of each item.")] = False,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -66,7 +60,12 @@ def ask(
     options = with_times(options, timezone=options.get("timezone"))
     if explain or by_layer:
         options["include"] = {"trace": explain, "layers": by_layer}
-    reply = asyncio.run(_recall(settings, text, {**query, "options": options}, timeout))
+
+    async def recall() -> RecallReplyV1:
+        async with open_client(settings) as client:
+            return await client.recall(text, timeout_s=timeout, **query, options=options)
+
+    reply = asyncio.run(recall())
     if as_json:
         print_json(reply.model_dump(mode="json", exclude_unset=True))
     if reply.error:
@@ -83,16 +82,6 @@ def ask(
     return 0
 
 
-async def _recall(settings: Settings, text: str, fields: dict[str, Any], timeout_s: float) -> RecallReplyV1:
-    async with RecallClient.connect(
-        bus_of(settings),
-        prefix=settings.prefix,
-        service="orion-recall-cli",
-        max_query_bytes=settings.max_query_bytes,
-    ) as client:
-        return await client.recall(text, timeout_s=timeout_s, **fields)
-
-
 def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
     """Prints the bundle, then the sources, or with `explain` everything that led to it."""
     out, stats = console(), reply.bundle.stats
@@ -104,10 +93,10 @@ def show(reply: RecallReplyV1, *, explain: bool = False) -> None:
         out.print()
         out.print(table(("layer", "items"), [(name, ", ".join(ids)) for name, ids in reply.bundle.layers.items()]))
     if explain:
-        show_explained(reply)
+        show_trace(stats, stats.trace or {})
     else:
         out.print()
-        out.print(table(("source", "status", "hits", "ms", "error"), source_rows(stats)))
+        out.print(source_table(stats))
     left_out = ", ".join(f"{count} {reason}" for reason, count in (stats.dropped or {}).items())
     prose(
         f"{stats.outcome}, {counted(len(reply.bundle.items), 'item')}, {counted(stats.tokens or 0, 'token')}, "
@@ -127,11 +116,3 @@ def nothing_of(stats: BundleStats) -> str:
         hint = " (--any-answer shows what was found)" if (stats.dropped or {}).get("no_answer") else ""
         return f"nothing seems to answer this: {found}, but {no_answer_words(withheld)}{hint}"
     return f"nothing was searched: {no_answer_words(withheld)}"
-
-
-def source_rows(stats: BundleStats) -> list[tuple[str, str, int, float, str | None]]:
-    """Name, status, hits, milliseconds and error of every source."""
-    return [
-        (name, source.status, source.count, round(source.ms, 1), source.error)
-        for name, source in (stats.sources or {}).items()
-    ]

@@ -1,1 +1,0 @@
-"""`orion-recall ask`: one question over the bus, and why its answer is as it is."""
