@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.graph.cypher.execution import GraphEntities, run_cypher
+from orion_recall.graph.cypher.execution import GraphEntities, IndexedMemories, run_cypher
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
@@ -69,11 +69,10 @@ class Copies:
 
     async def edges(self, name: str = "Ida") -> list[str]:
         """The statements at an entity, by the query language."""
-        found = await run_cypher(
-            f"MATCH (a {{name: '{name}'}})-[r]-(b) RETURN r.text ORDER BY r.text", self.graph, TENANT,
-            GraphEntities(self.graph),
-        )  # fmt: skip
-        return [str(row[0]) for row in found.rows]
+        query = f"MATCH (a {{name: '{name}'}})-[r]-(b) RETURN r.text"
+        memories = IndexedMemories(self.index, HashingEmbedder())
+        found = await run_cypher(query, self.graph, TENANT, GraphEntities(self.graph), memories)
+        return sorted(str(row[0]) for row in found.rows)
 
 
 @pytest.fixture
