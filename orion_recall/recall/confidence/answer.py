@@ -28,7 +28,7 @@ from orion_recall.recall.search.all_sources import SILENT
 from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.text.normal import content_words, stems, words
+from orion_recall.text.normal import STOP_WORDS, content_words, stems, words
 from orion_recall.text.small_talk import small_talk
 from orion_recall.values import SourceName
 
@@ -94,10 +94,15 @@ class Answer:
 
 
 def asks_nothing(query: RecallQueryV1, understood: Understanding, profile: Profile) -> Withheld | None:
-    """Why nothing is searched for: there is no letter and no digit to search for, or it is small talk."""
+    """Why nothing is searched for: there is no word to search for, or it is small talk.
+
+    A letter alone is none, but with what else stands there it may be a name: "C++?".
+    """
     if query.intent and words(query.intent):
         return None
-    if not any(map(str.isalnum, understood.question.text)):
+    said = understood.question.text.strip().casefold()
+    is_letter = len(said) == 1 and said.isascii() and said.isalpha()
+    if is_letter or said in STOP_WORDS or not any(map(str.isalnum, said)):
         return Withheld(reason="no_words")
     names = {word for name in understood.people for word in words(name)}
     if profile.no_answer.greetings and (kind := small_talk(query.fragment, names)) is not None:

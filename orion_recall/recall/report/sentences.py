@@ -132,7 +132,12 @@ _HOUR, _DAY = 3600.0, 86_400.0
 
 
 def why_sentences(trace: Json) -> Iterator[str]:
-    """Why the first items came first: a sentence or two for each, on one line; one for a recap."""
+    """Why the first items came first: a sentence or two for each, on one line; one for a recap.
+
+    A worker of another version may have sent sentences of its own.
+    """
+    told = trace.get("why") or ()
+    yield from (one for one in ([told] if isinstance(told, str) else told) if isinstance(one, str))
     kept = [one for one in trace.get("candidates", ()) if one["kept"]]
     understood: Json = trace.get("understood") or {}
     if understood.get("shape") == "recap" and kept:

@@ -95,7 +95,7 @@ async def test_a_profile_may_withhold_what_is_below_its_minimum(
 
 @pytest.mark.parametrize(
     "fragment",
-    ["?", "…", "!!! --- ...", "👍", "🙂🙂", "\u200b", "\u2060\ufeff", "\x00"],
+    ["?", "…", "!!! --- ...", "👍", "🙂🙂", "\u200b", "\u2060\ufeff", "\x00", "the", "x", " a "],
 )
 async def test_a_fragment_without_a_word_is_empty_with_its_reason(tokens: TokenCounter, fragment: str) -> None:
     recalled = await ask(tokens, fragment)
@@ -104,7 +104,7 @@ async def test_a_fragment_without_a_word_is_empty_with_its_reason(tokens: TokenC
     assert (recalled.withheld.reason, recalled.withheld.near_misses) == ("no_words", 0)
 
 
-@pytest.mark.parametrize("fragment", ["Ada", "42", "船", "the", "x", "C++?", " a ", "5?"])
+@pytest.mark.parametrize("fragment", ["Ada", "42", "船", "C++?", "5?"])
 async def test_a_fragment_with_a_word_is_searched_for(tokens: TokenCounter, fragment: str) -> None:
     recalled = await ask(tokens, fragment)
     assert recalled.reports
