@@ -161,7 +161,7 @@ async def test_plain_reciprocal_rank_fusion_does_worse(opened: Opened, reflected
     # .065 on these questions; keywords weighed by their rarity in the own tenant help the plain list most.
     assert fused.recall(5) <= reflected.recall(5) - 0.05
     assert fused.recall(10) <= reflected.recall(10) - 0.01
-    assert fused.recall(5, "temporal") <= reflected.recall(5, "temporal") - 0.12
+    assert fused.recall(5, "temporal") <= reflected.recall(5, "temporal") - 0.1
 
 
 async def test_a_cascade_loses_nothing(opened: Opened, reflected: Answers):
