@@ -31,8 +31,6 @@ from orion_recall.postgres.pool import Pool, Row, borrow
 from orion_recall.values import Outcome
 
 MOST_ANSWERS = 20_000
-# Other outcomes say nothing of a profile: the query was invalid, too late or refused before it was recalled.
-RECALLED: frozenset[Outcome] = frozenset(("ok", "empty", "degraded", "failed"))
 NOT_JUDGED = Judged()
 
 _TRIALS: LiteralString = """
