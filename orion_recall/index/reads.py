@@ -48,6 +48,8 @@ T = TypeVar("T")
 # A page of versions takes an embedded engine some milliseconds: recalls go in between.
 _PAGE, _PAGE_VERSIONS = 1000, 500
 _EVERYTHING = Filter()
+# So many times as many entities are searched for as are wanted, for those of equal scores.
+_TIES = 8
 
 
 class IndexReads:
@@ -125,8 +127,9 @@ class IndexReads:
         )
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        found = await self._entities(text, tenant, limit, _labelled)
-        return sorted(found, key=lambda one: (-one[1], one[0]))  # engines leave equal ones to chance
+        # Engines leave equal ones to chance, and a rebuilt index to another: which of them come is told by the name.
+        found = await self._entities(text, tenant, _TIES * limit, _labelled)
+        return sorted(found, key=lambda one: (-one[1], one[0]))[:limit]
 
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
         return await self._entities(text, tenant, limit, lambda found: [names_of(payload_of(one)) for one in found])
