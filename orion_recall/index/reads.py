@@ -127,7 +127,7 @@ class IndexReads:
         )
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        # Engines leave equal ones to chance, and a rebuilt index to another: which of them come is told by the name.
+        # Engines leave equal ones to chance, a rebuilt index to another: the name decides which of them come.
         found = await self._entities(text, tenant, _TIES * limit, _labelled)
         return sorted(found, key=lambda one: (-one[1], one[0]))[:limit]
 
