@@ -351,7 +351,8 @@ async def test_a_bus_that_is_away_answers_every_query_once_when_it_is_back(blow:
         if blow == "slow":
             for took_s, ended in await scene.asked(2):
                 assert took_s < DEADLINE_MS / 1000 + SLACK_S
-                assert ended.decision["outcome"] == "empty"
+                # On a busy machine a source may miss the deadline beside it; the query is answered all the same.
+                assert ended.decision["outcome"] in {"empty", "degraded"}
         else:
             # Longer than the socket time-outs: what waits has been given up once.
             await asyncio.sleep(3.5)
