@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from orion_recall.scoring import intervals
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlaps, told_ranges, told_share
-from orion_recall.text.normal import stems, words
+from orion_recall.text.normal import stems_of_statement, words
 from orion_recall.values import NO_TIME, MemoryView, QuestionTime, SourceName
 
 _ADDRESSES = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
 _TIME_OF_DAY = re.compile(r"\b\d{1,2}(?::[0-5]\d|\s?[ap]\.?m)\b", re.IGNORECASE)
 _HALF, _QUARTER = 0.5, 0.25
-_NEAREST, _ABOUT_AS_NEAR, _LATER_S, _STEM_CHARS = 0.85, 0.8, 3600.0, 1000
+_NEAREST, _ABOUT_AS_NEAR, _LATER_S = 0.85, 0.8, 3600.0
 # Of a time that may be either, what was said then goes before what was told of it later.
 _TOLD = 0.8
 WHOLE_EVIDENCE = 31
@@ -212,7 +212,7 @@ def identifiers(given: PartInputs) -> Column | None:
 
 def stems_of(memory: MemoryView) -> frozenset[str]:
     """The stems of a memory's words, its title's and its speaker's."""
-    return stems(words(f"{memory.speaker or ''} {memory.title or ''} {memory.best_text[:_STEM_CHARS]}"))
+    return stems_of_statement(memory.speaker, memory.title, memory.best_text)
 
 
 def speaker(given: PartInputs) -> Column | None:

@@ -9,6 +9,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?", re.UNICODE)
@@ -132,6 +133,18 @@ def stems(terms: Iterable[str]) -> frozenset[str]:
     """The beginnings of the words."""
     # Without a call for each word: a recall does this for hundreds of words.
     return frozenset([term.removesuffix("'s").removesuffix("’s")[:STEM_CHARS] for term in terms]) - {""}
+
+
+_READ_CHARS = 1000
+
+
+@lru_cache(maxsize=8_192)
+def stems_of_statement(speaker: str | None, title: str | None, text: str) -> frozenset[str]:
+    """The stems of a memory's words, its title's and its speaker's; of a long text, of its first 1,000 characters.
+
+    Those of the last memories are kept: a recall asks for a hundred of them, and most were asked for before.
+    """
+    return stems(words(f"{speaker or ''} {title or ''} {text[:_READ_CHARS]}"))
 
 
 def is_question(text: str) -> bool:

@@ -28,7 +28,7 @@ from orion_recall.recall.search.all_sources import SILENT
 from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.text.normal import STOP_WORDS, content_words, stems, words
+from orion_recall.text.normal import STOP_WORDS, content_words, stems, stems_of_statement, words
 from orion_recall.text.small_talk import small_talk
 from orion_recall.values import SourceName
 
@@ -201,7 +201,6 @@ SIGNALS = ("late", "late_margin", "cosine", "cosine_margin", "found", "found_in_
 LATE_SIGNALS = frozenset({"late", "late_margin"})
 """The signals that there are with late interaction only."""
 MODEL_FILE = Path(__file__).with_name("answer_model.json")
-_READ_CHARS = 1000
 _NEXT = 10
 _DIGITS = 6
 _LEAST_LOGIT = -700.0
@@ -269,8 +268,7 @@ def _signals(asked: frozenset[str], result: PassResult) -> Mapping[str, float]:
     items, closeness = result.scored, result.closeness
     candidates = [item.candidate for item in items]
     having = [
-        asked & stems(frozenset(words(f"{one.speaker or ''} {one.title or ''} {one.text[:_READ_CHARS]}")))
-        for one in [item.memory for item in items]
+        asked & stems_of_statement(one.speaker, one.title, one.text) for one in [item.memory for item in items]
     ]
     # A word that many have says little of whether one of them answers.
     weights = {
