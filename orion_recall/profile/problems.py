@@ -47,7 +47,6 @@ FORMER_KEYS: Mapping[str, str] = {
     "expansion.feedback_weight": "no second search is made with words of what was found first: leave it out",
     "graph.conversation": "the walk over conversations is gone: leave it out",
     "ranking.conversation": "the walk over conversations is gone; `neighbour` and `session` weigh what is around",
-    "ranking.role": "who said it no longer counts by role; `asker` and `speaker` weigh who said it",
     "ranking.introduces": "it is no part of the score any more: leave it out",
     "ranking.tells_name": "it is no part of the score any more: leave it out",
     "ranking.tells_number": "it is no part of the score any more: leave it out",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from orion_recall.scoring import intervals
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlaps, told_ranges, told_share
+from orion_recall.text.names import names_assistant
 from orion_recall.text.normal import stems_of_statement, words
 from orion_recall.values import NO_TIME, MemoryView, QuestionTime, SourceName
 
@@ -41,7 +42,8 @@ _NO_KEYS: frozenset[int] = frozenset()
 class QueryFacts:
     """Facts of a query and its searches for the score parts; mappings are by memory key.
 
-    `asker` is the speaker who asks, where the question is in the first person.
+    `asker` is the speaker who asks, where the question is in the first person; `is_own`: it is, and asks for
+    nobody else's words.
     `similarities` are the cosines of all hits of the dense search, candidate or not. `late` is the part of late
     interaction, for the memories that were compared. `followed` has the parts of the follow-up search by name.
     `unindexed` are memories that the index does not hold: where the index alone could give a part, a memory of its
@@ -53,6 +55,7 @@ class QueryFacts:
     now: float
     named_speaker: str | None = None
     asker: str | None = None
+    is_own: bool = False
     similarities: Mapping[int, float] = field(default_factory=dict[int, float])
     time: QuestionTime = NO_TIME
     session_id: str | None = None
@@ -280,6 +283,18 @@ def _of_asker(memory: MemoryView, me: str, first_name: str) -> float:
     if first_name in text or _ADDRESSES.search(text) is not None:
         return 1.0
     return 0.0 if memory.first_person and memory.speaker is not None else 0.5
+
+
+def role(given: PartInputs) -> Column | None:
+    """1 for what a person said, 0 for what an assistant said, where the question is in the first person.
+
+    What somebody did, has or wants is in their own words; an assistant's answer says it again among much else. None
+    where no candidate, or every one, is an assistant's.
+    """
+    if not given.facts.is_own:
+        return None
+    column = [0.0 if one.assistant or names_assistant(one.speaker) else 1.0 for one in given.memories]
+    return column if 0.0 < sum(column) < len(column) else None
 
 
 def after_question(given: PartInputs) -> Column | None:

@@ -103,6 +103,13 @@ PARTS: tuple[ScorePart, ...] = (
         needs_weight=True,
     ),
     ScorePart(
+        name="role",
+        measures="'the query speaks of me, and a person said the memory, no assistant'",
+        reason="being said by a person",
+        maker=make.role,
+        needs_weight=True,
+    ),
+    ScorePart(
         name="time",
         measures="'the memory is of the time that the query names'",
         reason="when it was said, or a time that it names",

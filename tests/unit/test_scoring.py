@@ -126,6 +126,19 @@ def test_session_is_the_best_fused_score_among_the_candidates_of_the_session():
     )
 
 
+def test_role_is_that_of_a_person_where_the_question_is_about_the_one_who_asks():
+    turns = [
+        found_at("own", speaker="user"),
+        found_at("answer", speaker="Assistant"),
+        found_at("known", speaker="Juno", assistant=True),
+        found_at("nobody"),
+    ]
+    weighed = weighing("role")
+    assert list(parts_of(turns, weighed, is_own=True)["role"]) == [1.0, 0.0, 0.0, 1.0]
+    assert "role" not in parts_of(turns, weighed), "what agents found is asked for without a word of oneself"
+    assert "role" not in parts_of(turns[1:3], weighed, is_own=True), "where all is an assistant's it tells nothing"
+
+
 def test_session_counts_late_interaction_as_much_as_the_fused_score():
     turns = [
         found_at("a", 0.8, session_id="one"),

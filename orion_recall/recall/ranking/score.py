@@ -145,6 +145,8 @@ def facts_of(
         now=question.now,
         named_speaker=understood.named_speaker,
         asker=understood.asker if understood.is_first_person else None,
+        is_own=understood.is_first_person
+        and (understood.said_by is None or understood.asker in understood.said_by.speakers),
         time=question.time,
         session_id=question.session_id,
         terms=stems(content_words(question.text)),
