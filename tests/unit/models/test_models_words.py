@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.language import language_of
-from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
+from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, Weights
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
 from orion_recall.models.token_space import (
     WIDTH,
@@ -112,8 +112,9 @@ def states(ids: Sequence[int], dimension: int = 8) -> TokenStates:
 
 
 def space(width: int = 4) -> TokenSpace:
-    def encode(texts: Sequence[str]) -> list[TokenStates]:
-        return [states([VOCABULARY.words.index(word) for word in text.split()]) for text in texts]
+    def encode(texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
+        found = [states([VOCABULARY.words.index(word) for word in text.split()]) for text in texts]
+        return np.zeros((len(texts), 8), dtype=np.float32), found
 
     return TokenSpace(VOCABULARY, encode, width=width)
 
