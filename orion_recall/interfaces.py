@@ -43,14 +43,6 @@ class MemoryReader(Protocol):
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]: ...
 
 
-class Reranker(Protocol):
-    """Scores texts against a query: a cross-encoder is slower than a search, so for a few texts."""
-
-    async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How well each text answers the query, in [0, 1], in the order of the texts. Raises `ModelError`."""
-        ...
-
-
 class EntityFinder(Protocol):
     """Finds the entities that a text names: (label, score), best first."""
 

@@ -9,8 +9,7 @@ from collections.abc import AsyncGenerator
 from importlib.util import find_spec
 
 from orion_recall.errors import ModelError, SettingsError
-from orion_recall.interfaces import Reranker
-from orion_recall.models.embedder import Embedder, OnnxEmbedder
+from orion_recall.models.embedder import Embedder, OnnxEmbedder, Reranker
 from orion_recall.models.onnx_encoder import find_weights
 from orion_recall.models.tei import TeiEmbedder, TeiReranker, TeiServer
 from orion_recall.models.transformers import NO_LIBRARY, CrossEncoderReranker, TransformersEmbedder
