@@ -7,7 +7,7 @@ a password.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import SplitResult, urlsplit
@@ -165,49 +165,20 @@ def _bus(value: SecretStr | None) -> SecretStr | None:
     return value
 
 
-def _qdrant(value: str | None) -> str | None:
-    if value is None:
-        return None
-    parts = urlsplit(value)
-    if not _is_http(parts):
-        raise ValueError("write http://host:6333 or https://host:6333")
-    if parts.username or parts.password or parts.query:
-        raise ValueError("leave user, password and query out: the key goes into ORION_QDRANT_API_KEY")
-    return value
+def _address(example: str, secret: str, *, with_query: bool = False) -> Callable[[str | None], str | None]:
+    """The check of an http address that holds no secret: `secret` says where that belongs."""
 
+    def check(value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if "@" in parts.netloc or (parts.query and not with_query):
+            raise ValueError(f"leave user, password and query out: {secret}")
+        if not _is_http(parts) or parts.fragment:
+            raise ValueError(f"write {example}")
+        return value.rstrip("/")
 
-def _sparql(value: str | None) -> str | None:
-    if value is None:
-        return None
-    parts = urlsplit(value)
-    if "@" in parts.netloc:
-        raise ValueError("user and password belong in ORION_SPARQL_USER and ORION_SPARQL_PASSWORD")
-    if not _is_http(parts) or parts.fragment:
-        raise ValueError("write http://host:7878/query or https://…")
-    return value
-
-
-def _tei(value: str | None) -> str | None:
-    if value is None:
-        return None
-    parts = urlsplit(value)
-    if not _is_http(parts):
-        raise ValueError("write http://host:port or https://host:port")
-    if parts.username or parts.password or parts.query:
-        raise ValueError("write it without user and query: the key belongs in ORION_TEI_API_KEY")
-    return value.rstrip("/")
-
-
-def _llm(value: str | None) -> str | None:
-    """The address of an OpenAI-compatible server: what stands before /chat/completions."""
-    if value is None:
-        return None
-    parts = urlsplit(value)
-    if not _is_http(parts):
-        raise ValueError("write http://host:port/v1 or https://host/v1")
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("leave user, password and query out: the key goes into ORION_LLM_API_KEY")
-    return value.rstrip("/").removesuffix("/chat/completions")
+    return check
 
 
 def _is_http(parts: SplitResult) -> bool:
@@ -226,10 +197,29 @@ SourceNames = Annotated[tuple[SourceName, ...] | None, NoDecode, BeforeValidator
 Columns = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_columns)]
 KeywordSetting = Annotated[KeywordWeights, NoDecode, BeforeValidator(keyword_weights_of)]
 BusUrl = Annotated[SecretStr | None, AfterValidator(_bus)]
-QdrantUrl = Annotated[str | None, AfterValidator(_qdrant)]
-SparqlUrl = Annotated[str | None, AfterValidator(_sparql)]
-TeiUrl = Annotated[str | None, AfterValidator(_tei)]
-LlmUrl = Annotated[str | None, AfterValidator(_llm)]
+QdrantUrl = Annotated[
+    str | None,
+    AfterValidator(_address("http://host:6333 or https://host:6333", "the key goes into ORION_QDRANT_API_KEY")),
+]
+SparqlUrl = Annotated[
+    str | None,
+    AfterValidator(
+        _address(
+            "http://host:7878/query or https://…",
+            "user and password belong in ORION_SPARQL_USER and ORION_SPARQL_PASSWORD",
+            with_query=True,
+        )
+    ),
+]
+TeiUrl = Annotated[
+    str | None,
+    AfterValidator(_address("http://host:port or https://host:port", "the key belongs in ORION_TEI_API_KEY")),
+]
+LlmUrl = Annotated[
+    str | None,
+    AfterValidator(_address("http://host:port/v1 or https://host/v1", "the key goes into ORION_LLM_API_KEY")),
+    AfterValidator(lambda value: value and value.removesuffix("/chat/completions")),
+]
 
 
 class SecretFiles(PydanticBaseSettingsSource):

@@ -103,8 +103,6 @@ def _month(reading: Reading, place: int, modifier: str) -> Period | None:
 def _season(reading: Reading, place: int, modifier: str) -> Period | None:
     word = reading.word(place)
     of = partial(_season_of, SEASONS[word], reading.south)
-    if (winter := re.fullmatch(r"(\d{4})[-/]\d{2,4}", reading.word(place + 1))) is not None:
-        return Period(of(int(winter[1])), place + 2, "season", "period")
     if not modifier and year_told(reading, place + 1) is None:
         before, first = reading.word(place - 1), reading.word(place - 2)
         if before not in _SEASON_AFTER and not (before == "the" and first in _SEASON_AFTER_THE):
@@ -530,8 +528,6 @@ def _next_to(anchor: Span, unit: str, *, back: bool) -> Span:
         else:
             day = anchor.end + DAY * ((WEEKDAYS[unit] - anchor.end.weekday()) % 7)
         return Span(day, day + DAY)
-    if unit in PARTS:
-        return _cut(of_days(anchor.start - DAY if back else anchor.end, 1, 0), unit).span
     unit = UNITS[unit]
     if unit == "weekend":
         found = unit_of(anchor.start if back else anchor.end, unit)

@@ -41,8 +41,8 @@ _IS_ON: Final = re.compile(
       | ^(?=.*(?<!\S)(?:{_THING})(?!\S)).*(?<!\S)(?:is|are)\ on(?!\S)""",
     re.VERBOSE,
 )
-# "Anything planned", "what have we booked"; "what do I have on", not "do we have notes"; "when is the concert", "does
-# the train leave", "is the train late". Between an auxiliary and its verb are three words at most.
+# "Anything planned", "what have we booked"; "what do I have on", not "do we have notes"; "when is the concert",
+# "does the train leave", "is the train late". Between an auxiliary and its verb are three words at most.
 _PRESENT_OF_PLANS: Final = re.compile(
     rf"""(?<!\S)(?:
         (?:is|are|have|has|anything|nothing|something|what's|we've|i've|get)(?:\ \S+){{0,3}}
