@@ -15,8 +15,8 @@ from pydantic_core import ErrorDetails
 from yaml.reader import ReaderError
 
 from orion_recall.errors import ProfileError, ProfileProblem
-from orion_recall.profile.cascade import LAYER_NAMES
 from orion_recall.profile.model import KeyPath, Profile, profile_fields
+from orion_recall.profile.sections import LAYER_NAMES
 
 SCHEMA_HEADER = "# yaml-language-server: $schema=../contracts/profile.schema.json"
 MAX_FILE_BYTES = 256 * 1024

@@ -233,6 +233,7 @@ def whole(reading: Reading, place: int) -> Period | None:
 
 
 _OWN = frozenset("my our your his her their".split())
+_OVER = frozenset("over on at during for since".split())
 _AFTER_OWN = frozenset(
     ("", "?", ".", "!", ",", "look", "looks", "looked", "looking", "like", "so", "been", "go", "going")
 )
@@ -318,18 +319,8 @@ def _weekend_beside(reading: Reading, *, ahead: bool) -> Span:
 
 def weekend(reading: Reading, place: int) -> Period | None:
     """ "over the weekend", "my weekend": the latest that has begun, or with a future word the first not over."""
-    led = reading.word(place - 1) in _OWN or (
-        reading.word(place - 1) == "the"
-        and reading.word(place - 2)
-        in (
-            "over",
-            "on",
-            "at",
-            "during",
-            "for",
-            "since",
-        )
-    )
+    before = reading.word(place - 1)
+    led = before in _OWN or (before == "the" and reading.word(place - 2) in _OVER)
     if reading.word(place) != "weekend" or not led:
         return None
     span = unit_of(reading.now, "weekend")
