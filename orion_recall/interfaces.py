@@ -49,14 +49,6 @@ class EntityFinder(Protocol):
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
 
 
-class AllNames(Protocol):
-    """Gives the names of entities for query expansion."""
-
-    async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
-        """The entities whose names share words with the text, best first: each with all its names."""
-        ...
-
-
 class NameIndex(Protocol):
     """Finds entities by the vectors of their names: (label, cosine), best first."""
 
@@ -228,15 +220,11 @@ class VectorIndex(Protocol):
     ) -> list[list[tuple[int, float]]]: ...
 
 
-class LexicalIndex(VectorIndex, AllNames, Protocol):
+class LexicalIndex(VectorIndex, Protocol):
     """The index of the lexical source."""
 
-
-class StoredVectors(Protocol):
-    """Gives the vectors that memories were written with."""
-
-    async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        """The vectors of memories, by key: of a long one that of its first passage. Keys not there are left out."""
+    async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+        """The entities whose names share words with the text, best first: each with all its names."""
         ...
 
 
@@ -277,17 +265,19 @@ class MemoryIndex(
     MemoryReader,
     EntityFinder,
     NameIndex,
-    AllNames,
     TitleFinder,
     ChronologicalIndex,
     Lexicon,
-    VectorIndex,
-    StoredVectors,
+    LexicalIndex,
     TokenIndex,
     PassageIndex,
     Protocol,
 ):
     """The vector and keyword index, embedded or on a server."""
+
+    async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """The vectors of memories, by key: of a long one that of its first passage. Keys not there are left out."""
+        ...
 
 
 class GraphStore(Protocol):

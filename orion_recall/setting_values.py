@@ -1,4 +1,4 @@
-"""Types of settings: how lists, addresses and column mappings are read from the environment; names of streams.
+"""Types of settings: how lists, addresses and column mappings are read from the environment.
 
 A value that cannot be used raises a ValueError that says what to write instead, and quotes no address: it may hold
 a password.
@@ -7,109 +7,18 @@ a password.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode, PydanticBaseSettingsSource
 
-from orion_recall.contracts import (
-    DECISION_KIND,
-    DELETE_KIND,
-    FEEDBACK_KIND,
-    QUERY_KIND,
-    REPLY_KIND,
-    STORE_KIND,
-    UPDATE_KIND,
-)
-from orion_recall.postgres.address import with_schema
 from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 from orion_recall.text.redaction import check_rules
 from orion_recall.values import SourceName
-
-
-class StreamNames:
-    """The names, as properties of `Settings`."""
-
-    if TYPE_CHECKING:
-        prefix: str
-        query_channels: tuple[str, ...]
-        decision_channels: tuple[str, ...]
-        max_query_bytes: int
-        max_message_bytes: int
-
-    def max_bytes_of(self, kind: str) -> int:
-        """The bytes that a message of the kind may have."""
-        return self.max_query_bytes if kind == QUERY_KIND else self.max_message_bytes
-
-    @property
-    def query_stream(self) -> str:
-        """The intake of queries."""
-        return self.prefix + QUERY_KIND
-
-    @property
-    def published_on(self) -> Mapping[str, tuple[str, ...]]:
-        """The pub/sub channels of queries and of decisions, with the prefix."""
-        named = {"queries": self.query_channels, "decisions": self.decision_channels}
-        return {what: tuple(self.prefix + name for name in names) for what, names in named.items()}
-
-    @property
-    def reply_stream(self) -> str:
-        return self.prefix + REPLY_KIND
-
-    @property
-    def decision_stream(self) -> str:
-        return self.prefix + DECISION_KIND
-
-    @property
-    def store_stream(self) -> str:
-        """The intake of memories."""
-        return self.prefix + STORE_KIND
-
-    @property
-    def update_stream(self) -> str:
-        """The intake of changes of memories."""
-        return self.prefix + UPDATE_KIND
-
-    @property
-    def delete_stream(self) -> str:
-        return self.prefix + DELETE_KIND
-
-    @property
-    def feedback_stream(self) -> str:
-        """The intake of feedback on recalls."""
-        return self.prefix + FEEDBACK_KIND
-
-    @property
-    def intake_streams(self) -> Mapping[str, str]:
-        return {
-            "queries": self.query_stream,
-            "stores": self.store_stream,
-            "updates": self.update_stream,
-            "deletes": self.delete_stream,
-            "feedback": self.feedback_stream,
-        }
-
-    @property
-    def tombstone_stream(self) -> str:
-        """The stream of tombstones, which tells every worker of memories changed or deleted a moment ago."""
-        return f"{self.prefix}memory.tombstone.v1"
-
-    @property
-    def dead_stream(self) -> str:
-        """Dead letters of queries: invalid or poison."""
-        return f"{self.query_stream}:dead"
-
-    def worker_key(self, instance: str) -> str:
-        return f"{self.query_stream}:worker:{instance}"
-
-    @property
-    def store_dead_stream(self) -> str:
-        return f"{self.store_stream}:dead"
-
 
 LaneUse = Literal["ignore", "tag", "scope"]
 
@@ -165,49 +74,20 @@ def _bus(value: SecretStr | None) -> SecretStr | None:
     return value
 
 
-def _qdrant(value: str | None) -> str | None:
-    if value is None:
-        return None
-    parts = urlsplit(value)
-    if not _is_http(parts):
-        raise ValueError("write http://host:6333 or https://host:6333")
-    if parts.username or parts.password or parts.query:
-        raise ValueError("leave user, password and query out: the key goes into ORION_QDRANT_API_KEY")
-    return value
+def _address(example: str, secret: str, *, with_query: bool = False) -> Callable[[str | None], str | None]:
+    """The check of an http address that holds no secret: `secret` says where that belongs."""
 
+    def check(value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if "@" in parts.netloc or (parts.query and not with_query):
+            raise ValueError(f"leave user, password and query out: {secret}")
+        if not _is_http(parts) or parts.fragment:
+            raise ValueError(f"write {example}")
+        return value.rstrip("/")
 
-def _sparql(value: str | None) -> str | None:
-    if value is None:
-        return None
-    parts = urlsplit(value)
-    if "@" in parts.netloc:
-        raise ValueError("user and password belong in ORION_SPARQL_USER and ORION_SPARQL_PASSWORD")
-    if not _is_http(parts) or parts.fragment:
-        raise ValueError("write http://host:7878/query or https://…")
-    return value
-
-
-def _tei(value: str | None) -> str | None:
-    if value is None:
-        return None
-    parts = urlsplit(value)
-    if not _is_http(parts):
-        raise ValueError("write http://host:port or https://host:port")
-    if parts.username or parts.password or parts.query:
-        raise ValueError("write it without user and query: the key belongs in ORION_TEI_API_KEY")
-    return value.rstrip("/")
-
-
-def _llm(value: str | None) -> str | None:
-    """The address of an OpenAI-compatible server: what stands before /chat/completions."""
-    if value is None:
-        return None
-    parts = urlsplit(value)
-    if not _is_http(parts):
-        raise ValueError("write http://host:port/v1 or https://host/v1")
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("leave user, password and query out: the key goes into ORION_LLM_API_KEY")
-    return value.rstrip("/").removesuffix("/chat/completions")
+    return check
 
 
 def _is_http(parts: SplitResult) -> bool:
@@ -226,10 +106,29 @@ SourceNames = Annotated[tuple[SourceName, ...] | None, NoDecode, BeforeValidator
 Columns = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_columns)]
 KeywordSetting = Annotated[KeywordWeights, NoDecode, BeforeValidator(keyword_weights_of)]
 BusUrl = Annotated[SecretStr | None, AfterValidator(_bus)]
-QdrantUrl = Annotated[str | None, AfterValidator(_qdrant)]
-SparqlUrl = Annotated[str | None, AfterValidator(_sparql)]
-TeiUrl = Annotated[str | None, AfterValidator(_tei)]
-LlmUrl = Annotated[str | None, AfterValidator(_llm)]
+QdrantUrl = Annotated[
+    str | None,
+    AfterValidator(_address("http://host:6333 or https://host:6333", "the key goes into ORION_QDRANT_API_KEY")),
+]
+SparqlUrl = Annotated[
+    str | None,
+    AfterValidator(
+        _address(
+            "http://host:7878/query or https://…",
+            "user and password belong in ORION_SPARQL_USER and ORION_SPARQL_PASSWORD",
+            with_query=True,
+        )
+    ),
+]
+TeiUrl = Annotated[
+    str | None,
+    AfterValidator(_address("http://host:port or https://host:port", "the key belongs in ORION_TEI_API_KEY")),
+]
+LlmUrl = Annotated[
+    str | None,
+    AfterValidator(_address("http://host:port/v1 or https://host/v1", "the key goes into ORION_LLM_API_KEY")),
+    AfterValidator(lambda value: value and value.removesuffix("/chat/completions")),
+]
 
 
 class SecretFiles(PydanticBaseSettingsSource):
@@ -271,28 +170,3 @@ class SecretFiles(PydanticBaseSettingsSource):
 def is_secret(field: FieldInfo) -> bool:
     """Whether a setting is, or may hold, a secret."""
     return SecretStr in {field.annotation, *getattr(field.annotation, "__args__", ())}
-
-
-class SecretAddresses:
-    """The addresses in the settings as they are used, secrets included: never log what these give."""
-
-    if TYPE_CHECKING:
-        redis_url: SecretStr | None
-        postgres_dsn: SecretStr | None
-        postgres_schema: str
-        qdrant_api_key: SecretStr | None
-
-    @property
-    def bus_url(self) -> str | None:
-        return self.redis_url.get_secret_value() if self.redis_url else None
-
-    @property
-    def dsn(self) -> str | None:
-        """The Postgres address, with the schema of our tables, secrets included: never log it."""
-        address = self.postgres_dsn
-        return with_schema(address.get_secret_value(), self.postgres_schema) if address else None
-
-    @property
-    def qdrant_key(self) -> str | None:
-        """The key of the Qdrant server: never log it."""
-        return self.qdrant_api_key.get_secret_value() if self.qdrant_api_key else None

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from orion_recall.contracts import MEMORY_KINDS, QUERY_KIND, REPLY_KIND, describe
+from orion_recall.contracts import (
+    DECISION_KIND,
+    DELETE_KIND,
+    FEEDBACK_KIND,
+    MEMORY_KINDS,
+    QUERY_KIND,
+    REPLY_KIND,
+    STORE_KIND,
+    UPDATE_KIND,
+    describe,
+)
 from orion_recall.errors import InvalidMessage, SettingsError
-from orion_recall.postgres.address import DEFAULT_SCHEMA
+from orion_recall.postgres.address import DEFAULT_SCHEMA, with_schema
 from orion_recall.setting_values import (
     BusUrl,
     Columns,
@@ -29,11 +39,9 @@ from orion_recall.setting_values import (
     MemoryKinds,
     QdrantUrl,
     RedactionRules,
-    SecretAddresses,
     SecretFiles,
     SourceNames,
     SparqlUrl,
-    StreamNames,
     TeiUrl,
     Tenants,
 )
@@ -50,7 +58,7 @@ _FORMER = {
 """Settings that an earlier version had, and what took their place."""
 
 
-class Settings(StreamNames, SecretAddresses, BaseSettings):
+class Settings(BaseSettings):
     """The settings of one worker. `Settings.read()` makes them, and turns mistakes into `SettingsError`."""
 
     model_config = SettingsConfigDict(env_prefix="ORION_", frozen=True, extra="ignore")
@@ -353,3 +361,89 @@ class Settings(StreamNames, SecretAddresses, BaseSettings):
             if kind not in self.kinds:
                 known = f"no kind of memory; there are {', '.join(self.kinds)} (ORION_MEMORY_KINDS adds to them)"
                 raise InvalidMessage(f"{where}: {str(kind)[:60]!r} is {known}", without_values=f"{where}: {known}")
+
+    def max_bytes_of(self, kind: str) -> int:
+        """The bytes that a message of the kind may have."""
+        return self.max_query_bytes if kind == QUERY_KIND else self.max_message_bytes
+
+    @property
+    def query_stream(self) -> str:
+        """The intake of queries."""
+        return self.prefix + QUERY_KIND
+
+    @property
+    def published_on(self) -> Mapping[str, tuple[str, ...]]:
+        """The pub/sub channels of queries and of decisions, with the prefix."""
+        named = {"queries": self.query_channels, "decisions": self.decision_channels}
+        return {what: tuple(self.prefix + name for name in names) for what, names in named.items()}
+
+    @property
+    def reply_stream(self) -> str:
+        return self.prefix + REPLY_KIND
+
+    @property
+    def decision_stream(self) -> str:
+        return self.prefix + DECISION_KIND
+
+    @property
+    def store_stream(self) -> str:
+        """The intake of memories."""
+        return self.prefix + STORE_KIND
+
+    @property
+    def update_stream(self) -> str:
+        """The intake of changes of memories."""
+        return self.prefix + UPDATE_KIND
+
+    @property
+    def delete_stream(self) -> str:
+        return self.prefix + DELETE_KIND
+
+    @property
+    def feedback_stream(self) -> str:
+        """The intake of feedback on recalls."""
+        return self.prefix + FEEDBACK_KIND
+
+    @property
+    def intake_streams(self) -> Mapping[str, str]:
+        return {
+            "queries": self.query_stream,
+            "stores": self.store_stream,
+            "updates": self.update_stream,
+            "deletes": self.delete_stream,
+            "feedback": self.feedback_stream,
+        }
+
+    @property
+    def tombstone_stream(self) -> str:
+        """The stream of tombstones, which tells every worker of memories changed or deleted a moment ago."""
+        return f"{self.prefix}memory.tombstone.v1"
+
+    @property
+    def dead_stream(self) -> str:
+        """Dead letters of queries: invalid or poison."""
+        return f"{self.query_stream}:dead"
+
+    def worker_key(self, instance: str) -> str:
+        return f"{self.query_stream}:worker:{instance}"
+
+    @property
+    def store_dead_stream(self) -> str:
+        return f"{self.store_stream}:dead"
+
+    # The addresses as they are used, secrets included: never log what these give.
+
+    @property
+    def bus_url(self) -> str | None:
+        return self.redis_url.get_secret_value() if self.redis_url else None
+
+    @property
+    def dsn(self) -> str | None:
+        """The Postgres address, with the schema of our tables, secrets included: never log it."""
+        address = self.postgres_dsn
+        return with_schema(address.get_secret_value(), self.postgres_schema) if address else None
+
+    @property
+    def qdrant_key(self) -> str | None:
+        """The key of the Qdrant server: never log it."""
+        return self.qdrant_api_key.get_secret_value() if self.qdrant_api_key else None

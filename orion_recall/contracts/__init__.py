@@ -5,7 +5,6 @@ type in a known field is an error that names the field. Output always uses the l
 without `options` has the V1 fields only: its readers may be strict.
 """
 
-from orion_recall.contracts.confidence import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1
 from orion_recall.contracts.decision import (
     DECISION_KIND,
     CanaryV1,
@@ -19,7 +18,12 @@ from orion_recall.contracts.fields import (
     MEMORY_KINDS,
     Identifier,
     ScopeName,
+    count_unknown,
+    describe,
     envelope_moment,
+    read_message,
+    refuse_unknown,
+    refuse_unknown_names,
     whole_ms,
     zoned_moment,
 )
@@ -42,24 +46,21 @@ from orion_recall.contracts.memory import (
     RecallFeedbackV1,
     RecallReceiptV1,
 )
-from orion_recall.contracts.reading import (
-    count_unknown,
-    describe,
-    read_message,
-    refuse_unknown,
-    refuse_unknown_names,
-)
 from orion_recall.contracts.recall import (
     QUERY_ALIASES,
     QUERY_KIND,
     REPLY_KIND,
     BundleStats,
+    CascadeStepV1,
+    CascadeV1,
     ChunkInfoV1,
+    ConfidenceV1,
     EntityStateV1,
     ExcludedTurn,
     Include,
     MemoryBundleV1,
     MemoryItemV1,
+    NoAnswerV1,
     RecallOptionsV1,
     RecallQueryV1,
     RecallReplyV1,

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
-from orion_recall.contracts.confidence import CascadeV1, ConfidenceV1, NoAnswerV1
 from orion_recall.contracts.fields import EnvelopeMoment, Message, WholeMs
-from orion_recall.contracts.recall import SourceStats
+from orion_recall.contracts.recall import CascadeV1, ConfidenceV1, NoAnswerV1, SourceStats
 from orion_recall.values import LedBy, Outcome, SourceName, SuccessionReason
 
 DECISION_KIND = "recall.decision.v1"

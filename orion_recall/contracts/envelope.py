@@ -19,8 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from orion_recall.contracts.fields import EnvelopeMoment, Message, without_empty
-from orion_recall.contracts.reading import read_message
+from orion_recall.contracts.fields import EnvelopeMoment, Message, read_message, without_empty
 from orion_recall.errors import ErrorKind, InvalidMessage
 
 

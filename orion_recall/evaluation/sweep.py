@@ -17,7 +17,7 @@ from orion_recall.evaluation.plan import Plan, Progress
 from orion_recall.evaluation.score import Figures, figures_of
 from orion_recall.evaluation.trials import Run, trials
 from orion_recall.profile import KeyPath, Profile, profile_fields
-from orion_recall.profile.problems import nearest_path
+from orion_recall.profile.reading import nearest_path
 from orion_recall.settings import Settings
 from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 

@@ -33,11 +33,9 @@ from orion_recall.evaluation.measures import judged
 from orion_recall.evaluation.score import Figures, figures_of
 from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
-from orion_recall.profile.cascade import Cascade
 from orion_recall.profile.model import Strategies
-from orion_recall.profile.reading import load_profile
-from orion_recall.profile.sections import FOUND_BY, RankingWeights, Rerank
-from orion_recall.profile.yaml_nodes import compose_mapping
+from orion_recall.profile.reading import compose_mapping, load_profile
+from orion_recall.profile.sections import FOUND_BY, Cascade, RankingWeights, Rerank
 from orion_recall.recall.ranking.score import in_context
 from orion_recall.scoring.candidates import ScoredCandidate
 

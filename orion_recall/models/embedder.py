@@ -69,6 +69,14 @@ class Embedder(Protocol):
         ...
 
 
+class Reranker(Protocol):
+    """Scores texts against a query: a cross-encoder is slower than a search, so for a few texts."""
+
+    async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """How well each text answers the query, in [0, 1], in the order of the texts. Raises `ModelError`."""
+        ...
+
+
 @runtime_checkable
 class CountsQueries(Protocol):
     """An embedder with counts of its cache."""

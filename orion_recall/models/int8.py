@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -148,11 +148,11 @@ def int8_model(tensors: Path, sha256: str, *, unsigned: bool = False) -> Int8Mod
     the same vectors to the last bit, slower, and without the sums of 16 bits that overflow on old processors.
     """
     found = _read(tensors)
-    signed = _converted(found, unsigned=False)
+    signed = _Conversion(found, unsigned=False).model()
     digest = hashlib.sha256(signed)
     digest.update(sha256.encode())  # it covers what stays fp32 and is not in the graph
     return Int8Model(
-        onnx=_converted(found, unsigned=True) if unsigned else signed,
+        onnx=_Conversion(found, unsigned=True).model() if unsigned else signed,
         words=found["words"],
         positions=found["positions"] + found["kinds"][0],
         sha256=digest.hexdigest(),
@@ -191,10 +191,6 @@ def _read(file: Path) -> dict[str, _Floats]:
         found[name] = np.asarray(others[start : start + size]).reshape(shape)
         start += size
     return found
-
-
-def _converted(found: dict[str, _Floats], *, unsigned: bool) -> bytes:
-    return _Conversion(found, unsigned=unsigned).model()
 
 
 class _Conversion:
@@ -293,13 +289,6 @@ CHECK_TEXTS = (
 """Texts whose vectors in int8 and in fp32 are kept in `int8_reference.npy`, shape (2, texts, dimension)."""
 
 
-class _Agreement(NamedTuple):
-    """Mean cosines of the vectors made here with the kept ones."""
-
-    int8: float
-    fp32: float
-
-
 class Int8Encoder:
     """all-MiniLM-L6-v2 in int8. Safe to call from several threads at a time.
 
@@ -315,18 +304,18 @@ class Int8Encoder:
         self._tokenizer = load_tokenizer(weights)
         self._ones, self._zeros = np.ones(MAX_TOKENS, np.float32), np.zeros(MAX_TOKENS, np.float32)
         self._open(weights, unsigned=False)
-        agreement = self._agreement()
-        if agreement.int8 < SAME_COSINE:
+        with_int8, with_fp32 = self._agreement()
+        if with_int8 < SAME_COSINE:
             log.info(
                 "int8 overflows on this processor (its vectors have a cosine of %.3f with those of others): it "
                 "computes without overflow, slower",
-                agreement.int8,
+                with_int8,
             )
             self._open(weights, unsigned=True)
-            agreement = self._agreement()
-        if agreement.fp32 < LEAST_COSINE:
+            _, with_fp32 = self._agreement()
+        if with_fp32 < LEAST_COSINE:
             raise ModelError(
-                f"on this processor its vectors have a mean cosine of {agreement.fp32:.3f} with those of fp32, "
+                f"on this processor its vectors have a mean cosine of {with_fp32:.3f} with those of fp32, "
                 f"below {LEAST_COSINE}"
             )
 
@@ -345,10 +334,7 @@ class Int8Encoder:
         return vectors, states
 
     def token_space(self) -> TokenSpace:
-        def states(texts: Sequence[str]) -> list[TokenStates]:
-            return self.encode_with_states(texts)[1]
-
-        return TokenSpace(self._tokenizer, states)
+        return TokenSpace(self._tokenizer, self.encode_with_states)
 
     def _open(self, weights: Weights, *, unsigned: bool) -> None:
         tensors = weights.model_path.with_name(f"{weights.model_path.name}_data")
@@ -363,11 +349,12 @@ class Int8Encoder:
             raise ModelError(f"this ONNX Runtime cannot run it: {error}") from error
         self._outputs = [self._session.get_outputs()[0].name]
 
-    def _agreement(self) -> _Agreement:
+    def _agreement(self) -> tuple[float, float]:
+        """Mean cosines of the vectors made here with those kept of int8 and of fp32."""
         with files("orion_recall.models").joinpath("int8_reference.npy").open("rb") as file:
             reference: Vectors = np.load(file)
         int8, fp32 = (self.encode(CHECK_TEXTS) * reference).sum(axis=2).mean(axis=1)
-        return _Agreement(float(int8), float(fp32))
+        return float(int8), float(fp32)
 
     def _ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
         return [np.array(encoding.ids, dtype=np.int64) for encoding in self._tokenizer.encode_batch_fast(texts)]

@@ -220,10 +220,7 @@ class OnnxEncoder:
         return vectors, [states[place] for place in range(len(rows))]
 
     def token_space(self) -> TokenSpace:
-        def states(texts: Sequence[str]) -> list[TokenStates]:
-            return self.encode_with_states(texts)[1]
-
-        return TokenSpace(self._tokenizer, states)
+        return TokenSpace(self._tokenizer, self.encode_with_states)
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]

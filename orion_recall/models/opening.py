@@ -9,11 +9,10 @@ from collections.abc import AsyncGenerator
 from importlib.util import find_spec
 
 from orion_recall.errors import ModelError, SettingsError
-from orion_recall.models.embedder import Embedder, OnnxEmbedder
+from orion_recall.models.embedder import Embedder, OnnxEmbedder, Reranker
 from orion_recall.models.onnx_encoder import find_weights
-from orion_recall.models.reranker import CrossEncoderReranker, Reranker
 from orion_recall.models.tei import TeiEmbedder, TeiReranker, TeiServer
-from orion_recall.models.transformers import NO_LIBRARY, TransformersEmbedder
+from orion_recall.models.transformers import NO_LIBRARY, CrossEncoderReranker, TransformersEmbedder
 from orion_recall.settings import Settings
 
 log = logging.getLogger("orion_recall.models")
@@ -67,22 +66,26 @@ async def check_models(settings: Settings) -> None:
             raise SettingsError(f"ORION_MODEL_PATH: {error}") from error
 
 
+# What reads each of these settings.
+_READERS = {
+    "model": "embedder=transformers",
+    "tei_url": "embedder=tei",
+    "model_path": "embedder=onnx",
+    "reranker_model": "reranker=transformers",
+    "reranker_url": "reranker=tei",
+}
+
+
+def _reader(name: str) -> str:
+    choice, _, value = _READERS[name].partition("=")
+    return f"ORION_{choice.upper()}={value}"
+
+
 def _warn_of_what_nobody_reads(settings: Settings) -> None:
-    """SettingsError for a model's name that is set but not used: it was most likely meant to be used."""
-    chosen_by = {
-        "ORION_MODEL": (settings.model, settings.embedder == "transformers", "ORION_EMBEDDER=transformers"),
-        "ORION_TEI_URL": (settings.tei_url, settings.embedder == "tei", "ORION_EMBEDDER=tei"),
-        "ORION_MODEL_PATH": (settings.model_path, settings.embedder == "onnx", "ORION_EMBEDDER=onnx"),
-        "ORION_RERANKER_MODEL": (
-            settings.reranker_model,
-            settings.reranker == "transformers",
-            "ORION_RERANKER=transformers",
-        ),
-        "ORION_RERANKER_URL": (settings.reranker_url, settings.reranker == "tei", "ORION_RERANKER=tei"),
-    }
-    for name, (value, is_read, reader) in chosen_by.items():
-        if value is not None and not is_read:
-            log.warning("%s is set and not used: only %s reads it", name, reader)
+    for name, reader in _READERS.items():
+        choice, _, value = reader.partition("=")
+        if getattr(settings, name) is not None and getattr(settings, choice) != value:
+            log.warning("ORION_%s is set and not used: only %s reads it", name.upper(), _reader(name))
 
 
 def _embedder(settings: Settings) -> OnnxEmbedder | TransformersEmbedder | TeiEmbedder:
@@ -94,9 +97,9 @@ def _embedder(settings: Settings) -> OnnxEmbedder | TransformersEmbedder | TeiEm
                 precision=settings.embedding_precision,
             )
         case "transformers":
-            return TransformersEmbedder(_needed(settings.model, "ORION_MODEL", "ORION_EMBEDDER=transformers"))
+            return TransformersEmbedder(_needed(settings, "model"))
         case "tei":
-            return TeiEmbedder(_server(_needed(settings.tei_url, "ORION_TEI_URL", "ORION_EMBEDDER=tei"), settings))
+            return TeiEmbedder(_server(settings, "tei_url"))
 
 
 def _reranker(settings: Settings) -> CrossEncoderReranker | TeiReranker | None:
@@ -104,19 +107,18 @@ def _reranker(settings: Settings) -> CrossEncoderReranker | TeiReranker | None:
         case "none":
             return None
         case "transformers":
-            name = _needed(settings.reranker_model, "ORION_RERANKER_MODEL", "ORION_RERANKER=transformers")
-            return CrossEncoderReranker(name)
+            return CrossEncoderReranker(_needed(settings, "reranker_model"))
         case "tei":
-            url = _needed(settings.reranker_url, "ORION_RERANKER_URL", "ORION_RERANKER=tei")
-            return TeiReranker(_server(url, settings))
+            return TeiReranker(_server(settings, "reranker_url"))
 
 
-def _server(url: str, settings: Settings) -> TeiServer:
+def _server(settings: Settings, name: str) -> TeiServer:
     key = settings.tei_api_key
-    return TeiServer(url, key.get_secret_value() if key else None)
+    return TeiServer(_needed(settings, name), key.get_secret_value() if key else None)
 
 
-def _needed(value: str | None, name: str, chosen: str) -> str:
+def _needed(settings: Settings, name: str) -> str:
+    value: str | None = getattr(settings, name)
     if not value:
-        raise SettingsError(f"{name} is not set, and {chosen} needs it")
+        raise SettingsError(f"ORION_{name.upper()} is not set, and {_reader(name)} needs it")
     return value

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import ssl
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
-import httpx
 import numpy as np
 
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import Vector, batches_of_like_length
 from orion_recall.models.onnx_encoder import Vectors
+from orion_recall.models.server import JsonServer, retried
 from orion_recall.text.normal import storable
 
 log = logging.getLogger("orion_recall.models")
@@ -24,17 +24,10 @@ log = logging.getLogger("orion_recall.models")
 
 # A batch of documents on a slow machine takes seconds; a query's own deadline is shorter and ends it earlier.
 TIMEOUT_S = 60.0
-_CONNECT_S = 2.0
 # A server that was replaced behind a load balancer looks like the one before: it is asked again after so long.
 _KNOWN_S = 30.0
 _INFO_S = 5.0
-_CONNECTIONS = 32
 _DEFAULT_BATCH, _DEFAULT_INPUT_TOKENS = 32, 512
-_OK, _NO_KEY, _BUSY = 200, (401, 403), (429, 503)
-
-
-class ServerBusy(ModelError):
-    """The server is overloaded: a retry may succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,21 +48,11 @@ class TeiInfo:
 
 
 class TeiServer:
-    """Sends requests to one server. Every failure is a ModelError with the address, and neither key nor text."""
+    """Asks one server. Every failure is a ModelError with the address, and neither key nor text."""
 
     def __init__(self, url: str, api_key: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
-        self.url = url
-        self._timeout_s = timeout_s
-        self._http = httpx.AsyncClient(
-            base_url=url,
-            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
-            timeout=httpx.Timeout(timeout_s, connect=_CONNECT_S),
-            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
-            # The settings say where the server is: neither a proxy of the environment nor a netrc file does.
-            trust_env=False,
-            # Loading the trusted authorities takes 50 ms and is only needed for https.
-            verify=url.startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-        )
+        self._server = JsonServer(url, api_key, key_name="ORION_TEI_API_KEY", timeout_s=timeout_s)
+        self.url, self.close, self._timeout_s = self._server.url, self._server.close, timeout_s
         self._asking = asyncio.Lock()
         self._info: TeiInfo | None = None
         self._known_until = 0.0
@@ -85,7 +68,7 @@ class TeiServer:
             if self._info is not None and time.monotonic() < self._known_until:
                 return self._info
             timeout_s = self._timeout_s if self._info is None else min(self._timeout_s, _INFO_S)
-            found = _read_info(await self._ask("GET", "/info", timeout_s=timeout_s), self.url)
+            found = _read_info(await self._server.ask("GET", "/info", timeout_s=timeout_s), self.url)
             if self._info is not None and found.served != self._info.served:
                 raise ModelError(
                     f"the server at {self.url} served {self._info.model} and serves {found.model} now "
@@ -95,47 +78,12 @@ class TeiServer:
             return found
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The answer as JSON."""
-        return await self._ask("POST", path, body)
-
-    async def close(self) -> None:
-        await self._http.aclose()
-
-    async def _ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
-    ) -> Any:
+        """The answer as JSON. After a failure the server may be another one."""
         try:
-            # Around all of it: a server that sends a byte now and then never runs into httpx's own time-outs.
-            async with asyncio.timeout(self._timeout_s if timeout_s is None else timeout_s):
-                answer = await self._http.request(method, path, json=body)
-        except (TimeoutError, httpx.TimeoutException) as error:
+            return await self._server.ask("POST", path, body, timeout_s=self._timeout_s)
+        except ModelError:
             self._known_until = 0.0
-            raise ModelError(
-                f"the server at {self.url} gave no answer to {path} in time ({type(error).__name__})"
-            ) from error
-        except httpx.HTTPError as error:
-            self._known_until = 0.0
-            # Its own text may hold a header or a part of the body.
-            raise ModelError(
-                f"the server at {self.url} cannot be reached for {path} ({type(error).__name__})"
-            ) from error
-        if answer.status_code != _OK:
-            raise self._refused(answer, path)
-        try:
-            return answer.json()
-        except ValueError as error:
-            raise ModelError(f"the server at {self.url} answered {path} with what is not JSON") from error
-
-    def _refused(self, answer: httpx.Response, path: str) -> ModelError:
-        status = answer.status_code
-        if status in _BUSY:
-            return ServerBusy(f"the server at {self.url} is busy ({status} for {path})")
-        if status in _NO_KEY:
-            return ModelError(f"the server at {self.url} refuses the key ({status}): check ORION_TEI_API_KEY")
-        # A proxy says so while the server behind it is replaced.
-        self._known_until = 0.0
-        # Not the body: servers and proxies quote the text that they were sent.
-        return ModelError(f"the server at {self.url} answered {path} with {status}")
+            raise
 
 
 def _read_info(answer: Any, url: str) -> TeiInfo:
@@ -227,7 +175,10 @@ class TeiEmbedder:
         for alike in batches_of_like_length([len(text) for text in short]):
             for start in range(0, len(alike), identity.info.max_batch):
                 rows = alike[start : start + identity.info.max_batch]
-                vectors[rows] = await self._embed_patiently([short[row] for row in rows], identity.dimension)
+                some = [short[row] for row in rows]
+                vectors[rows] = await retried(
+                    partial(self._embed, some, identity.dimension), _BUSY_PAUSES_S, if_silent=False
+                )
         return vectors
 
     async def close(self) -> None:
@@ -250,17 +201,6 @@ class TeiEmbedder:
             )
         return self._identity
 
-    async def _embed_patiently(self, texts: list[str], dimension: int) -> Vectors:
-        """Embeds documents; a busy server is asked again."""
-        for pause_s in (*_BUSY_PAUSES_S, None):
-            try:
-                return await self._embed(texts, dimension)
-            except ServerBusy:
-                if pause_s is None:
-                    raise
-                await asyncio.sleep(pause_s)
-        raise AssertionError("unreachable")  # pragma: no cover
-
     async def _embed(self, texts: list[str], dimension: int | None) -> Vectors:
         answer = await self._server.post("/embed", {"inputs": texts, "normalize": True, "truncate": True})
         return _vectors(answer, len(texts), dimension, self._server.url)
@@ -273,7 +213,7 @@ class TeiReranker:
         self._server = server
 
     async def load(self) -> None:
-        """Nothing to load: the server has the model."""
+        """Nothing: the server has the model."""
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         info = await self._server.info()

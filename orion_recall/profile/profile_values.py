@@ -8,16 +8,18 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from orion_recall.profile.cascade import LAYER_NAMES, Cascade, NoAnswer
 from orion_recall.profile.sections import (
     CONFIG,
+    LAYER_NAMES,
     MIN_RELEVANCE_SHARE,
     ROUNDING,
     Canary,
+    Cascade,
     DecisionsKept,
     Expansion,
     Fusion,
     GraphWalk,
+    NoAnswer,
     RankingWeights,
     Render,
     Rerank,

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
-
 from orion_recall.errors import ProfileError, SettingsError
 from orion_recall.profile.model import Profile
 from orion_recall.profile.reading import load_profiles
@@ -26,11 +24,8 @@ from orion_recall.tasks import cancel, report
 
 log = logging.getLogger("orion_recall.profiles")
 
-# Not every file system reports changes (network mounts do not), and a folder may be replaced by another one.
-_CHECK_EVERY_MS = 3000
-# Editors write a file in several steps: writes within this time are one change.
-_STEP_MS, _DEBOUNCE_MS = 50, 500
-_Signature = tuple[tuple[object, ...], ...]
+# Network mounts report no changes, and a mounted folder changes by a link that is swapped: so files are looked at.
+_LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +112,6 @@ class ProfileWatch:
     ) -> None:
         self._in_use, self._folder, self._default, self._changed = in_use, folder, default, changed
         self._wanted = asyncio.Event()
-        self._seen: _Signature | None = None
         self._asked = False
 
     def ask(self) -> None:
@@ -175,44 +169,17 @@ class ProfileWatch:
         return found
 
     async def _watch(self, folder: Path) -> None:
-        told = False
+        last = read = None
         while True:
-            try:
-                place = _place(folder)
-                await self._check(folder)  # a change before the watch began counts, too
-                async for _ in awatch(
-                    folder,
-                    watch_filter=None,  # not by name: a mounted configuration changes by one link that is swapped
-                    recursive=False,
-                    step=_STEP_MS,
-                    debounce=_DEBOUNCE_MS,
-                    rust_timeout=_CHECK_EVERY_MS,
-                    yield_on_timeout=True,
-                ):
-                    told = False
-                    await self._check(folder)
-                    if _place(folder) != place:
-                        break  # the folder was replaced: there are no more events of this one
-            except (OSError, RuntimeError) as error:  # gone for now, or the system's watches are used up
-                if not told:
-                    log.warning("%s cannot be watched (%s): it is checked every few seconds", folder, error)
-                told = True
-                await self._check(folder)
-                await asyncio.sleep(_CHECK_EVERY_MS / 1000)
-
-    async def _check(self, folder: Path) -> None:
-        signature = await asyncio.to_thread(_signature, folder)
-        if signature != self._seen:
-            self._seen = signature
-            self._wanted.set()
+            found = await asyncio.to_thread(_signature, folder)
+            if found == last != read:  # an editor that writes in several steps has come to an end
+                read = found
+                self._wanted.set()
+            last = found
+            await asyncio.sleep(_LOOK_EVERY_S)
 
 
-def _place(folder: Path) -> tuple[int, int]:
-    found = folder.stat()
-    return found.st_dev, found.st_ino
-
-
-def _signature(folder: Path) -> _Signature:
+def _signature(folder: Path) -> tuple[tuple[object, ...], ...]:
     """Something that differs when a file of the folder does."""
     try:
         files = [(path.name, path.stat()) for path in sorted(folder.iterdir()) if path.name[0] != "."]

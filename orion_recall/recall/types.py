@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from orion_recall.interfaces import ChronologicalIndex, Lexicon, MemoryReader, Source, TitleFinder
 from orion_recall.memory.replicas.tombstones import Tombstones
-from orion_recall.models.reranker import Reranker
+from orion_recall.models.embedder import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.sections import Render
 from orion_recall.recall.bundle.lines import Selection

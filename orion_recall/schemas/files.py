@@ -1,7 +1,4 @@
-"""The files of `contracts/`: JSON Schemas and an AsyncAPI document, made here, and the example messages.
-
-A test compares them with the folder, and holds the examples against schemas and models.
-"""
+"""The files of `contracts/`: JSON Schemas, made here, and what is written by hand, as it is shipped."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import AliasChoices, BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core.core_schema import CoreSchema
@@ -17,13 +13,11 @@ from pydantic_core.core_schema import CoreSchema
 from orion_recall import contracts
 from orion_recall.external.mappings import Mappings
 from orion_recall.profile import profile_json_schema
-from orion_recall.schemas.asyncapi import asyncapi_document
 from orion_recall.shipped import shipped_folder
 
 Json = dict[str, Any]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_GENERATED = "# Generated from the code by `make contracts`: edit orion_recall/schemas/asyncapi.py instead.\n"
 # What others send is described as it is accepted, what we send as it is sent.
 _MODELS: dict[str, tuple[type[BaseModel], JsonSchemaMode]] = {
     contracts.QUERY_KIND: (contracts.RecallQueryV1, "validation"),
@@ -48,10 +42,9 @@ class _WithoutTitles(GenerateJsonSchema):
 def contract_files() -> dict[str, str]:
     """The text of every file by its path in the folder, in the order of the paths."""
     files = {f"{name}.schema.json": _json(schema) for name, schema in schemas().items()}
-    examples = sorted((shipped_folder("contracts") / "examples").glob("*.json"))
-    files |= {f"examples/{path.name}": path.read_text("utf-8") for path in examples}
-    asyncapi = yaml.safe_dump(asyncapi_document(), sort_keys=False, allow_unicode=True, width=116)
-    files["asyncapi.yaml"] = _GENERATED + asyncapi
+    shipped = shipped_folder("contracts")
+    by_hand = [shipped / "asyncapi.yaml", *(shipped / "examples").glob("*.json")]
+    files |= {path.relative_to(shipped).as_posix(): path.read_text("utf-8") for path in by_hand}
     return dict(sorted(files.items()))
 
 

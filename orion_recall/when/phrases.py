@@ -103,8 +103,6 @@ def _month(reading: Reading, place: int, modifier: str) -> Period | None:
 def _season(reading: Reading, place: int, modifier: str) -> Period | None:
     word = reading.word(place)
     of = partial(_season_of, SEASONS[word], reading.south)
-    if (winter := re.fullmatch(r"(\d{4})[-/]\d{2,4}", reading.word(place + 1))) is not None:
-        return Period(of(int(winter[1])), place + 2, "season", "period")
     if not modifier and year_told(reading, place + 1) is None:
         before, first = reading.word(place - 1), reading.word(place - 2)
         if before not in _SEASON_AFTER and not (before == "the" and first in _SEASON_AFTER_THE):
@@ -235,6 +233,7 @@ def whole(reading: Reading, place: int) -> Period | None:
 
 
 _OWN = frozenset("my our your his her their".split())
+_OVER = frozenset("over on at during for since".split())
 _AFTER_OWN = frozenset(
     ("", "?", ".", "!", ",", "look", "looks", "looked", "looking", "like", "so", "been", "go", "going")
 )
@@ -320,18 +319,8 @@ def _weekend_beside(reading: Reading, *, ahead: bool) -> Span:
 
 def weekend(reading: Reading, place: int) -> Period | None:
     """ "over the weekend", "my weekend": the latest that has begun, or with a future word the first not over."""
-    led = reading.word(place - 1) in _OWN or (
-        reading.word(place - 1) == "the"
-        and reading.word(place - 2)
-        in (
-            "over",
-            "on",
-            "at",
-            "during",
-            "for",
-            "since",
-        )
-    )
+    before = reading.word(place - 1)
+    led = before in _OWN or (before == "the" and reading.word(place - 2) in _OVER)
     if reading.word(place) != "weekend" or not led:
         return None
     span = unit_of(reading.now, "weekend")
@@ -530,8 +519,6 @@ def _next_to(anchor: Span, unit: str, *, back: bool) -> Span:
         else:
             day = anchor.end + DAY * ((WEEKDAYS[unit] - anchor.end.weekday()) % 7)
         return Span(day, day + DAY)
-    if unit in PARTS:
-        return _cut(of_days(anchor.start - DAY if back else anchor.end, 1, 0), unit).span
     unit = UNITS[unit]
     if unit == "weekend":
         found = unit_of(anchor.start if back else anchor.end, unit)

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from orion_recall.time_values import TimeOf
 from orion_recall.when.calendar import Span
 from orion_recall.when.vocabulary import (
-    ARRANGED,
     EVENT_VERBS,
     FUTURE,
     LEADS,
@@ -29,22 +28,35 @@ from orion_recall.when.vocabulary import (
     WEEKDAY_LEADS,
 )
 
-_BE: Final = frozenset("am is are i'm we're you're they're he's she's it's what's who's where's when's".split())
-_DO: Final = frozenset(("do", "does"))
-_PRESENT: Final = _BE | _DO
 # "What did we talk about yesterday": the time is that of the talk.
 _ABOUT: Final = frozenset("talk talked talking chat chatted chatting speak spoke spoken speaking".split())
 _SMALL: Final = frozenset(("the", "this", "that"))
 _OPENING: Final = frozenset("and so but also ok okay then well please hey hi".split())
-# Between a verb and its auxiliary stands a subject of so many words at most: "does my little sister come".
-_SUBJECT: Final = 4
-# What may be on: somebody who "is on" is on call, or on the team.
-_THINGS: Final = frozenset(("what", "which", "anything", "something", "nothing", "there"))
-# After "do I have": what makes it a question for appointments, not for possessions ("do we have notes").
-_HELD: Final = frozenset(
-    """on anything something time to in at for this next tomorrow tonight today a an planned coming scheduled left
-    , . ? !""".split()
+_BE: Final = "am is are i'm we're you're they're he's she's it's what's who's where's when's"
+_THING: Final = "what|which|anything|something|nothing|there"
+# What is on: not who is on, for that is on call, or on the team.
+_IS_ON: Final = re.compile(
+    rf"""(?<!\S)(?:(?:what's|anything|something)\ on|coming\ up|comes\ (?:up|next)|(?:what's|is)\ (?:next|happening)
+        |what\ happens)(?!\S)
+      | ^(?=.*(?<!\S)(?:{_THING})(?!\S)).*(?<!\S)(?:is|are)\ on(?!\S)""",
+    re.VERBOSE,
 )
+# "Anything planned", "what have we booked"; "what do I have on", not "do we have notes"; "when is the concert",
+# "does the train leave", "is the train late". Between an auxiliary and its verb are three words at most.
+_PRESENT_OF_PLANS: Final = re.compile(
+    rf"""(?<!\S)(?:
+        (?:is|are|have|has|anything|nothing|something|what's|we've|i've|get)(?:\ \S+){{0,3}}
+            \ (?:planned|scheduled|booked|arranged|lined)
+      | (?:do|does)(?:\ \S+){{0,3}}\ have(?:\ (?:on|anything|something|time|to|in|at|for|this|next
+            |tomorrow|tonight|today|a|an|planned|coming|scheduled|left|[,.?!])|$)
+      | when's | when\ (?:{_BE.replace(" ", "|")}|do|does)
+      | (?:do|does)\ \S+(?:\ \S+){{0,3}}\ (?:{"|".join(sorted(EVENT_VERBS))})
+    )(?!\S)
+      | ^(?:(?:\W+|and|so|but|also|ok|okay|then|well|please|hey|hi)\ )*(?:am|is|are)(?!\S)""",
+    re.VERBOSE,
+)
+_HAS_GOT: Final = re.compile(r"(?<!\S)(?:have|has) \S+ got(?!\S)")
+_IS_DOING: Final = re.compile(rf"(?<!\S)(?:{_BE.replace(' ', '|')})(?=((?: \S+){{1,5}}))")
 _RECAP: Final = re.compile(
     r"""\b(?:recaps?|recapitulate|summar(?:y|ies|i[sz]e)|sum\s+up|overview|rundown|digest|highlights
        |catch\s+(?:me|us)\s+up|bring\s+(?:me|us)\s+up\s+to\s+(?:date|speed)|wrap[\s-]?up)\b""",
@@ -68,79 +80,33 @@ def looks_ahead(words: Sequence[str], *, names: frozenset[str] = frozenset(), wi
         return True
     if not PAST.isdisjoint(words):
         return False
-    following = (*words[1:], "")
+    is_owed = any(
+        after in OWED.get(word, ()) or (word in ("due", "must") and after != "to")
+        for word, after in pairwise((*words, ""))
+    )
+    said = " ".join(words)
     return (
-        any(
-            after in OWED.get(word, ()) or (word in ("due", "must") and after != "to")
-            for word, after in zip(words, following, strict=True)
+        is_owed
+        or asks_for_plans(words)
+        or _PRESENT_OF_PLANS.search(said) is not None
+        or (_HAS_GOT.search(said) is not None and "since" not in words)
+        or any(
+            word.endswith("ing") and len(word) > 4 and word not in NO_VERBS and word not in names
+            for match in _IS_DOING.finditer(said)
+            for word in match[1].split()
         )
-        or not PLAN_NOUNS.isdisjoint(words)
-        or _is_arranged(words)
-        or _is_held(words)
-        or _is_on(words)
-        or _is_going_to_happen(words, names)
     )
 
 
 def asks_for_plans(words: Sequence[str]) -> bool:
     """Whether appointments and the like are asked for by name: "what is coming up", "which deadlines"."""
-    return not PLAN_NOUNS.isdisjoint(words) or _is_on(words)
+    return not PLAN_NOUNS.isdisjoint(words) or _IS_ON.search(" ".join(words)) is not None
 
 
 def coming_in(text: str) -> str | None:
     """The words by which a question asks for all that is still to come, and for nothing else; None without any."""
     found = _COMING.match(" ".join(text.split()))
     return None if found is None else found["coming"]
-
-
-def _is_arranged(words: Sequence[str]) -> bool:
-    """ "Is anything planned", "what have we booked"; not "who planned the party"."""
-    places = [place for place, word in enumerate(words) if word in ARRANGED]
-    before = {"is", "are", "have", "has", "anything", "nothing", "something", "what's", "we've", "i've", "get"}
-    return any(not before.isdisjoint(words[max(0, place - _SUBJECT) : place]) for place in places)
-
-
-def _is_held(words: Sequence[str]) -> bool:
-    """ "What do I have on", "what have I got", "does Ana have anything"."""
-    for place, word in enumerate(words):
-        if word in ("have", "has") and words[place + 2 : place + 3] == ["got"] and "since" not in words:
-            return True
-        if word == "have" and (place + 1 == len(words) or words[place + 1] in _HELD):
-            before = words[max(0, place - _SUBJECT) : place]
-            if not _DO.isdisjoint(before):
-                return True
-    return False
-
-
-def _is_on(words: Sequence[str]) -> bool:
-    """ "What's on", "is anything on", "what is coming up"; not "who is on call"."""
-    pairs = set(pairwise(words))
-    on = {("what's", "on"), ("anything", "on"), ("something", "on"), ("coming", "up")}
-    if not _THINGS.isdisjoint(words):
-        on |= {("is", "on"), ("are", "on")}
-    on |= {("comes", "up"), ("comes", "next"), ("what's", "next"), ("is", "next")}
-    on |= {("what", "happens"), ("what's", "happening"), ("is", "happening")}
-    return not pairs.isdisjoint(on)
-
-
-def _is_going_to_happen(words: Sequence[str], names: frozenset[str]) -> bool:
-    """The present of what is arranged: "am I meeting", "when is the concert", "does the train leave"."""
-    start = next((place for place, word in enumerate(words) if word not in _OPENING and word.isalnum()), 0)
-    if words[start : start + 1] and words[start] in ("am", "is", "are"):
-        return True
-    for place, word in enumerate(words):
-        after = words[place + 1 : place + 2 + _SUBJECT]
-        if word in ("when", "when's") and (word == "when's" or not _PRESENT.isdisjoint(after[:1])):
-            return True
-        if word in _BE and any(_is_doing(one) and one not in names for one in after):
-            return True
-        if word in _DO and any(one in EVENT_VERBS for one in after[1:]):
-            return True
-    return False
-
-
-def _is_doing(word: str) -> bool:
-    return word.endswith("ing") and len(word) > 4 and word not in NO_VERBS
 
 
 def time_of(text: str, words: Sequence[str], times: Sequence[int], *, ahead: bool, all_ahead: bool) -> TimeOf:

@@ -137,18 +137,9 @@ def _all(read: Reading) -> list[_Named]:
         if one is None:
             place += 1
             continue
-        if found and _says_which_days(read, found[-1], one):
-            one = one._replace(first=found.pop().first)
         found.append(one)
         place = max(one.after, place + 1)
     return _years_shared(read, found)
-
-
-def _says_which_days(read: Reading, one: _Named, days: _Named) -> bool:
-    """ "Next weekend, the 19th and 20th": what stands after the comma says what is meant before it."""
-    if one.period is None or days.period is None or one.period.grain not in ("weekend", "week"):
-        return False
-    return days.kind == "date" and read.word(one.after) == "," and days.first - one.after <= 2
 
 
 def _at(read: Reading, place: int) -> _Named | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -28,8 +29,6 @@ from orion_recall.when.weekdays import (
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])(?<!\d\.)[\"'”’)]*\s+(?=[\"'“‘(]*[^\W\da-z_])|\n")
 _LONGEST: Final = 1500
 _ISO_CLOCK: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}[Tt](\d{1,2}):(\d\d)")
-_DATE_NEAR: Final = 2
-"""Words between a weekday and its date, at most."""
 
 
 def told_times(text: str, now: datetime | None, *, most: int = 12) -> list[TimeMention]:
@@ -44,29 +43,18 @@ def told_times(text: str, now: datetime | None, *, most: int = 12) -> list[TimeM
         sentence_reading = reading(sentence, anchor)
         if sentence_reading is None:
             continue
-        for one in _once(sentence_reading, [*_in_sentence(sentence_reading, context)]):
+        for one in _in_sentence(sentence_reading, context):
             if now is None and not one.absolute:
                 continue
             if one.grain in _WITH_CONTEXT:
                 context = Span(one.start, one.end)
-            for mention in _mentions(sentence_reading, sentence, one):
-                found.setdefault((mention.since, mention.until, mention.weekly), mention)
-                if len(found) == most:
-                    return list(found.values())
-    return list(found.values())
-
-
-def _once(read: Reading, found: list[Told]) -> Iterator[Told]:
-    """The times without weekdays whose date follows: "the Saturday flight, 6 June"."""
-    for place, one in enumerate(found):
-        named = read.word(one.first + (read.word(one.first) == "the"))
-        is_weekday = named in WEEKDAYS and one.grain == "day" and not one.weekly
-        if is_weekday and place + 1 < len(found):
-            date = found[place + 1]
-            same_day = date.grain == "day" and not date.weekly and date.start.weekday() == one.start.weekday()
-            if same_day and date.start != one.start and 0 < date.first - one.after <= _DATE_NEAR:
-                continue
-        yield one
+            # Beyond the years that a calendar has: "0001-01-01T00:00+14:00".
+            with suppress(ValueError, OverflowError):
+                for mention in _mentions(sentence_reading, sentence, one):
+                    found.setdefault((mention.since, mention.until, mention.weekly), mention)
+        if len(found) >= most:
+            break
+    return list(found.values())[:most]
 
 
 def _sentences(text: str) -> Iterator[str]:

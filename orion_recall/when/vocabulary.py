@@ -120,7 +120,6 @@ PLAN_NOUNS: Final = frozenset(
     """plan plans appointment appointments deadline deadlines agenda calendar schedule reminder reminders todo todos
     itinerary reservation reservations""".split()
 )
-ARRANGED: Final = frozenset("planned scheduled booked arranged lined".split())
 # After "do" and "does", and with a time: what will happen.
 EVENT_VERBS: Final = frozenset(
     """arrive attend begin bring celebrate close collect come deliver depart do drive end expect expire fetch finish

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from orion_recall.when.calendar import DAY, WEEK, Span, day_of, moved, shifted
@@ -36,9 +35,6 @@ _GROUPS: Final = {
 }
 _LEADS: Final = frozenset(("at", "on"))
 _NOT_BEFORE: Final = NUMBERS.keys() | VAGUE.keys() | MODIFIERS | {"all", "many"}
-# "Mondays should be forbidden" is about Mondays, and happens on none.
-_SAYS_NO_TIME: Final = frozenset("are is were was should would could can must will feel never suck".split())
-_MOVED: Final = frozenset("gone moved switched changed shifted swapped".split())
 _JOINED: Final = frozenset(("and", "or", "&", ",", "the"))
 
 
@@ -69,9 +65,7 @@ def every_week(read: Reading, place: int) -> list[Told]:
     """Weekdays that come every week, each from the day of saying on; nothing of those that are over."""
     if (found := _weekly_weekdays(read, place)) is None:
         return []
-    # "Has gone to Mondays", "switched to Thursdays": they are what is new.
-    is_moved = read.word(place - 1) == "to" and not _MOVED.isdisjoint(read.words[max(0, place - 4) : place])
-    if not is_moved and direction(read.words, place, found.after) == "past":
+    if direction(read.words, place, found.after) == "past":
         return [Told(read.now, read.now, place, found.after, "none", absolute=False)]
     today = day_of(read.now)
     days = [today + DAY * ((weekday - today.weekday()) % 7) for weekday in found.weekdays]
@@ -97,24 +91,14 @@ def _weekly_weekdays(read: Reading, place: int) -> _Weekly | None:
         return _with_part(read, _GROUPS[word], place + 1) if is_repeated else None
     elif word in _PLURALS:
         names = _PLURALS
-    elif (
-        word in WEEKDAYS
-        and (ends := _listed(read, place, WEEKDAYS))
-        and (read.word(ends[1]) in REPEATED_PARTS or (_is_pattern(ends[0]) and read.word(ends[1]) not in MODIFIERS))
-    ):
+    elif word in WEEKDAYS and (ends := _listed(read, place, WEEKDAYS)) and read.word(ends[1]) in REPEATED_PARTS:
         return _with_part(read, *ends)
     else:
         return None
     found, after = _listed(read, at, names)
-    if not found or (place == 0 and word in _PLURALS and read.word(after) in _SAYS_NO_TIME):
+    if not found:
         return None
     return _with_part(read, found, after)
-
-
-def _is_pattern(weekdays: Sequence[int]) -> bool:
-    """Whether three weekdays or more are listed with a gap: the plan of every week, and no few days in a row."""
-    gaps = {(later - earlier) % 7 for earlier, later in pairwise(weekdays)}
-    return len(weekdays) > 2 and gaps != {1}
 
 
 def _listed(read: Reading, place: int, names: Mapping[str, int]) -> tuple[tuple[int, ...], int]:

@@ -161,8 +161,8 @@ async def test_a_turn_that_lacks_context_is_read_again_by_light_extraction(pool:
 @pytest.mark.parametrize(
     ("failure", "why"),
     [
-        ("hang", "gave no answer in 0.3 s"),
-        ("drip", "gave no answer in 0.3 s"),
+        ("hang", "gave no answer to /chat/completions in time"),
+        ("drip", "gave no answer to /chat/completions in time"),
         ("not_json", "what is not JSON"),
         ("other_json", "no chat completion"),
         ("list", "no chat completion"),
@@ -170,16 +170,16 @@ async def test_a_turn_that_lacks_context_is_read_again_by_light_extraction(pool:
         ("refusal", "refused to answer"),
         ("oversized", "more than 1048576 bytes"),
         ("zipped", "in an encoding that it was not asked for"),
-        ("cut_off", "cannot be reached (RemoteProtocolError)"),
-        ("away", "answered with 307"),
+        ("cut_off", "cannot be reached for /chat/completions (RemoteProtocolError)"),
+        ("away", "answered /chat/completions with 307"),
         ("prose", "none of 1 lines is SOURCE - RELATION - DESTINATION"),
         ("refusing", "none of 1 lines"),
         ("following", "none of 3 lines"),
         ("empty", "none of 0 lines"),
-        (500, "busy or broken (500)"),
-        (429, "busy or broken (429)"),
+        (500, "busy or broken: it answered /chat/completions with 500"),
+        (429, "busy or broken: it answered /chat/completions with 429"),
         (401, "refuses the key (401)"),
-        (404, "answered with 404"),
+        (404, "with 404: check ORION_LLM_URL and ORION_LLM_MODEL"),
     ],
 )
 async def test_what_the_model_does_not_give_light_extraction_does_and_it_is_said_why(

@@ -52,10 +52,10 @@ async def test_edits_while_queries_run_are_taken_and_every_answer_is_of_one_vers
         async def ask_on() -> None:
             while True:
                 asked.append(await executor.ask(QUESTION))
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.05)
 
         asking = asyncio.create_task(ask_on())
-        for edit in range(1, 5):
+        for edit in range(1, 4):
             hashes.append(write(tmp_path, description=f"edit {edit}"))
 
             async def in_use(wanted: str = hashes[-1]) -> bool:

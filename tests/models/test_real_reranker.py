@@ -9,7 +9,7 @@ import pytest
 from real_libraries import sentence_transformers, torch
 
 from orion_recall.errors import ModelError
-from orion_recall.models.reranker import CrossEncoderReranker
+from orion_recall.models.transformers import CrossEncoderReranker
 
 TEXTS = ["The harbour crane needs a gearbox.", "Bo sold the boat.", "", "It rained. " * 900, "日本語 \x00"] * 5
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orion_recall.contracts import RecallOptionsV1
-from orion_recall.contracts.confidence import NotAsked
+from orion_recall.contracts.recall import NotAsked
 from orion_recall.profile import Profile
-from orion_recall.profile.cascade import Cascade, Layer, LayerName, MergeWeights
+from orion_recall.profile.sections import Cascade, Layer, LayerName, MergeWeights
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.ranking.score import combine, in_order, said_once

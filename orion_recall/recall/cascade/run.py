@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from orion_recall.contracts.confidence import NotAsked
+from orion_recall.contracts.recall import NotAsked
 from orion_recall.errors import SourceError
 from orion_recall.profile import Profile
-from orion_recall.profile.cascade import Cascade, Layer, LayerName
+from orion_recall.profile.sections import Cascade, Layer, LayerName
 from orion_recall.recall.cascade.layers import (
     LayerResult,
     Limits,

@@ -18,9 +18,9 @@ from functools import cache
 from pathlib import Path
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.contracts.confidence import NoAnswerReason
+from orion_recall.contracts.recall import NoAnswerReason
 from orion_recall.profile import Profile
-from orion_recall.profile.cascade import NoAnswer
+from orion_recall.profile.sections import NoAnswer
 from orion_recall.recall.bundle.lines import DropReason, Selection
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.pass_result import PassResult

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.models.reranker import Reranker
+from orion_recall.models.embedder import Reranker
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import body
 from orion_recall.recall.pass_result import ModelReport

@@ -29,8 +29,6 @@ def read(**fields: Any) -> RecallQueryV1:
     ("options", "said"),
     [
         ({"tennant": "acme"}, r"payload\.options: there is no field 'tennant'; did you mean tenant\?"),
-        ({"kind": ["world"]}, "did you mean kinds"),
-        ({"sparkle": 1}, "there are tenant, scope"),
         ({"include": {"trce": True}}, r"payload\.options\.include: there is no field 'trce'; did you mean trace\?"),
         ({"context": "We spoke of Ana."}, "`context` is no longer read: put the names into the fragment"),
         ({"fact_type": "world"}, "`fact_type` is no longer read: it is called kinds"),
@@ -66,17 +64,12 @@ TURN: dict[str, Any] = {"active_turn_ids": ["a"], "active_turn_text": "b", "acti
         ({}, ExcludedTurn(), 0),
         ({"active_turn_ids": None, "active_turn_text": None, "active_turn_ts": None}, ExcludedTurn(), 0),
         ({"active_turn_ids": ["a", 7, "", None]}, ExcludedTurn(active_turn_ids=("a",)), 1),
-        ({"active_turn_ids": "a"}, ExcludedTurn(), 1),
         ({"active_turn_text": ["b"]}, ExcludedTurn(), 1),
         ({"active_turn_ts": "soon"}, ExcludedTurn(), 1),
-        ({"active_turn_ts": True}, ExcludedTurn(), 1),
         ({"active_turn_ts": 1e300}, ExcludedTurn(), 1),
-        ({"active_turn_ts": 1772439330500}, ExcludedTurn(active_turn_ts=1772439330.5), 0),
         ({"active_turn_ts": "2026-03-02T08:15:30.5Z"}, ExcludedTurn(active_turn_ts=1772439330.5), 0),
         ({"mood": "grey"}, ExcludedTurn(), 1),
         ("m-1", None, 1),
-        (["m-1"], None, 1),
-        (7, None, 1),
     ],
     ids=str,
 )
@@ -85,19 +78,6 @@ def test_what_can_be_read_of_the_active_turn_is_used_and_the_rest_is_counted(
 ) -> None:
     assert read(exclude=exclude).exclude == turn
     assert ignored_fields({"fragment": "a", "exclude": exclude}) == ignored
-
-
-@pytest.mark.parametrize("lane", [7, ["chat"], {"name": "chat"}])
-def test_a_lane_that_is_no_text_is_ignored_and_counted(lane: Any) -> None:
-    assert read(lane=lane).lane is None
-    assert ignored_fields({"fragment": "a", "lane": lane}) == 1
-    assert ignored_fields({"fragment": "a", "lane": "chat"}) == 0
-
-
-def test_hints_that_mean_nothing_here_are_counted_where_they_say_something() -> None:
-    assert ignored_fields({"fragment": "a", **LATER.fields, "lane": ""}) == 1, "recall_phase"
-    said = {"profile_explicit": True, "retrieval_intent": 7, "task_hints": ["a"], "seed_crystallization_id": "c"}
-    assert ignored_fields({"fragment": "a", **said, "active_packet_digest_budget": 3, "mood": "", "x": None}) == 7
 
 
 @pytest.mark.parametrize(

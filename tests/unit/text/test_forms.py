@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import unicodedata
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from uuid import UUID
 
@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
-from orion_recall.text import ids
 from orion_recall.text.ids import new_id
 from orion_recall.text.keyword_weights import SHIPPED, KeywordWeights, MeanLengths, keyword_weights_of
 from orion_recall.text.normal import (
-    STOP_WORDS,
     content_words,
     is_question,
     memory_key,
@@ -54,24 +52,6 @@ def test_a_forked_process_makes_other_ids() -> None:
     os.close(reading)
     assert len(theirs) == 36
     assert theirs not in [new_id() for _ in range(300)]
-
-
-def test_the_system_is_asked_once_for_many() -> None:
-    asked: list[int] = []
-    drawing = ids._Random()  # pyright: ignore[reportPrivateUsage]
-    real = os.urandom
-
-    def counted(size: int) -> bytes:
-        asked.append(size)
-        return real(size)
-
-    os.urandom = counted
-    try:
-        for _ in range(256):
-            drawing.take()
-    finally:
-        os.urandom = real
-    assert len(asked) == 1
 
 
 def test_the_setting_names_what_differs_and_the_rest_is_as_shipped():
@@ -139,10 +119,6 @@ def test_content_words_leave_out_stop_words_and_single_letters_but_not_digits():
     assert content_words("What did Ana do with a crane in plan B, year 7?") == ["ana", "crane", "plan", "year", "7"]
 
 
-def test_stop_words_are_words_as_the_text_has_them():
-    assert {word for word in STOP_WORDS if words(word) != [word]} == set()
-
-
 def test_a_key_is_the_same_for_ever():
     assert memory_key("default", "mem-17") == 5689005092335922245
 
@@ -179,12 +155,6 @@ def test_texts_that_differ_in_case_spacing_or_punctuation_have_one_hash(parts: l
     assert text_hash(plain) != text_hash(f"{plain} more")
 
 
-def test_texts_without_words_are_told_apart():
-    assert text_hash("👍") != text_hash("👎")
-    assert text_hash("👍 👍") == text_hash(" 👍\n👍 ")
-    assert text_hash("?") != text_hash("")
-
-
 HOSTILE = [
     "a\nb", "a\r\nb", "a\u2028b", "a\u2029b", "a\x85b", "a\x0bb", "a\x0cb", "a\x1cb", "a\u202eb", "a\u2066b\u2069",
     "a\u061cb", "a\u180eb", "a\U000e0041b", "a\U000e0101b", "a\ufe01b", "a\x1b[31mb", "a\x00b", "a\u200db",
@@ -219,24 +189,18 @@ def test_one_line_keeps_the_words_and_ordinary_signs():
     assert one_line("a\u200bb\u00adc") == "abc"
 
 
-@pytest.mark.parametrize("text", ["Where is it?", 'She said: "When?"', "Really?? ", "どこですか？", "(is it?)"])
-def test_a_text_that_ends_as_a_question_is_one(text: str):
-    assert is_question(text)
+@pytest.mark.parametrize(
+    ("text", "asks"), [('She said: "When?"', True), ("どこですか？", True), ("", False), ("Where? Here.", False)]
+)
+def test_a_text_that_ends_as_a_question_is_one(text: str, asks: bool):
+    assert is_question(text) == asks
 
 
-@pytest.mark.parametrize("text", ["", "It is here.", "Where? Here.", "What a day!"])
-def test_other_texts_are_no_questions(text: str):
-    assert not is_question(text)
-
-
-@pytest.mark.parametrize("text", ["I went home", "That is my crane.", "We’re late", "they gave it to us"])
-def test_a_text_in_the_first_person_speaks_of_itself(text: str):
-    assert speaks_of_itself(text)
-
-
-@pytest.mark.parametrize("text", ["", "She went home", "The myrtle is in the mews.", "WWI ended"])
-def test_a_text_about_others_does_not(text: str):
-    assert not speaks_of_itself(text)
+@pytest.mark.parametrize(
+    ("text", "itself"), [("That is my crane.", True), ("We’re late", True), ("", False), ("WWI ended", False)]
+)
+def test_a_text_in_the_first_person_speaks_of_itself(text: str, itself: bool):
+    assert speaks_of_itself(text) == itself
 
 
 SENTENCE = "The ferry to the small island leaves from the old pier at seven. "
@@ -263,11 +227,6 @@ def test_a_long_text_is_cut_where_sentences_end_and_passages_overlap():
         assert (span.end - span.start) / len(SENTENCE) * (WORDS + 1) <= PASSAGE
     for before, after in pairwise(spans):
         assert before.start < after.start < before.end < after.end
-
-
-def test_a_line_ends_a_sentence_too():
-    text = "a point of the list that says a little more than the one before it\n" * 60
-    assert all(text[span.end : span.end + 1] in ("\n", "") for span in passages(text))
 
 
 def test_the_head_takes_room():
@@ -324,7 +283,3 @@ def test_zones_have_names_and_offsets(name: str, hours: float):
 def test_anything_else_is_refused(name: str):
     with pytest.raises(ValueError, match="IANA name"):
         time_zone(name)
-
-
-def test_utc_is_the_one_of_the_standard_library():
-    assert time_zone("utc") is UTC

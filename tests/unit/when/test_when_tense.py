@@ -20,31 +20,20 @@ def first_day(text: str) -> str:
     ("text", "day"),
     [
         ("What are our plans for Christmas?", "2026-12-24"),
-        ("Are we doing anything for Christmas?", "2026-12-24"),
-        ("What are we doing at Easter?", "2027-03-26"),
         ("What do I have on Tuesday?", "2026-06-23"),
         ("What have I got on Monday?", "2026-06-22"),
-        ("Do I have anything on Friday?", "2026-06-19"),
         ("Do I have an appointment on Monday?", "2026-06-22"),
         ("What's on this Saturday?", "2026-06-20"),
-        ("What is on in May?", "2027-05-01"),
-        ("What happens on 12 March?", "2027-03-12"),
         ("What is coming up in March?", "2027-03-01"),
         ("Is anything planned for Sunday?", "2026-06-21"),
         ("Which deadlines are there in April?", "2027-04-01"),
         ("When is the concert in May?", "2027-05-01"),
-        ("When am I visiting Hana in March?", "2027-03-01"),
         ("Does the plumber come on Thursday?", "2026-06-18"),
         ("Who do I meet on Monday?", "2026-06-22"),
-        ("Is Hana in town on Tuesday?", "2026-06-23"),
         ("What did I do on Tuesday?", "2026-06-16"),
-        ("What did we have for Christmas?", "2025-12-24"),
         ("What were our plans for Christmas?", "2025-12-24"),
-        ("What happened on Monday?", "2026-06-15"),
         ("Who planned the party in May?", "2026-05-01"),
         ("Which plans have changed since May?", "2026-05-01"),
-        ("What do we know about the flood in May?", "2026-05-01"),
-        ("Do you remember the storm in May?", "2026-05-01"),
         ("Do we have notes from the trip in May?", "2026-05-01"),
         ("Recap Monday for me", "2026-06-15"),
     ],
@@ -57,10 +46,8 @@ def test_what_comes_again_is_the_next_one_where_the_question_looks_ahead(text: s
     ("text", "ahead"),
     [
         ("What is on?", True),
-        ("Which films are on?", True),
         ("Is there anything on?", True),
         ("Who is on call for Otter?", False),
-        ("Where is Ana, who are on her team?", False),
     ],
 )
 def test_things_that_are_on_are_to_come_and_people_are_on_call(text: str, ahead: bool):
@@ -81,24 +68,18 @@ def test_by_a_day_to_come_is_from_today_up_to_it():
     ("text", "of"),
     [
         ("What did I say on Monday?", "said"),
-        ("What did Hana say yesterday?", "said"),
         ("What have we talked about this week?", "said"),
         ("Recap Monday for me", "said"),
-        ("Give me a summary of last week", "said"),
         ("Catch me up on last week", "said"),
         ("What is on tomorrow?", "told"),
         ("When is the concert in May?", "told"),
-        ("What do I have this week?", "told"),
-        ("What is coming up this month?", "told"),
         ("What did Hana say about next week?", "told"),
         ("What did Hana say about yesterday?", "told"),
         ("What did we talk about yesterday?", "said"),
         ("What did Hana write about on Monday?", "said"),
         ("What did Hana write about the concert on Monday?", "both"),
         ("What happened on 14 May?", "both"),
-        ("What did I do last weekend?", "both"),
         ("Tell me what happened yesterday", "both"),
-        ("Can you remind me what we did on Monday?", "both"),
     ],
 )
 def test_verb_and_tense_say_what_a_time_is_of(text: str, of: TimeOf):
@@ -109,8 +90,6 @@ def test_verb_and_tense_say_what_a_time_is_of(text: str, of: TimeOf):
     ("text", "year"),
     [
         ("What do the kids want for Christmas?", 2026),
-        ("Is the car ready for the winter?", 2026),
-        ("What did Mum get for Christmas?", 2025),
         ("What did I say about Christmas?", 2025),
     ],
 )
@@ -124,7 +103,6 @@ def test_what_is_for_a_holiday_or_a_season_is_for_the_next_one(text: str, year: 
     "question",
     [
         "What is coming up?",
-        "what's coming up",
         "And what is ahead of me?",
         "Is there anything coming up?",
     ],
@@ -141,9 +119,6 @@ def test_whatever_is_still_to_come_is_asked_for_from_now_on(question: str) -> No
     [
         "What is coming up in October?",
         "Who is coming up to the cabin?",
-        "What is ahead of schedule?",
-        "What came up?",
-        "Is the exam coming up?",
         "What is coming up the stairs?",
     ],
 )
@@ -155,11 +130,6 @@ def test_a_question_for_something_else_as_well_is_none_for_all_that_comes(questi
 def test_a_month_is_asked_for_without_a_preposition(question: str) -> None:
     (april,) = times(question, NOW).intervals
     assert datetime.fromtimestamp(april.start or 0.0, UTC) == datetime(2026, 4, 1, tzinfo=UTC)
-
-
-def test_until_now_is_since() -> None:
-    (since,) = times("everything from Monday till now", NOW).intervals
-    assert (since.start, since.end) == (datetime(2026, 6, 15, tzinfo=UTC).timestamp(), None)
 
 
 def test_what_was_got_since_is_over() -> None:
