@@ -17,8 +17,8 @@ from executor import until
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ModelError, RecordError
+from orion_recall.memory.extraction.extractors import LlmExtractor
 from orion_recall.memory.extraction.light import Extraction, Extractor, LightExtractor, Passage
-from orion_recall.memory.extraction.llm import LlmExtractor
 from orion_recall.memory.intake.background import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.extraction_queue import ExtractionQueue

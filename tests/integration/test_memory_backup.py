@@ -19,7 +19,7 @@ from orion_recall.errors import BackupError, RecordError, SettingsError
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import DECISIONS, KEPT, LEFT_OUT, back_up, restore
-from orion_recall.memory.transfer.import_file import ImportMapping, read_batches
+from orion_recall.memory.transfer.importer import ImportMapping, read_batches
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.postgres.schema import migrate, shipped_migrations
 from tests.stand_ins.memory_changes import MemoryChanges

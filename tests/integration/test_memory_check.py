@@ -21,8 +21,7 @@ from orion_recall.interfaces import Projection
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import find_drift
-from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, SelfCheck, do
+from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, SelfCheck, do, find_drift
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.recall.pipeline import recall

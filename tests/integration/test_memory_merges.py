@@ -18,8 +18,7 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.index.embedded import shard as edge_shard
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.memory.names.merges import Merged, Merges, WantedMerge
-from orion_recall.memory.names.propose import propose
+from orion_recall.memory.names.merges import Merged, Merges, WantedMerge, propose
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector

@@ -15,7 +15,7 @@ from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import find_drift
+from orion_recall.memory.replicas.maintenance import find_drift
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.reembed import reembed
 from orion_recall.models.sparse import SparseEncoder

@@ -18,8 +18,7 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import find_drift
-from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests
+from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, find_drift
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.models.opening import open_embedder

@@ -73,7 +73,6 @@ DECISIONS: tuple[Table, ...] = (
 LEFT_OUT: Mapping[str, str] = {
     "orion_migrations": "the schema is made by the one who restores; the manifest says which it was",
     "projections": "copies say themselves how far they have come",
-    "keyword_lengths": "`memory rebuild index` measures them again",
     "write_locks": "locks, of which nothing is read",
     "copy_requests": "nobody waits for the answers any more",
 }

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from orion_recall.decisions.blanking import blanked
-from orion_recall.memory.forget.bus import Matcher
 from orion_recall.memory.forget.record import Target
+from orion_recall.memory.forget.run import Matcher
 
 
 def entry(payload: object, **fields: str) -> dict[bytes, bytes]:

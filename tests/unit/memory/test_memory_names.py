@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.memory.names import propose as module
-from orion_recall.memory.names.propose import NamesUsed, propose
+from orion_recall.memory.names import merges as module
+from orion_recall.memory.names.merges import NamesUsed, propose
 
 
 class Letters:

@@ -17,15 +17,17 @@ from hypothesis import strategies as st
 from orion_recall.contracts import ErrorInfo, MemoryReceiptV1, MemoryVerdictV1
 from orion_recall.errors import ClientError, ImportFileError, ReplyTimeout
 from orion_recall.memory.record.record import CopyPosition
-from orion_recall.memory.transfer import import_file as file_module
-from orion_recall.memory.transfer.import_file import (
+from orion_recall.memory.transfer import importer
+from orion_recall.memory.transfer.importer import (
+    IN_FLIGHT,
     ImportMapping,
     ImportSummary,
+    import_file,
     map_record,
     read_batches,
     read_mapping,
+    wait_for_copies,
 )
-from orion_recall.memory.transfer.importer import IN_FLIGHT, import_file, wait_for_copies
 
 PLAIN = ImportMapping()
 
@@ -88,7 +90,7 @@ def test_bad_lines_are_problems_with_file_line_and_reason_and_the_others_go_on(t
     [
         ('{"id": "a", "text": "one", "text": "two"}', "the field 'text' is given twice"),
         ('{"id": "a", "text": "x", "metadata": {"b": 1, "b": 2}}', "the field 'b' is given twice"),
-        ('{"id": "a", "text": "x", "n": -' + "9" * 5000 + "}", "the number -999.* has 5001 digits"),
+        ('{"id": "a", "text": "x", "n": -' + "9" * 5000 + "}", "a number is too long: .*"),
         ('{"id": "a", "text": "x", "confidence": true}', r"confidence: expected a number \(got True\)"),
         ('{"id": "a", "text": "x", "n": 1e400}', "the number 1e400 is too large"),
         ('{"id": "a", "text": "x", "n": ' + "[" * 120 + "]" * 120 + "}", "the JSON is nested more than 90 .*"),
@@ -99,7 +101,7 @@ def test_nothing_of_a_line_is_dropped_silently_and_it_costs_only_itself(
     tmp_path: Path, line: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "longer" in why:
-        monkeypatch.setattr(file_module, "MAX_LINE_BYTES", 900)
+        monkeypatch.setattr(importer, "MAX_LINE_BYTES", 900)
     (batch,) = read_batches(write(tmp_path, line, good("m")), PLAIN)
     assert [memory["id"] for memory in batch.memories] == ["m"]
     assert re.fullmatch(why, batch.problems[0].reason)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orion_recall.errors import SettingsError
-from orion_recall.memory.extraction.backends import open_extractors
+from orion_recall.memory.extraction.extractors import open_extractors
 from orion_recall.settings import Settings
 
 SECRET = "k-" + "7" * 8
@@ -48,7 +48,7 @@ async def test_spacy_that_is_not_installed_is_an_error_that_says_what_to_do(
     def missing(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr("orion_recall.memory.extraction.spacy.importlib.import_module", missing)
+    monkeypatch.setattr("orion_recall.memory.extraction.extractors.importlib.import_module", missing)
     with pytest.raises(SettingsError, match=r"pip install '\.\[spacy\]'"):
         await opened(extractor="spacy")
 

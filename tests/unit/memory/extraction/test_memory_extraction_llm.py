@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orion_recall.memory.extraction.extractors import MAX_LINES, MAX_STATEMENTS, RULES, question, read_lines
 from orion_recall.memory.extraction.light import Passage
-from orion_recall.memory.extraction.llm import MAX_LINES, MAX_STATEMENTS, RULES, question, read_lines
 from orion_recall.values import Neighbour
 
 TEXT = (
