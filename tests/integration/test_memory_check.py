@@ -21,7 +21,7 @@ from orion_recall.interfaces import Projection
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, SelfCheck, do, find_drift
+from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, do, find_drift
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, borrow, open_pool
 from orion_recall.recall.pipeline import recall
@@ -97,7 +97,7 @@ async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data
         await break_it(record, memory_changes, projector)
 
         drift = await find_drift(reader, part)
-        assert (drift.missing, drift.stale, drift.deleted) == ((name("m1"),), (name("m2"),), (name("m3"),))
+        assert (drift.missing, drift.stale, drift.deleted) == ([name("m1")], [name("m2")], [name("m3")])
         assert drift.unknown == (memory_key(TENANT, "ghost"),)
         assert (drift.held, drift.in_flight, drift.count) == (12, 0, 4)
 
@@ -261,15 +261,15 @@ async def test_a_copy_that_lost_memories_finds_that_out_and_repairs_itself(
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:
         index = part_of(opened, "index")
         projector = Projector(record, index, copy="test")
-        check = SelfCheck(RecordReader(pool), projector, clock=lambda: 1.0)
-        assert not await check.run_if_due(), "it has not caught up yet"
+        check = CopyKeeper(CopyRequests(pool), RecordReader(pool), projector, clock=lambda: 1.0)
+        assert not await check.check_if_due(), "it has not caught up yet"
         await projector.catch_up()
-        assert await check.run_if_due()
+        assert await check.check_if_due()
         assert (len(await index.held()), index.damage) == (200, None)
         assert "the index differs from the record, and is repaired: of 200 memories" in caplog.text
-        assert not await check.run_if_due(), "nothing is due before its time"
+        assert not await check.check_if_due(), "nothing is due before its time"
         projector.rebuilds += 1
-        assert await check.run_if_due(), "a rebuilt copy is compared at once"
+        assert await check.check_if_due(), "a rebuilt copy is compared at once"
 
 
 @pytest.mark.slow
@@ -287,8 +287,8 @@ async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_
 
         monkeypatch.setattr(projector, "may_write", never)
         now = 1.0
-        check = SelfCheck(RecordReader(pool), projector, clock=lambda: now)
-        await check.run_if_due()
+        check = CopyKeeper(CopyRequests(pool), RecordReader(pool), projector, clock=lambda: now)
+        await check.check_if_due()
         assert index.damage is not None and "another worker writes" in index.damage
         query = RecallQueryV1(fragment="Who oiled the cranes?")
         found = await recall(query, REFLECT, opened.sources, timeout_s=60)
@@ -297,7 +297,7 @@ async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_
 
         monkeypatch.undo()
         now += 3600
-        await check.run_if_due()
+        await check.check_if_due()
         assert index.damage is None
         assert (await recall(query, REFLECT, opened.sources, timeout_s=60)).outcome == "ok"
 
@@ -316,11 +316,11 @@ async def test_a_copy_that_is_away_for_a_moment_is_not_called_damaged(
 
         monkeypatch.setattr(index, "held", away)
         now = 1.0
-        check = SelfCheck(RecordReader(pool), projector, clock=lambda: now)
-        assert not await check.run_if_due()
+        check = CopyKeeper(CopyRequests(pool), RecordReader(pool), projector, clock=lambda: now)
+        assert not await check.check_if_due()
         assert index.damage is None
 
         monkeypatch.undo()
         now += 10
-        assert await check.run_if_due(), "it is compared soon after it is back"
+        assert await check.check_if_due(), "it is compared soon after it is back"
         assert index.damage is None

@@ -14,7 +14,7 @@ from orion_recall.cli.output import JsonFlag, counted, duration, progress, show
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.maintenance import Progress, Task, counts
+from orion_recall.memory.replicas.maintenance import Progress, Task
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed, reembed_on_server
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -66,8 +66,8 @@ async def _checked(known: KnownCopy, task: Task, told: Progress) -> Done:
         result = await known.ask(task, told)
     except (SourceError, EngineError, ModelError) as error:
         return one | {"ok": False, "error": str(error)}
-    left = result.get("left", counts(result))
-    return one | {"ok": left == 0} | dict(result)
+    left = result.get("left", any(result[sort] for sort in ("missing", "stale", "extra")))
+    return one | {"ok": not left} | dict(result)
 
 
 def _checked_line(one: Done) -> str:

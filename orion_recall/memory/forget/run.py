@@ -5,7 +5,7 @@ for once more, and at last files are rewritten: a vacuum frees a row's room and 
 index keeps every word that it ever held, and the planner's statistics quote common values.
 
 On the bus, replies and dead letters that name one of the memories, or who is forgotten, are deleted. A decision
-that is not in the log yet is replaced by itself without words. What waits on an intake stream is left to its worker.
+that is not in the log yet is replaced by itself without words. What waits for a worker is left to it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Drift: differences between a copy and the record, found and repaired.
+"""Maintenance of a copy, on request and by itself: compare it with the record, repair it, swap in a rebuild.
 
-A copy is compared up to its own position. Later outbox entries are in flight and no drift, and so are those that
-come while it is compared.
+A copy is compared up to its own position: later outbox entries are in flight and no drift. A worker has one keeper
+for each projector. A command does the same itself for a copy that no worker has open, and asks the worker through
+the table of requests for any other. A mapped file that was cut short can lose half of the memories, and the engine
+serves the rest as if nothing had happened: so the writer of a copy compares it by itself, too. Until it is repaired
+the answers are degraded.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, LiteralString, Protocol, cast, runtime_checkable
 
 from orion_recall.errors import EngineError, ModelError, RecordError, SourceError, TransientSourceError
@@ -32,7 +36,7 @@ Progress = Callable[[int, int], None]
 """Gets how many are done, and of how many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Drift:
     """The differences of a copy at `position` from the record.
 
@@ -42,71 +46,56 @@ class Drift:
 
     position: int
     held: int
-    in_flight: int
-    missing: tuple[MemoryName, ...] = ()
-    stale: tuple[MemoryName, ...] = ()
-    deleted: tuple[MemoryName, ...] = ()
-    unknown: tuple[int, ...] = ()
+    in_flight: int = 0
+    missing: list[MemoryName] = field(default_factory=list[MemoryName])
+    stale: list[MemoryName] = field(default_factory=list[MemoryName])
+    deleted: list[MemoryName] = field(default_factory=list[MemoryName])
+    unknown: Sequence[int] = ()
 
     @property
     def count(self) -> int:
-        return len(self.missing) + len(self.stale) + self.extra
+        return sum(map(len, (self.missing, self.stale, self.deleted, self.unknown)))
 
-    @property
-    def extra(self) -> int:
-        return len(self.deleted) + len(self.unknown)
+    def describe(self) -> dict[str, JsonValue]:
+        """As JSON: counts, and a few examples of each sort as tenant/id, or the key of an unknown memory."""
+        sorts = {"missing": self.missing, "stale": self.stale, "extra": [*self.deleted, *self.unknown]}
+        examples: dict[str, JsonValue] = {
+            sort: [f"key {one}" if isinstance(one, int) else f"{one.tenant}/{one.id}" for one in found[:_EXAMPLES]]
+            for sort, found in sorts.items()
+            if found
+        }
+        counts: dict[str, JsonValue] = {sort: len(found) for sort, found in sorts.items()}
+        about: dict[str, JsonValue] = {"position": self.position, "held": self.held, "in_flight": self.in_flight}
+        return about | counts | {"examples": examples}
+
+    def damage(self) -> str:
+        """What differs, as counts: no id of a memory goes into a reply."""
+        extra = len(self.deleted) + len(self.unknown)
+        parts = ((len(self.missing), "missing"), (len(self.stale), "of another version"), (extra, "too many"))
+        counts = ", ".join(f"{count} {what}" for count, what in parts if count)
+        return f"of {self.held + len(self.missing)} memories {counts}"
 
 
 async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
     """Compares a copy with the record. RecordError, SourceError when one of them is away."""
-    position = projection.position
     held = dict(await projection.held())
-    count, in_flight = len(held), 0
-    missing: list[MemoryName] = []
-    stale: list[MemoryName] = []
-    deleted: list[MemoryName] = []
-    async with aclosing(reader.states(position)) as pages:
+    drift = Drift(position=projection.position, held=len(held))
+    async with aclosing(reader.states(drift.position)) as pages:
         async for states in pages:
             await FOREGROUND.pause()
             for state in states:
                 version = held.pop(memory_key(state.name.tenant, state.name.id), None)
                 if state.in_flight:
-                    in_flight += 1
+                    drift.in_flight += 1
                 elif not state.is_live:
                     if version is not None:
-                        deleted.append(state.name)
+                        drift.deleted.append(state.name)
                 elif version is None:
-                    missing.append(state.name)
+                    drift.missing.append(state.name)
                 elif version != state.version:
-                    stale.append(state.name)
-    return Drift(
-        position=position,
-        held=count,
-        in_flight=in_flight,
-        missing=tuple(missing),
-        stale=tuple(stale),
-        deleted=tuple(deleted),
-        unknown=tuple(held),
-    )
-
-
-def described(drift: Drift) -> dict[str, JsonValue]:
-    """The drift as JSON: counts, and a few examples of each sort as tenant/id, or the key of an unknown memory."""
-
-    def ids(names: Sequence[MemoryName]) -> list[str]:
-        return [f"{name.tenant}/{name.id}" for name in names]
-
-    extra = [*ids(drift.deleted), *(f"key {key}" for key in drift.unknown)]
-    sorts = {"missing": ids(drift.missing), "stale": ids(drift.stale), "extra": extra}
-    examples: dict[str, JsonValue] = {sort: [*names[:_EXAMPLES]] for sort, names in sorts.items() if names}
-    counts: dict[str, JsonValue] = {sort: len(names) for sort, names in sorts.items()}
-    about: dict[str, JsonValue] = {"position": drift.position, "held": drift.held, "in_flight": drift.in_flight}
-    return about | counts | {"examples": examples}
-
-
-def counts(described: Mapping[str, JsonValue]) -> int:
-    """How many memories differ, from the JSON of `described`."""
-    return sum(int(str(described[name])) for name in ("missing", "stale", "extra"))
+                    drift.stale.append(state.name)
+    drift.unknown = tuple(held)
+    return drift
 
 
 async def repair(reader: RecordReader, projector: Projector, drift: Drift, progress: Progress) -> None:
@@ -173,7 +162,7 @@ Task = Literal["check", "repair", "rewrite", "take", "compact", "recall"]
 # A worker polls every second, and gives a heartbeat every five while it works on a request.
 HEARTBEAT_EVERY_S, _POLL_S = 5.0, 1.0
 _SILENT_S, _LOOK_EVERY_S = 20.0, 0.2
-CHECK_EVERY_S = 6 * 3600.0
+_CHECK_EVERY_S = 6 * 3600.0
 _CHECK_AGAIN_S, _CHECK_AWAY_S = 60.0, 5.0
 
 _ASK: LiteralString = "INSERT INTO copy_requests (copy, kind, task, given) VALUES ($1, $2, $3, $4) RETURNING id"
@@ -300,32 +289,40 @@ async def do(task: Task, reader: RecordReader, projector: Projector, progress: P
         return {"compacted": True, "position": position, "builds": builds, "held": list(held)}
     if task == "rewrite":
         left = await rewrite(reader, projector, progress)
-        return described(left) | {"left": left.count}
+        return left.describe() | {"left": left.count}
     drift = await find_drift(reader, projection)
     if task == "check" or not drift.count:
-        return described(drift)
+        return drift.describe()
     await repair(reader, projector, drift, progress)
     after = await find_drift(reader, projection)
     log.info("the %s was repaired: %d memories differed from the record", projector.kind, drift.count)
-    return described(drift) | {"left": after.count}
+    return drift.describe() | {"left": after.count}
 
 
-class SelfCheck:
-    """The comparisons of one copy; `run_if_due()` may be called often."""
+class CopyKeeper:
+    """Answers the requests for one copy, and compares it every six hours: `run()` until cancelled."""
 
     def __init__(
         self,
+        requests: CopyRequests,
         reader: RecordReader,
         projector: Projector,
         *,
-        every_s: float = CHECK_EVERY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._reader, self._projector, self._every_s, self._clock = reader, projector, every_s, clock
+        self._requests, self._reader, self._projector, self._clock = requests, reader, projector, clock
         self._due_at = 0.0
         self._rebuilds = projector.rebuilds
 
-    async def run_if_due(self) -> bool:
+    async def run(self) -> None:
+        """Polls for requests; waits while the record is away."""
+        while True:
+            await asyncio.sleep(_POLL_S)
+            with contextlib.suppress(RecordError):
+                await self.poll()
+                await self.check_if_due()
+
+    async def check_if_due(self) -> bool:
         """Compares, and repairs what differs, if it is time and the copy has caught up; whether it did."""
         projector = self._projector
         if projector.error is not None or projector.lag != 0 or not projector.is_writer:
@@ -338,7 +335,7 @@ class SelfCheck:
         try:
             drift = await find_drift(self._reader, projection)
             if drift.count:
-                projection.damage = _counted(drift)
+                projection.damage = drift.damage()
                 log.error("the %s differs from the record, and is repaired: %s", projector.kind, projection.damage)
                 await repair(self._reader, projector, drift, lambda done, total: None)
                 drift = await find_drift(self._reader, projection)
@@ -352,37 +349,14 @@ class SelfCheck:
             log.error("the %s cannot be compared with the record: %s", projector.kind, error)  # noqa: TRY400
             return True
         if drift.count:
-            projection.damage = _counted(drift)
+            projection.damage = drift.damage()
             log.error("the %s differs from the record after its repair: %s", projector.kind, projection.damage)
             return True
         if projection.damage is not None:
             log.info("the %s is as the record again", projector.kind)
         projection.damage = None
-        self._due_at = self._clock() + self._every_s
+        self._due_at = self._clock() + _CHECK_EVERY_S
         return True
-
-
-def _counted(drift: Drift) -> str:
-    """What differs, as counts: no id of a memory goes into a reply."""
-    parts = ((len(drift.missing), "missing"), (len(drift.stale), "of another version"), (drift.extra, "too many"))
-    counts = ", ".join(f"{count} {what}" for count, what in parts if count)
-    return f"of {drift.held + len(drift.missing)} memories {counts}"
-
-
-class CopyKeeper:
-    """Answers the requests for one copy, and checks it: `run()` until cancelled."""
-
-    def __init__(self, requests: CopyRequests, reader: RecordReader, projector: Projector) -> None:
-        self._requests, self._reader, self._projector = requests, reader, projector
-        self._self_check = SelfCheck(reader, projector)
-
-    async def run(self) -> None:
-        """Polls for requests; waits while the record is away."""
-        while True:
-            await asyncio.sleep(_POLL_S)
-            with contextlib.suppress(RecordError):
-                await self.poll()
-                await self._self_check.run_if_due()
 
     async def poll(self) -> bool:
         """Answers the next request; whether there was one. RecordError while Postgres is away."""
@@ -395,34 +369,25 @@ class CopyKeeper:
         if projector.error is not None:
             await self._requests.end(request, error=projector.error)
             return True
-        reached = (0, 0)
+        reached = [0, 0]
 
         def progress(done: int, total: int) -> None:
-            nonlocal reached
-            reached = done, total
+            reached[:] = done, total
 
-        try:
-            async with self._heartbeats(request, lambda: reached):
-                result = await do(request.task, self._reader, projector, progress)
-        except (SourceError, ModelError, EngineError) as error:
-            await self._requests.end(request, error=str(error))
-        else:
-            await self._requests.end(request, result=result)
-        return True
-
-    @contextlib.asynccontextmanager
-    async def _heartbeats(
-        self, request: CopyRequest, reached: Callable[[], tuple[int, int]]
-    ) -> AsyncGenerator[None]:
         async def beat() -> None:
             while True:
-                done, total = reached()
+                done, total = reached
                 with contextlib.suppress(RecordError):
                     await self._requests.heartbeat(request, done, total)
                 await asyncio.sleep(_POLL_S if total else HEARTBEAT_EVERY_S)
 
         beating = asyncio.create_task(beat())
         try:
-            yield
+            result = await do(request.task, self._reader, projector, progress)
+            ended = partial(self._requests.end, request, result=result)
+        except (SourceError, ModelError, EngineError) as error:
+            ended = partial(self._requests.end, request, error=str(error))
         finally:
             await cancel(beating)
+        await ended()
+        return True

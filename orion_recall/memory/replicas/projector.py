@@ -166,27 +166,41 @@ class Projector:
                     backoff.reset()
                 except (RecordError, SourceError, ModelError) as error:
                     if self.error is None:
-                        log.warning("the %s waits: %s", self._projection.kind, error)
+                        log.warning("the %s waits: %s", self.kind, error)
                     self.error, self._identity = str(error), None
                     # Only what lasts until somebody acts makes answers incomplete for long.
                     is_stalled = isinstance(error, DiskShort) and self.lag != 0
                     self._projection.stalled = "its disk is short" if is_stalled else None
                     await self._heartbeat()
-                    await self._release_lock()  # another worker may be able to write
+                    if self._lock is not None:
+                        await self._lock.release()  # another worker may be able to write
                     if isinstance(error, AnotherRecordsCopy):
-                        await self._report_nothing()
+                        # It is at position 0 of this record; those that wait for it see that.
+                        with contextlib.suppress(RecordError):
+                            await self._record.report_position(self.copy, self.kind, 0)
                     await backoff.wait()
                     continue
                 self._wake.clear()
                 await sleep(next_poll_s, self._wake)
         finally:
-            await self._release_lock()
+            if self._lock is not None:
+                await self._lock.release()
 
     async def _poll(self) -> float:
         """Catches up, if this process may write; the seconds to the next poll."""
         if self._lock is None:
             await self.catch_up()
-            await self._try_rebuild()
+            if not self._tried_rebuild:
+                # A rebuild may have been completed while no worker was there to swap it in.
+                self._tried_rebuild = True
+                try:
+                    await self.swap_in_rebuild()
+                except (SourceError, EngineError) as error:
+                    log.warning(
+                        "the rebuilt %s is not swapped in, and the present one stays in use: %s", self.kind, error
+                        self.kind,
+                        error,
+                    )
             return _POLL_S
         await self._expect()
         may_write = await self._lock.acquire()
@@ -197,18 +211,6 @@ class Projector:
             return _TRY_LOCK_EVERY_S
         await self.catch_up()
         return _POLL_S
-
-    async def _try_rebuild(self) -> None:
-        """At the start: a rebuild may have been completed while no worker was there to swap it in."""
-        if self._tried_rebuild:
-            return
-        self._tried_rebuild = True
-        try:
-            await self.swap_in_rebuild()
-        except (SourceError, EngineError) as error:
-            log.warning(
-                "the rebuilt %s cannot be swapped in, and the present one stays in use: %s", self.kind, error
-            )
 
     async def swap_in_rebuild(self) -> bool:
         """Whether a complete rebuild was swapped in; hold `writing`.
@@ -257,15 +259,6 @@ class Projector:
                 f"the {self.kind} does not say which database it is a copy of: delete it, and it is built again "
                 "from this record"
             )
-
-    async def _report_nothing(self) -> None:
-        """A copy of another database is at position 0 of this one; those that wait for it see that."""
-        with contextlib.suppress(RecordError):
-            await self._record.report_position(self.copy, self._projection.kind, 0)
-
-    async def _release_lock(self) -> None:
-        if self._lock is not None:
-            await self._lock.release()
 
     async def ready(self) -> None:
         """Opens the copy for writing by this process and applies nothing; hold `writing`."""
@@ -330,14 +323,14 @@ class Projector:
 
     async def report(self) -> None:
         position = self._projection.position
-        await self._record.report_position(self.copy, self._projection.kind, position)
+        await self._record.report_position(self.copy, self.kind, position)
         self._reported, self._heartbeat_at = position, time.monotonic()
 
     async def _heartbeat(self) -> None:
         """Heartbeat of a copy that does not move now; its position may not be known."""
         if self._heartbeat_is_due:
             with contextlib.suppress(RecordError):
-                await self._record.heartbeat(self.copy, self._projection.kind)
+                await self._record.heartbeat(self.copy, self.kind)
                 self._heartbeat_at = time.monotonic()
 
 
