@@ -7,8 +7,6 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import astuple
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -200,32 +198,6 @@ async def test_what_the_model_does_not_give_light_extraction_does_and_it_is_said
     assert await chat.others() == []
 
 
-@pytest.mark.parametrize("failure", ["slow", "rambling", "no_limits", "cut"])
-async def test_an_answer_that_can_be_used_is(chat: Chat, failure: str) -> None:
-    await chat.behave(failure)
-    async with llm(chat) as extractor:
-        (found,) = await extractor.extract([Passage(text="Bo, I work at Fjord Labs.", speaker="Ana")])
-    assert (found.by, found.note) == ("llm", None)
-    assert found.statements == (Statement(subject="Ana", relation="work at", object="Fjord Labs"),)
-
-
-async def test_a_busy_server_is_asked_again_when_it_says(chat: Chat) -> None:
-    await chat.behave(429, times=2, retry_after="0.2")
-    began = asyncio.get_running_loop().time()
-    async with llm(chat) as extractor:
-        (found,) = await extractor.extract([Passage(text="Bo moved to Oslo", speaker="Ana")])
-    assert found.by == "llm"
-    assert asyncio.get_running_loop().time() - began >= 0.4
-
-
-async def test_a_model_that_takes_no_limits_is_given_none_from_then_on(chat: Chat) -> None:
-    await chat.behave("no_limits")
-    before = len(await chat.seen())
-    async with llm(chat) as extractor:
-        await extractor.extract([Passage(text="Bo moved to Oslo"), Passage(text="Mira moved to Bergen")])
-    assert ["max_tokens" in body for body in (await chat.seen())[before:]] == [True, False, False]
-
-
 async def test_a_wrong_key_is_said_and_not_shown() -> None:
     secret = "k-" + "9" * 8
     async with chat_process("--key", "another") as own:
@@ -235,23 +207,6 @@ async def test_a_wrong_key_is_said_and_not_shown() -> None:
         await server.close()
         assert secret not in str(caught.value) + repr(caught.value.__cause__)
         assert await own.seen() == []
-
-
-async def test_a_pause_may_be_asked_for_by_a_date(chat: Chat) -> None:
-    soon = datetime.now(UTC) + timedelta(seconds=2)
-    await chat.behave(503, times=1, retry_after=format_datetime(soon, usegmt=True))
-    async with llm(chat) as extractor:
-        (found,) = await extractor.extract([Passage(text="Bo moved to Oslo")])
-    assert found.by == "llm"
-    assert datetime.now(UTC) >= soon.replace(microsecond=0)
-
-
-@pytest.mark.parametrize("pause", ["", "soon", "nan", "-5", "inf", "Fri, 99 Foo 2026"])
-async def test_a_pause_that_makes_no_sense_is_none(chat: Chat, pause: str) -> None:
-    await chat.behave(503, times=1, retry_after=pause)
-    async with llm(chat) as extractor, asyncio.timeout(30):
-        (found,) = await extractor.extract([Passage(text="Bo moved to Oslo")])
-    assert found.by == "llm"
 
 
 async def test_a_server_that_wants_long_to_be_left_alone_is(chat: Chat) -> None:
@@ -297,12 +252,6 @@ async def test_an_update_meanwhile_wins_and_the_memory_is_read_again(pool: Pool)
         await counted([part], ExtractionCounts(extracted=1, failed=1))
     assert [passage.text for passage in slow.passages] == ["Ana is Bo", "Eve is Bo"]
     assert (await held(pool, "a")).version == 2
-
-
-async def test_an_update_makes_a_memory_due_again(pool: Pool) -> None:
-    await Record(pool).store([memory("a", "Ana is Bo", speaker="Ana")])
-    await MemoryChanges(pool, extractor="llm").update("acme", [Patch(id="a", changes={"text": "Eve is Bo"})])
-    assert await ExtractionQueue(pool).due() == {"llm": 1}
 
 
 async def test_what_was_deleted_meanwhile_stays_so(pool: Pool) -> None:
@@ -396,19 +345,6 @@ async def test_a_memory_that_brings_its_takers_down_is_left_to_light_extraction(
     assert after.extraction_note == "llm: given up after 5 attempts"
 
 
-async def test_two_workers_share_what_is_due(pool: Pool) -> None:
-    await Record(pool, extractor="llm").store([memory(f"m{n}", f"Ana is Bo {n}") for n in range(40)])
-    both = Slow(at_once=4), Slow(at_once=4)
-    for one in both:
-        one.go.set()
-    async with at_work(pool, *both) as parts:
-        await settled(pool)
-        await counted(parts, ExtractionCounts(extracted=40))
-    assert sorted(passage.text for one in both for passage in one.passages) == sorted(
-        f"Ana is Bo {n}" for n in range(40)
-    )
-
-
 async def test_memories_are_made_due_again_all_some_or_those_that_fell_back(pool: Pool) -> None:
     await Record(pool).store([memory(name, f"{name} is Bo") for name in "abcd"])
     await pool.execute("UPDATE memories SET extraction_note = 'llm: away' WHERE id = 'b'")
@@ -420,14 +356,3 @@ async def test_memories_are_made_due_again_all_some_or_those_that_fell_back(pool
     assert await queue.queue_again("acme", None, extractor="llm") == ["a", "b", "c"]
     assert await queue.queue_again("other", None, extractor="llm") == []
     assert await queue.due() == {"llm": 3}
-
-
-async def test_times_are_kept_with_the_memory(pool: Pool) -> None:
-    stored = memory("a", "We met on 12 May 2023 and yesterday.")
-    await Record(pool).store([stored])
-    after = await held(pool, "a")
-    assert after == stored
-    assert [(one.text, one.until - one.since) for one in after.times] == [
-        ("12 May 2023", 86400),
-        ("yesterday", 86400),
-    ]

@@ -15,13 +15,13 @@ import pytest
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1
-from orion_recall.errors import BackupError, RecordError, SettingsError
+from orion_recall.errors import BackupError, RecordError
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import DECISIONS, KEPT, LEFT_OUT, back_up, restore
 from orion_recall.memory.transfer.importer import ImportMapping, read_batches
 from orion_recall.postgres.pool import Pool, borrow, open_pool
-from orion_recall.postgres.schema import migrate, shipped_migrations
+from orion_recall.postgres.schema import shipped_migrations
 from tests.stand_ins.memory_changes import MemoryChanges
 
 TENANT = "acme"
@@ -191,31 +191,6 @@ async def test_an_older_schema_is_brought_up_and_a_later_one_refused(
         await restore(empty_database, with_manifest("later.zip", schema=later, version="99.0"))
     with pytest.raises(BackupError, match="format 7"):
         await restore(empty_database, with_manifest("format.zip", format=7))
-
-
-async def test_nothing_is_written_over_and_nothing_left_behind(
-    record: Record, database: str, empty_database: str, tmp_path: Path
-) -> None:
-    (tmp_path / "there.zip").write_text("mine")
-    with pytest.raises(BackupError, match=r"there.zip is there already"):
-        await back_up(database, tmp_path / "there.zip")
-    assert (tmp_path / "there.zip").read_text() == "mine"
-    await migrate(empty_database, shipped_migrations()[:1])
-    with pytest.raises(BackupError, match="migrate"):
-        await back_up(empty_database, tmp_path / "old")
-
-    class Stop(Exception): ...
-
-    def fail(done: int, total: int) -> None:
-        raise Stop
-
-    with pytest.raises(Stop):
-        await back_up(database, tmp_path / "failed.zip", progress=fail)
-    (tmp_path / "no").write_text("a file")
-    with pytest.raises(SettingsError, match="no is no folder"):
-        await back_up(database, tmp_path / "no" / "backup")
-    (tmp_path / "no").unlink()
-    assert [path.name for path in tmp_path.iterdir()] == ["there.zip"]
 
 
 async def test_the_commands(

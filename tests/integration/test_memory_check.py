@@ -135,25 +135,6 @@ async def test_what_is_on_its_way_is_no_drift(record: Record, pool: Pool, data_d
         assert (await find_drift(reader, projector.projection)).in_flight == 0
 
 
-async def test_what_was_stored_since_the_check_is_not_taken_for_unknown(
-    record: Record, pool: Pool, data_dir: Path
-) -> None:
-    class Meddling(RecordReader):
-        """Stores the unknown memory between the comparison and the mending."""
-
-        async def queued_after(self, position: int) -> frozenset[MemoryName]:
-            await record.store([memory("ghost", "Now it was said.")])
-            return await super().queued_after(position)
-
-    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
-        part = part_of(opened, "index")
-        projector = Projector(record, part, copy="test")
-        await projector.catch_up()
-        await part.apply([Change(position=part.position, memory=memory("ghost", "Now it was said."))])
-        await do("repair", Meddling(pool), projector, lambda done, total: None)
-        assert memory_key(TENANT, "ghost") in await part.held()
-
-
 @asynccontextmanager
 async def worker(record: Record, pool: Pool, settings: Settings) -> AsyncGenerator[tuple[Opened, Projector]]:
     """What a worker runs for its copies; the projector is the index's."""
@@ -203,35 +184,6 @@ async def test_the_command_asks_the_worker_that_has_the_folder(
         assert memory_key(TENANT, "m4") in await projector.projection.held()
     async with borrow(pool) as connection:
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0, "who asked has tidied up"
-
-
-@pytest.mark.slow
-async def test_without_a_worker_the_command_opens_the_copies_itself(
-    record: Record,
-    pool: Pool,
-    database: str,
-    data_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
-    code, found = await check(data=data_dir, capsys=capsys)
-    assert (code, found) == (0, {"ok": True, "copies": []})
-    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
-        projector = Projector(record, part_of(opened, "index"), copy="elsewhere")
-        await projector.catch_up()
-        await projector.projection.remove([memory_key(TENANT, "m4")])
-    async with borrow(pool) as connection:
-        await connection.execute("UPDATE projections SET updated_at = now() - interval '1 hour'")
-    code, found = await check(data=data_dir, capsys=capsys)
-    (index,) = [one for one in found["copies"] if one["kind"] == "index" and not one.get("gone")]
-    assert (code, index["missing"]) == (1, 1)
-    (gone,) = [one for one in found["copies"] if one.get("gone")]
-    assert gone["copy"] == "elsewhere"
-    assert await asyncio.to_thread(run, ["memory", "check", "--repair", "--data", str(data_dir)]) in (0, 1)
-    said = capsys.readouterr().out
-    assert "1 missing (missing default/m4); repaired" in said
-    assert "index of elsewhere: not checked, no heartbeat for" in said
 
 
 async def test_a_worker_that_does_not_answer_is_told_of(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

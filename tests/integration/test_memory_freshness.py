@@ -54,19 +54,14 @@ async def stored(client: RecallClient, service: Service, tenant: str) -> None:
     assert all(reply.bundle.items for reply in (await asked(client, tenant)).values())
 
 
-def at_once(*_: object) -> float:
-    """No time to wait."""
-    return 0.0
-
-
 @pytest.mark.parametrize("what", ["delete", "update", "supersede"])
 async def test_while_a_copy_is_behind_the_receipt_says_pending_and_the_memory_is_left_out(
     what: str, client: RecallClient, service: Service, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stored(client, service, tenant)
     gate = Gate(service, monkeypatch)
-    for module in ("change", "store"):  # a receipt does not wait for a copy that is held
-        monkeypatch.setattr(f"orion_recall.memory.intake.{module}.waiting_s", at_once)
+    # A receipt does not wait for a copy that is held.
+    monkeypatch.setattr("orion_recall.memory.intake.handlers._RESERVE_S", 3600.0)
     try:
         if what == "delete":
             receipt = await client.delete(["m-1"], tenant=tenant)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -177,27 +176,6 @@ async def test_of_a_circle_the_last_one_stays(record: Record) -> None:
         None, None, "supersedes: 'b' supersedes this one itself",
     ]  # fmt: skip
     assert [(await held(record, name)).superseded_by for name in "abc"] == ["b", None, "a"]
-
-
-async def test_what_postgres_refuses_of_a_batch_is_refused_alone(
-    record: Record, memory_changes: MemoryChanges
-) -> None:
-    # Tenant and session together are too long for a row of an index; random, so that they do not compress.
-    tenant, session = ("".join(chr(0x20000 + n * 7919 % 40_000) for n in range(length)) for length in (300, 512))
-    await record.store([replace(memory(name), tenant=tenant) for name in "abc"])
-    verdicts = await memory_changes.update(
-        tenant,
-        [
-            Patch(id="a", changes={"text": "new"}),
-            Patch(id="b", changes={"session_id": session}),
-            Patch(id="c", changes={"text": "new"}),
-        ],
-    )
-    assert [verdict.status for verdict in verdicts] == ["updated", "rejected", "updated"]
-    assert "Postgres" in (verdicts[1].reason or "")
-    kept = await record.get(tenant, list("abc"))
-    assert [(kept[name].version, kept[name].session_id) for name in "abc"] == [(2, None), (1, None), (2, None)]
-    assert [(step.version, step.op) for step in await memory_changes.history(tenant, "b")] == [(1, "add")]
 
 
 async def test_changes_and_stores_side_by_side_keep_the_outbox_in_order(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,7 +16,6 @@ from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.intake.background import passage_of
 from orion_recall.memory.record.compose import Patch, compose, unique_names
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
-from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore
 from orion_recall.postgres.pool import Pool, borrow, open_connection, open_pool
@@ -169,37 +167,6 @@ async def test_a_patch_that_changes_nothing_makes_no_version(
     patch = Patch(id="a", changes={"text": "Rent is 950."})
     assert [one.status for one in await MemoryChanges(pool).update(TENANT, [patch])] == ["unchanged"]
     assert await store(record, given) == ["unchanged"]
-
-
-async def test_an_export_is_what_the_senders_gave_and_an_import_of_it_stores_nothing_new(
-    record: Record, pool: Pool
-) -> None:
-    given = [
-        told("sure", "Rent is 950.", confidence=0.8),
-        told("guessed", "To reset the router, hold the button for ten seconds."),
-        told("kind", "The kiln is hot.", kind="experience"),
-    ]
-    await store(record, *given)
-    assert (await record.get(TENANT, ["guessed"]))["guessed"].guessed_kind == "procedure"
-    lines = [json.loads(line) async for page in RecordReader(pool).exported(None, None) for line in page]
-    assert [(one["id"], one.get("kind"), one.get("confidence")) for one in lines] == [
-        ("sure", None, 0.8),
-        ("guessed", None, None),
-        ("kind", "experience", None),
-    ]
-    assert await store(record, *map(MemoryV1.model_validate, lines)) == ["unchanged"] * 3
-
-
-async def test_a_row_that_the_contract_would_not_take_any_more_is_exported_and_its_patch_refused(
-    record: Record, pool: Pool
-) -> None:
-    await store(record, told("odd", "The kiln is hot.", session_id="s"), told("even", "The kiln is cold."))
-    async with borrow(pool) as connection:
-        await connection.execute("UPDATE memories SET session_id = 's\ufffd' WHERE id = 'odd'")
-    lines = [json.loads(line) async for page in RecordReader(pool).exported(None, None) for line in page]
-    assert {one["id"]: one.get("session_id") for one in lines} == {"odd": "s\ufffd", "even": None}
-    patches = [Patch(id=name, changes={"text": "The kiln is warm."}) for name in ("odd", "even")]
-    assert [one.status for one in await MemoryChanges(pool).update(TENANT, patches)] == ["rejected", "updated"]
 
 
 async def test_a_backup_in_the_middle_of_a_forgetting_says_which_memories_it_was_about(

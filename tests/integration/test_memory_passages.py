@@ -13,17 +13,12 @@ import pytest
 from orion_recall.contracts import MemoryV1
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.maintenance import find_drift
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.reembed import reembed
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, open_pool
-from orion_recall.text.passages import Span
-from orion_recall.values import Change, Memory, Scope, TimeMention
+from orion_recall.values import Change, Scope, TimeMention
 from tests.samples.source_samples import HashingEmbedder, key
-from tests.stand_ins.memory_changes import MemoryChanges
 
 TENANT = "harbour-tests"
 FILLER = "The minutes of the harbour board say nothing of interest here. " * 20
@@ -50,42 +45,6 @@ async def passage(index: EdgeIndex) -> int | None:
     """The number of the passage that fits the question best, where it is not the first."""
     vector = (await HashingEmbedder().embed_query(QUESTION)).tolist()
     return (await index.nearest_passages(vector, TENANT, [key("long", TENANT)])).get(key("long", TENANT))
-
-
-def no_passages(_: Memory) -> tuple[Span, ...]:
-    return ()
-
-
-async def test_an_index_made_before_passages_works_and_a_rebuild_makes_them(
-    record: Record, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    with monkeypatch.context() as before:
-        for module in ("points", "write_batch", "passages"):
-            before.setattr(f"orion_recall.index.{module}.spans_of", no_passages)
-        index = EdgeIndex(tmp_path / "index", HashingEmbedder(), SparseEncoder())
-        await index.open()
-        await Projector(record, index, copy="test").catch_up()
-        await index.close()
-    index = EdgeIndex(tmp_path / "index", HashingEmbedder(), SparseEncoder())
-    await index.open()
-    assert await passage(index) is None
-    assert len(await index.held()) == 3
-    await index.close()
-
-    done = await reembed(record, tmp_path / "index", HashingEmbedder(), SparseEncoder(), again=True)
-    assert done.state == "swapped"
-    index = EdgeIndex(tmp_path / "index", HashingEmbedder(), SparseEncoder())
-    await index.open()
-    try:
-        assert await passage(index) is not None
-        drift = await find_drift(RecordReader(pool), index)
-        assert (drift.count, drift.held) == (0, 3)
-        await MemoryChanges(pool).delete(TENANT, ["long"])
-        await Projector(record, index, copy="test").catch_up()
-        assert await passage(index) is None
-        assert len(await index.held()) == 2
-    finally:
-        await index.close()
 
 
 @pytest.mark.parametrize(

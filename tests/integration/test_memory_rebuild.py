@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
@@ -30,7 +29,6 @@ from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from tests.stand_ins.memory_changes import MemoryChanges
-from tests.stand_ins.oxigraph import Oxigraph
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
 TENANT = "default"
@@ -206,31 +204,6 @@ async def test_a_run_that_was_stopped_goes_on(record: Record, configured: Settin
 
 
 @pytest.mark.slow
-async def test_without_a_worker_both_are_swapped_at_once(
-    record: Record, configured: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for arguments in ([], ["index"], ["graph"]):
-        done = await rebuild(capsys, *arguments)
-        assert {(one["state"], one["position"]) for one in done} == {("swapped", await record.head())}
-        assert [one["kind"] for one in done] == (arguments or ["index", "graph"])
-    async with open_sources(configured) as opened:
-        assert "m7" in (await answer(opened))[0]
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "graph"]) == 0
-    assert "rebuilt up to position" in capsys.readouterr().out
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "timeline"]) == 2
-
-
-@pytest.mark.slow
-async def test_a_start_alone_makes_anew_what_was_deleted(record: Record, pool: Pool, configured: Settings) -> None:
-    async with worker(record, pool, configured) as (opened, _):
-        before = await answer(opened)
-    for kind in ("index", "graph"):
-        shutil.rmtree(configured.data_dir / kind)
-    async with worker(record, pool, configured) as (opened, _):
-        assert await answer(opened) == before
-
-
-@pytest.mark.slow
 async def test_on_a_qdrant_server_every_memory_is_written_anew_in_place(
     record: Record,
     pool: Pool,
@@ -251,19 +224,3 @@ async def test_on_a_qdrant_server_every_memory_is_written_anew_in_place(
         async with open_sources(settings) as opened:
             assert opened.index is not None
             assert memory_key(TENANT, "m7") in await opened.index.held()
-
-
-@pytest.mark.slow
-async def test_on_a_sparql_server_every_memory_is_written_anew_in_place(
-    record: Record,
-    pool: Pool,
-    configured: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    sparql_server: Oxigraph,
-) -> None:
-    monkeypatch.setenv("ORION_SPARQL_URL", sparql_server.url)
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "graph", "--json"]) == 0
-    capsys.readouterr()
-    (done,) = await rebuild(capsys, "graph")
-    assert (done["state"], done["left"]) == ("rewritten", 0)

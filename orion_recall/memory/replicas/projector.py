@@ -196,11 +196,7 @@ class Projector:
                 try:
                     await self.swap_in_rebuild()
                 except (SourceError, EngineError) as error:
-                    log.warning(
-                        "the rebuilt %s is not swapped in, and the present one stays in use: %s", self.kind, error
-                        self.kind,
-                        error,
-                    )
+                    log.warning("the rebuilt %s is not swapped in, the present one stays: %s", self.kind, error)
             return _POLL_S
         await self._expect()
         may_write = await self._lock.acquire()

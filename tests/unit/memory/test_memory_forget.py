@@ -67,19 +67,6 @@ def test_the_pattern_of_a_name_finds_it_in_json(name: str):
     assert not re.search(pattern, json.dumps({"text": f"x{name}x"}, ensure_ascii=False))
 
 
-def test_the_selector_hides_what_is_wanted_and_tells_runs_apart():
-    one = Target.of("person", "default", "Ana")
-    assert one.selector("salt") == one.also_called(("Nan",)).selector("salt")
-    others = (
-        Target.of("user", "default", "Ana"),
-        Target.of("person", "north", "Ana"),
-        Target.of("person", "x", "B"),
-    )
-    assert len({one.selector("salt"), one.selector("salt2"), *(other.selector("salt") for other in others)}) == 5
-    ids = Target.of("memory", "default", "b", "a"), Target.of("memory", "default", "a", "b")
-    assert ids[0].selector("s") == ids[1].selector("s")
-
-
 def test_a_blanked_decision_keeps_figures_and_loses_words():
     payload = {
         "id": "d",

@@ -28,7 +28,6 @@ from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.postgres.pool import translate
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
-from tests.stand_ins.mesh import decoded
 
 
 class Commits:
@@ -181,16 +180,6 @@ async def test_what_is_not_served_is_answered_and_only_the_invalid_is_set_aside(
     commit, payload, _ = await served(Told(error))
     assert payload["error"] == {"type": kind, "message": str(error)}
     assert commit.dead_reason == dead
-
-
-async def test_a_receipt_is_what_a_strict_reader_of_envelopes_takes() -> None:
-    trace, correlation_id = {"work": {"steps": [1]}}, "0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10"
-    commit, _, _ = await served(Told(), correlation_id=correlation_id, source={"name": "exec"}, trace=trace)
-    read = decoded(commit.reply)
-    assert (str(read.correlation_id), read.trace) == (correlation_id, trace)
-    assert [(str(link.correlation_id), link.kind) for link in read.causality_chain] == [
-        (correlation_id, "memory.delete.v1")
-    ]
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,19 +42,6 @@ def good(name: str) -> str:
 
 
 # Lines
-
-
-@pytest.mark.parametrize("kind", ["a folder", "a pipe, a socket or a device"])
-def test_what_is_no_file_is_said_at_once(tmp_path: Path, kind: str) -> None:
-    place = tmp_path / "memories"
-    if kind == "a folder":
-        place.mkdir()
-    else:
-        os.mkfifo(place)  # opening it would wait for a writer for ever
-    with pytest.raises(ImportFileError, match=f"memories: is {kind}; give a file"):
-        list(read_batches(place, PLAIN))
-    with pytest.raises(ImportFileError, match=r"none\.jsonl"):
-        list(read_batches(tmp_path / "none.jsonl", PLAIN))
 
 
 def test_bad_lines_are_problems_with_file_line_and_reason_and_the_others_go_on(tmp_path: Path) -> None:
@@ -335,41 +321,10 @@ def written(folder: Path, count: int, *, bad: Sequence[int] = ()) -> Path:
     return file
 
 
-async def test_every_line_is_stored_and_the_last_position_is_given(tmp_path: Path) -> None:
-    client = Client()
-    done = await import_file(client, written(tmp_path, 25, bad=[3]), batch_size=4)
-    assert sorted(int(name) for batch in client.stored for name in batch) == [n for n in range(25) if n != 3]
-    assert (done.stored, done.rejected, done.read) == (24, 1, 25)
-    assert done.position == 240
-
-
-async def test_a_few_batches_are_under_way_at_once_and_no_more(tmp_path: Path) -> None:
-    client = Client()
-    client.gate.clear()
-    running = asyncio.create_task(import_file(client, written(tmp_path, 40), batch_size=2))
-    while client.at_once < IN_FLIGHT:
-        await asyncio.sleep(0)
-    client.gate.set()
-    await running
-    assert client.most_at_once == IN_FLIGHT
-
-
 async def test_an_import_that_fails_raises_the_error_and_leaves_nothing_running(tmp_path: Path) -> None:
     client = Client(broken="13", error=ReplyTimeout("late"))
     with pytest.raises(ReplyTimeout):
         await import_file(client, written(tmp_path, 30), batch_size=4)
-    assert client.at_once == 0
-
-
-async def test_an_import_that_is_cancelled_leaves_nothing_running(tmp_path: Path) -> None:
-    client = Client()
-    client.gate.clear()
-    running = asyncio.create_task(import_file(client, written(tmp_path, 40), batch_size=2))
-    while client.at_once < IN_FLIGHT:
-        await asyncio.sleep(0)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
     assert client.at_once == 0
 
 
