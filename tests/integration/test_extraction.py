@@ -41,13 +41,6 @@ async def chat(_chat: Chat) -> AsyncGenerator[Chat]:
     await _chat.behave()
 
 
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="extraction", max_size=6)
-    yield opened
-    await opened.close()
-
-
 def memory(name: str, text: str, minute: float = 0, **fields: Any) -> Memory:
     raw = {"id": name, "text": text, "session_id": "s", "occurred_at": NOON + 60 * minute, **fields}
     return compose(MemoryV1.model_validate(raw), "acme")

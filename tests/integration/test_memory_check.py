@@ -23,7 +23,7 @@ from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, do, find_drift
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.settings import Settings
@@ -34,13 +34,6 @@ from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"
 REFLECT = patient("reflect.v1")
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="check", max_size=6)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import copy_number, registered_positions
-from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.values import Change
@@ -101,13 +101,6 @@ def settings(service_engines: EmbeddedEngines, database: str, prefix: str) -> Ge
         reply_ttl_s=60,
     )
     shutil.rmtree(folder)
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="freshness-test", max_size=2)
-    yield opened
-    await opened.close()
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -11,19 +10,12 @@ import pytest
 from orion_recall.contracts import MemoryV1
 from orion_recall.memory.record.compose import Patch, as_message, compose, content_hash
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.values import Change, Memory
 from tests.stand_ins.memory_changes import MemoryChanges
 
 NOON = 1772366400.0
 TENANT = "acme"
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="memory_changes", max_size=4)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

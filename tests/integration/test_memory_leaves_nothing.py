@@ -18,17 +18,10 @@ from orion_recall.memory.record.compose import Patch, compose, unique_names
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore
-from orion_recall.postgres.pool import Pool, borrow, open_connection, open_pool
+from orion_recall.postgres.pool import Pool, borrow, open_connection
 from tests.stand_ins.memory_changes import MemoryChanges
 
 TENANT = "acme"
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="leaving", max_size=4)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

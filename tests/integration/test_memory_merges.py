@@ -22,7 +22,7 @@ from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.values import Change, Memory
 from tests.stand_ins.memory_changes import MemoryChanges
 
@@ -39,13 +39,6 @@ Held = dict[int, tuple[Any, Any]]
 
 def memory(fields: dict[str, Any], tenant: str = TENANT) -> Memory:
     return compose(MemoryV1.model_validate(fields), tenant)
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="merges", max_size=4)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,8 @@ from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres.pool import Pool, open_connection, open_pool
+from orion_recall.postgres.pool import Pool, open_connection
 from tests.samples.source_samples import HashingEmbedder
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="merges", max_size=4)
-    yield opened
-    await opened.close()
 
 
 async def stored(record: Record, *memories: dict[str, Any]) -> None:

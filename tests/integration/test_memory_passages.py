@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool
 from orion_recall.values import Change, Scope, TimeMention
 from tests.samples.source_samples import HashingEmbedder, key
 
@@ -24,13 +23,6 @@ TENANT = "harbour-tests"
 FILLER = "The minutes of the harbour board say nothing of interest here. " * 20
 LONG = f"{FILLER}\nThe lighthouse keeper retires in autumn.\n{FILLER}"
 QUESTION = "lighthouse keeper retires"
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    pool = await open_pool(database, name="test", min_size=0, max_size=4)
-    yield pool
-    await pool.close()
 
 
 @pytest.fixture

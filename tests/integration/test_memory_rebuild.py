@@ -22,7 +22,7 @@ from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
@@ -34,13 +34,6 @@ from tests.stand_ins.qdrant_process import qdrant_stand_in
 TENANT = "default"
 NOW = 1_780_000_000.0
 Answer = tuple[list[str], str]
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="rebuild", max_size=6)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -14,13 +13,6 @@ from orion_recall.postgres.pool import Connection, Pool, borrow, open_pool
 from orion_recall.values import Memory
 
 NOON = 1772366400.0
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="record", max_size=4)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

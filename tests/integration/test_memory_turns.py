@@ -14,7 +14,7 @@ from orion_recall.errors import RecordError, TransientSourceError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector, WriterLock
-from orion_recall.postgres.pool import Connection, Pool, open_connection, open_pool
+from orion_recall.postgres.pool import Connection, Pool, open_connection
 from orion_recall.values import Change, Memory
 
 COPY = "http://somewhere/shared"
@@ -61,13 +61,6 @@ class SharedCopy:
 
     async def remove(self, keys: Sequence[int]) -> None:
         raise AssertionError(keys)
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="record", max_size=4)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

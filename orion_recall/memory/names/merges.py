@@ -1,7 +1,8 @@
-"""Merge proposals: names that are alike in spelling and meaning, for people to judge; nothing is merged here.
+"""Merged names: proposals for people to judge, merges, and their undoing.
 
-Names are compared that share a word, a beginning, an end or their initials. In a large group of these (everybody
-of one first name) each is compared with those next to it by alphabet only, so that the work grows with the names.
+The record keeps what the memories say. A merge is a row of its own, and index and graph get every memory that gives
+the name again: they show it under the name that it was merged into. A name that others are merged into is merged
+into none itself. Writing statements run under the outbox's lock.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, LiteralString
 
@@ -32,20 +32,17 @@ _NUMBER = re.compile(r"\d+")
 
 
 class NamesUsed:
-    """Names, case folded, with the memories that give them, by number: a million of them stay small."""
+    """Names, case folded, with their spellings and the memories that give them."""
 
     def __init__(self) -> None:
-        self._ids: list[str] = []
         self._spellings: dict[str, Counter[str]] = defaultdict(Counter)
-        self._given_in: dict[str, array[int]] = {}
+        self._given_in: dict[str, list[str]] = defaultdict(list)
 
     def add(self, memory_id: str, names: Iterable[str]) -> None:
         """One more memory, and the names that it gives."""
-        place = len(self._ids)
-        self._ids.append(memory_id)
         for folded, label in {name.casefold(): name for name in names}.items():
             self._spellings[folded][label] += 1
-            self._given_in.setdefault(folded, array("L")).append(place)
+            self._given_in[folded].append(memory_id)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._given_in))
@@ -54,13 +51,9 @@ class NamesUsed:
         """The spelling that most memories have, the first by alphabet of several."""
         return min(self._spellings[folded].items(), key=lambda one: (-one[1], one[0]))[0]
 
-    def count(self, folded: str) -> int:
-        """How many memories give the name."""
-        return len(self._given_in[folded])
-
-    def examples(self, folded: str, limit: int) -> Sequence[str]:
-        """The ids of the first memories that give it."""
-        return tuple(self._ids[place] for place in self._given_in[folded][:limit])
+    def given_in(self, folded: str) -> Sequence[str]:
+        """The ids of the memories that give the name."""
+        return self._given_in[folded]
 
     def are_together(self, one: str, other: str) -> bool:
         """Whether one memory gives both."""
@@ -103,7 +96,7 @@ async def propose(
     vectors = dict(zip(wanted, await embedder.embed_documents([names.label(one) for one in wanted]), strict=True))
 
     def place(name: str) -> tuple[int, int, str]:
-        return -names.count(name), -len(names.label(name)), names.label(name)
+        return -len(names.given_in(name)), -len(names.label(name)), names.label(name)
 
     others: dict[str, list[tuple[float, str, float, float]]] = defaultdict(list)
     for (one, other), string in pairs.items():
@@ -123,9 +116,9 @@ async def propose(
                 into=names.label(into),
                 string=round(string, 4),
                 cosine=round(cosine, 4),
-                alias_memories=names.count(alias),
-                into_memories=names.count(into),
-                examples=(*names.examples(alias, 2), *names.examples(into, 1)),
+                alias_memories=len(names.given_in(alias)),
+                into_memories=len(names.given_in(into)),
+                examples=(*names.given_in(alias)[:2], *names.given_in(into)[:1]),
             )
     return sorted(found.values(), key=lambda one: (-round(one.string + one.cosine, 6), one.into, one.alias))
 
@@ -144,7 +137,10 @@ def _alike(names: NamesUsed, min_string: float) -> dict[tuple[str, str], float]:
 
 
 def _near(said: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-    """Pairs worth a comparison, each in order; one may come more than once."""
+    """Pairs that share a word, a beginning or an end, each in order; one may come more than once.
+
+    In a large group (everybody of one first name) each is compared with those next to it by alphabet only.
+    """
     groups: dict[str, list[str]] = defaultdict(list)
     for name, parts in said.items():
         squeezed = "".join(parts)
@@ -179,10 +175,12 @@ _AT_ONCE = 2000
 MergeStatus = Literal["merged", "unchanged", "conflict", "undone", "missing"]
 _Spellings = Mapping[tuple[str, str], Sequence[str]]
 
-_OF_TENANT: LiteralString = """
-SELECT *, extract(epoch FROM at)::float8 AS at_s, extract(epoch FROM undone_at)::float8 AS undone_at_s
+_LISTED: LiteralString = """
+SELECT id, kind, alias_label AS alias, merged_into AS into, canonical, scores, actor, undone_by,
+    extract(epoch FROM at)::float8 AS at, extract(epoch FROM undone_at)::float8 AS undone_at
 FROM entity_merges WHERE tenant = $1 AND (undone_at IS NULL OR $2) ORDER BY id
 """
+_IN_FORCE: LiteralString = "SELECT * FROM entity_merges WHERE tenant = $1 AND undone_at IS NULL ORDER BY id"
 _MERGE: LiteralString = """
 INSERT INTO entity_merges
     (tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded, scores, actor)
@@ -282,7 +280,7 @@ class Merges:
         """Merges names, each judged alone and after those before it, in one transaction."""
         async with borrow(self._pool, "merging names") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
-            held = await connection.fetch(_OF_TENANT, tenant, False)
+            held = await connection.fetch(_IN_FORCE, tenant)
             spellings = await _spellings(connection, tenant)
             verdicts, made = list[MergeVerdict](), list[Row]()
             for one in wanted:
@@ -321,13 +319,13 @@ class Merges:
     async def of(self, tenant: str, *, undone: bool = False) -> list[Merge]:
         """The merges in force, oldest first; with `undone` those that were undone as well."""
         async with borrow(self._pool, "reading merges") as connection:
-            return [_merge(row) for row in await connection.fetch(_OF_TENANT, tenant, undone)]
+            return [Merge(**dict(row)) for row in await connection.fetch(_LISTED, tenant, undone)]
 
     async def names(self, tenant: str, kind: NameKind) -> NamesUsed:
         """The names that the tenant's memories give now, under those that they were merged into."""
         used, seq = NamesUsed(), 0
         async with borrow(self._pool, "reading names") as connection:
-            held = await connection.fetch(_OF_TENANT, tenant, False)
+            held = await connection.fetch(_IN_FORCE, tenant)
             called: dict[str, str] = {row["alias"]: row["canonical"] for row in held if row["kind"] == kind}
             while rows := await connection.fetch(_NAMES, tenant, seq, _AT_ONCE):
                 for row in rows:
@@ -423,8 +421,3 @@ async def _tell(
         rows = await connection.fetch(record_sql.ENQUEUE, tenant, names[start : start + _AT_ONCE])
         position = max(row["position"] for row in rows)
     return len(ids), position
-
-
-def _merge(row: Row) -> Merge:
-    renamed = {"alias": "alias_label", "into": "merged_into", "at": "at_s", "undone_at": "undone_at_s"}
-    return Merge(**{one.name: row[renamed.get(one.name, one.name)] for one in fields(Merge)})
