@@ -72,18 +72,6 @@ async def test_a_row_of_another_shape_is_blanked_and_does_not_stop_the_others(
         assert [one["id"] for row in left for one in row["candidates"] or ()] == ["m2"]
 
 
-async def test_a_receipt_of_another_shape_does_not_stop_forgetting(connection: Connection) -> None:
-    await connection.execute(
-        "INSERT INTO memory_requests (tenant, idempotency_key, request_hash, receipt) "
-        """VALUES ('t', 'k', 'f', '{"results": "none"}')"""
-    )
-    record = ForgetRecord(connection, Target.of("memory", "t", "m1"))
-    await record.begin(None)
-    told: dict[str, int] = {}
-    await record.clear_around(told.__setitem__)
-    assert told["request receipts"] == 0
-
-
 async def test_an_answer_of_a_killed_command_goes_with_what_is_forgotten(
     connection: Connection, database: str
 ) -> None:

@@ -16,7 +16,6 @@ import pytest
 from orion_recall.cli.connect.own_copies import KINDS
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
@@ -179,12 +178,6 @@ async def test_the_command_asks_the_worker_that_has_the_folder(
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0, "who asked has tidied up"
 
 
-async def test_a_worker_that_does_not_answer_is_told_of(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orion_recall.memory.replicas.maintenance._SILENT_S", 0.3)
-    with pytest.raises(SourceError, match="no worker answers for the index of there"):
-        await CopyRequests(pool).answered("there", "index", "check")
-
-
 async def cut_short(record: Record, data_dir: Path) -> int:
     """Fills an index, closes it and cuts the mapping of its ids short; how many memories it holds after that.
 
@@ -245,27 +238,3 @@ async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_
         await check.check_if_due()
         assert index.damage is None
         assert (await recall(query, REFLECT, opened.sources, timeout_s=60)).outcome == "ok"
-
-
-async def test_a_copy_that_is_away_for_a_moment_is_not_called_damaged(
-    record: Record, pool: Pool, data_dir: Path, monkeypatch: pytest.MonkeyPatch
-):
-    await record.store([memory("n1", "Bo painted a boat.")])
-    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
-        index = part_of(opened, "index")
-        projector = Projector(record, index, copy="test")
-        await projector.catch_up()
-
-        async def away(*_: object, **__: object) -> dict[str, str]:
-            raise TransientSourceError("the index cannot be reached (ConnectError)")
-
-        monkeypatch.setattr(index, "held", away)
-        now = 1.0
-        check = CopyKeeper(CopyRequests(pool), RecordReader(pool), projector, clock=lambda: now)
-        assert not await check.check_if_due()
-        assert index.damage is None
-
-        monkeypatch.undo()
-        now += 10
-        assert await check.check_if_due(), "it is compared soon after it is back"
-        assert index.damage is None

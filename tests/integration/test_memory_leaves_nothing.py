@@ -139,29 +139,6 @@ async def test_whom_the_next_turn_means_is_read_again_when_a_turn_changes_or_goe
     assert await in_record(pool, "leandra") == set()
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"confidence": 0.8},
-        {"confidence": 0.1234567890123},
-        {"tags": ["x", "X", "y"]},
-        {"entities": ["Ana", "ANA"]},
-        {"metadata": {"large": 1e16, "zero": -0.0}},
-        {"occurred_at": "9999-12-31T23:59:59.999999Z"},
-        {"supersedes": ["former"]},
-    ],
-    ids=str,
-)
-async def test_a_patch_that_changes_nothing_makes_no_version(
-    fields: dict[str, Any], record: Record, pool: Pool
-) -> None:
-    await store(record, told("former", "Rent is 900."))
-    await store(record, given := told("a", "Rent is 950.", **fields))
-    patch = Patch(id="a", changes={"text": "Rent is 950."})
-    assert [one.status for one in await MemoryChanges(pool).update(TENANT, [patch])] == ["unchanged"]
-    assert await store(record, given) == ["unchanged"]
-
-
 async def test_a_backup_in_the_middle_of_a_forgetting_says_which_memories_it_was_about(
     record: Record, database: str, empty_database: str, tmp_path: Path
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool
-from orion_recall.values import Change, Scope, TimeMention
+from orion_recall.values import Scope
 from tests.samples.source_samples import HashingEmbedder, key
 
 TENANT = "harbour-tests"
@@ -70,24 +69,3 @@ async def test_the_best_passage_is_found_whatever_the_scope(
         assert await index.search_dense(vector, Scope(tenant=TENANT, **scope), 10, 0.0) == [
             (key("long", TENANT), everywhere)
         ]
-
-
-async def test_told_times_that_are_found_later_are_those_of_every_passage(tmp_path: Path) -> None:
-    """As an extraction in the background finds them: it makes no version."""
-    text = f"{FILLER}\nThe lighthouse keeper retires.\n{FILLER}"
-    told = compose(
-        MemoryV1.model_validate({"id": "long", "text": text, "mentioned_at": "2026-01-01T00:00Z"}), TENANT
-    )
-    times = (TimeMention(text="in May", since=1_777_593_600.0, until=1_780_272_000.0, weekly=False),)
-    later = replace(told, times=times)
-    vector = [float(one) for one in await HashingEmbedder().embed_query("The lighthouse keeper retires")]
-    scope = Scope(tenant=TENANT, told=((times[0].since, times[0].until),))
-    found: list[object] = []
-    for name, changes in {"as told": (told, later), "anew": (later,)}.items():
-        index = EdgeIndex(tmp_path / name, HashingEmbedder(), SparseEncoder())
-        await index.open()
-        for position, one in enumerate(changes, 1):
-            await index.apply([Change(position=position, memory=one, previous=None, following=None)])
-        found.append(await index.search_dense(vector, scope, 5, -1.0))
-        await index.close()
-    assert found[0] == found[1] != []

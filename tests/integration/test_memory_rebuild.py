@@ -19,7 +19,7 @@ from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, find_drift
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
+from orion_recall.memory.replicas.reembed import reembed
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool
@@ -160,40 +160,6 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         assert memory_key(TENANT, "new") in held
         assert memory_key(TENANT, "m7") not in held
         assert (await find_drift(RecordReader(pool), opened.index)).count == 0
-
-
-@pytest.mark.slow
-async def test_a_build_that_nobody_took_is_taken_at_the_next_start(
-    record: Record, pool: Pool, configured: Settings
-) -> None:
-    async with open_sources(configured) as opened, open_embedder(configured) as embedder:
-        for part in (opened.index, opened.graph):
-            assert part is not None
-            await Projector(record, part, copy="test").catch_up()
-        assert (await rebuild_graph(record, configured.data_dir / "graph"))[0] == "waiting"
-        await reembed(record, configured.data_dir / "index", embedder, SparseEncoder(), again=True)
-        before = await answer(opened)
-    async with worker(record, pool, configured) as (opened, _):
-        while not all((configured.data_dir / kind / "current").exists() for kind in ("index", "graph")):
-            await asyncio.sleep(0.02)
-        assert await answer(opened) == before
-
-
-async def test_a_run_that_was_stopped_goes_on(record: Record, configured: Settings) -> None:
-    class Stop(Exception): ...
-
-    def stop(position: int, head: int) -> None:
-        if position:
-            raise Stop
-
-    await record.store([memory(f"n{number}", f"Bo counted crane {number}.") for number in range(200)])
-    folder = configured.data_dir / "graph"
-    with pytest.raises(Stop):
-        await rebuild_graph(record, folder, advanced=stop)
-    assert not (folder / "current").exists()
-    told: list[int] = []
-    state, position = await rebuild_graph(record, folder, advanced=lambda done, head: told.append(done))
-    assert (told[0], state, position) == (200, "swapped", await record.head())
 
 
 @pytest.mark.slow

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import tempfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from tei_process import tei_process
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector, WriterLock
@@ -25,7 +22,6 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import open_pool
-from orion_recall.postgres.schema import migrate
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
@@ -55,14 +51,6 @@ async def record(database: str) -> AsyncGenerator[Record]:
 def data_dir() -> Any:
     with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
         yield Path(folder)
-
-
-@pytest.fixture
-def empty_folder() -> Any:
-    """Not there yet: a folder that the engines make is one that Postgres can come to."""
-    folder = Path(f"/tmp/orion-test-{uuid4().hex[:12]}")
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 async def project(record: Record, opened: Opened) -> None:
@@ -128,26 +116,6 @@ async def test_without_a_worker_it_takes_the_place_at_once(record: Record, data_
     async with open_sources(settings) as working:
         outcome, failed, ids = await answer(working)
     assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
-
-
-async def test_a_folder_that_up_has_left_brings_its_own_record(
-    empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = empty_folder
-    async with EmbeddedEngines.start(folder, valkey=False) as engines:
-        await migrate(engines.postgres_dsn)
-        pool = await open_pool(engines.postgres_dsn, name="test", min_size=0, max_size=2)
-        await Record(pool).store([compose(MemoryV1(id="m1", text=TEXTS[0]), "default")])
-        await pool.close()
-    monkeypatch.delenv("ORION_POSTGRES_DSN", raising=False)
-    monkeypatch.delenv("ORION_REDIS_URL", raising=False)
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "index", "--json", "--data", str(folder)]) == 0
-    (done,) = json.loads(capsys.readouterr().out)
-    assert (done["state"], done["position"]) == ("swapped", 1)
-    async with EmbeddedEngines.start(folder, valkey=False) as engines:
-        assert set(engines.pids) == {"postgres"}, "what the command had started, it has stopped"
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "index", "--data", str(folder / "none")]) == 2
-    assert "no Postgres" in capsys.readouterr().err
 
 
 async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(

@@ -83,7 +83,6 @@ class Lines:
 
 
 def question(passage: Passage) -> list[Mapping[str, str]]:
-    """The messages that ask about one memory, with as little around it as it takes to understand it."""
     data: dict[str, object] = {"text": passage.text[:_MAX_TEXT_CHARS]}
     if passage.speaker is not None:
         data["speaker"] = passage.speaker[:MAX_NAME_CHARS]
@@ -156,7 +155,6 @@ class _Named:
             self._texts += [passage.previous.speaker or "", passage.previous.text[-_MAX_CONTEXT_CHARS:]]
 
     def spelling(self, name: str) -> str | None:
-        """The name as it stands in what was shown; None when it does not, or is none."""
         wanted = _WORD.findall(name)
         if name != name.upper() or not 0 < len(name) <= MAX_NAME_CHARS or not _says_something(wanted):
             return None
@@ -190,15 +188,12 @@ class LlmExtractor:
 
     @property
     def longest_s(self) -> float:
-        """What one memory takes at most."""
         return _ASKS * self._server.longest_s + 5.0
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        """What each passage says, in the order of the passages."""
         return [await self._one(passage) for passage in passages]
 
     async def close(self) -> None:
-        """Closes the connections."""
         await self._server.close()
 
     async def _one(self, passage: Passage) -> Extraction:
@@ -272,7 +267,6 @@ class SpacyExtractor:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="spacy")
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        """What each passage says, in the order of the passages."""
         loop = asyncio.get_running_loop()
         jobs = [loop.run_in_executor(self._thread, self._one, passage) for passage in passages]
         found: list[Extraction] = []
@@ -286,7 +280,6 @@ class SpacyExtractor:
         return found
 
     async def close(self) -> None:
-        """Ends the thread after what it is running."""
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
 
     def _one(self, passage: Passage) -> Extraction:
@@ -306,7 +299,6 @@ class SpacyExtractor:
 
 
 def _name(span: Any) -> str:
-    """An entity as a name: without an article before it or a possessive after it."""
     name = squeezed(span.text).removesuffix("'s").removesuffix("’s")
     first, _, rest = name.partition(" ")
     return rest if rest and first.casefold() in ("the", "a", "an") else name
@@ -348,7 +340,6 @@ def _objects(verb: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_stated(verb: Any) -> bool:
-    """Whether the clause says so: it is not denied, asked or only thought of."""
     unsure = any(child.dep_ in _UNSURE and child.lower_ in _UNSURE_WORDS for child in verb.children)
     return not unsure and not verb.sent.text.rstrip().endswith("?")
 

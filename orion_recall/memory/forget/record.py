@@ -291,7 +291,6 @@ class ForgetRecord:
         return self.target
 
     async def count(self) -> dict[str, int]:
-        """What would go from the record, by place; nothing is changed."""
         target = self.target
         ids = await self.some(100_000)
         with translate("counting what would be forgotten"):
@@ -305,7 +304,6 @@ class ForgetRecord:
             return await self._ids_of(_SOME, limit)
 
     async def begin(self, actor: str | None) -> list[str]:
-        """Begins, or goes on with a run of the same that was stopped; what else is unfinished."""
         others: list[str] = []
         with translate("beginning to forget"):
             for row in await self._connection.fetch(_UNFINISHED, self.target.tenant):
@@ -322,7 +320,6 @@ class ForgetRecord:
         return others
 
     async def next_batch(self) -> Batch | None:
-        """Blanks the next memories, in one transaction; None when there are none."""
         target, connection = self.target, self._connection
         with translate("forgetting memories"):
             if not self._found:
@@ -363,7 +360,6 @@ class ForgetRecord:
                     told(place, await self._run(statement, target.tenant))
 
     async def blank_decisions(self) -> int:
-        """Blanks the words of the decisions in the log; how many rows were changed."""
         ids = await self.ids()
         with translate("blanking decisions"):
             changed = await blank_decisions(self._connection, self.target.decisions(ids))
@@ -375,7 +371,6 @@ class ForgetRecord:
             return tuple(row["memory_id"] for row in await self._connection.fetch(_IDS, self.forget))
 
     async def of_others(self, correlation_ids: Sequence[str]) -> frozenset[str]:
-        """Those of some correlation ids that only recalls of other tenants had."""
         with translate("reading decisions"):
             rows = await self._connection.fetch(_OF_OTHERS, list(correlation_ids), self.target.tenant)
         return frozenset(row["corr_id"] for row in rows)

@@ -44,15 +44,12 @@ _Row = tuple[bytes, _Fields]
 
 
 class Matcher:
-    """Tells whether an entry holds what is forgotten."""
-
     def __init__(self, target: Target, ids: Collection[str], default_tenant: str) -> None:
         self._target, self.ids, self._default = target, frozenset(ids), default_tenant
         names = "|".join(re.escape(one) for one in target.values)
         self._names = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE) if target.kind == "person" else None
 
     def matches(self, fields: _Fields) -> bool:
-        """Whether it does. One that names only other tenants does not."""
         texts = [one for value in fields.values() for one in _texts(value)]
         tenants = {text for key, text in texts if key == "tenant"}
         if tenants and self._target.tenant not in tenants:
@@ -67,7 +64,6 @@ class Matcher:
         return any(key in keys and text == self._target.values[0] for key, text in texts)
 
     def is_by(self, payload: Mapping[str, Any]) -> bool:
-        """Whether a decision is on a recall by whom is forgotten."""
         value = self._target.values[0] if self._target.values else self._target.tenant
         return any(payload.get(name) == value for name in _KEYS.get(self._target.kind, ()))
 
@@ -87,7 +83,6 @@ class ForgetBus:
         self._redis, self._settings, self._is_ours, self._of_others = redis, settings, is_ours, of_others
 
     async def clear(self, matcher: Matcher, *, dry_run: bool = False) -> dict[str, int]:
-        """Removes entries that match, or counts them: by what the stream is."""
         settings = self._settings
         dead = [f"{stream}:dead" for stream in (*settings.intake_streams.values(), settings.decision_stream)]
         replies = [stream async for stream in self._reply_streams()]
@@ -207,7 +202,6 @@ class ForgetBus:
 
 
 def _without_words(fields: _Fields, matcher: Matcher) -> dict[bytes, bytes]:
-    """A decision's entry with its payload blanked; one that cannot be read loses all."""
     try:
         envelope = json.loads(fields[b"envelope"])
         payload = cast("dict[str, Any]", envelope["payload"])
@@ -294,7 +288,6 @@ WHERE pid <> pg_backend_pid() AND backend_xmin IS NOT NULL AND age(backend_xmin)
 
 
 async def rewrite_storage(connection: Connection, report: Report) -> None:
-    """Rewrites tables and log, as far as this login may, and adds to the report what was done."""
     with translate("rewriting tables"):
         server = await connection.fetchrow(_SERVER)
         assert server is not None
@@ -342,7 +335,6 @@ async def _wait_for_readers(connection: Connection, report: Report) -> None:
 
 
 async def _rewritten(connection: Connection, table: str) -> str | None:
-    """Why the table got no new file; None when it did. Without the right Postgres only warns."""
     name = ".".join(map(quote_identifier, table.split(".")))
     analyze = "" if table == _STATISTICS else ", ANALYZE"
     before = await connection.fetchval("SELECT pg_relation_filenode($1::regclass)", table)
@@ -392,7 +384,6 @@ async def _wal_not_reused(connection: Connection) -> AsyncGenerator[None]:
 
 
 async def _failure_of(connection: Connection, statement: str) -> str | None:
-    """Why Postgres did not carry the statement out; None when it did."""
     try:
         await connection.execute(cast("LiteralString", statement))
     except POSTGRES_ERRORS as error:
@@ -445,7 +436,6 @@ class Forgetting:
         self._gone: Counter[str] = Counter()
 
     async def dry_run(self) -> Report:
-        """Counts what would go, by place; nothing is changed. RecordError while Postgres is away."""
         target = await self.record.with_aliases()
         report = Report(kind=target.kind, tenant=target.tenant, dry_run=True)
         for place, count in (await self.record.count()).items():
@@ -461,7 +451,6 @@ class Forgetting:
         return report
 
     async def run(self, actor: str | None = None) -> Report:
-        """Forgets. RecordError when it cannot go on; running it again finishes what was begun."""
         target = await self.record.with_aliases()
         report = Report(kind=target.kind, tenant=target.tenant, dry_run=False)
         others = await self.record.begin(actor)

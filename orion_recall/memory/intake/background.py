@@ -62,7 +62,6 @@ class BackgroundExtraction:
         self._wake.set()
 
     async def run(self) -> None:
-        """Take up what is due, as much at once as the extractor takes; wait while the record is away."""
         backoff = Backoff(*POSTGRES_S)
         try:
             while True:
@@ -143,7 +142,6 @@ class BackgroundExtraction:
             log.info("extraction fell back to light: %s", found.note)
 
     async def _release(self) -> None:
-        """Cancels what is in flight, and releases its claims if the record answers."""
         in_flight = dict(self._in_flight)
         for task in in_flight:
             task.cancel()
@@ -235,7 +233,6 @@ class RequestRetention:
         self._pool, self._periods, self._every_s, self._batch_rows = pool, periods, every_s, batch_rows
 
     async def run(self) -> None:
-        """Deletes every ten minutes, with a pause between batches."""
         while True:
             try:
                 for period in self._periods.each:
@@ -276,7 +273,6 @@ class AccessCounts:
             waiting.extend(ids[:_MOST_IDS])
 
     async def run(self) -> None:
-        """Writes until cancelled, and once more then, if the record answers."""
         try:
             while True:
                 await asyncio.sleep(_FLUSH_EVERY_S)

@@ -79,7 +79,6 @@ class IntakeConsumers:
 
     @property
     def backlogs(self) -> Mapping[str, Backlog]:
-        """Unanswered entries by kind of message, for the kinds whose stream was looked at."""
         return {name: reader.backlog for name, reader in self._readers.items() if reader.backlog is not None}
 
     @property
@@ -87,12 +86,10 @@ class IntakeConsumers:
         return {name: reader.healed.lost for name, reader in self._readers.items()}
 
     def stop(self) -> None:
-        """Take nothing more; `run` returns when the entries in flight have ended."""
         for part in (*self._loops.values(), *self._workers):
             part.stop()
 
     async def run(self) -> None:
-        """Serve all of them; when one ends by an error, the others stop too."""
         tasks = [asyncio.create_task(loop.run()) for loop in self._loops.values()]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

@@ -85,7 +85,6 @@ class StoreHandler:
         self._composing = asyncio.Lock()
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
-        """The verdict on every memory; RecordError: nothing was stored."""
         payload = await read_apart(received.size, partial(read_message, MemoryStoreV1, received.payload, "payload"))
         if self._record is None or self._propagation is None:
             raise RefusedMessage(NO_RECORD)
@@ -104,7 +103,6 @@ class StoreHandler:
 def compose_all(
     memories: Sequence[Mapping[str, Any]], settings: Settings, caller: Caller | None = None
 ) -> list[Memory | MemoryVerdictV1]:
-    """The memories as they are stored, or why one is rejected, in their order."""
     return [
         _compose_one(raw, f"memories.{index}", settings, caller)
         for index, raw in enumerate(FOREGROUND.throttled(memories, _AT_A_TIME))
@@ -185,7 +183,6 @@ _LONGEST_ID = 512
 
 
 def read_patch(raw: Mapping[str, Any], where: str, settings: Settings) -> Patch | MemoryVerdictV1:
-    """One memory of `memory.update.v1`, or why it is rejected."""
     # Cleaned first: what is compared with the record is as the record has it.
     changes = cast("dict[str, Any]", storable_json(dict(raw)))
     name, version = changes.pop("id", None), changes.pop("expected_version", None)
@@ -267,12 +264,9 @@ class _ChangeHandler:
 
 
 class UpdateHandler(_ChangeHandler):
-    """Serves `memory.update.v1`."""
-
     kind = UPDATE_KIND
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
-        """Every patch judged alone; RecordError: nothing was changed."""
         message, tenant, set_, patches = await read_apart(received.size, partial(self._read, received))
 
         async def work(connection: Connection, ids: Sequence[str]) -> MemoryReceiptV1:
@@ -288,7 +282,6 @@ class UpdateHandler(_ChangeHandler):
     def _read(
         self, received: Received
     ) -> tuple[MemoryUpdateV1, str, Mapping[str, Any] | None, Sequence[Patch | MemoryVerdictV1]]:
-        """The message, its tenant, what is to be changed of all that match, and the patches."""
         message = read_message(MemoryUpdateV1, received.payload, "payload")
         return (
             message,
@@ -302,12 +295,9 @@ class UpdateHandler(_ChangeHandler):
 
 
 class DeleteHandler(_ChangeHandler):
-    """Serves `memory.delete.v1`."""
-
     kind = DELETE_KIND
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
-        """What became of every id; RecordError: nothing was deleted."""
         message = await read_apart(
             received.size, partial(read_message, MemoryDeleteV1, received.payload, "payload")
         )
@@ -345,7 +335,6 @@ async def _dry_run(pool: Pool, tenant: str, where: MemoryWhereV1, cap: int) -> M
 
 
 def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
-    """The receipt that refuses a query by its count; None when it may be carried out."""
     if count != expected:
         why = (
             f"payload.expected_count: {count} memories match now, not {expected}: check them without "
@@ -400,7 +389,6 @@ class FeedbackHandler:
         self._pool, self._settings, self._are_persisted = pool, settings, are_persisted
 
     async def receipt(self, received: Received, time_left_s: float) -> RecallReceiptV1:
-        """Stores it; idempotent. RecordError: nothing was stored."""
         said = await read_apart(received.size, partial(read_message, RecallFeedbackV1, received.payload, "payload"))
         tenant = served_tenant(said.tenant, self._settings, received.caller)
         if self._pool is None:

@@ -157,7 +157,6 @@ async def _retire(
     lineage: Mapping[str, JsonValue],
     *values: str,
 ) -> dict[str, int]:
-    """Takes memories out of recall: history, change, outbox. Their positions by id."""
     if not ids:
         return {}
     neighbours = await _neighbours(connection, tenant, ids)
@@ -177,7 +176,6 @@ async def _read(connection: Connection, tenant: str, ids: Sequence[str]) -> dict
 async def _change(
     connection: Connection, tenant: str, memories: Sequence[Memory], actor: str | None
 ) -> dict[str, str]:
-    """Writes history and change; the reasons, by id, of memories that Postgres refuses."""
     if not memories:
         return {}
     names = [memory.id for memory in memories]
@@ -205,7 +203,6 @@ async def _neighbours(connection: Connection, tenant: str, ids: Iterable[str]) -
 async def _enqueue(
     connection: Connection, tenant: str, ids: Sequence[str], neighbours: Sequence[str]
 ) -> dict[str, int]:
-    """Queues the memories, then their neighbours; the memories' positions."""
     queued = list(dict.fromkeys((*ids, *neighbours)))
     if not queued:
         return {}

@@ -57,7 +57,6 @@ class Drift:
         return sum(map(len, (self.missing, self.stale, self.deleted, self.unknown)))
 
     def describe(self) -> dict[str, JsonValue]:
-        """As JSON: counts, and a few examples of each sort as tenant/id, or the key of an unknown memory."""
         sorts = {"missing": self.missing, "stale": self.stale, "extra": [*self.deleted, *self.unknown]}
         examples: dict[str, JsonValue] = {
             sort: [f"key {one}" if isinstance(one, int) else f"{one.tenant}/{one.id}" for one in found[:_EXAMPLES]]
@@ -136,7 +135,6 @@ async def rewrite(reader: RecordReader, projector: Projector, progress: Progress
 async def _write(
     reader: RecordReader, projector: Projector, names: Sequence[MemoryName], *, again: bool = False
 ) -> None:
-    """Writes memories as they are now. The position stays: later outbox entries are applied again."""
     projection = projector.projection
     async with projector.writing:
         await _may_write(projector)
@@ -234,7 +232,6 @@ class CopyRequests:
         given: Mapping[str, JsonValue] | None = None,
         progress: Progress = lambda done, total: None,
     ) -> Mapping[str, JsonValue]:
-        """Asks, and waits for the answer."""
         async with borrow(self._pool, "asking a worker") as connection:
             await connection.execute(_TIDY)
             request = await connection.fetchval(_ASK, copy, kind, task, given)
@@ -265,8 +262,6 @@ class CopyRequests:
 
 @runtime_checkable
 class CompactedCopy(Protocol):
-    """A copy in a folder, whose files can be written anew."""
-
     async def compact(self) -> tuple[int, list[str]]:
         """Writes its files anew, so that nothing that was deleted stays in them; nothing is applied meanwhile."""
         ...
@@ -315,7 +310,6 @@ class CopyKeeper:
         self._rebuilds = projector.rebuilds
 
     async def run(self) -> None:
-        """Polls for requests; waits while the record is away."""
         while True:
             await asyncio.sleep(_POLL_S)
             with contextlib.suppress(RecordError):
@@ -359,7 +353,6 @@ class CopyKeeper:
         return True
 
     async def poll(self) -> bool:
-        """Answers the next request; whether there was one. RecordError while Postgres is away."""
         projector = self._projector
         if not projector.is_writer:
             return False

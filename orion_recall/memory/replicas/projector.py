@@ -57,7 +57,6 @@ class WriterLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process held the lock when it last asked."""
         return self._is_held
 
     async def acquire(self) -> bool:
@@ -148,14 +147,12 @@ class Projector:
 
     @property
     def lag(self) -> int | None:
-        """The lag: positions of the outbox, as last read, that are not applied yet; None before the first read."""
         return None if self._head is None else max(0, self._head - self._projection.position)
 
     def wake(self) -> None:
         self._wake.set()
 
     async def run(self) -> None:
-        """Applies what is new, when woken or after a moment; waits while the record is away."""
         backoff = Backoff(*POSTGRES_S)
         try:
             while True:
@@ -187,7 +184,6 @@ class Projector:
                 await self._lock.release()
 
     async def _poll(self) -> float:
-        """Catches up, if this process may write; the seconds to the next poll."""
         if self._lock is None:
             await self.catch_up()
             if not self._tried_rebuild:
@@ -236,7 +232,6 @@ class Projector:
         return True
 
     async def _expect(self) -> None:
-        """Tells the copy the database identity that it must have; read once, and again after a failure."""
         if self._identity is None and isinstance(self._projection, IdentifiedCopy):
             self._identity = await self._record.database_identity()
             self._projection.expect(self._identity)
@@ -267,7 +262,6 @@ class Projector:
         await self._refuse_or_adopt()
 
     async def catch_up(self) -> int:
-        """Applies everything in the outbox after the copy's position; the new position."""
         projection = self._projection
         await self._expect()
         await self._refuse_or_adopt()
@@ -331,7 +325,6 @@ class Projector:
 
 
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
-    """Heartbeats, until cancelled, for copies that are broken while their worker runs."""
     while kinds:
         with contextlib.suppress(RecordError):
             for kind in kinds:

@@ -107,7 +107,6 @@ async def rebuild_graph(
 async def _built(
     record: Record, build: EdgeIndex | RdfGraph, identity: str, advanced: Callable[[int, int], None]
 ) -> int:
-    """Fills what is being built up to the head of the outbox, and closes it; the position it has come to."""
     build.expect(identity)
     await asyncio.to_thread(begin, build.folder)
     try:
@@ -152,7 +151,6 @@ async def reembed_on_server(
 async def _catch_up(
     record: Record, build: Projection, advanced: Callable[[int, int], None], lock: WriterLock | None = None
 ) -> None:
-    """Applies the outbox from where the build is to its head, and what came meanwhile."""
     while (head := await record.head()) > build.position:
         advanced(build.position, head)
         changes = await record.changes(build.position, _AT_ONCE)

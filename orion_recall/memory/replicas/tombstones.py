@@ -44,8 +44,6 @@ _SWEEP_EVERY_S = 120.0
 
 
 class Tombstones:
-    """The tombstones that this worker knows."""
-
     def __init__(self) -> None:
         self._positions: dict[int, int] = {}
         self._highest = 0
@@ -55,7 +53,6 @@ class Tombstones:
         self.reached: Callable[[Mapping[int, int]], None] = lambda _: None
 
     def add(self, positions: Mapping[int, int]) -> None:
-        """Adds tombstones by memory key; of two for one memory the later counts."""
         for key, position in positions.items():
             if position > self._positions.get(key, 0):
                 self._positions[key] = position
@@ -92,7 +89,6 @@ class TombstoneStream:
         self._is_caught_up = False
 
     async def publish(self, positions: Mapping[int, int]) -> None:
-        """Publishes tombstones to every worker, this one first; waits while the bus is away."""
         self._known.add(positions)
         items = list(positions.items())
         starts = range(0, max(1, len(items)), _MOST_POSITIONS)
@@ -117,13 +113,11 @@ class TombstoneStream:
             await self._add({_CHANGED: {}, _REACHED: copies})
 
     async def catch_up(self) -> None:
-        """Read what is there now. RedisError when the bus does not answer."""
         while await self._read(None):
             pass
         self._is_caught_up = True
 
     async def run(self, told: Callable[[], None]) -> None:
-        """Read until cancelled; `told` is called after each news."""
         backoff = Backoff(*BUS_S)
         while True:
             try:
@@ -190,7 +184,6 @@ GROUP BY o.tenant, o.memory_id
 
 
 async def registered_positions(pool: Pool) -> dict[int, int]:
-    """The position of every registered copy that has heartbeats, by `copy_number`. RecordError."""
     async with borrow(pool, "reading positions") as connection:
         rows = await connection.fetch(_REGISTERED, GONE_AFTER_S)
     return {copy_number(row["kind"], row["copy"]): row["position"] for row in rows}
@@ -209,8 +202,6 @@ async def _changed_after(pool: Pool, position: int) -> dict[int, int]:
 
 
 class OwnCopies:
-    """The positions of the copies that this worker searches."""
-
     def __init__(self, projections: Sequence[Projection]) -> None:
         self._own = [part for part in projections if not part.shared]
         # A shared copy is written by one worker, and the others see it move once a second.
@@ -232,7 +223,6 @@ class OwnCopies:
         return min((*(part.position for part in self._own), *self._reached.values()), default=math.inf)
 
     def positions(self) -> dict[str, int]:
-        """The position of each of them by its kind, as `applied_position` found it last for those of others."""
         shared = {part.kind: self._reached[number] for number, part in self._shared.items()}
         return {part.kind: part.position for part in self._own} | shared
 
@@ -291,7 +281,6 @@ class Freshness:
         self._pool = pool
 
     async def run(self) -> None:
-        """Reads tombstones, and the positions of copies that others write."""
         reading = asyncio.create_task(self.stream.run(self._told))
         try:
             while True:

@@ -43,8 +43,6 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table that is backed up, in the order of its key; `serial` is the column that a sequence numbers."""
-
     name: LiteralString
     order: LiteralString
     serial: LiteralString | None = None
@@ -80,8 +78,6 @@ LEFT_OUT: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedTable:
-    """One table of a backup: its rows are in `file`, as COPY writes them as text."""
-
     name: str
     columns: tuple[str, ...]
     rows: int
@@ -177,7 +173,6 @@ async def _save(
 
 @contextmanager
 def _disk_errors() -> Generator[None]:
-    """Errors of the disk, which would else be taken for Postgres."""
     try:
         yield
     except OSError as error:
@@ -206,7 +201,6 @@ async def restore(dsn: str, source: Path, *, progress: Progress = lambda done, t
 
 
 def _checked(source: Path) -> Manifest:
-    """BackupError: it cannot be restored whole."""
     try:
         with zipfile.ZipFile(source) as archive:
             given: Any = json.loads(archive.read(_MANIFEST))

@@ -55,8 +55,6 @@ _Records = Iterable[tuple[int, object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineProblem:
-    """A line, row or item that could not be used, with the reason."""
-
     file: str
     line: int
     reason: str
@@ -239,7 +237,6 @@ def _as_text(value: Any) -> Any:
 
 
 def _with_aliases(mapping: ImportMapping, names: Sequence[str]) -> ImportMapping:
-    """The mapping, and an alias for each field that neither it nor the names give."""
     taken = set(mapping.fields.values())
     found = {
         target: alias
@@ -252,7 +249,6 @@ def _with_aliases(mapping: ImportMapping, names: Sequence[str]) -> ImportMapping
 
 
 def check_file(path: Path) -> None:
-    """ImportFileError when there is no such file, or it is not one of bytes on a disk."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -302,7 +298,6 @@ def read_batches(
 
 
 def _memory(record: object, mapping: ImportMapping) -> dict[str, Any]:
-    """The memory of one record, checked against the contract. InvalidMessage: it is none."""
     if isinstance(record, InvalidMessage):
         raise record
     if not isinstance(record, dict):
@@ -369,7 +364,6 @@ def _items(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Record
 
 
 def _rows(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records, ImportMapping]:
-    """Rows are counted as spreadsheets do."""
     csv.field_size_limit(MAX_LINE_BYTES)
     texts = (line.decode("utf-8" if place else "utf-8-sig") for place, line in enumerate(file))
     first = next(texts)
@@ -410,7 +404,6 @@ _FORMATS: Mapping[Unit, Callable[[BinaryIO, ImportMapping, str], tuple[_Records,
 
 
 def _value(target: str, cell: str) -> Any:
-    """The cell as JSON for its field: a list by commas or as JSON, metadata as JSON, epoch seconds as a number."""
     if target in _LISTS and not cell.lstrip().startswith("["):
         return [part.strip() for part in cell.replace(";", ",").split(",") if part.strip()]
     if target in _LISTS or target == "metadata" or (target in _TIMES and cell.strip().isdecimal()):
@@ -465,14 +458,10 @@ _LOOK_EVERY_S = 0.1
 
 
 class StoringClient(Protocol):
-    """Sends memories and returns receipts: a RecallClient."""
-
     async def store(self, memories: Sequence[Mapping[str, Any]]) -> MemoryReceiptV1: ...
 
 
 class Copies(Protocol):
-    """The positions of the copies: the record."""
-
     async def copies(self) -> list[CopyPosition]: ...
 
 
