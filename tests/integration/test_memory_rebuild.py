@@ -147,8 +147,8 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         assert opened.index is not None
         projector = Projector(record, opened.index, copy="test")
         await projector.catch_up()
-        built = await reembed(record, configured.data_dir / "index", embedder, SparseEncoder(), again=True)
-        assert built.state == "waiting"
+        built = await reembed(record, configured.data_dir / "index", embedder, SparseEncoder())
+        assert built[0] == "waiting"
         await record.store([memory("new", "Mira sold the old boat.")])
         await MemoryChanges(pool).delete(TENANT, ["m7"])
         await projector.catch_up()

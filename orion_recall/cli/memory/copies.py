@@ -129,11 +129,11 @@ async def _on_server(settings: Settings, own: OwnCopies, record: Record, kind: s
             index = index_of(settings, embedder, SparseEncoder(settings.keyword_weights))
             assert isinstance(index, QdrantIndex)
             try:
-                made = await reembed_on_server(record, index, dsn_of(settings), advanced=told)
+                position = await reembed_on_server(record, index, dsn_of(settings), advanced=told)
             finally:
                 await index.close()
-        if made.state == "built":
-            return {"kind": kind, "state": "built", "model": made.model, "position": made.position}
+        if position is not None:
+            return {"kind": kind, "state": "built", "model": embedder.name, "position": position}
     return {"kind": kind, "state": "rewritten", **await own.ask(kind, "rewrite", told)}
 
 
@@ -141,16 +141,14 @@ async def _rebuilt(settings: Settings, own: OwnCopies, record: Record, kind: str
     folder, least = own.folder(kind), settings.min_free_bytes
     if kind == "index":
         async with open_embedder(settings) as embedder:
-            built = await reembed(
+            state, position = await reembed(
                 record,
                 folder,
                 embedder,
                 SparseEncoder(settings.keyword_weights),
-                again=True,
                 min_free_bytes=least,
                 advanced=told,
             )
-        state, position = str(built.state), built.position
     else:
         state, position = await rebuild_graph(record, folder, min_free_bytes=least, advanced=told)
     one: Done = {"kind": kind, "state": state, "position": position}
