@@ -18,8 +18,7 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.tombstones import copy_number, registered_positions
-from orion_recall.postgres.pool import Pool, borrow
+from orion_recall.postgres.pool import Pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.values import Change
@@ -142,23 +141,3 @@ async def _serving(service: Service) -> AsyncGenerator[None]:
     yield
     service.stop()
     await task
-
-
-async def test_a_copy_that_gives_signs_of_life_counts_and_one_that_is_gone_does_not(
-    database: str, pool: Pool
-) -> None:
-    async with borrow(pool) as connection:
-        await connection.execute("INSERT INTO outbox (tenant, memory_id, op) VALUES ('t', 'm', 'upsert')")
-        head = await Record(pool).head()
-        await connection.execute(
-            "INSERT INTO projections (copy, kind, position, updated_at) "
-            "VALUES ('behind', 'index', $1, now() - '3 min'::interval)",
-            head - 1,
-        )
-        assert await registered_positions(pool) == {}, "nobody keeps it"
-        await connection.execute("UPDATE projections SET updated_at = now()")
-        assert await registered_positions(pool) == {copy_number("index", "behind"): head - 1}, (
-            "it is slow, and lives"
-        )
-        await connection.execute("UPDATE projections SET position = $1", head)
-        assert await registered_positions(pool) == {copy_number("index", "behind"): head}

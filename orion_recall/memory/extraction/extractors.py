@@ -1,7 +1,8 @@
-"""Extraction by a language model behind any OpenAI-compatible address.
+"""The extractors `llm` and `spacy`, and the opening of the one that the settings name.
 
-The answer is lines of SOURCE - RELATION - DESTINATION. A line counts when it is written so and when both ends are
-named in what the model was shown: what it made up, and what a text told it to say, falls through.
+The answer of a language model is lines of SOURCE - RELATION - DESTINATION. A line counts when it is written so and
+both ends are named in what the model was shown: what it made up, and what a text told it to say, falls through.
+The spaCy library is optional, and imported when it is chosen.
 """
 
 from __future__ import annotations
@@ -217,7 +218,6 @@ class LlmExtractor:
 
 log = logging.getLogger("orion_recall.memory")
 
-MAX_STATEMENTS = 24
 # The longest that is looked at: a pipeline's memory grows with the text.
 _MAX_CHARS = 20_000
 _NO_NAMES = frozenset(("DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"))

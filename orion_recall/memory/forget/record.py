@@ -259,15 +259,6 @@ WHERE e.tenant = $1 AND e.kind = 'entity' AND e.undone_at IS NULL AND (
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What one batch removed: its memories, merges of names that only they gave, and their outbox positions."""
-
-    ids: tuple[str, ...]
-    positions: Mapping[str, int]
-    merges: int
-
-
 class ForgetRecord:
     """One forgetting in the record, over a connection of its own. RecordError while Postgres is away."""
 
@@ -319,7 +310,8 @@ class ForgetRecord:
                     await self._connection.execute(_NAMED, self.forget, self.target.selector(row["salt"]))
         return others
 
-    async def next_batch(self) -> Batch | None:
+    async def next_batch(self) -> tuple[int, Mapping[str, int], int] | None:
+        """Blanks the next memories in one transaction: how many, their positions, and how many merges went."""
         target, connection = self.target, self._connection
         with translate("forgetting memories"):
             if not self._found:
@@ -338,7 +330,7 @@ class ForgetRecord:
                 names = [row["name"] for row in merged]
                 merges = await self._forget_merges(_UNUSED_MERGES, names) if names else 0
         positions = {one.id: one.position for one in verdicts if one.position is not None}
-        return Batch(ids=tuple(ids), positions=positions, merges=merges)
+        return len(ids), positions, merges
 
     async def clear_around(self, told: Callable[[str, int], None]) -> None:
         """Removes all rows about the memories, and what else the target says; `told` gets counts by place."""

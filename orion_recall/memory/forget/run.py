@@ -24,6 +24,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from orion_recall.decisions.blanking import blanked
+from orion_recall.decisions.stream import id_parts
 from orion_recall.engines.replay_folders import delete_left
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.forget.record import ForgetRecord, Report, Target
@@ -195,7 +196,7 @@ class ForgetBus:
             groups = []
         for group in groups:
             if group["name"] in (DECISIONS_GROUP, DECISIONS_GROUP.encode()):
-                if _parts(name) > _parts(group["last-delivered-id"]):
+                if id_parts(name) > id_parts(group["last-delivered-id"]):
                     return True
                 return bool(await self._redis.xpending_range(stream, DECISIONS_GROUP, name, name, 1))
         return True
@@ -249,12 +250,6 @@ def _walked(key: str, value: Any) -> Iterator[tuple[str, str]]:
 def _is_message(fields: _Fields) -> bool:
     """Whether it is a message of a caller, set aside; one that names no tenant is of the default one."""
     return any(name.startswith(b"field:") or name == b"message_head" for name in fields)
-
-
-def _parts(entry_id: bytes | str) -> tuple[int, int]:
-    text = entry_id.decode() if isinstance(entry_id, bytes) else entry_id
-    milliseconds, _, sequence = text.partition("-")
-    return int(milliseconds), int(sequence or 0)
 
 
 _TABLES: tuple[LiteralString, ...] = (
@@ -490,11 +485,11 @@ class Forgetting:
         redis, tenant = self._stores.redis, self.record.target.tenant
         stream = redis and TombstoneStream(redis, redis, self._settings.tombstone_stream, Tombstones())
         while (batch := await self.record.next_batch()) is not None:
-            self._gone["memories"] += len(batch.ids)
-            self._gone["merged names"] += batch.merges
-            if stream is not None and batch.positions:
+            count, positions, merges = batch
+            self._gone.update({"memories": count, "merged names": merges})
+            if stream is not None and positions:
                 # Workers leave them out at once, before their copies have heard of it.
-                await stream.publish({memory_key(tenant, name): at for name, at in batch.positions.items()})
+                await stream.publish({memory_key(tenant, name): at for name, at in positions.items()})
         await self.record.clear_around(lambda place, count: self._gone.update({place: count}))
 
     async def _blank(self) -> None:

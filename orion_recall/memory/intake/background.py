@@ -77,7 +77,7 @@ class BackgroundExtraction:
                     await backoff.wait()
                     continue
                 if not took or len(self._in_flight) >= self._extractor.at_once:
-                    await self._rest()
+                    await sleep(self._look_every_s, self._wake)
         finally:
             await self._release()
 
@@ -101,9 +101,6 @@ class BackgroundExtraction:
             # The rows come back by themselves, later: what brought this down may bring the next one down too.
             self.counts.failed += 1
             log.error("extraction by %s failed: %s: %s", self.name, type(error).__name__, error, exc_info=error)
-
-    async def _rest(self) -> None:
-        await sleep(self._look_every_s, self._wake)
 
     async def _serve(self, taken: Sequence[Taken]) -> None:
         found = await self._extract(taken)
@@ -236,17 +233,14 @@ class RequestRetention:
         while True:
             try:
                 for period in self._periods.each:
-                    await self._round(period)
+                    deleted = self._batch_rows
+                    while deleted == self._batch_rows:
+                        deleted = await self._batch(period)
+                        await asyncio.sleep(_PAUSE_S)
             except RecordError as error:
                 if not is_connection_lost(error):
                     log.error("old request receipts cannot be deleted: %s; it is tried again in ten minutes", error)  # noqa: TRY400 (the text says it all)
             await asyncio.sleep(self._every_s)
-
-    async def _round(self, period: Period) -> None:
-        while True:
-            if await self._batch(period) < self._batch_rows:
-                return
-            await asyncio.sleep(_PAUSE_S)
 
     async def _batch(self, period: Period) -> int:
         async with borrow(self._pool, "deleting answers to old requests") as connection, connection.transaction():

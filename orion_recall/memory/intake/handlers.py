@@ -251,11 +251,10 @@ class _ChangeHandler:
             _check_time(time_left_s)
             if where is None:
                 return await work(connection, ())
-            found = await matching(connection, tenant, where, self._settings.where_cap)
-            refusal = _refusal(found.count, expected or 0, self._settings.where_cap)
-            if refusal is not None:
+            count, ids = await matching(connection, tenant, where, self._settings.where_cap)
+            if (refusal := _refusal(count, expected or 0, self._settings.where_cap)) is not None:
                 return refusal
-            return (await work(connection, found.ids)).model_copy(update={"matched": found.count})
+            return (await work(connection, ids)).model_copy(update={"matched": count})
 
         request_hash = await asyncio.to_thread(hash_of, self.kind, message)
         receipt = await answered_once(self._pool, tenant, key, request_hash, whole)
@@ -327,11 +326,10 @@ def _check_time(time_left_s: float) -> None:
 
 async def _dry_run(pool: Pool, tenant: str, where: MemoryWhereV1, cap: int) -> MemoryReceiptV1:
     async with borrow(pool, "counting memories") as connection:
-        found = await matching(connection, tenant, where, _SHOWN)
-    if (refusal := _refusal(found.count, found.count, cap)) is not None:
+        count, ids = await matching(connection, tenant, where, _SHOWN)
+    if (refusal := _refusal(count, count, cap)) is not None:
         return refusal
-    results = [MemoryVerdictV1(id=name, status="matched") for name in found.ids]
-    return receipt_of(results, matched=found.count)
+    return receipt_of([MemoryVerdictV1(id=name, status="matched") for name in ids], matched=count)
 
 
 def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:

@@ -23,14 +23,11 @@ _LISTS = {"kinds": "kind = ANY({}::text[])", "tags": "tags && {}::text[]", "enti
 _PLAIN_WORDS = "plainto_tsquery('english', {})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matched:
-    count: int
-    ids: tuple[str, ...]
+async def matching(connection: Connection, tenant: str, where: MemoryWhereV1, limit: int) -> tuple[int, list[str]]:
+    """How many live memories of the tenant meet every condition, and the first ids in the order of arrival.
 
-
-async def matching(connection: Connection, tenant: str, where: MemoryWhereV1, limit: int) -> Matched:
-    """The live memories of the tenant that meet every condition; InvalidMessage for a text without words."""
+    InvalidMessage for a text without words.
+    """
     if where.text is not None:
         nodes = await connection.fetchval(
             f"SELECT numnode({_PLAIN_WORDS.format('$1::text')})", storable(where.text)
@@ -47,7 +44,7 @@ async def matching(connection: Connection, tenant: str, where: MemoryWhereV1, li
         *values,
         limit,
     )
-    return Matched(count=count, ids=tuple(row["id"] for row in found))
+    return count, [row["id"] for row in found]
 
 
 def conditions(tenant: str | None, where: MemoryWhereV1 | None) -> tuple[str, Sequence[object]]:

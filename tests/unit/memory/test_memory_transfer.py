@@ -18,7 +18,6 @@ from orion_recall.errors import ClientError, ImportFileError, ReplyTimeout
 from orion_recall.memory.record.record import CopyPosition
 from orion_recall.memory.transfer import importer
 from orion_recall.memory.transfer.importer import (
-    IN_FLIGHT,
     ImportMapping,
     ImportSummary,
     import_file,
@@ -221,15 +220,6 @@ def test_a_csv_file_has_the_fields_of_memory_lines_and_rows_as_a_spreadsheet_cou
     assert problems[1] == "m.csv, row 6: the row has 2 values, and the header 7 columns"
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_columns_are_separated_by_any_usual_sign_and_known_by_their_header(tmp_path: Path, delimiter: str) -> None:
-    rows = (("key", "body", "author"), ("1", "fine", "Ana"))
-    assert read(tmp_path, "".join(f"{delimiter.join(row)}\n" for row in rows), name="m.txt") == (
-        [{"id": "1", "text": "fine", "speaker": "Ana"}],
-        [],
-    )
-
-
 def test_an_alias_is_used_where_the_field_itself_is_absent(tmp_path: Path) -> None:
     memories, _ = read(tmp_path, "id,key,text,body\na,k,fine,b\n")
     assert memories == [{"id": "a", "text": "fine", "metadata": {"key": "k", "body": "b"}}]
@@ -281,28 +271,18 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_place(
 
 
 class Client:
-    """Answers batches once `gate` is open, the later ones first; the batch that holds `broken` fails."""
+    """Answers batches; one that holds `broken` fails."""
 
-    def __init__(self, *, broken: str = "", error: Exception | None = None, refused: str = "") -> None:
-        self.stored: list[list[str]] = []
-        self.at_once = self.most_at_once = 0
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self._broken, self._error, self._refused = broken, error, refused
+    def __init__(self, *, broken: str = "", refused: str = "") -> None:
+        self.stored: list[str] = []
+        self._broken, self._refused = broken, refused
 
     async def store(self, memories: Sequence[Mapping[str, Any]]) -> MemoryReceiptV1:
         ids = [str(memory["id"]) for memory in memories]
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
-        try:
-            await self.gate.wait()
-            for _ in range(3 * (IN_FLIGHT - self.at_once)):
-                await asyncio.sleep(0)
-            if self._broken in ids and self._error is not None:
-                raise self._error
-        finally:
-            self.at_once -= 1
-        self.stored.append(ids)
+        await asyncio.sleep(0)
+        if self._broken in ids:
+            raise ReplyTimeout("late")
+        self.stored += ids
         return MemoryReceiptV1(
             stored=len(ids),
             unchanged=0,
@@ -314,22 +294,26 @@ class Client:
         )
 
 
-def written(folder: Path, count: int, *, bad: Sequence[int] = ()) -> Path:
-    file = folder / "memories.jsonl"
-    lines = ("bad" if n in bad else json.dumps({"id": str(n), "text": f"memory {n}"}) for n in range(count))
-    file.write_text("".join(f"{line}\n" for line in lines))
-    return file
+def written(folder: Path, count: int) -> Path:
+    return write(folder, *("bad" if n == 3 else good(str(n)) for n in range(count)))
 
 
+async def test_every_line_is_stored_and_the_last_position_is_given(tmp_path: Path) -> None:
+    client = Client()
+    done = await import_file(client, written(tmp_path, 25), batch_size=4)
+    assert sorted(map(int, client.stored)) == [n for n in range(25) if n != 3]
+    assert (done.stored, done.rejected, done.read, done.position) == (24, 1, 25, 240)
+
+
+@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 async def test_an_import_that_fails_raises_the_error_and_leaves_nothing_running(tmp_path: Path) -> None:
-    client = Client(broken="13", error=ReplyTimeout("late"))
     with pytest.raises(ReplyTimeout):
-        await import_file(client, written(tmp_path, 30), batch_size=4)
-    assert client.at_once == 0
+        await import_file(Client(broken="13"), written(tmp_path, 30), batch_size=4)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_batch_that_is_refused_ends_the_import_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(ClientError, match="lines up to 3 were not stored: no record"):
+    with pytest.raises(ClientError, match="lines up to 2 were not stored: no record"):
         await import_file(Client(refused="no record"), written(tmp_path, 3))
 
 
