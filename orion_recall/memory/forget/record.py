@@ -16,7 +16,7 @@ from orion_recall.decisions.blanking import DecisionsWanted, blank_decisions, co
 from orion_recall.errors import RecordError
 from orion_recall.memory.names.merges import forget_merges
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.memory.record.changes import delete
+from orion_recall.memory.record.record import delete
 from orion_recall.postgres.pool import Connection, translate
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue

@@ -53,10 +53,9 @@ from orion_recall.memory.intake.message_worker import (
     redacted_fields,
     served_tenant,
 )
-from orion_recall.memory.record.changes import delete, update
 from orion_recall.memory.record.compose import ChangeVerdict, Patch, compose
 from orion_recall.memory.record.reader import matching
-from orion_recall.memory.record.record import Record
+from orion_recall.memory.record.record import Record, delete, update
 from orion_recall.memory.replicas.tombstones import TombstoneStream, registered_positions
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.settings import Settings
