@@ -169,7 +169,7 @@ async def _each_refused_alone(
     write: Callable[[Sequence[Memory]], Awaitable[None]],
     first: int = 0,
 ) -> dict[int, str]:
-    """Writes the memories; a batch that is refused is halved until the bad ones stand alone. The reasons by index."""
+    """Writes the memories; a batch that is refused is halved until the bad ones stand alone: why, by index."""
     try:
         async with connection.transaction():
             await write(memories)
