@@ -134,21 +134,6 @@ async def test_a_memory_is_stored_at_once_and_its_statements_follow(pool: Pool, 
     assert told == ["b"]
 
 
-async def test_a_turn_that_lacks_context_is_read_again_by_light_extraction(pool: Pool) -> None:
-    await Record(pool).store(
-        [
-            memory("a", "Mira called me.", speaker="Bo"),
-            memory("b", "She works at Fjord Labs.", 1, speaker="Ana"),
-            memory("c", "Nothing to add.", 2, speaker="Ana"),
-        ]
-    )
-    assert await ExtractionQueue(pool).due() == {"light": 1}
-    async with at_work(pool, LightExtractor()):
-        await settled(pool)
-    assert stated(await held(pool, "b")) == [("Mira", "works at", "Fjord Labs")]
-    assert (await held(pool, "b")).extracted_by == "light"
-
-
 @pytest.mark.parametrize(
     ("failure", "why"),
     [

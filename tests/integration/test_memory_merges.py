@@ -307,10 +307,6 @@ async def test_the_command_proposes_merges_lists_and_undoes(
     ):
         code, error = await command(*wrong)
         assert (code, error["error"]["type"]) == (2, "SettingsError"), wrong
-    for gone, instead in (("--all", "the ids"), ("--by", "--into NAME")):
-        code, error = await command("--apply", gone, "meaning")
-        assert (code, error["error"]["type"]) == (2, "UsageError")
-        assert instead in error["error"]["message"]
     assert await asyncio.to_thread(run, ["memory", "merge"]) == 0
     assert "1 merge proposed" in capsys.readouterr().err
     assert await asyncio.to_thread(run, ["memory", "merge", "--list", "--kind", "entity"]) == 0
