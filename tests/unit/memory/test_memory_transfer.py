@@ -313,7 +313,7 @@ async def test_an_import_that_fails_raises_the_error_and_leaves_nothing_running(
 
 
 async def test_a_batch_that_is_refused_ends_the_import_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(ClientError, match="lines up to 2 were not stored: no record"):
+    with pytest.raises(ClientError, match="lines up to 3 were not stored: no record"):
         await import_file(Client(refused="no record"), written(tmp_path, 3))
 
 
