@@ -240,7 +240,7 @@ class Settings(BaseSettings):
         "memory of 33 tokens)",
     )
     keyword_weights: KeywordSetting = Field(
-        default=SHIPPED, description="BM25 of the index, k1=1.5,b=0.75,length=32; length=corpus: each tenant's mean"
+        default=SHIPPED, description="BM25 of the index: k1=1.5,b=0.75,length=32"
     )
     model: str | None = Field(default=None, description="of transformers: a model's name, or its folder")
     tei_url: TeiUrl = Field(default=None, description="of tei: the embedding server, http:// or https://")

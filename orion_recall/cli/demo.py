@@ -22,8 +22,7 @@ from orion_recall.decisions.log import DecisionLog
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import OrionError
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.transfer.import_file import ImportSummary
-from orion_recall.memory.transfer.importer import import_file, wait_for_copies
+from orion_recall.memory.transfer.importer import ImportSummary, import_file, wait_for_copies
 from orion_recall.postgres.address import DEFAULT_SCHEMA
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.postgres.schema import migrate

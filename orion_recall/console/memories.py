@@ -15,8 +15,8 @@ from orion_recall.console.rendering import value_words, when
 from orion_recall.console.visit import Visit, decision_path, memory_path
 from orion_recall.contracts import MemoryReceiptV1
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.record.changes import HistoryStep, history
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordBrowser
+from orion_recall.memory.record.record import HistoryStep, history
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue, Memory

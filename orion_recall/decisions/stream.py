@@ -178,12 +178,12 @@ class DecisionStream:
     async def _persisted_up_to(self) -> tuple[int, int] | None:
         """The first entry id that is not acknowledged, or None without a group."""
         for group in await self._groups():
-            delivered = _id_parts(group["last-delivered-id"])
+            delivered = id_parts(group["last-delivered-id"])
             if not int(group["pending"]):
                 return delivered[0], delivered[1] + 1
             summary = await self._redis.xpending(self.name, DECISIONS_GROUP)
             oldest = summary["min"]
-            return min(delivered, _id_parts(oldest)) if oldest is not None else delivered
+            return min(delivered, id_parts(oldest)) if oldest is not None else delivered
         return None
 
     async def _groups(self) -> list[dict[str, Any]]:
@@ -222,10 +222,10 @@ async def are_persisted(redis: Redis, stream: str, until_ms: int) -> bool:
             continue
         if int(group["pending"]):
             oldest = (await redis.xpending(stream, DECISIONS_GROUP))["min"]
-            if oldest is not None and _id_parts(oldest)[0] <= until_ms:
+            if oldest is not None and id_parts(oldest)[0] <= until_ms:
                 return False
         unread = await redis.xrange(stream, min=f"({_text(group['last-delivered-id'])}", count=1)
-        return not unread or _id_parts(unread[0][0] or "0-0")[0] > until_ms
+        return not unread or id_parts(unread[0][0] or "0-0")[0] > until_ms
     return True
 
 
@@ -233,6 +233,6 @@ def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _id_parts(entry_id: bytes | str) -> tuple[int, int]:
+def id_parts(entry_id: bytes | str) -> tuple[int, int]:
     milliseconds, _, sequence = _text(entry_id).partition("-")
     return int(milliseconds), int(sequence or 0)

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from orion_recall.contracts import Identifier, MemoryV1, ScopeName, describe, read_message
 from orion_recall.errors import EvaluationError, InvalidMessage
 from orion_recall.memory.record.compose import compose
-from orion_recall.memory.transfer.import_file import (
+from orion_recall.memory.transfer.importer import (
     ImportMapping,
     LineProblem,
-    file_status,
+    check_file,
     read_batches,
     read_mapping,
 )
@@ -219,7 +219,7 @@ def read_lines(model: type[L], path: Path) -> Iterator[L]:
 
 def _mapping_of(path: Path) -> ImportMapping:
     """Chosen by the first line: memories of an evaluation have `memory_id`, those of an export have `id`."""
-    file_status(path)  # refuses a pipe, which cannot be read twice
+    check_file(path)  # refuses a pipe, which cannot be read twice
     try:
         first: object = json.loads(next((line for _, line in _lines(path)), b""))
     except ValueError:

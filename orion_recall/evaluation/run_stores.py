@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 from orion_recall.errors import EvaluationError, SourceError
@@ -12,13 +12,11 @@ from orion_recall.evaluation.dataset import read_memories
 from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.plan import Contents, Plan, Progress, RunSummary, timed
 from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache, cached
-from orion_recall.index.text_forms import with_lengths
 from orion_recall.interfaces import Projection
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
-from orion_recall.values import Change
 
 # Prefixes of the settings that a run keeps: models, profiles and the timeline. Addresses of other stores must not
 # be among them: the memories of the evaluation would be written there.
@@ -58,7 +56,7 @@ async def prepared(
         contents = Contents.of(memories)
         _check_together(plan, contents, summary)
         steps = await asyncio.to_thread(changes, memories)
-        sparse = await asyncio.to_thread(_sparse_of, plan, private, steps)
+        sparse = await asyncio.to_thread(SparseEncoder, plan.keywords or private.keyword_weights)
     embedders: list[CachedEmbedder] = []
 
     def around(embedder: Embedder) -> Embedder:
@@ -86,12 +84,6 @@ def vectors_open(cache: VectorCache | None) -> Generator[None]:
     finally:
         if cache is not None:
             cache.close()
-
-
-def _sparse_of(plan: Plan, private: Settings, steps: Sequence[Change]) -> SparseEncoder:
-    """The keyword weights; mean lengths are those of the file's memories, where they are to be the corpus' own."""
-    weights = plan.keywords or private.keyword_weights
-    return SparseEncoder(with_lengths(weights, steps if weights.length is None else ()))
 
 
 def _check_together(plan: Plan, contents: Contents, summary: RunSummary) -> None:

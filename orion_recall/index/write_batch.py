@@ -209,17 +209,17 @@ def _memories(
     vectors: Mapping[int, PointVectors],
     sparse: SparseEncoder,
 ) -> WriteBatch:
-    live, mean_of = _live(latest), sparse.weights.mean_of
+    live = _live(latest)
     points: list[IndexPoint] = []
     for key, change in FOREGROUND.throttled(live.items(), _AT_A_TIME):
-        made, tenant = vectors[key], change.memory.tenant
+        made = vectors[key]
         own = IndexPoint(
             key=key,
             dense=made.dense,
             tokens=made.tokens,
             sparse={
-                "text": sparse.encode_document(keyword_form(change.memory), mean_of(tenant, "text")),
-                "context": sparse.encode_document(context_form(change), mean_of(tenant, "context")),
+                "text": sparse.encode_document(keyword_form(change.memory)),
+                "context": sparse.encode_document(context_form(change)),
             },
             payload=memory_payload(change),
         )

@@ -43,6 +43,3 @@ GRANT USAGE ON SEQUENCE memory_forgets_id_seq TO orion_worker;
 GRANT UPDATE (actor, lineage) ON memory_history TO orion_worker;
 GRANT UPDATE (note, actor) ON recall_feedback TO orion_worker;
 GRANT DELETE ON memory_access, entity_merges TO orion_worker;
--- Who rebuilds an index measures all tenants anew.
-REVOKE ALL ON keyword_lengths FROM orion_worker;
-GRANT SELECT, INSERT, DELETE ON keyword_lengths TO orion_worker;

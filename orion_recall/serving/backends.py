@@ -33,7 +33,6 @@ from orion_recall.interfaces import (
     Source,
     Unavailable,
 )
-from orion_recall.memory.record.keyword_lengths import measured_weights
 from orion_recall.memory.record.record import database_identity_at
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder, open_reranker
@@ -118,7 +117,7 @@ async def open_sources(
         embedder = await stack.enter_async_context(open_embedder(settings))
         embedder = around(embedder) if around is not None else embedder
         reranker = await stack.enter_async_context(open_reranker(settings))
-        sparse, tokens = sparse or await sparse_encoder_of(settings), await asyncio.to_thread(TokenCounter)
+        sparse, tokens = sparse or SparseEncoder(settings.keyword_weights), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
         mark = await identity_of(settings)
         of_index = IndexProcess if serves and has_own_process(settings) else index_of
@@ -183,11 +182,6 @@ async def open_sources(
             tenants_of_others=external_stores.tenants,
             questions=questions,
         )
-
-
-async def sparse_encoder_of(settings: Settings) -> SparseEncoder:
-    """The keyword weights of the settings, with the mean lengths that the record has where they are wanted."""
-    return SparseEncoder(await measured_weights(settings.keyword_weights, settings.dsn, settings.data_dir))
 
 
 def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:

@@ -23,7 +23,7 @@ from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.errors import ModelError
 from orion_recall.external.mappings import load_mappings
 from orion_recall.interfaces import Projection
-from orion_recall.memory.extraction.backends import open_extractors
+from orion_recall.memory.extraction.extractors import open_extractors
 from orion_recall.memory.extraction.light import Extractor
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import Embedder

@@ -40,7 +40,7 @@ from orion_recall.graph.cypher.to_sparql import KnownNames, compile_query
 from orion_recall.graph.stores.reader import reading_form
 from orion_recall.memory.extraction.light import extract
 from orion_recall.memory.record.compose import compose
-from orion_recall.memory.transfer.import_file import ImportMapping, read_batches
+from orion_recall.memory.transfer.importer import ImportMapping, read_batches
 from orion_recall.profile.reading import load_profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.search.requests import scope_of

@@ -29,7 +29,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres.pool import Connection
+from orion_recall.postgres.pool import Connection, Pool, open_pool
 from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -311,3 +311,11 @@ def asked(_asked_of_module: Asked) -> Asked:
     """A service of the module, with memories and decisions of its own tenant for each test."""
     one = _asked_of_module
     return Asked(one.service, one.client, one.pool)
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[Pool]:
+    """Connections to a database of the test's own."""
+    opened = await open_pool(database, name="test", max_size=6)
+    yield opened
+    await opened.close()

@@ -13,7 +13,6 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1, read_message
 from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.run_stores import index_and_graph, private_settings
 from orion_recall.memory.record.compose import compose
-from orion_recall.models.embedder import CountsQueries
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
@@ -134,13 +133,6 @@ async def test_the_one_of_last_summer_is_first_of_312_of_which_300_share_the_wor
     assert recalled.ranked[0].memory.id == "answer"
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_without_the_search_of_a_past_time_it_is_no_candidate(opened: Opened, name: str) -> None:
-    used = shipped(name, past_search_weight=0.0)
-    recalled = await ask(opened, "What did John do in Paris last summer?", used, "far")
-    assert "answer" not in [item.memory.id for item in recalled.ranked]
-
-
 async def test_a_filter_by_time_finds_it_although_no_other_list_has_it(opened: Opened) -> None:
     used = shipped("reflect.v1", filter=True)
     recalled = await ask(opened, "What did John do in Paris last summer?", used, "far")
@@ -164,29 +156,3 @@ async def test_each_kind_that_a_query_names_has_its_own_lists(opened: Opened) ->
     )
     only = await ask(opened, text, used, "kinds", kinds=["opinion"])
     assert {item.memory.kind for item in only.ranked} == {"opinion"}
-
-
-async def test_one_embedding_serves_every_kind_and_source(opened: Opened) -> None:
-    embedder = opened.embedder
-    assert isinstance(embedder, CountsQueries)
-    before = embedder.cache_misses
-    await ask(
-        opened,
-        "Which cranes of the quay were painted?",
-        shipped("deep.graph.v1"),
-        "kinds",
-        kinds=["world", "opinion"],
-    )
-    assert embedder.cache_misses - before <= 2  # the question, and its words for late interaction
-
-
-async def test_more_items_than_the_profile_gives_are_the_best_of_all_whatever_their_source(opened: Opened) -> None:
-    text = "What about the working harbour crane?"
-    few = await ask(opened, text, shipped("reflect.v1"), "kinds", k=12, max_tokens=10_000)
-    many = await ask(opened, text, shipped("reflect.v1"), "kinds", k=50, max_tokens=10_000)
-    assert len(few.selection.items) == 12
-    assert len(many.selection.items) == 50
-    shown = [item.scored.memory.id for item in many.selection.items]
-    assert shown == [item.memory.id for item in many.ranked[:50]]
-    narrow = await ask(opened, text, shipped("reflect.v1"), "kinds", k=50)
-    assert narrow.selection.tokens <= shipped("reflect.v1").render_budget_tokens

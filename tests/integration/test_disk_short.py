@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,17 +21,11 @@ from orion_recall.cli.serving.status_workers import problems_of, read_workers
 from orion_recall.client import RecallClient
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines import disk_space, embedded
-from orion_recall.engines.disk_space import copy_space
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.errors import BusRefused, DiskShort, EngineError, ReplyTimeout, SourceError
-from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.models.sparse import SparseEncoder
+from orion_recall.errors import BusRefused, EngineError, ReplyTimeout
 from orion_recall.postgres.schema import migrate
 from orion_recall.serving.observe import heartbeat_fields
 from orion_recall.settings import Settings
-from tests.samples.source_samples import HashingEmbedder, changes, memory
-from tests.stand_ins.small_disk import fill, small_disk
 
 MIB = 1 << 20
 
@@ -172,59 +165,3 @@ async def test_the_bus_refuses_callers_first_and_postgres_writes_last(data_dir: 
     disk.free = 1 << 40
     async with EmbeddedEngines.start(data_dir, min_free_bytes=256 * MIB) as engines:
         assert await can_write(engines.postgres_dsn), "with room again it is writable from the start"
-
-
-@pytest.fixture
-def mounted(data_dir: Path) -> Generator[Path]:
-    """A file system of 192 MiB; the test is skipped where none can be mounted."""
-    data_dir.mkdir()
-    with small_disk(data_dir, 192 * MIB) as is_mounted:
-        if not is_mounted:
-            pytest.skip("no file system can be mounted here")
-        yield data_dir
-
-
-@contextlib.asynccontextmanager
-async def opened(one: EdgeIndex | RdfGraph) -> AsyncGenerator[EdgeIndex | RdfGraph]:
-    await one.open()
-    try:
-        yield one
-    finally:
-        await one.close()
-
-
-@pytest.mark.parametrize("kind", ["index", "graph"])
-@pytest.mark.slow
-async def test_on_a_real_full_disk_the_process_lives_and_the_copy_is_searched_and_goes_on(
-    mounted: Path, kind: str
-) -> None:
-    filler = mounted / "filler"
-    room = copy_space(kind, mounted / kind, 16 * MIB)
-
-    def made() -> EdgeIndex | RdfGraph:
-        if kind == "index":
-            return EdgeIndex(mounted / kind, HashingEmbedder(), SparseEncoder(), room=room)
-        return RdfGraph(mounted / kind, room=room)
-
-    def page(number: int) -> Any:
-        texts = [(f"m{number}-{i}", f"The harbour crane {number} lifts box {i}. " * 20) for i in range(50)]
-        return changes(*(memory(name, text) for name, text in texts), start=50 * number + 1)
-
-    async with opened(made()) as one:
-        await one.apply(page(0))
-        fill(filler, leaving=17 * MIB)
-        with pytest.raises(DiskShort):
-            for number in range(1, 200):
-                await one.apply(page(number))
-        position = one.position
-        fill(filler, leaving=0)  # somebody else takes the rest
-        assert len(await one.held()) == position
-        with pytest.raises(DiskShort):
-            await one.apply(page(position // 50))
-    with pytest.raises(SourceError, match="make room, then start again"):
-        await made().open()
-    filler.unlink()
-    async with opened(made()) as again:  # it was saved, and closing needed no room
-        assert (again.position, len(await again.held())) == (position, position)
-        await again.apply(page(position // 50))
-        assert len(await again.held()) == 50 * (position // 50 + 1)

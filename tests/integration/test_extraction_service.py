@@ -20,7 +20,7 @@ from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import SettingsError
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.patient_profiles import patient_profiles
@@ -32,13 +32,6 @@ KEY = "k-" + "5" * 8
 async def chat() -> AsyncGenerator[Chat]:
     async with chat_process("--key", KEY) as started:
         yield started
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="test", max_size=2)
-    yield opened
-    await opened.close()
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from orion_recall.decisions.blanking import DecisionsWanted, blank_decisions, count_decisions
 from orion_recall.engines.replay_folders import replay_folder
-from orion_recall.errors import SourceError
 from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.forget.run import CopyToCompact, Forgetting, Stores
 from orion_recall.memory.replicas.maintenance import CopyRequests
@@ -74,34 +72,6 @@ async def test_a_row_of_another_shape_is_blanked_and_does_not_stop_the_others(
         assert [one["id"] for row in left for one in row["candidates"] or ()] == ["m2"]
 
 
-async def test_an_odd_row_without_a_question_is_blanked_too(connection: Connection) -> None:
-    await put(connection, "", understood='["gulls"]')
-    wanted = DecisionsWanted(tenant="t", ids=("m1",))
-    assert [await blank_decisions(connection, wanted) for _ in range(2)] == [1, 0]
-
-
-async def test_candidates_go_where_words_are_blanked_already_and_nothing_is_known_of_the_question(
-    connection: Connection,
-) -> None:
-    await put(connection, "", candidates=WHOLE)
-    wanted = DecisionsWanted(tenant="t", ids=("m1",))
-    assert [await blank_decisions(connection, wanted) for _ in range(2)] == [1, 0]
-    (row,) = await connection.fetch("SELECT candidates FROM recall_decisions")
-    assert row["candidates"] == [{"id": "m2", "dropped_for": None}]
-
-
-async def test_a_receipt_of_another_shape_does_not_stop_forgetting(connection: Connection) -> None:
-    await connection.execute(
-        "INSERT INTO memory_requests (tenant, idempotency_key, request_hash, receipt) "
-        """VALUES ('t', 'k', 'f', '{"results": "none"}')"""
-    )
-    record = ForgetRecord(connection, Target.of("memory", "t", "m1"))
-    await record.begin(None)
-    told: dict[str, int] = {}
-    await record.clear_around(told.__setitem__)
-    assert told["request receipts"] == 0
-
-
 async def test_an_answer_of_a_killed_command_goes_with_what_is_forgotten(
     connection: Connection, database: str
 ) -> None:
@@ -116,27 +86,6 @@ async def test_an_answer_of_a_killed_command_goes_with_what_is_forgotten(
         await _answer_left(connection, "2 minutes")
         assert await requests.claim("other", "index") is None
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0, "without a forgetting: soon"
-    finally:
-        await pool.close()
-
-
-async def test_who_waits_while_something_is_forgotten_is_told_to_ask_again(
-    connection: Connection, database: str
-) -> None:
-    pool = await open_pool(database, name="test", max_size=2)
-    record = ForgetRecord(connection, Target.of("memory", "t", "m1"))
-    await record.begin(None)
-
-    forgetting: list[asyncio.Future[int]] = []
-
-    def seen(done: int, total: int) -> None:
-        if not forgetting:
-            forgetting.append(asyncio.ensure_future(record.blank_decisions()))
-
-    try:
-        with pytest.raises(SourceError, match="deleted before its answer: try again"):
-            await CopyRequests(pool).answered("c", "recall", "recall", given={"decision": "d"}, progress=seen)
-        await asyncio.gather(*forgetting)
     finally:
         await pool.close()
 

@@ -16,15 +16,13 @@ import pytest
 from orion_recall.cli.connect.own_copies import KINDS
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import find_drift
-from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, SelfCheck, do
+from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, do, find_drift
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.settings import Settings
@@ -35,13 +33,6 @@ from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"
 REFLECT = patient("reflect.v1")
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="check", max_size=6)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -98,7 +89,7 @@ async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data
         await break_it(record, memory_changes, projector)
 
         drift = await find_drift(reader, part)
-        assert (drift.missing, drift.stale, drift.deleted) == ((name("m1"),), (name("m2"),), (name("m3"),))
+        assert (drift.missing, drift.stale, drift.deleted) == ([name("m1")], [name("m2")], [name("m3")])
         assert drift.unknown == (memory_key(TENANT, "ghost"),)
         assert (drift.held, drift.in_flight, drift.count) == (12, 0, 4)
 
@@ -134,25 +125,6 @@ async def test_what_is_on_its_way_is_no_drift(record: Record, pool: Pool, data_d
         assert drift.in_flight >= 3
         await projector.catch_up()
         assert (await find_drift(reader, projector.projection)).in_flight == 0
-
-
-async def test_what_was_stored_since_the_check_is_not_taken_for_unknown(
-    record: Record, pool: Pool, data_dir: Path
-) -> None:
-    class Meddling(RecordReader):
-        """Stores the unknown memory between the comparison and the mending."""
-
-        async def queued_after(self, position: int) -> frozenset[MemoryName]:
-            await record.store([memory("ghost", "Now it was said.")])
-            return await super().queued_after(position)
-
-    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
-        part = part_of(opened, "index")
-        projector = Projector(record, part, copy="test")
-        await projector.catch_up()
-        await part.apply([Change(position=part.position, memory=memory("ghost", "Now it was said."))])
-        await do("repair", Meddling(pool), projector, lambda done, total: None)
-        assert memory_key(TENANT, "ghost") in await part.held()
 
 
 @asynccontextmanager
@@ -206,41 +178,6 @@ async def test_the_command_asks_the_worker_that_has_the_folder(
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0, "who asked has tidied up"
 
 
-@pytest.mark.slow
-async def test_without_a_worker_the_command_opens_the_copies_itself(
-    record: Record,
-    pool: Pool,
-    database: str,
-    data_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
-    code, found = await check(data=data_dir, capsys=capsys)
-    assert (code, found) == (0, {"ok": True, "copies": []})
-    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
-        projector = Projector(record, part_of(opened, "index"), copy="elsewhere")
-        await projector.catch_up()
-        await projector.projection.remove([memory_key(TENANT, "m4")])
-    async with borrow(pool) as connection:
-        await connection.execute("UPDATE projections SET updated_at = now() - interval '1 hour'")
-    code, found = await check(data=data_dir, capsys=capsys)
-    (index,) = [one for one in found["copies"] if one["kind"] == "index" and not one.get("gone")]
-    assert (code, index["missing"]) == (1, 1)
-    (gone,) = [one for one in found["copies"] if one.get("gone")]
-    assert gone["copy"] == "elsewhere"
-    assert await asyncio.to_thread(run, ["memory", "check", "--repair", "--data", str(data_dir)]) in (0, 1)
-    said = capsys.readouterr().out
-    assert "1 missing (missing default/m4); repaired" in said
-    assert "index of elsewhere: not checked, no heartbeat for" in said
-
-
-async def test_a_worker_that_does_not_answer_is_told_of(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orion_recall.memory.replicas.maintenance._SILENT_S", 0.3)
-    with pytest.raises(SourceError, match="no worker answers for the index of there"):
-        await CopyRequests(pool).answered("there", "index", "check")
-
-
 async def cut_short(record: Record, data_dir: Path) -> int:
     """Fills an index, closes it and cuts the mapping of its ids short; how many memories it holds after that.
 
@@ -262,15 +199,15 @@ async def test_a_copy_that_lost_memories_finds_that_out_and_repairs_itself(
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:
         index = part_of(opened, "index")
         projector = Projector(record, index, copy="test")
-        check = SelfCheck(RecordReader(pool), projector, clock=lambda: 1.0)
-        assert not await check.run_if_due(), "it has not caught up yet"
+        check = CopyKeeper(CopyRequests(pool), RecordReader(pool), projector, clock=lambda: 1.0)
+        assert not await check.check_if_due(), "it has not caught up yet"
         await projector.catch_up()
-        assert await check.run_if_due()
+        assert await check.check_if_due()
         assert (len(await index.held()), index.damage) == (200, None)
         assert "the index differs from the record, and is repaired: of 200 memories" in caplog.text
-        assert not await check.run_if_due(), "nothing is due before its time"
+        assert not await check.check_if_due(), "nothing is due before its time"
         projector.rebuilds += 1
-        assert await check.run_if_due(), "a rebuilt copy is compared at once"
+        assert await check.check_if_due(), "a rebuilt copy is compared at once"
 
 
 @pytest.mark.slow
@@ -288,8 +225,8 @@ async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_
 
         monkeypatch.setattr(projector, "may_write", never)
         now = 1.0
-        check = SelfCheck(RecordReader(pool), projector, clock=lambda: now)
-        await check.run_if_due()
+        check = CopyKeeper(CopyRequests(pool), RecordReader(pool), projector, clock=lambda: now)
+        await check.check_if_due()
         assert index.damage is not None and "another worker writes" in index.damage
         query = RecallQueryV1(fragment="Who oiled the cranes?")
         found = await recall(query, REFLECT, opened.sources, timeout_s=60)
@@ -298,30 +235,6 @@ async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_
 
         monkeypatch.undo()
         now += 3600
-        await check.run_if_due()
+        await check.check_if_due()
         assert index.damage is None
         assert (await recall(query, REFLECT, opened.sources, timeout_s=60)).outcome == "ok"
-
-
-async def test_a_copy_that_is_away_for_a_moment_is_not_called_damaged(
-    record: Record, pool: Pool, data_dir: Path, monkeypatch: pytest.MonkeyPatch
-):
-    await record.store([memory("n1", "Bo painted a boat.")])
-    async with open_sources(Settings.read(data_dir=data_dir)) as opened:
-        index = part_of(opened, "index")
-        projector = Projector(record, index, copy="test")
-        await projector.catch_up()
-
-        async def away(*_: object, **__: object) -> dict[str, str]:
-            raise TransientSourceError("the index cannot be reached (ConnectError)")
-
-        monkeypatch.setattr(index, "held", away)
-        now = 1.0
-        check = SelfCheck(RecordReader(pool), projector, clock=lambda: now)
-        assert not await check.run_if_due()
-        assert index.damage is None
-
-        monkeypatch.undo()
-        now += 10
-        assert await check.run_if_due(), "it is compared soon after it is back"
-        assert index.damage is None

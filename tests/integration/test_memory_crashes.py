@@ -30,7 +30,6 @@ EACH = [("before", "change"), ("after", "change"), ("after", "tombstone"), *(
 STORES = [("before", "store"), ("after", "store"), *EACH[3:]]
 OPERATIONS = {"store": STORES, "update": EACH, "delete": EACH}
 # Each costs a worker's start: a few in `make test`, and all steps of everything in `make test-slow`.
-SOME = [("after", "store"), ("after", "index"), ("before", "reply")]
 
 
 class Scene:
@@ -132,11 +131,6 @@ async def scene(service_engines: EmbeddedEngines, database: str, folder: Path) -
         # Decisions that a dead worker's sink was writing are taken over after a while: not what is looked at here.
         await redis.unlink(settings.decision_stream)
     await pool.close()
-
-
-@pytest.mark.slow
-async def test_killed_between_a_few_steps(scene: Scene) -> None:
-    await _goes_through("store", SOME, scene)
 
 
 @pytest.mark.slow

@@ -18,8 +18,7 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.tombstones import copy_number, registered_positions
-from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.pool import Pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.values import Change
@@ -54,19 +53,14 @@ async def stored(client: RecallClient, service: Service, tenant: str) -> None:
     assert all(reply.bundle.items for reply in (await asked(client, tenant)).values())
 
 
-def at_once(*_: object) -> float:
-    """No time to wait."""
-    return 0.0
-
-
 @pytest.mark.parametrize("what", ["delete", "update", "supersede"])
 async def test_while_a_copy_is_behind_the_receipt_says_pending_and_the_memory_is_left_out(
     what: str, client: RecallClient, service: Service, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stored(client, service, tenant)
     gate = Gate(service, monkeypatch)
-    for module in ("change", "store"):  # a receipt does not wait for a copy that is held
-        monkeypatch.setattr(f"orion_recall.memory.intake.{module}.waiting_s", at_once)
+    # A receipt does not wait for a copy that is held.
+    monkeypatch.setattr("orion_recall.memory.intake.handlers._RESERVE_S", 3600.0)
     try:
         if what == "delete":
             receipt = await client.delete(["m-1"], tenant=tenant)
@@ -108,13 +102,6 @@ def settings(service_engines: EmbeddedEngines, database: str, prefix: str) -> Ge
     shutil.rmtree(folder)
 
 
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="freshness-test", max_size=2)
-    yield opened
-    await opened.close()
-
-
 @pytest.mark.slow
 async def test_a_worker_that_comes_back_with_old_copies_learns_first_what_is_gone(
     settings: Settings, pool: Pool, service_engines: EmbeddedEngines, monkeypatch: pytest.MonkeyPatch
@@ -154,23 +141,3 @@ async def _serving(service: Service) -> AsyncGenerator[None]:
     yield
     service.stop()
     await task
-
-
-async def test_a_copy_that_gives_signs_of_life_counts_and_one_that_is_gone_does_not(
-    database: str, pool: Pool
-) -> None:
-    async with borrow(pool) as connection:
-        await connection.execute("INSERT INTO outbox (tenant, memory_id, op) VALUES ('t', 'm', 'upsert')")
-        head = await Record(pool).head()
-        await connection.execute(
-            "INSERT INTO projections (copy, kind, position, updated_at) "
-            "VALUES ('behind', 'index', $1, now() - '3 min'::interval)",
-            head - 1,
-        )
-        assert await registered_positions(pool) == {}, "nobody keeps it"
-        await connection.execute("UPDATE projections SET updated_at = now()")
-        assert await registered_positions(pool) == {copy_number("index", "behind"): head - 1}, (
-            "it is slow, and lives"
-        )
-        await connection.execute("UPDATE projections SET position = $1", head)
-        assert await registered_positions(pool) == {copy_number("index", "behind"): head}

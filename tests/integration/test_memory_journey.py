@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,19 +9,12 @@ import pytest
 from orion_recall.contracts import MemoryV1
 from orion_recall.memory.record.compose import Patch, as_message, compose, content_hash
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.values import Change, Memory
 from tests.stand_ins.memory_changes import MemoryChanges
 
 NOON = 1772366400.0
 TENANT = "acme"
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="memory_changes", max_size=4)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -177,67 +167,3 @@ async def test_of_a_circle_the_last_one_stays(record: Record) -> None:
         None, None, "supersedes: 'b' supersedes this one itself",
     ]  # fmt: skip
     assert [(await held(record, name)).superseded_by for name in "abc"] == ["b", None, "a"]
-
-
-async def test_what_postgres_refuses_of_a_batch_is_refused_alone(
-    record: Record, memory_changes: MemoryChanges
-) -> None:
-    # Tenant and session together are too long for a row of an index; random, so that they do not compress.
-    tenant, session = ("".join(chr(0x20000 + n * 7919 % 40_000) for n in range(length)) for length in (300, 512))
-    await record.store([replace(memory(name), tenant=tenant) for name in "abc"])
-    verdicts = await memory_changes.update(
-        tenant,
-        [
-            Patch(id="a", changes={"text": "new"}),
-            Patch(id="b", changes={"session_id": session}),
-            Patch(id="c", changes={"text": "new"}),
-        ],
-    )
-    assert [verdict.status for verdict in verdicts] == ["updated", "rejected", "updated"]
-    assert "Postgres" in (verdicts[1].reason or "")
-    kept = await record.get(tenant, list("abc"))
-    assert [(kept[name].version, kept[name].session_id) for name in "abc"] == [(2, None), (1, None), (2, None)]
-    assert [(step.version, step.op) for step in await memory_changes.history(tenant, "b")] == [(1, "add")]
-
-
-async def test_changes_and_stores_side_by_side_keep_the_outbox_in_order(
-    record: Record, memory_changes: MemoryChanges
-) -> None:
-    await record.store([memory(f"m{number}") for number in range(20)])
-
-    async def change(number: int) -> None:
-        await memory_changes.update(TENANT, [Patch(id=f"m{number}", changes={"text": f"changed {number}"})])
-
-    async def store(number: int) -> None:
-        await record.store([memory(f"n{number}")])
-
-    async with asyncio.TaskGroup() as tasks:
-        for number in range(20):
-            tasks.create_task(change(number))
-            tasks.create_task(store(number))
-    told = await latest(record)
-    assert all(told[f"m{number}"].memory.version == 2 for number in range(20))
-    assert len({change.position for change in await record.changes(0, 1000)}) == 60
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {
-            "title": "T",
-            "speaker": "Ana",
-            "occurred_at": NOON,
-            "occurred_until": NOON + 60,
-            "mentioned_at": NOON + 1.25,
-        },
-        {"entities": ["Ünï", "a b"], "tags": ["x"], "metadata": {"deep": [1, {"n": 1.5}]}, "confidence": 0.25},
-        {"confidence": 0.0, "kind": "opinion", "uri": "x:1", "source": "s", "supersedes": ["q"]},
-    ],
-    ids=["bare", "times", "lists", "rest"],
-)
-async def test_a_memory_can_be_sent_again_as_it_is_held(record: Record, fields: dict[str, Any]) -> None:
-    message = MemoryV1.model_validate({"id": "a", "text": 'Ana said "hello" to Bo.', **fields})
-    await record.store([compose(message, TENANT)])
-    again = as_message(await held(record, "a"))
-    assert again.model_copy(update={"tenant": None, "supersedes": message.supersedes}) == message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,20 +16,12 @@ from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.intake.background import passage_of
 from orion_recall.memory.record.compose import Patch, compose, unique_names
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
-from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore
-from orion_recall.postgres.pool import Pool, borrow, open_connection, open_pool
+from orion_recall.postgres.pool import Pool, borrow, open_connection
 from tests.stand_ins.memory_changes import MemoryChanges
 
 TENANT = "acme"
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="leaving", max_size=4)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -146,60 +137,6 @@ async def test_whom_the_next_turn_means_is_read_again_when_a_turn_changes_or_goe
     await forgotten(database, Target.of("user", TENANT, "ana"))
     await extracted(pool)
     assert await in_record(pool, "leandra") == set()
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"confidence": 0.8},
-        {"confidence": 0.1234567890123},
-        {"tags": ["x", "X", "y"]},
-        {"entities": ["Ana", "ANA"]},
-        {"metadata": {"large": 1e16, "zero": -0.0}},
-        {"occurred_at": "9999-12-31T23:59:59.999999Z"},
-        {"supersedes": ["former"]},
-    ],
-    ids=str,
-)
-async def test_a_patch_that_changes_nothing_makes_no_version(
-    fields: dict[str, Any], record: Record, pool: Pool
-) -> None:
-    await store(record, told("former", "Rent is 900."))
-    await store(record, given := told("a", "Rent is 950.", **fields))
-    patch = Patch(id="a", changes={"text": "Rent is 950."})
-    assert [one.status for one in await MemoryChanges(pool).update(TENANT, [patch])] == ["unchanged"]
-    assert await store(record, given) == ["unchanged"]
-
-
-async def test_an_export_is_what_the_senders_gave_and_an_import_of_it_stores_nothing_new(
-    record: Record, pool: Pool
-) -> None:
-    given = [
-        told("sure", "Rent is 950.", confidence=0.8),
-        told("guessed", "To reset the router, hold the button for ten seconds."),
-        told("kind", "The kiln is hot.", kind="experience"),
-    ]
-    await store(record, *given)
-    assert (await record.get(TENANT, ["guessed"]))["guessed"].guessed_kind == "procedure"
-    lines = [json.loads(line) async for page in RecordReader(pool).exported(None, None) for line in page]
-    assert [(one["id"], one.get("kind"), one.get("confidence")) for one in lines] == [
-        ("sure", None, 0.8),
-        ("guessed", None, None),
-        ("kind", "experience", None),
-    ]
-    assert await store(record, *map(MemoryV1.model_validate, lines)) == ["unchanged"] * 3
-
-
-async def test_a_row_that_the_contract_would_not_take_any_more_is_exported_and_its_patch_refused(
-    record: Record, pool: Pool
-) -> None:
-    await store(record, told("odd", "The kiln is hot.", session_id="s"), told("even", "The kiln is cold."))
-    async with borrow(pool) as connection:
-        await connection.execute("UPDATE memories SET session_id = 's\ufffd' WHERE id = 'odd'")
-    lines = [json.loads(line) async for page in RecordReader(pool).exported(None, None) for line in page]
-    assert {one["id"]: one.get("session_id") for one in lines} == {"odd": "s\ufffd", "even": None}
-    patches = [Patch(id=name, changes={"text": "The kiln is warm."}) for name in ("odd", "even")]
-    assert [one.status for one in await MemoryChanges(pool).update(TENANT, patches)] == ["rejected", "updated"]
 
 
 async def test_a_backup_in_the_middle_of_a_forgetting_says_which_memories_it_was_about(

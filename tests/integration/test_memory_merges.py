@@ -14,24 +14,17 @@ import pytest
 import qdrant_edge as qe
 
 from orion_recall.cli.main import run
-from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.errors import SourceError
-from orion_recall.index.embedded import shard as edge_shard
+from orion_recall.contracts import MemoryV1
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.memory.names.merges import Merged, Merges, WantedMerge
-from orion_recall.memory.names.propose import propose
+from orion_recall.memory.names.merges import Merged, Merges, WantedMerge, propose
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres.pool import Pool, borrow, open_pool
-from orion_recall.recall.pipeline import recall
-from orion_recall.serving.backends import open_sources
-from orion_recall.settings import Settings
+from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.values import Change, Memory
 from tests.stand_ins.memory_changes import MemoryChanges
-from tests.stand_ins.patient_profiles import patient
 
 TENANT = "default"
 TOLD = [
@@ -46,13 +39,6 @@ Held = dict[int, tuple[Any, Any]]
 
 def memory(fields: dict[str, Any], tenant: str = TENANT) -> Memory:
     return compose(MemoryV1.model_validate(fields), tenant)
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="merges", max_size=4)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -167,28 +153,6 @@ async def test_a_merged_name_is_shown_as_the_other_and_found_by_both(
         assert held(index) == before
 
 
-async def test_whoever_says_only_the_other_name_is_told_of_too(
-    record: Record, merges: Merges, embedder: OnnxEmbedder, folder: Path
-) -> None:
-    async with opened(folder, embedder) as index:
-        await catch_up(record, index)
-        before = held(index)
-        done = await into(merges, "Oslo", "Christiania")
-        assert (done.memories, done.position) == (0, await record.head())
-        assert done.verdicts[0].reason == "no memory gives this name yet"
-        await catch_up(record, index)
-        assert await found(index, "Christiania") == ["Oslo"]
-        # What comes later and says only the canonical name does not take the alias's words away.
-        await record.store([memory({"id": "new", "text": "Oslo is cold.", "entities": ["Oslo"]})])
-        await catch_up(record, index)
-        assert await found(index, "Christiania") == ["Oslo"]
-        assert held(index) == await anew(record, embedder)
-        await merges.undo(TENANT, [done.verdicts[0].id or 0])
-        await catch_up(record, index)
-        assert await found(index, "Christiania") == []
-        assert {key: one for key, one in held(index).items() if key in before} == before
-
-
 async def test_a_memory_that_is_changed_or_deleted_after_a_merge_leaves_nothing_behind(
     record: Record, merges: Merges, pool: Pool, embedder: OnnxEmbedder, folder: Path
 ) -> None:
@@ -210,31 +174,6 @@ async def test_a_memory_that_is_changed_or_deleted_after_a_merge_leaves_nothing_
         assert held(index) == {}
         undone = await merges.undo(TENANT, [done.verdicts[0].id or 0])
         assert (undone.verdicts[0].status, undone.memories, undone.position) == ("undone", 0, None)
-
-
-@pytest.mark.slow
-async def test_a_crash_anywhere_between_merge_and_copy_is_made_good(
-    record: Record, merges: Merges, embedder: OnnxEmbedder, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(folder, embedder) as index:
-        await catch_up(record, index)
-        await index.save()
-        await into(merges, "Robert Miles", "Bob")
-
-        def fail(*_: object) -> None:
-            raise SourceError("the power is cut")
-
-        # After the points, before the position.
-        with monkeypatch.context() as patched:
-            patched.setattr(edge_shard, "write_metadata", fail)
-            await catch_up(record, index)
-            await index.close()
-    async with opened(folder, embedder) as index:
-        assert index.position < await record.head()
-        await catch_up(record, index)
-        assert held(index) == await anew(record, embedder)
-        await index.apply(await record.changes(0, 1000))
-        assert held(index) == await anew(record, embedder)
 
 
 async def test_a_name_that_others_are_merged_into_is_merged_only_after_they_are_apart(
@@ -279,18 +218,6 @@ async def test_what_cannot_be_merged_is_judged_alone(record: Record, merges: Mer
     assert (again.verdicts[0].status, again.position) == ("unchanged", None)
     missing = await merges.undo(TENANT, [4711])
     assert (missing.verdicts[0].status, missing.position) == ("missing", None)
-
-
-async def test_relations_are_merged_and_taken_apart(record: Record, merges: Merges) -> None:
-    statement = (await told(record))["lab"].memory.statements
-    moved = (await told(record))["ana"].memory.statements
-    assert [one.relation for one in moved] == ["moved to"]
-    done = await into(merges, "relocated to", "Moved to", kind="relation")
-    assert done.memories == 1
-    assert [one.relation for one in (await told(record))["ana"].memory.statements] == ["relocated to"]
-    assert (await told(record))["lab"].memory.statements == statement
-    await merges.undo(TENANT, [done.verdicts[0].id or 0])
-    assert (await told(record))["ana"].memory.statements == moved
 
 
 async def test_the_history_tells_of_a_merge_and_of_its_undoing_without_a_new_version(
@@ -339,28 +266,6 @@ async def test_a_merge_is_its_tenants_own(record: Record, merges: Merges, embedd
     assert proposed == {TENANT: [], "other": [("Fjord-Labs", "Fjord Labs")]}
 
 
-async def test_recall_finds_what_is_told_of_either_name_by_the_other(
-    record: Record, merges: Merges, folder: Path
-) -> None:
-    async with open_sources(Settings.read(data_dir=folder)) as service:
-        index, graph = service.index, service.graph
-        assert index is not None and graph is not None
-
-        async def ids(question: str) -> set[str]:
-            for copy in (index, graph):
-                await Projector(record, copy, copy="test").catch_up()
-            profile = patient("deep.graph.v1")
-            recalled = await recall(RecallQueryV1(fragment=question), profile, service.sources, timeout_s=60)
-            (arm,) = [report for report in recalled.reports if report.source == "rdf"]
-            assert arm.status == "ok", arm
-            return {view.id for view in (await index.fetch([hit.key for hit in arm.hits])).values()}
-
-        assert await ids("Bob?") == {"boat", "both"}
-        assert await ids("Robert Miles?") == {"crane", "both"}
-        await into(merges, "Robert Miles", "Bob")
-        assert await ids("Robert Miles?") == await ids("Bob?") == {"boat", "both", "crane"}
-
-
 async def test_the_command_proposes_merges_lists_and_undoes(
     record: Record,
     merges: Merges,
@@ -402,10 +307,6 @@ async def test_the_command_proposes_merges_lists_and_undoes(
     ):
         code, error = await command(*wrong)
         assert (code, error["error"]["type"]) == (2, "SettingsError"), wrong
-    for gone, instead in (("--all", "the ids"), ("--by", "--into NAME")):
-        code, error = await command("--apply", gone, "meaning")
-        assert (code, error["error"]["type"]) == (2, "UsageError")
-        assert instead in error["error"]["message"]
     assert await asyncio.to_thread(run, ["memory", "merge"]) == 0
     assert "1 merge proposed" in capsys.readouterr().err
     assert await asyncio.to_thread(run, ["memory", "merge", "--list", "--kind", "entity"]) == 0

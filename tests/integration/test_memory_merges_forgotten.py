@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from test_memory_merges import catch_up, held
@@ -14,27 +12,13 @@ from test_memory_merges_graph import TENANT, anew, graph, told
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres.pool import Pool, open_connection, open_pool
-from orion_recall.sources.timeline import TimelineSource
-from orion_recall.sources.timeline_table import TimelineTable
-from orion_recall.values import Question, Scope, SearchRequest
+from orion_recall.postgres.pool import Pool, open_connection
 from tests.samples.source_samples import HashingEmbedder
-from tests.stand_ins.qdrant_process import qdrant_stand_in
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="merges", max_size=4)
-    yield opened
-    await opened.close()
 
 
 async def stored(record: Record, *memories: dict[str, Any]) -> None:
@@ -92,50 +76,3 @@ async def test_a_forgotten_name_stays_in_no_copy_of_the_name_that_it_was_merged_
                 assert [one.alias for one in await merges.of(TENANT, undone=True)] == ["Bob"] * (kind == "person")
         finally:
             await index.close()
-
-
-async def test_a_merge_that_is_undone_is_undone_on_a_qdrant_server(pool: Pool, database: str) -> None:
-    record, merges = Record(pool), Merges(pool)
-    await stored(
-        record,
-        {"id": "boat", "text": "Bob sold the boat.", "entities": ["Bob"]},
-        {"id": "crane", "text": "Robert Miles oiled the crane.", "entities": ["Robert Miles"]},
-    )
-    with qdrant_stand_in() as server:
-        at = QdrantServer.at(server.url, timeouts=Timeouts(aside=60, read=60))
-        index = QdrantIndex(at, f"t-{uuid4().hex}", HashingEmbedder(), SparseEncoder(), has_record=True)
-        lock = WriterLock(database, kind="index", copy=index.copy)
-        projector = Projector(record, index, copy=index.copy, lock=lock)
-
-        async def names() -> tuple[list[str], list[str]]:
-            async with projector.writing:
-                await projector.ready()
-                await projector.catch_up()
-            asked = [await index.find_entities(name, TENANT, 5) for name in ("Bob", "Robert")]
-            return sorted(name for name, _ in asked[0]), sorted(name for name, _ in asked[1])
-
-        try:
-            before = await names()
-            ids = await merge(merges, ("Bob", "Robert Miles"))
-            assert await names() != before
-            await merges.undo(TENANT, [one for one in ids if one is not None])
-            assert await names() == before == (["Bob"], ["Robert Miles"])
-        finally:
-            await lock.release()
-            await index.close()
-
-
-@pytest.mark.parametrize("until", [-315_619_200.0, None])
-async def test_a_timeline_reaches_back_before_1970(until: float | None, pool: Pool, database: str) -> None:
-    record = Record(pool)
-    await stored(record, {"id": "old", "text": "The crane was built.", "occurred_at": "1955-05-01T00:00:00Z"})
-    timeline = TimelineSource(database, TimelineTable())
-    question = Question(
-        text="crane", dense_text="crane", keyword_text="crane", terms=frozenset({"crane"}), now=0.0, text_hash=""
-    )
-    scope = Scope(tenant=TENANT, since=-631_152_000.0, until=until)
-    try:
-        found = await timeline.search(SearchRequest(question=question, scope=scope, limit=5))
-    finally:
-        await timeline.close()
-    assert len(found) == 1

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +11,17 @@ import pytest
 from orion_recall.contracts import MemoryV1
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import find_drift
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.reembed import reembed
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres.pool import Pool, open_pool
-from orion_recall.text.passages import Span
-from orion_recall.values import Change, Memory, Scope, TimeMention
+from orion_recall.postgres.pool import Pool
+from orion_recall.values import Scope
 from tests.samples.source_samples import HashingEmbedder, key
-from tests.stand_ins.memory_changes import MemoryChanges
 
 TENANT = "harbour-tests"
 FILLER = "The minutes of the harbour board say nothing of interest here. " * 20
 LONG = f"{FILLER}\nThe lighthouse keeper retires in autumn.\n{FILLER}"
 QUESTION = "lighthouse keeper retires"
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    pool = await open_pool(database, name="test", min_size=0, max_size=4)
-    yield pool
-    await pool.close()
 
 
 @pytest.fixture
@@ -50,42 +36,6 @@ async def passage(index: EdgeIndex) -> int | None:
     """The number of the passage that fits the question best, where it is not the first."""
     vector = (await HashingEmbedder().embed_query(QUESTION)).tolist()
     return (await index.nearest_passages(vector, TENANT, [key("long", TENANT)])).get(key("long", TENANT))
-
-
-def no_passages(_: Memory) -> tuple[Span, ...]:
-    return ()
-
-
-async def test_an_index_made_before_passages_works_and_a_rebuild_makes_them(
-    record: Record, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    with monkeypatch.context() as before:
-        for module in ("points", "write_batch", "passages"):
-            before.setattr(f"orion_recall.index.{module}.spans_of", no_passages)
-        index = EdgeIndex(tmp_path / "index", HashingEmbedder(), SparseEncoder())
-        await index.open()
-        await Projector(record, index, copy="test").catch_up()
-        await index.close()
-    index = EdgeIndex(tmp_path / "index", HashingEmbedder(), SparseEncoder())
-    await index.open()
-    assert await passage(index) is None
-    assert len(await index.held()) == 3
-    await index.close()
-
-    done = await reembed(record, tmp_path / "index", HashingEmbedder(), SparseEncoder(), again=True)
-    assert done.state == "swapped"
-    index = EdgeIndex(tmp_path / "index", HashingEmbedder(), SparseEncoder())
-    await index.open()
-    try:
-        assert await passage(index) is not None
-        drift = await find_drift(RecordReader(pool), index)
-        assert (drift.count, drift.held) == (0, 3)
-        await MemoryChanges(pool).delete(TENANT, ["long"])
-        await Projector(record, index, copy="test").catch_up()
-        assert await passage(index) is None
-        assert len(await index.held()) == 2
-    finally:
-        await index.close()
 
 
 @pytest.mark.parametrize(
@@ -119,24 +69,3 @@ async def test_the_best_passage_is_found_whatever_the_scope(
         assert await index.search_dense(vector, Scope(tenant=TENANT, **scope), 10, 0.0) == [
             (key("long", TENANT), everywhere)
         ]
-
-
-async def test_told_times_that_are_found_later_are_those_of_every_passage(tmp_path: Path) -> None:
-    """As an extraction in the background finds them: it makes no version."""
-    text = f"{FILLER}\nThe lighthouse keeper retires.\n{FILLER}"
-    told = compose(
-        MemoryV1.model_validate({"id": "long", "text": text, "mentioned_at": "2026-01-01T00:00Z"}), TENANT
-    )
-    times = (TimeMention(text="in May", since=1_777_593_600.0, until=1_780_272_000.0, weekly=False),)
-    later = replace(told, times=times)
-    vector = [float(one) for one in await HashingEmbedder().embed_query("The lighthouse keeper retires")]
-    scope = Scope(tenant=TENANT, told=((times[0].since, times[0].until),))
-    found: list[object] = []
-    for name, changes in {"as told": (told, later), "anew": (later,)}.items():
-        index = EdgeIndex(tmp_path / name, HashingEmbedder(), SparseEncoder())
-        await index.open()
-        for position, one in enumerate(changes, 1):
-            await index.apply([Change(position=position, memory=one, previous=None, following=None)])
-        found.append(await index.search_dense(vector, scope, 5, -1.0))
-        await index.close()
-    assert found[0] == found[1] != []

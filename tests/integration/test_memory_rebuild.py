@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
@@ -18,32 +17,23 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import find_drift
-from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests
+from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, find_drift
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.reembed import rebuild_graph, reembed
+from orion_recall.memory.replicas.reembed import reembed
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from tests.stand_ins.memory_changes import MemoryChanges
-from tests.stand_ins.oxigraph import Oxigraph
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
 TENANT = "default"
 NOW = 1_780_000_000.0
 Answer = tuple[list[str], str]
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="rebuild", max_size=6)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -157,8 +147,8 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         assert opened.index is not None
         projector = Projector(record, opened.index, copy="test")
         await projector.catch_up()
-        built = await reembed(record, configured.data_dir / "index", embedder, SparseEncoder(), again=True)
-        assert built.state == "waiting"
+        built = await reembed(record, configured.data_dir / "index", embedder, SparseEncoder())
+        assert built[0] == "waiting"
         await record.store([memory("new", "Mira sold the old boat.")])
         await MemoryChanges(pool).delete(TENANT, ["m7"])
         await projector.catch_up()
@@ -170,65 +160,6 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         assert memory_key(TENANT, "new") in held
         assert memory_key(TENANT, "m7") not in held
         assert (await find_drift(RecordReader(pool), opened.index)).count == 0
-
-
-@pytest.mark.slow
-async def test_a_build_that_nobody_took_is_taken_at_the_next_start(
-    record: Record, pool: Pool, configured: Settings
-) -> None:
-    async with open_sources(configured) as opened, open_embedder(configured) as embedder:
-        for part in (opened.index, opened.graph):
-            assert part is not None
-            await Projector(record, part, copy="test").catch_up()
-        assert (await rebuild_graph(record, configured.data_dir / "graph"))[0] == "waiting"
-        await reembed(record, configured.data_dir / "index", embedder, SparseEncoder(), again=True)
-        before = await answer(opened)
-    async with worker(record, pool, configured) as (opened, _):
-        while not all((configured.data_dir / kind / "current").exists() for kind in ("index", "graph")):
-            await asyncio.sleep(0.02)
-        assert await answer(opened) == before
-
-
-async def test_a_run_that_was_stopped_goes_on(record: Record, configured: Settings) -> None:
-    class Stop(Exception): ...
-
-    def stop(position: int, head: int) -> None:
-        if position:
-            raise Stop
-
-    await record.store([memory(f"n{number}", f"Bo counted crane {number}.") for number in range(200)])
-    folder = configured.data_dir / "graph"
-    with pytest.raises(Stop):
-        await rebuild_graph(record, folder, advanced=stop)
-    assert not (folder / "current").exists()
-    told: list[int] = []
-    state, position = await rebuild_graph(record, folder, advanced=lambda done, head: told.append(done))
-    assert (told[0], state, position) == (200, "swapped", await record.head())
-
-
-@pytest.mark.slow
-async def test_without_a_worker_both_are_swapped_at_once(
-    record: Record, configured: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for arguments in ([], ["index"], ["graph"]):
-        done = await rebuild(capsys, *arguments)
-        assert {(one["state"], one["position"]) for one in done} == {("swapped", await record.head())}
-        assert [one["kind"] for one in done] == (arguments or ["index", "graph"])
-    async with open_sources(configured) as opened:
-        assert "m7" in (await answer(opened))[0]
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "graph"]) == 0
-    assert "rebuilt up to position" in capsys.readouterr().out
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "timeline"]) == 2
-
-
-@pytest.mark.slow
-async def test_a_start_alone_makes_anew_what_was_deleted(record: Record, pool: Pool, configured: Settings) -> None:
-    async with worker(record, pool, configured) as (opened, _):
-        before = await answer(opened)
-    for kind in ("index", "graph"):
-        shutil.rmtree(configured.data_dir / kind)
-    async with worker(record, pool, configured) as (opened, _):
-        assert await answer(opened) == before
 
 
 @pytest.mark.slow
@@ -252,19 +183,3 @@ async def test_on_a_qdrant_server_every_memory_is_written_anew_in_place(
         async with open_sources(settings) as opened:
             assert opened.index is not None
             assert memory_key(TENANT, "m7") in await opened.index.held()
-
-
-@pytest.mark.slow
-async def test_on_a_sparql_server_every_memory_is_written_anew_in_place(
-    record: Record,
-    pool: Pool,
-    configured: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    sparql_server: Oxigraph,
-) -> None:
-    monkeypatch.setenv("ORION_SPARQL_URL", sparql_server.url)
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "graph", "--json"]) == 0
-    capsys.readouterr()
-    (done,) = await rebuild(capsys, "graph")
-    assert (done["state"], done["left"]) == ("rewritten", 0)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -14,13 +13,6 @@ from orion_recall.postgres.pool import Connection, Pool, borrow, open_pool
 from orion_recall.values import Memory
 
 NOON = 1772366400.0
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="record", max_size=4)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -143,24 +135,6 @@ async def test_turns_beside_a_new_one_are_told_again(record: Record) -> None:
     }  # fmt: skip
 
 
-async def test_the_turns_beside_are_found_by_an_index(pool: Pool, record: Record) -> None:
-    for size in (500, 500, 500):
-        head = await record.head()
-        await record.store([turn(f"{head}-{index}", index + head) for index in range(size)])
-    async with borrow(pool) as connection:
-        await connection.execute("ANALYZE")
-        plan = "\n".join(
-            row[0]
-            for row in await connection.fetch(
-                "EXPLAIN SELECT n.id FROM memories n WHERE n.tenant = 'acme' AND n.session_id = 's' AND n.live "
-                "AND (coalesce(n.ts, '-infinity'), n.seq) < ('2026-03-01'::timestamptz, 7) "
-                "ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1"
-            )
-        )
-    assert "Index Scan Backward using memories_by_turn" in plan
-    assert "Sort" not in plan
-
-
 async def waiting_for_a_lock(connection: Connection, pid: int) -> bool:
     found = await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $1", pid)
     return bool(found)
@@ -192,25 +166,6 @@ async def test_a_reader_never_misses_a_position_that_commits_late(database: str,
         await quick.close()
 
 
-async def test_positions_seen_by_a_reader_only_grow_while_many_write(record: Record) -> None:
-    writers = [
-        asyncio.create_task(record.store([memory(f"w{writer}-{index}") for index in range(3)]))
-        for writer in range(12)
-    ]
-    seen: list[int] = []
-
-    async def read_to_head() -> None:
-        while page := await record.changes(seen[-1] if seen else 0, 5):
-            seen.extend(change.position for change in page)
-
-    while not all(writer.done() for writer in writers):
-        await read_to_head()
-    await read_to_head()
-    everything = [change.position for change in await record.changes(0, 1000)]
-    assert seen == everything
-    assert len(everything) == 36
-
-
 async def test_two_writers_of_one_id_store_it_once(record: Record) -> None:
     results = await asyncio.gather(*(record.store([memory("a")]) for _ in range(4)))
     assert sorted(one.verdicts[0].status for one in results) == ["stored", *["unchanged"] * 3]
@@ -225,11 +180,6 @@ async def test_accesses_are_counted(pool: Pool, record: Record) -> None:
     async with borrow(pool) as connection:
         rows = await connection.fetch("SELECT tenant, id, count FROM memory_access ORDER BY tenant, id")
     assert [tuple(row) for row in rows] == [("acme", "a", 2), ("acme", "b", 2), ("other", "b", 1)]
-
-
-async def test_two_batches_of_accesses_in_other_orders_do_not_block_each_other(record: Record) -> None:
-    ids = [f"m{index}" for index in range(50)]
-    await asyncio.gather(*(record.touch("acme", ids[::step]) for step in (1, -1) * 10))
 
 
 async def test_the_mirror_shows_memories_with_words_and_time(pool: Pool, record: Record) -> None:

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import tempfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from tei_process import tei_process
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.errors import EngineError, ModelError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector, WriterLock
-from orion_recall.memory.replicas.reembed import Reembedded, reembed
+from orion_recall.memory.replicas.reembed import Built, reembed
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.models.token_space import TokenVectors
 from orion_recall.postgres.pool import open_pool
-from orion_recall.postgres.schema import migrate
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
@@ -59,14 +53,6 @@ def data_dir() -> Any:
         yield Path(folder)
 
 
-@pytest.fixture
-def empty_folder() -> Any:
-    """Not there yet: a folder that the engines make is one that Postgres can come to."""
-    folder = Path(f"/tmp/orion-test-{uuid4().hex[:12]}")
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 async def project(record: Record, opened: Opened) -> None:
     assert opened.index is not None
     await Projector(record, opened.index, copy="test").catch_up()
@@ -82,7 +68,7 @@ async def answer(opened: Opened) -> tuple[str, dict[str, str], list[str]]:
 
 async def built(
     record: Record, folder: Path, embedder: Embedder, progress: list[tuple[int, int]] | None = None
-) -> Reembedded:
+) -> Built:
     told: list[tuple[int, int]] = [] if progress is None else progress
     return await reembed(
         record,
@@ -106,7 +92,7 @@ async def test_a_worker_answers_by_the_old_model_until_it_starts_with_the_new_on
             before = await answer(working)
             done = await built(record, data_dir, embedder, progress)
             head = await record.head()
-            assert done == Reembedded(state="waiting", model="another/model", dimension=384, position=head)
+            assert done == ("waiting", head)
             assert await answer(working) == before
             assert before[0] == "ok"
             assert progress[0] == (0, head)
@@ -118,7 +104,6 @@ async def test_a_worker_answers_by_the_old_model_until_it_starts_with_the_new_on
             assert working.index.position == head
             outcome, failed, ids = await answer(working)
             assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
-            assert (await built(record, data_dir, embedder)).state == "already"
         async with open_sources(old) as working:
             assert "was made with another/model" in working.broken["index"]
 
@@ -126,87 +111,10 @@ async def test_a_worker_answers_by_the_old_model_until_it_starts_with_the_new_on
 async def test_without_a_worker_it_takes_the_place_at_once(record: Record, data_dir: Path) -> None:
     settings = Settings.read(data_dir=data_dir)
     async with open_embedder(settings) as embedder:
-        assert (await built(record, data_dir, embedder)).state == "swapped"
+        assert (await built(record, data_dir, embedder))[0] == "swapped"
     async with open_sources(settings) as working:
         outcome, failed, ids = await answer(working)
     assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
-
-
-async def test_an_index_in_fp32_is_refused_with_int8_until_it_is_reembedded(record: Record, data_dir: Path) -> None:
-    int8 = Settings.read(data_dir=data_dir)
-    async with open_sources(int8.changed(embedding_precision="fp32")) as working:
-        await project(record, working)
-    async with open_sources(int8) as working:
-        assert "was made with all-MiniLM-L6-v2 (384" in working.broken["index"]
-    async with open_embedder(int8) as embedder:
-        done = await built(record, data_dir, embedder)
-        assert (done.state, done.model) == ("swapped", "all-MiniLM-L6-v2-int8")
-    async with open_sources(int8) as working:
-        assert (working.broken, working.embedder.name) == ({}, "all-MiniLM-L6-v2-int8")
-        assert (await answer(working))[0] == "ok"
-
-
-class Tired:
-    """The embedder it is given, for so many batches; then its server is away."""
-
-    def __init__(self, inner: Embedder, batches: int) -> None:
-        assert isinstance(inner, TokenVectors)
-        self._inner, self._tokens, self._left = inner, inner, batches
-        self.token_space, self.token_width = inner.token_space, inner.token_width
-        self.name, self.dimension, self.weights_sha256 = inner.name, inner.dimension, inner.weights_sha256
-
-    async def embed_query(self, text: str) -> Any:
-        return await self._inner.embed_query(text)
-
-    async def embed_documents(self, texts: Any) -> Any:
-        return (await self.documents_with_tokens(texts))[0]
-
-    async def query_tokens(self, text: str) -> Any:
-        return await self._tokens.query_tokens(text)
-
-    async def documents_with_tokens(self, texts: Any) -> Any:
-        if self._left == 0:
-            raise ModelError("the server is away")
-        self._left -= 1
-        return await self._tokens.documents_with_tokens(texts)
-
-
-async def test_the_command_needs_the_model_that_is_configured(
-    record: Record,
-    data_dir: Path,
-    database: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    await record.head()
-    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
-    monkeypatch.setenv("ORION_DATA_DIR", str(data_dir))
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "index", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["state"] == "swapped"
-    monkeypatch.setenv("ORION_EMBEDDER", "tei")
-    monkeypatch.setenv("ORION_TEI_URL", "http://127.0.0.1:9")
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "index"]) == 1
-    assert "cannot be reached" in capsys.readouterr().err
-
-
-async def test_a_folder_that_up_has_left_brings_its_own_record(
-    empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = empty_folder
-    async with EmbeddedEngines.start(folder, valkey=False) as engines:
-        await migrate(engines.postgres_dsn)
-        pool = await open_pool(engines.postgres_dsn, name="test", min_size=0, max_size=2)
-        await Record(pool).store([compose(MemoryV1(id="m1", text=TEXTS[0]), "default")])
-        await pool.close()
-    monkeypatch.delenv("ORION_POSTGRES_DSN", raising=False)
-    monkeypatch.delenv("ORION_REDIS_URL", raising=False)
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "index", "--json", "--data", str(folder)]) == 0
-    (done,) = json.loads(capsys.readouterr().out)
-    assert (done["state"], done["position"]) == ("swapped", 1)
-    async with EmbeddedEngines.start(folder, valkey=False) as engines:
-        assert set(engines.pids) == {"postgres"}, "what the command had started, it has stopped"
-    assert await asyncio.to_thread(run, ["memory", "rebuild", "index", "--data", str(folder / "none")]) == 2
-    assert "no Postgres" in capsys.readouterr().err
 
 
 async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(
@@ -251,52 +159,3 @@ async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(
                 assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
             assert (await command())[1]["state"] == "rewritten"
     assert not (data_dir / "index" / "builds").exists()
-
-
-async def test_a_run_that_was_stopped_goes_on_and_until_then_nothing_has_changed(
-    record: Record, data_dir: Path
-) -> None:
-    async with open_embedder(Settings.read(data_dir=data_dir)) as embedder:
-        with pytest.raises(ModelError, match="away"):
-            await built(record, data_dir, Tired(embedder, 1))
-        assert not (data_dir / "index" / "current").exists()
-        progress: list[tuple[int, int]] = []
-        done = await built(record, data_dir, embedder, progress)
-        assert (progress[0][0], done.state) == (200, "swapped")
-
-
-async def test_two_runs_at_a_time_are_one_too_many(record: Record, data_dir: Path) -> None:
-    async with open_embedder(Settings.read(data_dir=data_dir)) as embedder:
-        refused: list[Exception] = []
-
-        class Meddling(Tired):
-            async def documents_with_tokens(self, texts: Any) -> Any:
-                try:
-                    await built(record, data_dir, embedder)
-                except EngineError as error:
-                    refused.append(error)
-                return await super().documents_with_tokens(texts)
-
-        assert (await built(record, data_dir, Meddling(embedder, 99))).state == "swapped"
-    assert "already open" in str(refused[0])
-
-
-async def test_a_worker_starts_while_the_embedding_server_is_away_and_recovers(
-    record: Record, data_dir: Path
-) -> None:
-    async with tei_process() as tei:
-        settings = Settings.read(data_dir=data_dir, embedder="tei", tei_url=tei.url)
-        async with open_sources(settings) as working:
-            await project(record, working)
-            before = await answer(working)
-    assert before[0] == "ok"
-    port = settings.tei_url.rpartition(":")[2] if settings.tei_url else ""
-    async with open_sources(settings) as working:
-        assert working.broken == {}
-        outcome, failed, ids = await answer(working)
-        assert outcome == "degraded"
-        assert failed.keys() == {"vector"}
-        assert "cannot be reached" in failed["vector"]
-        assert ids[0] == "m7"
-        async with tei_process("--port", port):
-            assert await answer(working) == before

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-
-import pytest
 
 from orion_recall.memory.intake.background import KEPT_DAYS, RequestRetention
 from orion_recall.postgres.periods import Periods
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool
 
 _ANSWER = """
 INSERT INTO memory_requests (tenant, idempotency_key, request_hash, receipt, at)
 SELECT 'acme', $1 || n, 'hash', '{}', now() - make_interval(hours => $2) FROM generate_series(1, $3::int) AS n
 """
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="test", max_size=4)
-    yield opened
-    await opened.close()
 
 
 async def left(pool: Pool, expected: int) -> None:

@@ -16,7 +16,7 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.errors import SettingsError
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.extraction.light import Extraction
-from orion_recall.memory.record.compose import Patch, compose
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.successions import Successions
@@ -198,13 +198,6 @@ async def test_a_deleted_memory_is_no_end_of_a_succession_and_an_erased_one_leav
     await MemoryChanges(world.pool).delete(TENANT, [gone], erase=erase)
     assert await world.links(other) == (set(), set())
     assert bool(await world.successions.of_memory(TENANT, other)) is not erase
-
-
-async def test_a_changed_text_keeps_what_a_person_stated(world: World) -> None:
-    await world.successions.by_person(TENANT, "new-dentist", "dentist")
-    changes = MemoryChanges(world.pool)
-    await changes.update(TENANT, [Patch(id="new-dentist", changes={"text": "Dr. Okafor works here now."})])
-    assert await world.links("dentist") == (set(), {"new-dentist"})
 
 
 async def test_a_recall_has_the_successor_first_and_the_older_one_as_the_profile_says(world: World) -> None:

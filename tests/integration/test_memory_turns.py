@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from executor import until
@@ -15,7 +14,7 @@ from orion_recall.errors import RecordError, TransientSourceError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector, WriterLock
-from orion_recall.postgres.pool import Connection, Pool, open_connection, open_pool
+from orion_recall.postgres.pool import Connection, Pool, open_connection
 from orion_recall.values import Change, Memory
 
 COPY = "http://somewhere/shared"
@@ -62,13 +61,6 @@ class SharedCopy:
 
     async def remove(self, keys: Sequence[int]) -> None:
         raise AssertionError(keys)
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="record", max_size=4)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -153,25 +145,6 @@ async def said_no(lock: WriterLock) -> bool:
         return not await lock.acquire()
 
 
-async def test_a_turn_is_not_ended_for_being_idle(database: str, connection: Connection) -> None:
-    name = await connection.fetchval("SELECT current_database()")
-    await connection.execute(f'ALTER DATABASE "{name}" SET idle_in_transaction_session_timeout = 100')
-    lock, other = WriterLock(database, kind="index", copy="a"), WriterLock(database, kind="index", copy="a")
-    assert await lock.acquire()
-    await asyncio.sleep(0.4)
-    assert not await other.acquire()
-    assert await lock.acquire()
-    for one in (lock, other):
-        await one.release()
-
-
-async def test_without_postgres_nobody_has_the_turn() -> None:
-    lock = WriterLock("postgresql://127.0.0.1:1/nowhere", kind="index", copy="a")
-    with pytest.raises(RecordError, match="opening Postgres"):
-        await lock.acquire()
-    await lock.release()
-
-
 async def test_one_of_several_writes_and_another_takes_over_where_it_was(pool: Pool, database: str) -> None:
     record, server = Record(pool), Server()
 
@@ -200,44 +173,6 @@ async def test_one_of_several_writes_and_another_takes_over_where_it_was(pool: P
     assert {worker for worker, _ in server.written} == {"second-to-none", "heir"}
     (copy,) = await record.copies()
     assert (copy.copy, copy.kind, copy.position) == (COPY, "index", server.position)
-
-
-async def test_who_cannot_reach_the_server_lets_another_write(pool: Pool, database: str) -> None:
-    record, server = Record(pool), Server()
-    server.away = {"cut-off"}
-    async with projecting(pool, database, "cut-off", server) as cut_off:
-
-        async def has_tried() -> bool:
-            return cut_off.error == "away"
-
-        await until(has_tried, "the one that is cut off has tried")
-        async with projecting(pool, database, "well", server):
-            stored = await record.store(memories("a"))
-
-            async def written() -> bool:
-                return server.position == stored.position
-
-            await until(written, "the other writes")
-    assert {worker for worker, _ in server.written} == {"well"}
-
-
-async def test_a_server_that_has_lost_what_it_held_is_filled_again(pool: Pool, database: str) -> None:
-    record, server = Record(pool), Server()
-    async with projecting(pool, database, "worker", server):
-        stored = await record.store(memories(*"abc"))
-
-        async def full() -> bool:
-            return server.position == stored.position
-
-        await until(full, "everything is there")
-        server.position = 0
-        await until(full, "everything is there again")
-
-
-async def test_a_shared_copy_is_never_written_without_turns(pool: Pool) -> None:
-    copy: Any = SharedCopy("worker", Server())
-    with pytest.raises(AssertionError, match="needs a writer lock"):
-        Projector(Record(pool), copy, copy=COPY)
 
 
 async def test_a_copy_gives_signs_of_life_though_nothing_is_stored_or_its_server_is_away(

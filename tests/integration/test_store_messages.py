@@ -165,15 +165,6 @@ async def test_a_reply_address_that_is_not_allowed_is_refused_and_nothing_is_sto
     assert await storer.letters(entry_id) == []
 
 
-async def test_a_receipt_whose_address_holds_another_type_comes_on_the_shared_stream(
-    storer: Storer, tenant: str
-) -> None:
-    await storer.redis.set(storer.executor.reply_to, "precious", ex=60)
-    entry_id = await storer.send([memory(tenant)], correlation_id="c-shared")
-    (receipt,) = await storer.receipts(entry_id, storer.executor.shared)
-    assert (receipt["payload"]["stored"], receipt["correlation_id"]) == (1, "c-shared")
-
-
 async def test_a_store_message_that_has_killed_its_workers_is_answered_and_set_aside(
     storer: Storer, service: Service, tenant: str
 ) -> None:
@@ -185,23 +176,3 @@ async def test_a_store_message_that_has_killed_its_workers_is_answered_and_set_a
     assert receipt["payload"]["error"]["type"] == "failed"
     (letter,) = await storer.letters(entry_id)
     assert letter[b"reason"].startswith(b"poison: delivered 5 times")
-
-
-async def test_a_store_message_of_a_dead_worker_is_taken_over(storer: Storer, tenant: str) -> None:
-    message = storer.executor.message({"memories": [memory(tenant)]}, kind=KIND)
-    entry_id = await storer.executor.hand_to_a_dead_worker({"envelope": json.dumps(message)}, stream=storer.stream)
-    (receipt,) = await storer.receipts(entry_id)
-    assert receipt["payload"]["stored"] == 1
-
-
-async def test_a_receipt_continues_trace_and_chain_of_causes(storer: Storer, tenant: str) -> None:
-    trace_id = "0af7651916cd43dd8448eb211c80319c"
-    entry_id = await storer.send(
-        [memory(tenant)],
-        correlation_id="0c1f8e5a-63c2-4f0b-a1de-2f9d4c7b8e10",
-        trace={"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"},
-    )
-    (receipt,) = await storer.receipts(entry_id)
-    assert receipt["trace"]["traceparent"].split("-")[1] == trace_id
-    (link,) = receipt["causality_chain"]
-    assert (link["correlation_id"], link["kind"]) == (receipt["correlation_id"], KIND)

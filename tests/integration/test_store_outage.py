@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 from uuid import uuid4
 
-import pytest
 from executor import Executor, info, pending, until
-from redis.asyncio import Redis
-from serving import OneMemory, caught_up, opened_with, quick_settings, serving
+from serving import caught_up
 
-from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import open_connection
 from orion_recall.serving.service import Service
-from orion_recall.settings import RECALL_GROUP
 
 KIND = "memory.store.v1"
 WITH_OPTIONS: dict[str, Any] = {"fragment": "Where does Ana work?", "options": {}}
@@ -88,45 +82,3 @@ async def test_memories_and_decisions_wait_for_postgres_and_queries_do_not(
 
     await until(all_there, "the decisions are in Postgres")
     await connection.close()
-
-
-@pytest.mark.slow
-async def test_a_worker_that_is_stopped_while_postgres_is_away_leaves_its_store_messages_to_the_next(
-    service_engines: EmbeddedEngines, service: Service, tokens: TokenCounter, tenant: str
-) -> None:
-    settings = quick_settings(
-        service_engines.redis_url, postgres_dsn=service_engines.postgres_dsn, tenants=service.settings.tenants
-    )
-    async with connect(service_engines.redis_url) as redis:
-        executor = Executor(redis, settings.prefix)
-        stream = settings.store_stream
-        message = executor.message({"memories": [{"id": "m-1", "tenant": tenant, "text": "It rained."}]}, kind=KIND)
-
-        async def in_flight() -> bool:
-            return len(await pending(redis, stream)) == 1
-
-        async with serving(settings.changed(instance="first"), opened_with(OneMemory(), tokens)) as (first, task):
-            await until(lambda: _has_consumer(redis, stream), "memories are taken")
-            await service_engines.postgres.stop()
-            try:
-                stored = await executor.add({"envelope": json.dumps(message)}, stream=stream)
-                await until(in_flight, "the store message is in flight")
-                first.stop()
-                await asyncio.wait_for(task, 30)
-                assert await in_flight()
-            finally:
-                await service_engines.postgres.start()
-        async with serving(settings.changed(instance="second"), opened_with(OneMemory(), tokens)):
-
-            async def answered() -> bool:
-                return not await redis.xrange(stream, stored, stored)
-
-            await until(answered, "the next worker answers it")
-        (receipt,) = await executor.replies(executor.reply_to)
-        assert receipt["payload"]["stored"] == 1
-        assert receipt["source"]["instance"] == "second"
-        await executor.close()
-
-
-async def _has_consumer(redis: Redis, stream: str) -> bool:
-    return bool(await redis.xinfo_consumers(stream, RECALL_GROUP))

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-from executor import command, rows, until
+from executor import command, until
 from redis.asyncio import Redis
 
 from orion_recall.bus.connect import connect
@@ -95,16 +95,3 @@ async def test_on_a_bus_that_was_away_what_was_said_before_is_no_news(
         await heard(reader, writer, 14)
         assert reader.knows(13)
         assert reader.reached == [{7: 5}]
-
-
-async def test_a_change_of_many_memories_is_told_in_small_entries(
-    engines: EmbeddedEngines, redis: Redis, prefix: str
-) -> None:
-    async with following(engines, redis, prefix) as reader:
-        writer = Reader(redis, redis, prefix)
-        await writer.stream.publish(dict.fromkeys(range(1, 1001), 5))
-        await heard(reader, writer, 2000)
-        assert all(reader.knows(key) for key in range(1, 1001))
-    entries = await rows(redis, f"{prefix}memory.tombstone.v1")
-    assert len(entries) == 41
-    assert max(len(value) for _, fields in entries for value in fields.values()) < 1000

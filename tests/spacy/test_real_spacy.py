@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from orion_recall.errors import SettingsError
-from orion_recall.memory.extraction.backends import open_extractors
+from orion_recall.memory.extraction.extractors import SpacyExtractor, load_pipeline, open_extractors
 from orion_recall.memory.extraction.light import Extraction, Passage
-from orion_recall.memory.extraction.spacy import SpacyExtractor, load_pipeline
 from orion_recall.settings import Settings
 from orion_recall.values import Neighbour
 

@@ -22,7 +22,7 @@ import pytest
 from orion_recall.bus.commit import Committer
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.memory.intake import change as changes
+from orion_recall.memory.intake import handlers as changes
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import TombstoneStream
 from orion_recall.models.embedder import Embedder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orion_recall.memory.record import sql
-from orion_recall.memory.record.changes import HistoryStep, delete, history, update
 from orion_recall.memory.record.compose import ChangeVerdict, Patch
+from orion_recall.memory.record.record import HistoryStep, delete, history, update
 from orion_recall.postgres.pool import Pool, borrow
 
 

@@ -165,7 +165,7 @@ def test_catch_all_handlers_are_where_they_are_allowed():
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception"))
     }
     assert bare == {
-        "memory.intake.store",
+        "memory.intake.handlers",
         "profile.watch",
         "serving.index_process.child",
         "serving.worker",

@@ -16,12 +16,12 @@ from orion_recall.engines.lock import held_by
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import Progress
-from orion_recall.memory.replicas.maintenance import CopyRequests, Task, do
+from orion_recall.memory.replicas.maintenance import CopyRequests, Progress, Task, do
 from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.models.opening import open_embedder
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool
-from orion_recall.serving.backends import graph_of, index_of, own_copy, sparse_encoder_of
+from orion_recall.serving.backends import graph_of, index_of, own_copy
 from orion_recall.settings import Settings
 from orion_recall.values import JsonValue
 
@@ -112,7 +112,7 @@ class OwnCopies:
         """The index or the graph, not opened; it is closed with the stack."""
         if kind == "index":
             embedder = await stack.enter_async_context(open_embedder(self._settings))
-            part: Projection = index_of(self._settings, embedder, await sparse_encoder_of(self._settings))
+            part: Projection = index_of(self._settings, embedder, SparseEncoder(self._settings.keyword_weights))
         else:
             part = graph_of(self._settings)
         stack.push_async_callback(part.close)

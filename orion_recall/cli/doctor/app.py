@@ -31,9 +31,10 @@ from orion_recall.interfaces import IdentifiedCopy, MemoryGraph, MemoryIndex, To
 from orion_recall.memory.record.record import Record
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Connection, borrow
 from orion_recall.postgres.schema import shipped_migrations
-from orion_recall.serving.backends import graph_of, identity_of, index_of, sparse_encoder_of, timeline_table
+from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, unreadable_rows
 from orion_recall.sources.timeline_table import OWN_VIEW
@@ -272,7 +273,7 @@ async def _look(mappings: Mappings, settings: Settings) -> list[Finding]:
         if settings.sparql_url:
             looks.insert(0, ("its own graph", "sparql", _own(graph_of(settings), settings, "sparql", ["rdf"])))
         if settings.qdrant_url and embedder is not None:
-            index = index_of(settings, embedder, await sparse_encoder_of(settings))
+            index = index_of(settings, embedder, SparseEncoder(settings.keyword_weights))
             looks.insert(0, ("its own index", "qdrant", _own(index, settings, "qdrant", ["vector", "lexical"])))
         return list(await asyncio.gather(*(_in_time(name, kind, look) for name, kind, look in looks)))
 

@@ -47,7 +47,7 @@ from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
-from orion_recall.serving.backends import sparse_encoder_of
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
 from orion_recall.sources.graph import NamesByMeaning
 from orion_recall.values import TimeRange
@@ -223,7 +223,7 @@ class _Memories:
 async def _opened(settings: Settings, embedder: Embedder, stack: contextlib.AsyncExitStack) -> QdrantIndex:
     assert settings.qdrant_url is not None
     server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
-    index = QdrantIndex(server, settings.qdrant_collection, embedder, await sparse_encoder_of(settings))
+    index = QdrantIndex(server, settings.qdrant_collection, embedder, SparseEncoder(settings.keyword_weights))
     stack.push_async_callback(index.close)
     return index
 

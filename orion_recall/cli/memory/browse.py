@@ -15,8 +15,8 @@ from orion_recall.cli.moments import Zone
 from orion_recall.cli.output import JsonFlag, NotFound, limited, listed, pairs, show, table, visible
 from orion_recall.contracts import MemoryWhereV1, read_message
 from orion_recall.errors import OrionError
-from orion_recall.memory.record.changes import HistoryStep, history
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordBrowser
+from orion_recall.memory.record.record import HistoryStep, history
 from orion_recall.memory.record.successions import HeldSuccession, SetByPerson, Successions
 from orion_recall.postgres.pool import Pool
 from orion_recall.values import JsonValue, SuccessionReason

@@ -11,15 +11,14 @@ import typer
 from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_postgres, with_record
 from orion_recall.cli.connect.own_copies import KINDS, KnownCopy, OwnCopies
 from orion_recall.cli.output import JsonFlag, counted, duration, progress, show
-from orion_recall.errors import EngineError, ModelError, SettingsError, SourceError
+from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.memory.record.keyword_lengths import measure_lengths
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.drift import Progress, counts
-from orion_recall.memory.replicas.maintenance import Task
+from orion_recall.memory.replicas.maintenance import Progress, Task
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed, reembed_on_server
 from orion_recall.models.opening import open_embedder
-from orion_recall.serving.backends import index_of, sparse_encoder_of
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.serving.backends import index_of
 from orion_recall.settings import Settings
 
 Done = dict[str, Any]
@@ -67,8 +66,8 @@ async def _checked(known: KnownCopy, task: Task, told: Progress) -> Done:
         result = await known.ask(task, told)
     except (SourceError, EngineError, ModelError) as error:
         return one | {"ok": False, "error": str(error)}
-    left = result.get("left", counts(result))
-    return one | {"ok": left == 0} | dict(result)
+    left = result.get("left", any(result[sort] for sort in ("missing", "stale", "extra")))
+    return one | {"ok": not left} | dict(result)
 
 
 def _checked_line(one: Done) -> str:
@@ -88,7 +87,6 @@ def _checked_line(one: Done) -> str:
 
 def rebuild_copies(
     kind: Annotated[Literal["index", "graph"] | None, typer.Argument(help="Only this one (default: both).")] = None,
-    measure: Annotated[bool, typer.Option("--measure", help="Measure mean lengths anew.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -102,27 +100,19 @@ def rebuild_copies(
     index is made with the configured model, and a worker takes it when it is started with these settings. On a
     server name a new collection in ORION_QDRANT_COLLECTION.
 
-    With `length=corpus` in ORION_KEYWORD_WEIGHTS the first rebuild, and one with `--measure`, measures the mean
-    length of each tenant's documents; all copies of the index are then rebuilt, one after the other.
-
     Example: `orion-recall memory rebuild index`
     """
     settings = find(data)
-    if measure and (settings.keyword_weights.length is not None or kind == "graph"):
-        raise SettingsError("--measure is for an index with length=corpus in ORION_KEYWORD_WEIGHTS")
-    done = asyncio.run(_rebuild(settings, [kind] if kind is not None else list(KINDS), measure=measure))
+    done = asyncio.run(_rebuild(settings, [kind] if kind is not None else list(KINDS)))
     show(done, *map(_rebuilt_line, done), as_json=as_json)
     return 1 if any(one.get("left") for one in done) else 0
 
 
-async def _rebuild(settings: Settings, kinds: list[str], *, measure: bool) -> list[Done]:
+async def _rebuild(settings: Settings, kinds: list[str]) -> list[Done]:
     async with contextlib.AsyncExitStack() as stack:
         settings = await with_record(settings, stack)
         pool = await stack.enter_async_context(open_postgres(settings))
         own, record = OwnCopies(settings, pool), Record(pool)
-        if "index" in kinds and settings.keyword_weights.length is None:
-            with progress("mean lengths") as told:
-                await measure_lengths(record, pool, again=measure, advanced=told)
         done: list[Done] = []
         for kind in kinds:
             with progress(f"the {kind}") as told:
@@ -136,14 +126,14 @@ async def _rebuild(settings: Settings, kinds: list[str], *, measure: bool) -> li
 async def _on_server(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
     if kind == "index":
         async with open_embedder(settings) as embedder:
-            index = index_of(settings, embedder, await sparse_encoder_of(settings))
+            index = index_of(settings, embedder, SparseEncoder(settings.keyword_weights))
             assert isinstance(index, QdrantIndex)
             try:
-                made = await reembed_on_server(record, index, dsn_of(settings), advanced=told)
+                position = await reembed_on_server(record, index, dsn_of(settings), advanced=told)
             finally:
                 await index.close()
-        if made.state == "built":
-            return {"kind": kind, "state": "built", "model": made.model, "position": made.position}
+        if position is not None:
+            return {"kind": kind, "state": "built", "model": embedder.name, "position": position}
     return {"kind": kind, "state": "rewritten", **await own.ask(kind, "rewrite", told)}
 
 
@@ -151,16 +141,14 @@ async def _rebuilt(settings: Settings, own: OwnCopies, record: Record, kind: str
     folder, least = own.folder(kind), settings.min_free_bytes
     if kind == "index":
         async with open_embedder(settings) as embedder:
-            built = await reembed(
+            state, position = await reembed(
                 record,
                 folder,
                 embedder,
-                await sparse_encoder_of(settings),
-                again=True,
+                SparseEncoder(settings.keyword_weights),
                 min_free_bytes=least,
                 advanced=told,
             )
-        state, position = str(built.state), built.position
     else:
         state, position = await rebuild_graph(record, folder, min_free_bytes=least, advanced=told)
     one: Done = {"kind": kind, "state": state, "position": position}

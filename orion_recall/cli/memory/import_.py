@@ -21,8 +21,14 @@ from orion_recall.cli.output import JsonFlag, bars, counted, duration, note, sho
 from orion_recall.client import RecallClient
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.record import CopyPosition, Record
-from orion_recall.memory.transfer.import_file import ImportMapping, ImportSummary, read_mapping
-from orion_recall.memory.transfer.importer import Waited, import_file, wait_for_copies
+from orion_recall.memory.transfer.importer import (
+    ImportMapping,
+    ImportSummary,
+    Waited,
+    import_file,
+    read_mapping,
+    wait_for_copies,
+)
 from orion_recall.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")

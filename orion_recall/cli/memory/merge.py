@@ -12,8 +12,16 @@ import typer
 from orion_recall.cli.connect.addresses import Actor, DataFolder, Tenant, find, with_pool
 from orion_recall.cli.output import JsonFlag, NotFound, counted, show, table
 from orion_recall.errors import SettingsError
-from orion_recall.memory.names.merges import Merge, Merged, Merges, WantedMerge
-from orion_recall.memory.names.propose import MIN_COSINE, MIN_STRING, Proposal, propose
+from orion_recall.memory.names.merges import (
+    MIN_COSINE,
+    MIN_STRING,
+    Merge,
+    Merged,
+    Merges,
+    Proposal,
+    WantedMerge,
+    propose,
+)
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.opening import open_embedder
 from orion_recall.postgres.pool import Pool

@@ -15,9 +15,10 @@ from orion_recall.evaluation.vectors import VectorCache, cached
 from orion_recall.interfaces import Projection, Source
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Row, is_refusal
 from orion_recall.recall.types import Sources
-from orion_recall.serving.backends import open_sources, sparse_encoder_of, timeline_table
+from orion_recall.serving.backends import open_sources, timeline_table
 from orion_recall.settings import Settings
 from orion_recall.sources.record import RecordFacts
 from orion_recall.sources.timeline import TimelineSource
@@ -105,7 +106,7 @@ async def past_stores(
     async with contextlib.AsyncExitStack() as stack:
         past = await stack.enter_async_context(PastRecord.open(dsn, tenants))
         stack.enter_context(vectors_open(cache))
-        sparse = await sparse_encoder_of(settings)
+        sparse = SparseEncoder(settings.keyword_weights)
         opened = await stack.enter_async_context(open_sources(private, around=around, sparse=sparse))
         copies: dict[str, Projection] = dict(zip(_KINDS, index_and_graph(opened), strict=True))
         timeline, is_of_others = await _timeline(settings, dsn, past), timeline_table(settings).is_of_others

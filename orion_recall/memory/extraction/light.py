@@ -100,7 +100,6 @@ def find_times(text: str, at: float | None) -> tuple[TimeMention, ...]:
 
 
 def usable_names(names: Iterable[str]) -> list[str]:
-    """Names on one line each, without those that are empty or too long."""
     squeezed_names = [squeezed(name) for name in names]
     return [name for name in squeezed_names if 0 < len(name) <= MAX_NAME_CHARS]
 
@@ -134,7 +133,6 @@ def spelt(
 
 
 def _antecedent(previous: Neighbour | None, voice: str | None) -> Antecedent:
-    """Whom the turn before was about: its one person, else its speaker."""
     antecedent = Antecedent(voice)
     if previous is None:
         return antecedent
@@ -151,8 +149,6 @@ _AT_A_TIME = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A memory's text with its context for extraction."""
-
     text: str
     speaker: str | None = None
     known: tuple[str, ...] = ()
@@ -175,9 +171,7 @@ class Extractor(Protocol):
     @property
     def longest_s(self) -> float: ...
 
-    async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        """What each passage says, in the order of the passages; each is looked at alone."""
-        ...
+    async def extract(self, passages: Sequence[Passage]) -> list[Extraction]: ...
 
 
 class LightExtractor:
@@ -189,7 +183,6 @@ class LightExtractor:
     longest_s = 60.0
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        """What each passage says."""
         return await asyncio.to_thread(lambda: [light(one) for one in FOREGROUND.throttled(passages, _AT_A_TIME)])
 
 

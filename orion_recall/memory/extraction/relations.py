@@ -106,7 +106,6 @@ _MAX_BACK, _MAX_BEFORE = 40, 4
 
 
 def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], str, int]]]:
-    """The verb phrases by their first word, longest first: (words, relation, form)."""
     table: dict[str, list[tuple[tuple[str, ...], str, int]]] = {}
     for line in _VERBS.strip().splitlines():
         relation, *forms = (part.strip() for part in line.split("|"))
@@ -129,13 +128,11 @@ class Antecedent:
     name: str | None = UNKNOWN
 
     def within(self, units: Sequence[Unit]) -> str | None:
-        """Who is meant behind these units of a sentence."""
         named = {unit.folded: unit.text for at, unit in enumerate(units) if _may_be_person(units, at)}
         named.pop((self.speaker or "").casefold(), None)
         return self.name if not named else next(iter(named.values())) if len(named) == 1 else None
 
     def read(self, sentence: Sentence) -> None:
-        """Goes on to the next sentence."""
         self.name = self.within(sentence.units)
 
 
@@ -157,7 +154,6 @@ def find_statements(sentence: Sentence, speaker: str | None, antecedent: Anteced
 
 
 def _apart(unit: Unit) -> tuple[Unit, ...]:
-    """A contraction as its two words."""
     return tuple(Unit("word", word, word) for word in _CONTRACTED.get(unit.folded, ())) or (unit,)
 
 
@@ -181,7 +177,6 @@ class _Role:
     is_plural: bool = False
 
     def states(self, names: Sequence[str]) -> list[Statement]:
-        """That these are it."""
         return _stated(names, f"{self.role} of", self.owners)
 
 
@@ -199,7 +194,6 @@ class _Reader:
         self._asserted_until = next(reported, len(units))
 
     def statements(self) -> Iterator[Statement]:
-        """All that the sentence states."""
         at = 0
         while at < len(self._units):
             begins = self._begins_clause(at)
@@ -221,7 +215,6 @@ class _Reader:
                 at += 1
 
     def _clause(self, at: int, subject: list[str], *, is_plural: bool) -> _Stated:
-        """What stands behind a subject: one predicate, or several joined by `and`."""
         found: list[Statement] = []
         while subject and (predicate := self._predicate(at, subject, is_plural)):
             found += predicate[0]
@@ -392,7 +385,6 @@ class _Reader:
         return states + phrase.states + role.states(phrase.names), phrase.end
 
     def _role_with_name(self, at: int) -> _Role | None:
-        """ "My husband's name": the role in front of "name"."""
         role = self._word(at + 1).removesuffix("'s")
         is_role = self._word(at + 1) != role and role in _ROLES and self._word(at + 2) == "name"
         if not is_role or self._word(at) not in ("my", "our"):

@@ -71,8 +71,6 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """The units of one sentence, without its full stop."""
-
     units: tuple[Unit, ...]
     question: bool
 
@@ -102,7 +100,6 @@ class _Context:
 
 
 def squeezed(name: str) -> str:
-    """A name on one line, with single spaces."""
     return " ".join(name.split())
 
 
@@ -135,7 +132,6 @@ def _by_first_word(known: Iterable[str]) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _split(text: str) -> Iterator[tuple[list[_Token], str]]:
-    """The tokens of each sentence, and what ends it: a mark, a line's end, or the text's ("")."""
     sentence: list[_Token] = []
     for token in _tokens(text):
         if token.kind == "mark" and token.text in ".!?…\n":
@@ -182,7 +178,6 @@ def _common_words(tokens: list[_Token]) -> set[str]:
 
 
 def _parts(tokens: list[_Token]) -> Iterator[list[_Token]]:
-    """The parts of a sentence before and after colons."""
     part: list[_Token] = []
     for token in tokens:
         part.append(token)
@@ -222,7 +217,6 @@ def _units(tokens: list[_Token], context: _Context) -> Iterator[Unit]:
 
 
 def _quoted(token: _Token) -> Unit:
-    """A quoted phrase is a name, quoted speech is one word without a text."""
     name = squeezed(token.text)
     is_name = len(name) <= MAX_NAME_CHARS and 0 < len(name.split()) <= _MAX_QUOTED_WORDS
     if is_name and name[-1] not in ".,;:!?…" and any(char.isalpha() for char in name):
@@ -250,13 +244,11 @@ def _known_end(tokens: list[_Token], at: int, context: _Context) -> int | None:
 
 
 def _is_next(tokens: list[_Token], at: int, text: str, between: tuple[str, ...] = ("",)) -> bool:
-    """Whether nothing but a space stands before the token, or one of these."""
     gap = text[tokens[at - 1].end : tokens[at].start]
     return len(gap) <= 3 and tokens[at].kind == "word" and gap.strip(" \u00a0") in between
 
 
 def _joins(tokens: list[_Token], at: int, text: str) -> bool:
-    """Whether a capitalised token goes on with the name before it."""
     before = tokens[at - 1]
     if not tokens[at].capital or before.kind != "word" or before.folded.endswith("'s"):
         return False

@@ -16,7 +16,7 @@ from orion_recall.decisions.blanking import DecisionsWanted, blank_decisions, co
 from orion_recall.errors import RecordError
 from orion_recall.memory.names.merges import forget_merges
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.memory.record.changes import delete
+from orion_recall.memory.record.record import delete
 from orion_recall.postgres.pool import Connection, translate
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue
@@ -259,15 +259,6 @@ WHERE e.tenant = $1 AND e.kind = 'entity' AND e.undone_at IS NULL AND (
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What one batch removed: its memories, merges of names that only they gave, and their outbox positions."""
-
-    ids: tuple[str, ...]
-    positions: Mapping[str, int]
-    merges: int
-
-
 class ForgetRecord:
     """One forgetting in the record, over a connection of its own. RecordError while Postgres is away."""
 
@@ -291,7 +282,6 @@ class ForgetRecord:
         return self.target
 
     async def count(self) -> dict[str, int]:
-        """What would go from the record, by place; nothing is changed."""
         target = self.target
         ids = await self.some(100_000)
         with translate("counting what would be forgotten"):
@@ -305,7 +295,6 @@ class ForgetRecord:
             return await self._ids_of(_SOME, limit)
 
     async def begin(self, actor: str | None) -> list[str]:
-        """Begins, or goes on with a run of the same that was stopped; what else is unfinished."""
         others: list[str] = []
         with translate("beginning to forget"):
             for row in await self._connection.fetch(_UNFINISHED, self.target.tenant):
@@ -321,8 +310,8 @@ class ForgetRecord:
                     await self._connection.execute(_NAMED, self.forget, self.target.selector(row["salt"]))
         return others
 
-    async def next_batch(self) -> Batch | None:
-        """Blanks the next memories, in one transaction; None when there are none."""
+    async def next_batch(self) -> tuple[int, Mapping[str, int], int] | None:
+        """Blanks the next memories in one transaction: how many, their positions, and how many merges went."""
         target, connection = self.target, self._connection
         with translate("forgetting memories"):
             if not self._found:
@@ -341,7 +330,7 @@ class ForgetRecord:
                 names = [row["name"] for row in merged]
                 merges = await self._forget_merges(_UNUSED_MERGES, names) if names else 0
         positions = {one.id: one.position for one in verdicts if one.position is not None}
-        return Batch(ids=tuple(ids), positions=positions, merges=merges)
+        return len(ids), positions, merges
 
     async def clear_around(self, told: Callable[[str, int], None]) -> None:
         """Removes all rows about the memories, and what else the target says; `told` gets counts by place."""
@@ -363,7 +352,6 @@ class ForgetRecord:
                     told(place, await self._run(statement, target.tenant))
 
     async def blank_decisions(self) -> int:
-        """Blanks the words of the decisions in the log; how many rows were changed."""
         ids = await self.ids()
         with translate("blanking decisions"):
             changed = await blank_decisions(self._connection, self.target.decisions(ids))
@@ -375,7 +363,6 @@ class ForgetRecord:
             return tuple(row["memory_id"] for row in await self._connection.fetch(_IDS, self.forget))
 
     async def of_others(self, correlation_ids: Sequence[str]) -> frozenset[str]:
-        """Those of some correlation ids that only recalls of other tenants had."""
         with translate("reading decisions"):
             rows = await self._connection.fetch(_OF_OTHERS, list(correlation_ids), self.target.tenant)
         return frozenset(row["corr_id"] for row in rows)

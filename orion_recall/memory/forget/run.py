@@ -3,32 +3,256 @@
 The order matters: first nothing new can quote what is forgotten, then what quoted it is blanked, then it is looked
 for once more, and at last files are rewritten: a vacuum frees a row's room and leaves its bytes there, the text
 index keeps every word that it ever held, and the planner's statistics quote common values.
+
+On the bus, replies and dead letters that name one of the memories, or who is forgotten, are deleted. A decision
+that is not in the log yet is replaced by itself without words. What waits for a worker is left to it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import re
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import LiteralString, cast
+from typing import Any, LiteralString, cast
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
 
+from orion_recall.decisions.blanking import blanked
+from orion_recall.decisions.stream import id_parts
 from orion_recall.engines.replay_folders import delete_left
 from orion_recall.errors import EngineError, ModelError, SourceError
-from orion_recall.memory.forget.bus import ForgetBus, Matcher
 from orion_recall.memory.forget.record import ForgetRecord, Report, Target
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
 from orion_recall.postgres.address import quote_identifier
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, reason, translate
-from orion_recall.settings import Settings
+from orion_recall.settings import DECISIONS_GROUP, Settings
 from orion_recall.text.normal import memory_key
 from orion_recall.values import JsonValue
 
-TABLES: tuple[LiteralString, ...] = (
+_AT_ONCE = 100
+_REWRITE_S = 120.0
+_POLL_S = 0.1
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_KEYS = {"user": ("user", "user_id"), "session": ("session", "session_id"), "tenant": ("tenant",)}
+_Fields = Mapping[bytes, bytes]
+_Row = tuple[bytes, _Fields]
+
+
+class Matcher:
+    def __init__(self, target: Target, ids: Collection[str], default_tenant: str) -> None:
+        self._target, self.ids, self._default = target, frozenset(ids), default_tenant
+        names = "|".join(re.escape(one) for one in target.values)
+        self._names = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE) if target.kind == "person" else None
+
+    def matches(self, fields: _Fields) -> bool:
+        texts = [one for value in fields.values() for one in _texts(value)]
+        tenants = {text for key, text in texts if key == "tenant"}
+        if tenants and self._target.tenant not in tenants:
+            return False
+        if not self.ids.isdisjoint(text for _, text in texts):
+            return True
+        if self._names is not None:
+            return any(self._names.search(text) for _, text in texts)
+        if self._target.kind == "tenant":
+            return bool(tenants) or (self._target.tenant == self._default and _is_message(fields))
+        keys = _KEYS.get(self._target.kind, ())
+        return any(key in keys and text == self._target.values[0] for key, text in texts)
+
+    def is_by(self, payload: Mapping[str, Any]) -> bool:
+        value = self._target.values[0] if self._target.values else self._target.tenant
+        return any(payload.get(name) == value for name in _KEYS.get(self._target.kind, ()))
+
+
+class ForgetBus:
+    """The streams of one installation. `is_ours`: the server is the embedded one of this data folder."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        settings: Settings,
+        *,
+        is_ours: bool,
+        of_others: Callable[[Sequence[str]], Awaitable[Collection[str]]],
+    ) -> None:
+        """`of_others` gives those of some correlation ids whose recalls were other tenants': a reply names none."""
+        self._redis, self._settings, self._is_ours, self._of_others = redis, settings, is_ours, of_others
+
+    async def clear(self, matcher: Matcher, *, dry_run: bool = False) -> dict[str, int]:
+        settings = self._settings
+        dead = [f"{stream}:dead" for stream in (*settings.intake_streams.values(), settings.decision_stream)]
+        replies = [stream async for stream in self._reply_streams()]
+        return {
+            "dead letters": sum([await self._delete(one, matcher, dry_run=dry_run) for one in dead]),
+            "replies": sum([await self._delete(one, matcher, dry_run=dry_run) for one in replies]),
+            "decision stream": await self._decisions(matcher, dry_run=dry_run),
+            "waiting messages": sum(
+                [await self._delete(one, matcher, dry_run=True) for one in settings.intake_streams.values()]
+            ),
+        }
+
+    async def rewrite(self, report: Report) -> None:
+        """Rewrites the embedded server's files without what was deleted; of another one says what is left to do."""
+        if not self._is_ours:
+            report.add(
+                "bus: files of its server",
+                what="entries were deleted",
+                remains="their bytes, in its append-only file, snapshots and replicas",
+                until="its operator rewrites them (BGREWRITEAOF, with aof-use-rdb-preamble no)",
+            )
+            return
+        redis = cast("Any", self._redis)
+        try:
+            # As commands: a snapshot would take blocks of streams along as they are, deleted entries included.
+            await redis.execute_command("CONFIG", "SET", "aof-use-rdb-preamble", "no")
+            async with asyncio.timeout(_REWRITE_S):
+                await self._wait_for_rewrite()  # one that runs already began before the entries were deleted
+                await redis.execute_command("BGREWRITEAOF")
+                await asyncio.sleep(_POLL_S)
+                await self._wait_for_rewrite()
+            await redis.execute_command("SLOWLOG", "RESET")
+        except (RedisError, TimeoutError) as error:
+            report.unfinished.append(f"the bus's append-only file could not be rewritten: {error or 'in time'}")
+            return
+        report.add("bus: append-only file", what="rewritten")
+
+    async def _wait_for_rewrite(self) -> None:
+        while True:
+            told = await cast("Any", self._redis).info("persistence")
+            if not told.get("aof_rewrite_in_progress") and not told.get("aof_rewrite_scheduled"):
+                return
+            await asyncio.sleep(_POLL_S)
+
+    async def _reply_streams(self) -> AsyncGenerator[str]:
+        seen: set[bytes] = set()
+        redis = cast("Any", self._redis)
+        for pattern in self._settings.reply_streams:
+            prefix = re.sub(r"([*?\[\]\\^])", r"\\\1", self._settings.prefix)
+            async for key in redis.scan_iter(match=prefix + pattern, count=1000):
+                if key not in seen and await redis.type(key) == b"stream":
+                    seen.add(key)
+                    yield key.decode("utf-8", "surrogateescape")
+
+    async def _pages(self, stream: str) -> AsyncGenerator[list[_Row]]:
+        first = "-"
+        while True:
+            try:
+                rows = cast("list[_Row]", await self._redis.xrange(stream, min=first, count=_AT_ONCE))
+            except ResponseError:  # no stream: it is not ours
+                return
+            if not rows:
+                return
+            yield rows
+            first = f"({rows[-1][0].decode()}"
+
+    async def _delete(self, stream: str, matcher: Matcher, *, dry_run: bool) -> int:
+        count = 0
+        async with contextlib.aclosing(self._pages(stream)) as pages:
+            async for rows in pages:
+                found = await asyncio.to_thread(_matching, matcher, rows)
+                correlations = {entry_id: _correlation(fields) for entry_id, fields in found}
+                asked = [one for one in correlations.values() if one]
+                others = await self._of_others(asked) if asked else ()
+                own = [entry_id for entry_id, correlation in correlations.items() if correlation not in others]
+                count += len(own)
+                if own and not dry_run:
+                    await self._redis.xdel(stream, *own)
+        return count
+
+    async def _decisions(self, matcher: Matcher, *, dry_run: bool) -> int:
+        """Those in the log are deleted here; the others are replaced by themselves without words."""
+        stream, count = self._settings.decision_stream, 0
+        async with contextlib.aclosing(self._pages(stream)) as pages:
+            async for rows in pages:
+                for entry_id, fields in await asyncio.to_thread(_matching, matcher, rows):
+                    changed = await asyncio.to_thread(_without_words, fields, matcher)
+                    if changed == fields:
+                        continue
+                    count += 1
+                    if not dry_run:
+                        await self._replace(stream, entry_id, changed)
+        return count
+
+    async def _replace(self, stream: str, entry_id: bytes, fields: _Fields) -> None:
+        is_open = await self._is_open(stream, entry_id)
+        async with self._redis.pipeline(transaction=True) as pipeline:
+            if is_open:
+                pipeline.xadd(stream, cast("Any", dict(fields)))
+            pipeline.xack(stream, DECISIONS_GROUP, entry_id)
+            pipeline.xdel(stream, entry_id)
+            await pipeline.execute()
+
+    async def _is_open(self, stream: str, entry_id: bytes) -> bool:
+        """Whether it is not in the log yet: no sink has read it, or none has acknowledged it."""
+        name = entry_id.decode()
+        try:
+            groups: list[dict[str, Any]] = await cast("Any", self._redis).xinfo_groups(stream)
+        except ResponseError:
+            groups = []
+        for group in groups:
+            if group["name"] in (DECISIONS_GROUP, DECISIONS_GROUP.encode()):
+                if id_parts(name) > id_parts(group["last-delivered-id"]):
+                    return True
+                return bool(await self._redis.xpending_range(stream, DECISIONS_GROUP, name, name, 1))
+        return True
+
+
+def _without_words(fields: _Fields, matcher: Matcher) -> dict[bytes, bytes]:
+    try:
+        envelope = json.loads(fields[b"envelope"])
+        payload = cast("dict[str, Any]", envelope["payload"])
+        envelope["payload"] = blanked(payload, with_asker=matcher.is_by(payload), ids=matcher.ids)
+        if envelope["payload"] == payload:
+            return dict(fields)
+        return {b"envelope": json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()}
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return {b"envelope": b""}
+
+
+def _matching(matcher: Matcher, rows: Sequence[_Row]) -> list[_Row]:
+    return [row for row in rows if matcher.matches(row[1])]
+
+
+def _correlation(fields: _Fields) -> str:
+    with contextlib.suppress(KeyError, TypeError, ValueError, RecursionError):
+        return str(json.loads(fields[b"envelope"])["correlation_id"])
+    return ""
+
+
+def _texts(value: bytes) -> Iterator[tuple[str, str]]:
+    """The texts in a value: of JSON each with its key, of anything else what stands in quotation marks."""
+    with contextlib.suppress(ValueError, RecursionError):
+        yield from _walked("", json.loads(value))
+        return
+    for match in _STRING.finditer(value):
+        with contextlib.suppress(ValueError):
+            yield "", json.loads(match.group())
+    yield "", value.decode("utf-8", "replace")
+
+
+def _walked(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for name, one in cast("dict[str, Any]", value).items():
+            yield "", name
+            yield from _walked(name, one)
+    elif isinstance(value, list):
+        for one in cast("list[Any]", value):
+            yield from _walked(key, one)
+
+
+def _is_message(fields: _Fields) -> bool:
+    """Whether it is a message of a caller, set aside; one that names no tenant is of the default one."""
+    return any(name.startswith(b"field:") or name == b"message_head" for name in fields)
+
+
+_TABLES: tuple[LiteralString, ...] = (
     "memories",
     "memory_history",
     "memory_requests",
@@ -59,16 +283,15 @@ WHERE pid <> pg_backend_pid() AND backend_xmin IS NOT NULL AND age(backend_xmin)
 
 
 async def rewrite_storage(connection: Connection, report: Report) -> None:
-    """Rewrites tables and log, as far as this login may, and adds to the report what was done."""
     with translate("rewriting tables"):
         server = await connection.fetchrow(_SERVER)
         assert server is not None
         await _wait_for_readers(connection, report)
         await connection.execute("SET lock_timeout = '10s'")
-        failed = {table: why for table in TABLES if (why := await _rewritten(connection, table)) is not None}
+        failed = {table: why for table in _TABLES if (why := await _rewritten(connection, table)) is not None}
         report.add(
             "Postgres: tables",
-            what=f"{len(TABLES) - len(failed)} tables and their indexes rewritten",
+            what=f"{len(_TABLES) - len(failed)} tables and their indexes rewritten",
             remains=f"bytes in free room of {', '.join(f'{one} ({why})' for one, why in failed.items())}"
             if failed
             else "",
@@ -107,7 +330,6 @@ async def _wait_for_readers(connection: Connection, report: Report) -> None:
 
 
 async def _rewritten(connection: Connection, table: str) -> str | None:
-    """Why the table got no new file; None when it did. Without the right Postgres only warns."""
     name = ".".join(map(quote_identifier, table.split(".")))
     analyze = "" if table == _STATISTICS else ", ANALYZE"
     before = await connection.fetchval("SELECT pg_relation_filenode($1::regclass)", table)
@@ -157,7 +379,6 @@ async def _wal_not_reused(connection: Connection) -> AsyncGenerator[None]:
 
 
 async def _failure_of(connection: Connection, statement: str) -> str | None:
-    """Why Postgres did not carry the statement out; None when it did."""
     try:
         await connection.execute(cast("LiteralString", statement))
     except POSTGRES_ERRORS as error:
@@ -165,7 +386,6 @@ async def _failure_of(connection: Connection, statement: str) -> str | None:
     return None
 
 
-Told = Callable[[str], None]
 # A recall that has read what is forgotten answers until then at the latest; longer deadlines are not waited for.
 _IN_FLIGHT_S = 5.0
 _BLANKED = ("decisions", "history of others", "feedback")
@@ -194,16 +414,23 @@ class Forgetting:
     """One run for one target. `told` gets the name of each step as it begins."""
 
     def __init__(
-        self, settings: Settings, stores: Stores, target: Target, *, told: Told = lambda what: None
+        self,
+        settings: Settings,
+        stores: Stores,
+        target: Target,
+        *,
+        told: Callable[[str], None] = lambda what: None,
     ) -> None:
         self._settings, self._stores, self._told = settings, stores, told
         self.record = ForgetRecord(stores.connection, target)
-        bus, of_others = stores.redis, self.record.of_others
-        self._bus = None if bus is None else ForgetBus(bus, settings, is_ours=stores.own_bus, of_others=of_others)
+        self._bus = (
+            ForgetBus(stores.redis, settings, is_ours=stores.own_bus, of_others=self.record.of_others)
+            if stores.redis is not None
+            else None
+        )
         self._gone: Counter[str] = Counter()
 
     async def dry_run(self) -> Report:
-        """Counts what would go, by place; nothing is changed. RecordError while Postgres is away."""
         target = await self.record.with_aliases()
         report = Report(kind=target.kind, tenant=target.tenant, dry_run=True)
         for place, count in (await self.record.count()).items():
@@ -219,7 +446,6 @@ class Forgetting:
         return report
 
     async def run(self, actor: str | None = None) -> Report:
-        """Forgets. RecordError when it cannot go on; running it again finishes what was begun."""
         target = await self.record.with_aliases()
         report = Report(kind=target.kind, tenant=target.tenant, dry_run=False)
         others = await self.record.begin(actor)
@@ -259,11 +485,11 @@ class Forgetting:
         redis, tenant = self._stores.redis, self.record.target.tenant
         stream = redis and TombstoneStream(redis, redis, self._settings.tombstone_stream, Tombstones())
         while (batch := await self.record.next_batch()) is not None:
-            self._gone["memories"] += len(batch.ids)
-            self._gone["merged names"] += batch.merges
-            if stream is not None and batch.positions:
+            count, positions, merges = batch
+            self._gone.update({"memories": count, "merged names": merges})
+            if stream is not None and positions:
                 # Workers leave them out at once, before their copies have heard of it.
-                await stream.publish({memory_key(tenant, name): at for name, at in batch.positions.items()})
+                await stream.publish({memory_key(tenant, name): at for name, at in positions.items()})
         await self.record.clear_around(lambda place, count: self._gone.update({place: count}))
 
     async def _blank(self) -> None:

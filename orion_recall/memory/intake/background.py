@@ -62,7 +62,6 @@ class BackgroundExtraction:
         self._wake.set()
 
     async def run(self) -> None:
-        """Take up what is due, as much at once as the extractor takes; wait while the record is away."""
         backoff = Backoff(*POSTGRES_S)
         try:
             while True:
@@ -78,7 +77,7 @@ class BackgroundExtraction:
                     await backoff.wait()
                     continue
                 if not took or len(self._in_flight) >= self._extractor.at_once:
-                    await self._rest()
+                    await sleep(self._look_every_s, self._wake)
         finally:
             await self._release()
 
@@ -102,9 +101,6 @@ class BackgroundExtraction:
             # The rows come back by themselves, later: what brought this down may bring the next one down too.
             self.counts.failed += 1
             log.error("extraction by %s failed: %s: %s", self.name, type(error).__name__, error, exc_info=error)
-
-    async def _rest(self) -> None:
-        await sleep(self._look_every_s, self._wake)
 
     async def _serve(self, taken: Sequence[Taken]) -> None:
         found = await self._extract(taken)
@@ -143,7 +139,6 @@ class BackgroundExtraction:
             log.info("extraction fell back to light: %s", found.note)
 
     async def _release(self) -> None:
-        """Cancels what is in flight, and releases its claims if the record answers."""
         in_flight = dict(self._in_flight)
         for task in in_flight:
             task.cancel()
@@ -235,21 +230,17 @@ class RequestRetention:
         self._pool, self._periods, self._every_s, self._batch_rows = pool, periods, every_s, batch_rows
 
     async def run(self) -> None:
-        """Deletes every ten minutes, with a pause between batches."""
         while True:
             try:
                 for period in self._periods.each:
-                    await self._round(period)
+                    deleted = self._batch_rows
+                    while deleted == self._batch_rows:
+                        deleted = await self._batch(period)
+                        await asyncio.sleep(_PAUSE_S)
             except RecordError as error:
                 if not is_connection_lost(error):
                     log.error("old request receipts cannot be deleted: %s; it is tried again in ten minutes", error)  # noqa: TRY400 (the text says it all)
             await asyncio.sleep(self._every_s)
-
-    async def _round(self, period: Period) -> None:
-        while True:
-            if await self._batch(period) < self._batch_rows:
-                return
-            await asyncio.sleep(_PAUSE_S)
 
     async def _batch(self, period: Period) -> int:
         async with borrow(self._pool, "deleting answers to old requests") as connection, connection.transaction():
@@ -276,7 +267,6 @@ class AccessCounts:
             waiting.extend(ids[:_MOST_IDS])
 
     async def run(self) -> None:
-        """Writes until cancelled, and once more then, if the record answers."""
         try:
             while True:
                 await asyncio.sleep(_FLUSH_EVERY_S)

@@ -11,10 +11,14 @@ from orion_recall.bus.commit import CommitPort
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import Backlog, GroupReader
 from orion_recall.bus.signing.callers import Callers
-from orion_recall.memory.intake.change import ChangePropagation, DeleteHandler, UpdateHandler
-from orion_recall.memory.intake.feedback import FeedbackHandler
+from orion_recall.memory.intake.handlers import (
+    ChangePropagation,
+    DeleteHandler,
+    FeedbackHandler,
+    StoreHandler,
+    UpdateHandler,
+)
 from orion_recall.memory.intake.message_worker import Handler, MessageWorker
-from orion_recall.memory.intake.store import StoreHandler
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import TombstoneStream
 from orion_recall.postgres.pool import Pool
@@ -40,7 +44,9 @@ class IntakeConsumers:
         wake: Callable[[], None],
         tracer: Tracer | None = None,
     ) -> None:
-        propagation = ChangePropagation(pool, tombstones, wake) if pool is not None else None
+        propagation = (
+            ChangePropagation(pool, tombstones, settings.acknowledge_ms, wake) if pool is not None else None
+        )
         record = Record(pool, extractor=settings.extractor) if pool is not None else None
         handlers: Mapping[str, Handler] = {
             "stores": StoreHandler(record, propagation, settings, wake),
@@ -73,7 +79,6 @@ class IntakeConsumers:
 
     @property
     def backlogs(self) -> Mapping[str, Backlog]:
-        """Unanswered entries by kind of message, for the kinds whose stream was looked at."""
         return {name: reader.backlog for name, reader in self._readers.items() if reader.backlog is not None}
 
     @property
@@ -81,12 +86,10 @@ class IntakeConsumers:
         return {name: reader.healed.lost for name, reader in self._readers.items()}
 
     def stop(self) -> None:
-        """Take nothing more; `run` returns when the entries in flight have ended."""
         for part in (*self._loops.values(), *self._workers):
             part.stop()
 
     async def run(self) -> None:
-        """Serve all of them; when one ends by an error, the others stop too."""
         tasks = [asyncio.create_task(loop.run()) for loop in self._loops.values()]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

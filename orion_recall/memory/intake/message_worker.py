@@ -49,8 +49,6 @@ _REDACTED = frozenset(("text", "title", "entities", "metadata"))
 
 
 class Handler(Protocol):
-    """Serves one kind of message."""
-
     @property
     def kind(self) -> str: ...
     @property
@@ -84,14 +82,12 @@ def redacted_fields(fields: dict[str, Any], settings: Settings) -> dict[str, Any
 
 
 def receipt_of(results: Sequence[MemoryVerdictV1], **further: Any) -> MemoryReceiptV1:
-    """The receipt with these verdicts, and how many there are of each."""
     counts = Counter(one.status for one in results if one.status != "matched")
     none = dict.fromkeys(("stored", "unchanged", "conflict", "rejected"), 0)
     return MemoryReceiptV1.model_validate({**none, **counts, **further, "results": list(results)})
 
 
 def nothing_done(error: ErrorInfo) -> MemoryReceiptV1:
-    """The receipt for a message about memories that is not served."""
     return receipt_of((), error=error)
 
 
@@ -159,12 +155,10 @@ _ADVICE = (
 
 
 def is_away(error: RecordError) -> bool:
-    """Whether Postgres is away, starting, full or read-only: a message waits for as long as that takes."""
     return is_connection_lost(error) and _state(error) != _TOOK_TOO_LONG
 
 
 def may_pass(error: RecordError) -> bool:
-    """Whether the same message may be served in a moment: somebody else was in its way."""
     return _state(error).startswith(_MAY_PASS)
 
 
@@ -308,5 +302,4 @@ class MessageWorker:
 
 
 def _counts(receipt: BaseModel) -> dict[str, int]:
-    """The numbers of a receipt, for the log, without any text of a memory."""
     return {name: value for name, value in receipt.model_dump().items() if isinstance(value, int)}

@@ -1,4 +1,4 @@
-"""Merging names: one name of an entity or a relation is shown under another, until that is undone.
+"""Merged names: proposals for people to judge, merges, and their undoing.
 
 The record keeps what the memories say. A merge is a row of its own, and index and graph get every memory that gives
 the name again: they show it under the name that it was merged into. A name that others are merged into is merged
@@ -7,17 +7,166 @@ into none itself. Writing statements run under the outbox's lock.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+import asyncio
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Literal, LiteralString
 
-from orion_recall.memory.names.propose import NamesUsed
+from rapidfuzz import fuzz
+
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import NameKind
+from orion_recall.models.embedder import Embedder
 from orion_recall.postgres.pool import Connection, Pool, Row, borrow
-from orion_recall.text.normal import storable
+from orion_recall.text.normal import storable, words
 from orion_recall.values import JsonValue
+
+MIN_STRING, MIN_COSINE = 0.85, 0.8
+_LARGE, _WINDOW, _EDGE = 40, 8, 4
+_BY_INITIAL = 95.0
+_NUMBER = re.compile(r"\d+")
+
+
+class NamesUsed:
+    """Names, case folded, with their spellings and the memories that give them."""
+
+    def __init__(self) -> None:
+        self._spellings: dict[str, Counter[str]] = defaultdict(Counter)
+        self._given_in: dict[str, list[str]] = defaultdict(list)
+
+    def add(self, memory_id: str, names: Iterable[str]) -> None:
+        """One more memory, and the names that it gives."""
+        for folded, label in {name.casefold(): name for name in names}.items():
+            self._spellings[folded][label] += 1
+            self._given_in[folded].append(memory_id)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._given_in))
+
+    def label(self, folded: str) -> str:
+        """The spelling that most memories have, the first by alphabet of several."""
+        return min(self._spellings[folded].items(), key=lambda one: (-one[1], one[0]))[0]
+
+    def given_in(self, folded: str) -> Sequence[str]:
+        """The ids of the memories that give the name."""
+        return self._given_in[folded]
+
+    def are_together(self, one: str, other: str) -> bool:
+        fewer, more = sorted((self._given_in[one], self._given_in[other]), key=len)
+        return not set(fewer).isdisjoint(more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A proposed merge of two names; the counts and examples are of the memories that give each."""
+
+    id: str
+    kind: NameKind
+    alias: str
+    into: str
+    string: float
+    cosine: float
+    alias_memories: int
+    into_memories: int
+    examples: tuple[str, ...]
+
+
+async def propose(
+    names: NamesUsed,
+    embedder: Embedder,
+    *,
+    tenant: str,
+    kind: NameKind,
+    min_string: float = MIN_STRING,
+    min_cosine: float = MIN_COSINE,
+) -> list[Proposal]:
+    """The names that are alike in spelling and meaning, each with what it may be merged into, likeliest first.
+
+    Names of one memory are two, unless only punctuation differs, and so are names whose numbers differ. Of two the
+    one that more memories give stays, then the longer, then the first by alphabet; what stays is merged into
+    nothing itself. ModelError when the names cannot be embedded.
+    """
+    pairs = await asyncio.to_thread(_alike, names, min_string)
+    wanted = sorted({name for pair in pairs for name in pair})
+    vectors = dict(zip(wanted, await embedder.embed_documents([names.label(one) for one in wanted]), strict=True))
+
+    def place(name: str) -> tuple[int, int, str]:
+        return -len(names.given_in(name)), -len(names.label(name)), names.label(name)
+
+    others: dict[str, list[tuple[float, str, float, float]]] = defaultdict(list)
+    for (one, other), string in pairs.items():
+        cosine = min(1.0, float(vectors[one] @ vectors[other]))
+        if cosine >= min_cosine:
+            stays, goes = sorted((one, other), key=place)
+            others[goes].append((-round(string + cosine, 6), stays, string, cosine))
+    found: dict[str, Proposal] = {}
+    for alias in sorted(others, key=place):
+        staying = [one for one in others[alias] if one[1] not in found]
+        if staying:
+            _, into, string, cosine = min(staying, key=lambda one: (one[0], place(one[1])))
+            found[alias] = Proposal(
+                id=hashlib.blake2b("\x1f".join((tenant, kind, alias, into)).encode(), digest_size=5).hexdigest(),
+                kind=kind,
+                alias=names.label(alias),
+                into=names.label(into),
+                string=round(string, 4),
+                cosine=round(cosine, 4),
+                alias_memories=len(names.given_in(alias)),
+                into_memories=len(names.given_in(into)),
+                examples=(*names.given_in(alias)[:2], *names.given_in(into)[:1]),
+            )
+    return sorted(found.values(), key=lambda one: (-round(one.string + one.cosine, 6), one.into, one.alias))
+
+
+def _alike(names: NamesUsed, min_string: float) -> dict[tuple[str, str], float]:
+    """The pairs that may be one name, with the similarity of their spelling; the lesser name comes first."""
+    said = {name: tuple(words(name)) or (name,) for name in names}
+    found: dict[tuple[str, str], float] = {}
+    for one, other in _near(said):
+        score = spelling_similarity(said[one], said[other])
+        if score < min_string or _numbers(one) != _numbers(other):
+            continue
+        if said[one] == said[other] or not names.are_together(one, other):
+            found[one, other] = score
+    return found
+
+
+def _near(said: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+    """Pairs that share a word, a beginning or an end, each in order; one may come more than once.
+
+    In a large group (everybody of one first name) each is compared with those next to it by alphabet only.
+    """
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, parts in said.items():
+        squeezed = "".join(parts)
+        keys = {f"word {word}" for word in parts if len(word) > 1}
+        for key in keys | {f"head {squeezed[:_EDGE]}", f"tail {squeezed[-_EDGE:]}"}:
+            groups[key].append(name)
+    for group in groups.values():
+        if len(group) <= _LARGE:
+            yield from combinations(group, 2)
+        else:
+            for place, name in enumerate(group):
+                yield from ((name, other) for other in group[place + 1 : place + 1 + _WINDOW])
+
+
+def spelling_similarity(one: Sequence[str], other: Sequence[str]) -> float:
+    """How alike two names are spelt, in [0, 1], the same both ways; the order of their words does not count."""
+    scores = [fuzz.token_sort_ratio(" ".join(one), " ".join(other)), fuzz.ratio(" ".join(one), " ".join(other))]
+    if len(one) == len(other) > 1 and one[-1] == other[-1] and len(one[-1]) > 1:
+        pairs = zip(one, other, strict=True)
+        if all(a == b or (1 in (len(a), len(b)) and a[0] == b[0]) for a, b in pairs):
+            scores.append(_BY_INITIAL)
+    return max(scores) / 100
+
+
+def _numbers(name: str) -> Counter[str]:
+    return Counter(_NUMBER.findall(name))
+
 
 MAX_NAME_CHARS = 512
 _AT_ONCE = 2000
@@ -25,10 +174,12 @@ _AT_ONCE = 2000
 MergeStatus = Literal["merged", "unchanged", "conflict", "undone", "missing"]
 _Spellings = Mapping[tuple[str, str], Sequence[str]]
 
-_OF_TENANT: LiteralString = """
-SELECT *, extract(epoch FROM at)::float8 AS at_s, extract(epoch FROM undone_at)::float8 AS undone_at_s
+_LISTED: LiteralString = """
+SELECT id, kind, alias_label AS alias, merged_into AS into, canonical, scores, actor, undone_by,
+    extract(epoch FROM at)::float8 AS at, extract(epoch FROM undone_at)::float8 AS undone_at
 FROM entity_merges WHERE tenant = $1 AND (undone_at IS NULL OR $2) ORDER BY id
 """
+_IN_FORCE: LiteralString = "SELECT * FROM entity_merges WHERE tenant = $1 AND undone_at IS NULL ORDER BY id"
 _MERGE: LiteralString = """
 INSERT INTO entity_merges
     (tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded, scores, actor)
@@ -128,7 +279,7 @@ class Merges:
         """Merges names, each judged alone and after those before it, in one transaction."""
         async with borrow(self._pool, "merging names") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
-            held = await connection.fetch(_OF_TENANT, tenant, False)
+            held = await connection.fetch(_IN_FORCE, tenant)
             spellings = await _spellings(connection, tenant)
             verdicts, made = list[MergeVerdict](), list[Row]()
             for one in wanted:
@@ -167,13 +318,13 @@ class Merges:
     async def of(self, tenant: str, *, undone: bool = False) -> list[Merge]:
         """The merges in force, oldest first; with `undone` those that were undone as well."""
         async with borrow(self._pool, "reading merges") as connection:
-            return [_merge(row) for row in await connection.fetch(_OF_TENANT, tenant, undone)]
+            return [Merge(**dict(row)) for row in await connection.fetch(_LISTED, tenant, undone)]
 
     async def names(self, tenant: str, kind: NameKind) -> NamesUsed:
         """The names that the tenant's memories give now, under those that they were merged into."""
         used, seq = NamesUsed(), 0
         async with borrow(self._pool, "reading names") as connection:
-            held = await connection.fetch(_OF_TENANT, tenant, False)
+            held = await connection.fetch(_IN_FORCE, tenant)
             called: dict[str, str] = {row["alias"]: row["canonical"] for row in held if row["kind"] == kind}
             while rows := await connection.fetch(_NAMES, tenant, seq, _AT_ONCE):
                 for row in rows:
@@ -269,8 +420,3 @@ async def _tell(
         rows = await connection.fetch(record_sql.ENQUEUE, tenant, names[start : start + _AT_ONCE])
         position = max(row["position"] for row in rows)
     return len(ids), position
-
-
-def _merge(row: Row) -> Merge:
-    renamed = {"alias": "alias_label", "into": "merged_into", "at": "at_s", "undone_at": "undone_at_s"}
-    return Merge(**{one.name: row[renamed.get(one.name, one.name)] for one in fields(Merge)})

@@ -23,16 +23,11 @@ _LISTS = {"kinds": "kind = ANY({}::text[])", "tags": "tags && {}::text[]", "enti
 _PLAIN_WORDS = "plainto_tsquery('english', {})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matched:
-    """The number of matches, and the ids of the first of them, in the order in which they were stored."""
+async def matching(connection: Connection, tenant: str, where: MemoryWhereV1, limit: int) -> tuple[int, list[str]]:
+    """How many live memories of the tenant meet every condition, and the first ids in the order of arrival.
 
-    count: int
-    ids: tuple[str, ...]
-
-
-async def matching(connection: Connection, tenant: str, where: MemoryWhereV1, limit: int) -> Matched:
-    """The live memories of the tenant that meet every condition; InvalidMessage for a text without words."""
+    InvalidMessage for a text without words.
+    """
     if where.text is not None:
         nodes = await connection.fetchval(
             f"SELECT numnode({_PLAIN_WORDS.format('$1::text')})", storable(where.text)
@@ -49,7 +44,7 @@ async def matching(connection: Connection, tenant: str, where: MemoryWhereV1, li
         *values,
         limit,
     )
-    return Matched(count=count, ids=tuple(row["id"] for row in found))
+    return count, [row["id"] for row in found]
 
 
 def conditions(tenant: str | None, where: MemoryWhereV1 | None) -> tuple[str, Sequence[object]]:
@@ -130,8 +125,6 @@ class ListedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDetails:
-    """Everything that the record holds about a memory, live or not."""
-
     memory: Memory
     recorded_at: datetime
     updated_at: datetime | None
@@ -151,7 +144,6 @@ class RecordBrowser:
         self._pool = pool
 
     async def newest(self, tenant: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
-        """The live memories that meet the conditions, newest first."""
         condition, values = conditions(tenant, where)
         query = _NEWEST.format(columns=_LISTED, condition=condition, limit=f"${len(values) + 1}")
         async with borrow(self._pool, "listing memories") as connection:
@@ -174,7 +166,6 @@ class RecordBrowser:
         return [_listed(row) for row in rows]
 
     async def details(self, tenant: str, memory_id: str) -> MemoryDetails | None:
-        """Everything about one memory, None when there never was one."""
         async with borrow(self._pool, "reading a memory") as connection:
             row = await connection.fetchrow(_DETAILS, storable(tenant), storable(memory_id))
         if row is None:
@@ -208,8 +199,6 @@ _COUNT: LiteralString = "SELECT count(*) FROM memories WHERE live"
 
 
 class MemoryName(NamedTuple):
-    """The tenant and id of a memory."""
-
     tenant: str
     id: str
 
@@ -230,7 +219,6 @@ class RecordReader:
         self._pool = pool
 
     async def states(self, position: int) -> AsyncGenerator[list[MemoryState]]:
-        """Every memory, in pages, for a copy at that position of the outbox. One snapshot."""
         async with aclosing(self._pages("comparing with the record", _STATES, position)) as pages:
             async for rows in pages:
                 yield [
@@ -239,7 +227,6 @@ class RecordReader:
                 ]
 
     async def changes_of(self, names: Sequence[MemoryName], position: int) -> list[Change]:
-        """The memories as they are now, with their neighbours, as changes at that position."""
         tenants, ids = [name.tenant for name in names], [name.id for name in names]
         async with borrow(self._pool, "reading memories") as connection:
             rows = await connection.fetch(sql.CHANGES_OF, tenants, ids, position)
@@ -251,7 +238,6 @@ class RecordReader:
         return frozenset(MemoryName(row["tenant"], row["memory_id"]) for row in rows)
 
     async def live(self, after: int, limit: int) -> tuple[list[MemoryName], int]:
-        """The live memories after a sequence number, in the order of arrival, and the number of the last one."""
         async with borrow(self._pool, "reading memories") as connection:
             rows = await connection.fetch(_LIVE, after, limit)
         return [MemoryName(row["tenant"], row["id"]) for row in rows], rows[-1]["seq"] if rows else after
@@ -261,7 +247,6 @@ class RecordReader:
             return int(await connection.fetchval(_COUNT))
 
     async def exported(self, tenant: str | None, where: MemoryWhereV1 | None) -> AsyncGenerator[list[str]]:
-        """The live memories that meet the conditions, one JSON object a line, in pages. One snapshot."""
         condition, values = conditions(tenant, where)
         query = f"SELECT * FROM memories WHERE {condition} ORDER BY seq"  # noqa: S608 (fixed columns)
         async with aclosing(self._pages("exporting memories", query, *values)) as pages:

@@ -1,17 +1,22 @@
-"""The record: the memories in Postgres, and the outbox from which index and graph are projected."""
+"""The record: memories in Postgres, their changes and history, and the outbox that index and graph follow.
+
+Every step is one transaction: history, change and outbox. A repeated request makes no second step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from orion_recall.contracts import MemoryVerdictV1
 from orion_recall.errors import RecordError
-from orion_recall.memory.record import sql
+from orion_recall.foreground import FOREGROUND
+from orion_recall.memory.record import sql, successions
 from orion_recall.memory.record.aliases import as_changes
-from orion_recall.memory.record.changes import supersede
-from orion_recall.memory.record.extraction_queue import queue_new
+from orion_recall.memory.record.compose import ChangeVerdict, Patch, conflict, judged
+from orion_recall.memory.record.extraction_queue import queue_following, queue_new
 from orion_recall.postgres.pool import (
     POSTGRES_ERRORS,
     Connection,
@@ -25,7 +30,7 @@ from orion_recall.postgres.pool import (
     translate,
 )
 from orion_recall.text.normal import storable
-from orion_recall.values import Change, Memory
+from orion_recall.values import Change, JsonValue, Memory
 
 _Key = tuple[str, str]
 
@@ -68,7 +73,6 @@ class Record:
     """The memories of all tenants. Every method raises RecordError while Postgres is away."""
 
     def __init__(self, pool: Pool, *, extractor: str = "light") -> None:
-        """`extractor` names the background extraction of new memories."""
         self._pool, self._extractor = pool, extractor
 
     async def store(self, memories: Sequence[Memory]) -> StoreResult:
@@ -79,26 +83,33 @@ class Record:
         """
         if not memories:
             return StoreResult(verdicts=(), position=None)
-        refused: dict[int, str] = {}
+        stored: set[_Key] = set()
+        unknown: dict[_Key, str] = {}
         async with borrow(self._pool, "storing memories") as connection, connection.transaction():
+
+            async def insert(some: Sequence[Memory]) -> None:
+                rows = await connection.fetch(sql.STORE, [sql.to_row(one, place) for place, one in enumerate(some)])
+                stored.update((row["tenant"], row["id"]) for row in rows)
+
             # Held until the commit is visible: positions never become visible out of order.
             await connection.execute(sql.LOCK_OUTBOX)
-            stored = await _insert(connection, memories, 0, refused)
+            refused = await _each_refused_alone(connection, memories, insert)
             kept = [memory for index, memory in enumerate(memories) if index not in refused]
             held = await _held(connection, kept)
-            unknown = await _supersede(connection, kept, stored)
+            for one in kept:
+                if one.supersedes and (key := (one.tenant, one.id)) in stored:
+                    left_alone = await supersede(connection, one.tenant, one.supersedes, one.id)
+                    unknown |= {key: left_alone} if left_alone is not None else {}
             superseded = await _superseded(connection, kept)
             await queue_new(connection, [one for one in kept if (one.tenant, one.id) in stored], self._extractor)
         return _judge(memories, stored, held, refused, unknown, superseded)
 
     async def changes(self, after: int, limit: int) -> list[Change]:
-        """The outbox after a position, in order, each memory with its neighbours as they are now."""
         async with borrow(self._pool, "reading changes") as connection:
             rows = await connection.fetch(sql.CHANGES, after, limit)
             return await as_changes(connection, rows)
 
     async def head(self) -> int:
-        """The last position of the outbox; 0 when nothing was ever stored."""
         async with borrow(self._pool, "reading the outbox") as connection:
             return int(await connection.fetchval(sql.HEAD))
 
@@ -117,7 +128,6 @@ class Record:
             await connection.execute(sql.HEARTBEAT, copy, kind)
 
     async def forget(self, copy: str, *, silent_s: float = GONE_AFTER_S) -> list[str]:
-        """Unregisters a copy without heartbeats for so long; its kinds, none while it has some."""
         async with borrow(self._pool, "forgetting a copy") as connection:
             return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, silent_s)]
 
@@ -132,7 +142,6 @@ class Record:
             await connection.execute(sql.TOUCH, tenant, list(ids))
 
     async def get(self, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
-        """The memories by id; ids that the record does not hold are left out."""
         async with borrow(self._pool, "reading memories") as connection:
             rows = await connection.fetch(sql.GET, storable(tenant), [storable(name) for name in ids])
         return {row["id"]: sql.to_memory(row) for row in rows}
@@ -154,43 +163,31 @@ def _identity_in(value: str | None) -> str:
     return value
 
 
-async def _insert(
-    connection: Connection, memories: Sequence[Memory], first: int, refused: dict[int, str]
-) -> set[_Key]:
-    """The keys that are new. A batch that is refused is halved until the bad ones stand alone."""
+async def _each_refused_alone(
+    connection: Connection,
+    memories: Sequence[Memory],
+    write: Callable[[Sequence[Memory]], Awaitable[None]],
+    first: int = 0,
+) -> dict[int, str]:
+    """Writes the memories; a batch that is refused is halved until the bad ones stand alone: why, by index."""
     try:
         async with connection.transaction():
-            given = [sql.to_row(memory, ordinal) for ordinal, memory in enumerate(memories)]
-            rows = await connection.fetch(sql.STORE, given)
+            await write(memories)
+            return {}
     except POSTGRES_ERRORS as error:
         if not is_refusal(error):
             raise
         if len(memories) == 1:
-            refused[first] = reason(error)
-            return set()
-    else:
-        return {(row["tenant"], row["id"]) for row in rows}
+            return {first: reason(error)}
     middle = len(memories) // 2
-    stored = await _insert(connection, memories[:middle], first, refused)
-    return stored | await _insert(connection, memories[middle:], first + middle, refused)
+    refused = await _each_refused_alone(connection, memories[:middle], write, first)
+    return refused | await _each_refused_alone(connection, memories[middle:], write, first + middle)
 
 
 async def _held(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, Row]:
     keys = list(dict.fromkeys((memory.tenant, memory.id) for memory in memories))
     rows = await connection.fetch(sql.HELD, [tenant for tenant, _ in keys], [name for _, name in keys])
     return {(row["tenant"], row["id"]): row for row in rows}
-
-
-async def _supersede(connection: Connection, memories: Sequence[Memory], stored: set[_Key]) -> dict[_Key, str]:
-    """Puts the new memories in the place of those they name; by key, what is to be said of one left alone."""
-    unknown: dict[_Key, str] = {}
-    for memory in memories:
-        key = (memory.tenant, memory.id)
-        if memory.supersedes and key in stored:
-            left_alone = await supersede(connection, memory.tenant, memory.supersedes, memory.id)
-            if left_alone is not None:
-                unknown[key] = left_alone
-    return unknown
 
 
 async def _superseded(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, int]:
@@ -233,3 +230,188 @@ def _judge(
     return StoreResult(
         verdicts=tuple(verdicts), position=max(positions, default=None), superseded=frozenset(superseded)
     )
+
+
+Step = Literal["add", "update", "merge", "supersede", "delete", "erase"]
+# About five milliseconds of composing.
+_AT_A_TIME = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryStep:
+    """One step of a history: the version it made, the memory before and after it, `at` in epoch seconds."""
+
+    version: int
+    op: Step
+    at: float
+    actor: str | None
+    before: Mapping[str, JsonValue] | None
+    after: Mapping[str, JsonValue] | None
+    lineage: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+
+async def history(pool: Pool, tenant: str, memory_id: str) -> list[HistoryStep]:
+    """Every step of one memory, oldest first; none for an unknown id. RecordError while Postgres is away."""
+    async with borrow(pool, "reading a history") as connection:
+        rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
+    return [HistoryStep(**dict(row)) for row in rows]
+
+
+async def update(
+    connection: Connection,
+    tenant: str,
+    patches: Sequence[Patch],
+    *,
+    actor: str | None = None,
+    extractor: str = "light",
+) -> list[ChangeVerdict]:
+    """Updates memories, each judged alone; verdicts in the order of the patches.
+
+    In the caller's transaction and under its lock on the outbox. Of several patches of one memory the first counts.
+    """
+    firsts = {patch.id: patch for patch in reversed(patches)}
+    held = await _read(connection, tenant, list(firsts))
+
+    def judge_all() -> dict[str, Memory | ChangeVerdict]:
+        return {one.id: judged(one, held.get(one.id)) for one in FOREGROUND.throttled(firsts.values(), _AT_A_TIME)}
+
+    found = await asyncio.to_thread(judge_all)
+    changed = {memory.id: memory for memory in found.values() if isinstance(memory, Memory)}
+    neighbours = await _neighbours(connection, tenant, changed)
+    await queue_following(connection, tenant, list(changed))
+
+    async def change(some: Sequence[Memory]) -> None:
+        await connection.execute(sql.ADD_HISTORY, tenant, [one.id for one in some], "update", actor, {})
+        await connection.execute(sql.CHANGE, [sql.to_row(one, 0) for one in some])
+
+    names = list(changed)
+    whys = await _each_refused_alone(connection, list(changed.values()), change) if changed else {}
+    refused = {names[index]: why for index, why in whys.items()}
+    done = [name for name in changed if name not in refused]
+    await queue_new(connection, [changed[name] for name in done], extractor)
+    neighbours += await _neighbours(connection, tenant, done)
+    positions = await _enqueue(connection, tenant, done, neighbours)
+    positions |= await _last_positions(connection, tenant, [name for name in held if name not in done])
+    verdicts: list[ChangeVerdict] = []
+    for patch in patches:
+        one = found[patch.id]
+        if firsts[patch.id] is not patch:
+            verdicts.append(conflict(patch.id, "the same message changes it already"))
+        elif isinstance(one, ChangeVerdict):
+            position = positions.get(patch.id) if one.status == "unchanged" else None
+            verdicts.append(replace(one, position=position))
+        elif patch.id in refused:
+            verdicts.append(ChangeVerdict(id=patch.id, status="rejected", reason=refused[patch.id]))
+        else:
+            verdicts.append(ChangeVerdict(id=patch.id, status="updated", position=positions[patch.id]))
+    return verdicts
+
+
+async def delete(
+    connection: Connection,
+    tenant: str,
+    ids: Sequence[str],
+    *,
+    actor: str | None = None,
+    why: str | None = None,
+    erase: bool = False,
+) -> list[ChangeVerdict]:
+    """Deletes memories; a deleted one is `deleted` again. With `erase` only their ids and steps are kept.
+
+    In the caller's transaction and under its lock on the outbox.
+    """
+    names = list(dict.fromkeys(ids))
+    held = await _read(connection, tenant, names)
+    alive = [name for name, memory in held.items() if memory.deleted_at is None]
+    lineage: dict[str, JsonValue] = {"reason": why} if why else {}
+    positions = await _retire(connection, tenant, alive, sql.DELETE, "delete", actor, lineage)
+    positions |= await _last_positions(connection, tenant, [name for name in held if name not in alive])
+    if erase and held:
+        # Once: a second request finds nothing left to erase.
+        full = [name for name, memory in held.items() if memory.content_hash]
+        await connection.execute(sql.ADD_HISTORY, tenant, full, "erase", actor, lineage)
+        await connection.execute(sql.ERASE, tenant, full)
+        await connection.execute(sql.ERASE_HISTORY, tenant, full)
+        await connection.execute(successions.ERASE, tenant, full)
+        await connection.execute(successions.ERASE_FORMER, tenant, full)
+    return [
+        ChangeVerdict(id=name, status="deleted", position=positions[name])
+        if name in held
+        else ChangeVerdict(id=name, status="missing", reason="no memory has this id")
+        for name in ids
+    ]
+
+
+async def supersede(
+    connection: Connection, tenant: str, ids: Sequence[str], by: str, *, actor: str | None = None
+) -> str | None:
+    """Supersedes memories by another one, in the caller's transaction and under its lock on the outbox.
+
+    Memories that are superseded or deleted already are left alone, and so are those that superseded this one: of a
+    circle the last one stays. Gives the reason for the first that is left alone.
+    """
+    held = await _read(connection, tenant, ids)
+    after = {row["id"] for row in await connection.fetch(sql.SUPERSEDED_BY, tenant, by)}
+    live = [name for name, memory in held.items() if memory.is_live and name not in after]
+    lineage: dict[str, JsonValue] = {"superseded_by": by}
+    await _retire(connection, tenant, live, sql.SUPERSEDE, "supersede", actor, lineage, by)
+    await successions.inherit(connection, tenant, live, by)
+    for name in ids:
+        if name not in held:
+            return f"supersedes: no memory has the id {name!r}"
+        if held[name].deleted_at is not None:
+            return f"supersedes: {name!r} was deleted before"
+        if name in after:
+            return f"supersedes: {name!r} supersedes this one itself"
+        if name not in live and held[name].superseded_by != by:
+            return f"supersedes: {held[name].superseded_by!r} supersedes {name!r} already"
+    return None
+
+
+async def _retire(
+    connection: Connection,
+    tenant: str,
+    ids: Sequence[str],
+    statement: Any,
+    op: Step,
+    actor: str | None,
+    lineage: Mapping[str, JsonValue],
+    *values: str,
+) -> dict[str, int]:
+    if not ids:
+        return {}
+    neighbours = await _neighbours(connection, tenant, ids)
+    # A copy holds with a memory what succeeds it.
+    neighbours += [row["id"] for row in await connection.fetch(successions.OTHER_ENDS, tenant, list(ids))]
+    await queue_following(connection, tenant, ids)
+    await connection.execute(sql.ADD_HISTORY, tenant, list(ids), op, actor, lineage)
+    await connection.execute(statement, tenant, list(ids), *values)
+    return await _enqueue(connection, tenant, ids, neighbours)
+
+
+async def _read(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
+    rows = await connection.fetch(sql.READ, tenant, list(ids))
+    return {row["id"]: sql.to_memory(row) for row in rows}
+
+
+async def _neighbours(connection: Connection, tenant: str, ids: Iterable[str]) -> list[str]:
+    rows = await connection.fetch(sql.NEIGHBOURS, tenant, list(ids))
+    return [row["id"] for row in rows]
+
+
+async def _enqueue(
+    connection: Connection, tenant: str, ids: Sequence[str], neighbours: Sequence[str]
+) -> dict[str, int]:
+    queued = list(dict.fromkeys((*ids, *neighbours)))
+    if not queued:
+        return {}
+    rows = await connection.fetch(sql.ENQUEUE, tenant, queued)
+    wanted = frozenset(ids)
+    return {row["memory_id"]: row["position"] for row in rows if row["memory_id"] in wanted}
+
+
+async def _last_positions(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, int]:
+    if not ids:
+        return {}
+    rows = await connection.fetch(sql.LAST_POSITIONS, tenant, list(ids))
+    return {row["memory_id"]: row["position"] for row in rows}

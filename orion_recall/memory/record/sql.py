@@ -179,7 +179,6 @@ def to_memory(row: Row) -> Memory:
 
 
 def to_neighbour(row: Row, which: str) -> Neighbour | None:
-    """The neighbour in a row of `CHANGES`: `previous` or `following`."""
     found = row[f"{which}_id"]
     if found is None:
         return None

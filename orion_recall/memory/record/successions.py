@@ -164,7 +164,6 @@ def stated_by_extractor(older: Memory, newer: Memory, /) -> Verdict | None:
 
 
 def values_of(statements: Sequence[Statement]) -> dict[tuple[str, str], list[str]]:
-    """The objects of one-valued relations, by subject and kind of relation; all folded."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in statements:
         if (kind := ONE_VALUED.get(one.relation.casefold())) is not None:
@@ -186,8 +185,6 @@ class SetByPerson(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSuccession:
-    """A succession as the record holds it; `at` and `changed_at` in epoch seconds."""
-
     newer: str
     older: str
     probability: float
@@ -231,7 +228,6 @@ class Successions:
         return SetByPerson(wanted, (newer, older))
 
     async def of_memory(self, tenant: str, memory_id: str) -> list[HeldSuccession]:
-        """Every succession of one memory, undone ones as well, oldest first."""
         async with borrow(self._pool, "reading successions") as connection:
             rows = await connection.fetch(_OF_MEMORY, storable(tenant), storable(memory_id))
         return [HeldSuccession(**dict(row)) for row in rows]

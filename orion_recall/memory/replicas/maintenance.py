@@ -1,9 +1,10 @@
 """Maintenance of a copy, on request and by itself: compare it with the record, repair it, swap in a rebuild.
 
-A worker has one keeper for each projector. A command does the same itself for a copy that no worker has open, and
-asks the worker through the table of requests for any other. A mapped file that was cut short can lose half of the
-memories, and the engine serves the rest as if nothing had happened: so the writer of a copy compares it with the
-record by itself, too. Until it is repaired the answers are degraded.
+A copy is compared up to its own position: later outbox entries are in flight and no drift. A worker has one keeper
+for each projector. A command does the same itself for a copy that no worker has open, and asks the worker through
+the table of requests for any other. A mapped file that was cut short can lose half of the memories, and the engine
+serves the rest as if nothing had happened: so the writer of a copy compares it by itself, too. Until it is repaired
+the answers are degraded.
 """
 
 from __future__ import annotations
@@ -12,17 +13,145 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, LiteralString, Protocol, cast, runtime_checkable
 
 from orion_recall.errors import EngineError, ModelError, RecordError, SourceError, TransientSourceError
-from orion_recall.memory.record.reader import RecordReader
-from orion_recall.memory.replicas.drift import Drift, Progress, described, find_drift, repair, rewrite
+from orion_recall.foreground import FOREGROUND
+from orion_recall.interfaces import Projection, RewrittenCopy
+from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.tasks import cancel
+from orion_recall.text.normal import memory_key
 from orion_recall.values import JsonValue
+
+_AT_ONCE = 200
+_EXAMPLES = 5
+
+Progress = Callable[[int, int], None]
+"""Gets how many are done, and of how many."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Drift:
+    """The differences of a copy at `position` from the record.
+
+    `missing` memories should be in it and are not, `stale` ones have another version, `deleted` ones were deleted
+    or superseded and are still in it, and `unknown` are keys that the record does not know.
+    """
+
+    position: int
+    held: int
+    in_flight: int = 0
+    missing: list[MemoryName] = field(default_factory=list[MemoryName])
+    stale: list[MemoryName] = field(default_factory=list[MemoryName])
+    deleted: list[MemoryName] = field(default_factory=list[MemoryName])
+    unknown: Sequence[int] = ()
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, (self.missing, self.stale, self.deleted, self.unknown)))
+
+    def describe(self) -> dict[str, JsonValue]:
+        sorts = {"missing": self.missing, "stale": self.stale, "extra": [*self.deleted, *self.unknown]}
+        examples: dict[str, JsonValue] = {
+            sort: [f"key {one}" if isinstance(one, int) else f"{one.tenant}/{one.id}" for one in found[:_EXAMPLES]]
+            for sort, found in sorts.items()
+            if found
+        }
+        counts: dict[str, JsonValue] = {sort: len(found) for sort, found in sorts.items()}
+        about: dict[str, JsonValue] = {"position": self.position, "held": self.held, "in_flight": self.in_flight}
+        return about | counts | {"examples": examples}
+
+    def damage(self) -> str:
+        """What differs, as counts: no id of a memory goes into a reply."""
+        extra = len(self.deleted) + len(self.unknown)
+        parts = ((len(self.missing), "missing"), (len(self.stale), "of another version"), (extra, "too many"))
+        counts = ", ".join(f"{count} {what}" for count, what in parts if count)
+        return f"of {self.held + len(self.missing)} memories {counts}"
+
+
+async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
+    """Compares a copy with the record. RecordError, SourceError when one of them is away."""
+    held = dict(await projection.held())
+    drift = Drift(position=projection.position, held=len(held))
+    async with aclosing(reader.states(drift.position)) as pages:
+        async for states in pages:
+            await FOREGROUND.pause()
+            for state in states:
+                version = held.pop(memory_key(state.name.tenant, state.name.id), None)
+                if state.in_flight:
+                    drift.in_flight += 1
+                elif not state.is_live:
+                    if version is not None:
+                        drift.deleted.append(state.name)
+                elif version is None:
+                    drift.missing.append(state.name)
+                elif version != state.version:
+                    drift.stale.append(state.name)
+    drift.unknown = tuple(held)
+    return drift
+
+
+async def repair(reader: RecordReader, projector: Projector, drift: Drift, progress: Progress) -> None:
+    """Repairs the differences from the record as it is now, while the projector goes on."""
+    names = [*drift.missing, *drift.stale, *drift.deleted]
+    for start in range(0, len(names), _AT_ONCE):
+        progress(start, drift.count)
+        await _write(reader, projector, names[start : start + _AT_ONCE])
+    for start in range(0, len(drift.unknown), _AT_ONCE):
+        progress(len(names) + start, drift.count)
+        async with projector.writing:
+            await _may_write(projector)
+            # A memory with that key may have been stored since.
+            new = {memory_key(one.tenant, one.id) for one in await reader.queued_after(drift.position)}
+            keys = [key for key in drift.unknown[start : start + _AT_ONCE] if key not in new]
+            await projector.projection.remove(keys)
+    progress(drift.count, drift.count)
+
+
+async def rewrite(reader: RecordReader, projector: Projector, progress: Progress) -> Drift:
+    """Writes every memory again, in place, then deletes what does not belong there; the drift that is left.
+
+    Searches go on meanwhile. An interrupted run does no harm; the next one starts from the beginning.
+    """
+    total, done, place = await reader.count(), 0, 0
+    while True:
+        names, place = await reader.live(place, _AT_ONCE)
+        if not names:
+            break
+        await _write(reader, projector, names, again=True)
+        done += len(names)
+        progress(done, max(done, total))
+    drift = await find_drift(reader, projector.projection)
+    await repair(reader, projector, drift, lambda part, whole: None)
+    return await find_drift(reader, projector.projection)
+
+
+async def _write(
+    reader: RecordReader, projector: Projector, names: Sequence[MemoryName], *, again: bool = False
+) -> None:
+    projection = projector.projection
+    async with projector.writing:
+        await _may_write(projector)
+        if not projection.position:
+            return  # the outbox brings everything
+        changes = await reader.changes_of(names, projection.position)
+        if again and isinstance(projection, RewrittenCopy):
+            await projection.apply_anew(changes)
+        else:
+            await projection.apply(changes)
+        await projector.report()
+
+
+async def _may_write(projector: Projector) -> None:
+    if not await projector.may_write():
+        raise SourceError(f"another worker writes to the {projector.kind} {projector.copy} now: try again")
+
 
 log = logging.getLogger("orion_recall.memory")
 
@@ -31,7 +160,7 @@ Task = Literal["check", "repair", "rewrite", "take", "compact", "recall"]
 # A worker polls every second, and gives a heartbeat every five while it works on a request.
 HEARTBEAT_EVERY_S, _POLL_S = 5.0, 1.0
 _SILENT_S, _LOOK_EVERY_S = 20.0, 0.2
-CHECK_EVERY_S = 6 * 3600.0
+_CHECK_EVERY_S = 6 * 3600.0
 _CHECK_AGAIN_S, _CHECK_AWAY_S = 60.0, 5.0
 
 _ASK: LiteralString = "INSERT INTO copy_requests (copy, kind, task, given) VALUES ($1, $2, $3, $4) RETURNING id"
@@ -103,7 +232,6 @@ class CopyRequests:
         given: Mapping[str, JsonValue] | None = None,
         progress: Progress = lambda done, total: None,
     ) -> Mapping[str, JsonValue]:
-        """Asks, and waits for the answer."""
         async with borrow(self._pool, "asking a worker") as connection:
             await connection.execute(_TIDY)
             request = await connection.fetchval(_ASK, copy, kind, task, given)
@@ -134,8 +262,6 @@ class CopyRequests:
 
 @runtime_checkable
 class CompactedCopy(Protocol):
-    """A copy in a folder, whose files can be written anew."""
-
     async def compact(self) -> tuple[int, list[str]]:
         """Writes its files anew, so that nothing that was deleted stays in them; nothing is applied meanwhile."""
         ...
@@ -158,32 +284,39 @@ async def do(task: Task, reader: RecordReader, projector: Projector, progress: P
         return {"compacted": True, "position": position, "builds": builds, "held": list(held)}
     if task == "rewrite":
         left = await rewrite(reader, projector, progress)
-        return described(left) | {"left": left.count}
+        return left.describe() | {"left": left.count}
     drift = await find_drift(reader, projection)
     if task == "check" or not drift.count:
-        return described(drift)
+        return drift.describe()
     await repair(reader, projector, drift, progress)
     after = await find_drift(reader, projection)
     log.info("the %s was repaired: %d memories differed from the record", projector.kind, drift.count)
-    return described(drift) | {"left": after.count}
+    return drift.describe() | {"left": after.count}
 
 
-class SelfCheck:
-    """The comparisons of one copy; `run_if_due()` may be called often."""
+class CopyKeeper:
+    """Answers the requests for one copy, and compares it every six hours: `run()` until cancelled."""
 
     def __init__(
         self,
+        requests: CopyRequests,
         reader: RecordReader,
         projector: Projector,
         *,
-        every_s: float = CHECK_EVERY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._reader, self._projector, self._every_s, self._clock = reader, projector, every_s, clock
+        self._requests, self._reader, self._projector, self._clock = requests, reader, projector, clock
         self._due_at = 0.0
         self._rebuilds = projector.rebuilds
 
-    async def run_if_due(self) -> bool:
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(_POLL_S)
+            with contextlib.suppress(RecordError):
+                await self.poll()
+                await self.check_if_due()
+
+    async def check_if_due(self) -> bool:
         """Compares, and repairs what differs, if it is time and the copy has caught up; whether it did."""
         projector = self._projector
         if projector.error is not None or projector.lag != 0 or not projector.is_writer:
@@ -196,7 +329,7 @@ class SelfCheck:
         try:
             drift = await find_drift(self._reader, projection)
             if drift.count:
-                projection.damage = _counted(drift)
+                projection.damage = drift.damage()
                 log.error("the %s differs from the record, and is repaired: %s", projector.kind, projection.damage)
                 await repair(self._reader, projector, drift, lambda done, total: None)
                 drift = await find_drift(self._reader, projection)
@@ -210,40 +343,16 @@ class SelfCheck:
             log.error("the %s cannot be compared with the record: %s", projector.kind, error)  # noqa: TRY400
             return True
         if drift.count:
-            projection.damage = _counted(drift)
+            projection.damage = drift.damage()
             log.error("the %s differs from the record after its repair: %s", projector.kind, projection.damage)
             return True
         if projection.damage is not None:
             log.info("the %s is as the record again", projector.kind)
         projection.damage = None
-        self._due_at = self._clock() + self._every_s
+        self._due_at = self._clock() + _CHECK_EVERY_S
         return True
 
-
-def _counted(drift: Drift) -> str:
-    """What differs, as counts: no id of a memory goes into a reply."""
-    parts = ((len(drift.missing), "missing"), (len(drift.stale), "of another version"), (drift.extra, "too many"))
-    counts = ", ".join(f"{count} {what}" for count, what in parts if count)
-    return f"of {drift.held + len(drift.missing)} memories {counts}"
-
-
-class CopyKeeper:
-    """Answers the requests for one copy, and checks it: `run()` until cancelled."""
-
-    def __init__(self, requests: CopyRequests, reader: RecordReader, projector: Projector) -> None:
-        self._requests, self._reader, self._projector = requests, reader, projector
-        self._self_check = SelfCheck(reader, projector)
-
-    async def run(self) -> None:
-        """Polls for requests; waits while the record is away."""
-        while True:
-            await asyncio.sleep(_POLL_S)
-            with contextlib.suppress(RecordError):
-                await self.poll()
-                await self._self_check.run_if_due()
-
     async def poll(self) -> bool:
-        """Answers the next request; whether there was one. RecordError while Postgres is away."""
         projector = self._projector
         if not projector.is_writer:
             return False
@@ -253,34 +362,25 @@ class CopyKeeper:
         if projector.error is not None:
             await self._requests.end(request, error=projector.error)
             return True
-        reached = (0, 0)
+        reached = [0, 0]
 
         def progress(done: int, total: int) -> None:
-            nonlocal reached
-            reached = done, total
+            reached[:] = done, total
 
-        try:
-            async with self._heartbeats(request, lambda: reached):
-                result = await do(request.task, self._reader, projector, progress)
-        except (SourceError, ModelError, EngineError) as error:
-            await self._requests.end(request, error=str(error))
-        else:
-            await self._requests.end(request, result=result)
-        return True
-
-    @contextlib.asynccontextmanager
-    async def _heartbeats(
-        self, request: CopyRequest, reached: Callable[[], tuple[int, int]]
-    ) -> AsyncGenerator[None]:
         async def beat() -> None:
             while True:
-                done, total = reached()
+                done, total = reached
                 with contextlib.suppress(RecordError):
                     await self._requests.heartbeat(request, done, total)
                 await asyncio.sleep(_POLL_S if total else HEARTBEAT_EVERY_S)
 
         beating = asyncio.create_task(beat())
         try:
-            yield
+            result = await do(request.task, self._reader, projector, progress)
+            ended = partial(self._requests.end, request, result=result)
+        except (SourceError, ModelError, EngineError) as error:
+            ended = partial(self._requests.end, request, error=str(error))
         finally:
             await cancel(beating)
+        await ended()
+        return True

@@ -57,7 +57,6 @@ class WriterLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process held the lock when it last asked."""
         return self._is_held
 
     async def acquire(self) -> bool:
@@ -148,14 +147,12 @@ class Projector:
 
     @property
     def lag(self) -> int | None:
-        """The lag: positions of the outbox, as last read, that are not applied yet; None before the first read."""
         return None if self._head is None else max(0, self._head - self._projection.position)
 
     def wake(self) -> None:
         self._wake.set()
 
     async def run(self) -> None:
-        """Applies what is new, when woken or after a moment; waits while the record is away."""
         backoff = Backoff(*POSTGRES_S)
         try:
             while True:
@@ -166,27 +163,36 @@ class Projector:
                     backoff.reset()
                 except (RecordError, SourceError, ModelError) as error:
                     if self.error is None:
-                        log.warning("the %s waits: %s", self._projection.kind, error)
+                        log.warning("the %s waits: %s", self.kind, error)
                     self.error, self._identity = str(error), None
                     # Only what lasts until somebody acts makes answers incomplete for long.
                     is_stalled = isinstance(error, DiskShort) and self.lag != 0
                     self._projection.stalled = "its disk is short" if is_stalled else None
                     await self._heartbeat()
-                    await self._release_lock()  # another worker may be able to write
+                    if self._lock is not None:
+                        await self._lock.release()  # another worker may be able to write
                     if isinstance(error, AnotherRecordsCopy):
-                        await self._report_nothing()
+                        # It is at position 0 of this record; those that wait for it see that.
+                        with contextlib.suppress(RecordError):
+                            await self._record.report_position(self.copy, self.kind, 0)
                     await backoff.wait()
                     continue
                 self._wake.clear()
                 await sleep(next_poll_s, self._wake)
         finally:
-            await self._release_lock()
+            if self._lock is not None:
+                await self._lock.release()
 
     async def _poll(self) -> float:
-        """Catches up, if this process may write; the seconds to the next poll."""
         if self._lock is None:
             await self.catch_up()
-            await self._try_rebuild()
+            if not self._tried_rebuild:
+                # A rebuild may have been completed while no worker was there to swap it in.
+                self._tried_rebuild = True
+                try:
+                    await self.swap_in_rebuild()
+                except (SourceError, EngineError) as error:
+                    log.warning("the rebuilt %s is not swapped in, the present one stays: %s", self.kind, error)
             return _POLL_S
         await self._expect()
         may_write = await self._lock.acquire()
@@ -197,18 +203,6 @@ class Projector:
             return _TRY_LOCK_EVERY_S
         await self.catch_up()
         return _POLL_S
-
-    async def _try_rebuild(self) -> None:
-        """At the start: a rebuild may have been completed while no worker was there to swap it in."""
-        if self._tried_rebuild:
-            return
-        self._tried_rebuild = True
-        try:
-            await self.swap_in_rebuild()
-        except (SourceError, EngineError) as error:
-            log.warning(
-                "the rebuilt %s cannot be swapped in, and the present one stays in use: %s", self.kind, error
-            )
 
     async def swap_in_rebuild(self) -> bool:
         """Whether a complete rebuild was swapped in; hold `writing`.
@@ -238,7 +232,6 @@ class Projector:
         return True
 
     async def _expect(self) -> None:
-        """Tells the copy the database identity that it must have; read once, and again after a failure."""
         if self._identity is None and isinstance(self._projection, IdentifiedCopy):
             self._identity = await self._record.database_identity()
             self._projection.expect(self._identity)
@@ -258,15 +251,6 @@ class Projector:
                 "from this record"
             )
 
-    async def _report_nothing(self) -> None:
-        """A copy of another database is at position 0 of this one; those that wait for it see that."""
-        with contextlib.suppress(RecordError):
-            await self._record.report_position(self.copy, self._projection.kind, 0)
-
-    async def _release_lock(self) -> None:
-        if self._lock is not None:
-            await self._lock.release()
-
     async def ready(self) -> None:
         """Opens the copy for writing by this process and applies nothing; hold `writing`."""
         await self._expect()
@@ -278,7 +262,6 @@ class Projector:
         await self._refuse_or_adopt()
 
     async def catch_up(self) -> int:
-        """Applies everything in the outbox after the copy's position; the new position."""
         projection = self._projection
         await self._expect()
         await self._refuse_or_adopt()
@@ -330,19 +313,18 @@ class Projector:
 
     async def report(self) -> None:
         position = self._projection.position
-        await self._record.report_position(self.copy, self._projection.kind, position)
+        await self._record.report_position(self.copy, self.kind, position)
         self._reported, self._heartbeat_at = position, time.monotonic()
 
     async def _heartbeat(self) -> None:
         """Heartbeat of a copy that does not move now; its position may not be known."""
         if self._heartbeat_is_due:
             with contextlib.suppress(RecordError):
-                await self._record.heartbeat(self.copy, self._projection.kind)
+                await self._record.heartbeat(self.copy, self.kind)
                 self._heartbeat_at = time.monotonic()
 
 
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
-    """Heartbeats, until cancelled, for copies that are broken while their worker runs."""
     while kinds:
         with contextlib.suppress(RecordError):
             for kind in kinds:

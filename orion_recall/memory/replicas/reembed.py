@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +24,6 @@ from orion_recall.index.embedded.folders import (
     free_place,
     live_place,
     mark_complete,
-    misfit_of,
     read_metadata,
     swap,
 )
@@ -44,14 +42,12 @@ _ADVICE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reembedded:
-    """The result: `already` the index's model, `swapped`, or `waiting` for a worker to swap it in."""
+Built = tuple[Literal["swapped", "waiting"], int]
+"""What became of a rebuild (`waiting`: for a worker to swap it in), and its position."""
+Progress = Callable[[int, int], None]
 
-    state: Literal["already", "swapped", "waiting", "built"]
-    model: str
-    dimension: int
-    position: int
+
+def _silent(position: int, head: int) -> None: ...
 
 
 async def reembed(
@@ -60,54 +56,36 @@ async def reembed(
     embedder: Embedder,
     sparse: SparseEncoder,
     *,
-    again: bool = False,
     min_free_bytes: int = 0,
-    advanced: Callable[[int, int], None] = lambda position, head: None,
-) -> Reembedded:
+    advanced: Progress = _silent,
+) -> Built:
     """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
-
-    With `again` also when the index is that model's already, with the vectors of tokens that it is to have.
 
     Raises AnotherRecordsCopy (nothing is built), DiskShort, RecordError (Postgres is away) and ModelError (so is
     the model), after which another run goes on, and EngineError when another run is at it.
     """
     identity = await record.database_identity()
-    live = live_place(folder)
-    metadata = read_metadata(live, folder) if (live / METADATA_FILE).exists() else None
-    mine = IndexMetadata.of(embedder, sparse)
-    if metadata is not None:
-        refuse_another(f"the index in {folder}", metadata.record or None, identity, advice=_ADVICE)
-        if not again and misfit_of(folder, metadata, mine) is None and metadata.tokens == mine.tokens:
-            return Reembedded(
-                state="already", model=mine.model, dimension=mine.dimension, position=metadata.position
-            )
+    live, mine = live_place(folder), IndexMetadata.of(embedder, sparse)
+    if (live / METADATA_FILE).exists():
+        made_of = read_metadata(live, folder).record or None
+        refuse_another(f"the index in {folder}", made_of, identity, advice=_ADVICE)
     place = build_place(folder, mine)
     build = EdgeIndex(place, embedder, sparse, room=copy_space("index", place, min_free_bytes))
-    position = await _built(record, build, identity, advanced)
-    mark_complete(place)
-    state = "swapped" if _swapped(folder, place) else "waiting"
-    return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=position)
+    return await _built(record, build, folder, identity, advanced)
 
 
 async def rebuild_graph(
-    record: Record,
-    folder: Path,
-    *,
-    min_free_bytes: int = 0,
-    advanced: Callable[[int, int], None] = lambda position, head: None,
-) -> tuple[Literal["swapped", "waiting"], int]:
-    """Builds the graph of `folder` anew: what became of it, and how far it has come. As `reembed`."""
+    record: Record, folder: Path, *, min_free_bytes: int = 0, advanced: Progress = _silent
+) -> Built:
+    """Builds the graph of `folder` anew. As `reembed`."""
     place = free_place(folder, RdfGraph.kind)
     build = RdfGraph(place, room=copy_space("graph", place, min_free_bytes))
-    position = await _built(record, build, await record.database_identity(), advanced)
-    mark_complete(place)
-    return ("swapped" if _swapped(folder, place) else "waiting"), position
+    return await _built(record, build, folder, await record.database_identity(), advanced)
 
 
 async def _built(
-    record: Record, build: EdgeIndex | RdfGraph, identity: str, advanced: Callable[[int, int], None]
-) -> int:
-    """Fills what is being built up to the head of the outbox, and closes it; the position it has come to."""
+    record: Record, build: EdgeIndex | RdfGraph, folder: Path, identity: str, advanced: Progress
+) -> Built:
     build.expect(identity)
     await asyncio.to_thread(begin, build.folder)
     try:
@@ -117,19 +95,17 @@ async def _built(
         await _catch_up(record, build, advanced)
         if isinstance(build, EdgeIndex):
             await build.optimise()
-        return build.position
+        position = build.position
     finally:
         await build.close()
+    mark_complete(build.folder)
+    return ("swapped" if _swapped(folder, build.folder) else "waiting"), position
 
 
 async def reembed_on_server(
-    record: Record,
-    index: QdrantIndex,
-    dsn: str,
-    *,
-    advanced: Callable[[int, int], None] = lambda position, head: None,
-) -> Reembedded:
-    """Fills the collection of `index`, which is made when it is absent, from the record at `dsn`.
+    record: Record, index: QdrantIndex, dsn: str, *, advanced: Progress = _silent
+) -> int | None:
+    """Fills a collection of its own on the server; its position, None when it is complete already.
 
     A collection of another model is a SourceError before anything is written: the new one needs a name of its own.
     EngineError when a worker or another run fills it already; else as `reembed`, and another run goes on.
@@ -138,21 +114,15 @@ async def reembed_on_server(
     index.expect(await record.database_identity())
     try:
         await index.open()
-        mine = IndexMetadata.of(index.embedder, index.sparse)
         if index.position and await record.head() == index.position:
-            state = "already"
-        else:
-            await _catch_up(record, index, advanced, lock)
-            state = "built"
-        return Reembedded(state=state, model=mine.model, dimension=mine.dimension, position=index.position)
+            return None
+        await _catch_up(record, index, advanced, lock)
+        return index.position
     finally:
         await lock.release()
 
 
-async def _catch_up(
-    record: Record, build: Projection, advanced: Callable[[int, int], None], lock: WriterLock | None = None
-) -> None:
-    """Applies the outbox from where the build is to its head, and what came meanwhile."""
+async def _catch_up(record: Record, build: Projection, advanced: Progress, lock: WriterLock | None = None) -> None:
     while (head := await record.head()) > build.position:
         advanced(build.position, head)
         changes = await record.changes(build.position, _AT_ONCE)

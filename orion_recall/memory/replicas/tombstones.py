@@ -10,12 +10,12 @@ positions of its copies: from the record, and from the stream, which is there wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, LiteralString, cast
 
 from redis.asyncio import Redis
@@ -44,8 +44,6 @@ _SWEEP_EVERY_S = 120.0
 
 
 class Tombstones:
-    """The tombstones that this worker knows."""
-
     def __init__(self) -> None:
         self._positions: dict[int, int] = {}
         self._highest = 0
@@ -55,7 +53,6 @@ class Tombstones:
         self.reached: Callable[[Mapping[int, int]], None] = lambda _: None
 
     def add(self, positions: Mapping[int, int]) -> None:
-        """Adds tombstones by memory key; of two for one memory the later counts."""
         for key, position in positions.items():
             if position > self._positions.get(key, 0):
                 self._positions[key] = position
@@ -92,43 +89,35 @@ class TombstoneStream:
         self._is_caught_up = False
 
     async def publish(self, positions: Mapping[int, int]) -> None:
-        """Publishes tombstones to every worker, this one first; waits while the bus is away."""
         self._known.add(positions)
         items = list(positions.items())
         starts = range(0, max(1, len(items)), _MOST_POSITIONS)
-        parts = [dict(items[start : start + _MOST_POSITIONS]) for start in starts]
+        messages = [{_CHANGED: dict(items[start : start + _MOST_POSITIONS])} for start in starts]
         backoff = Backoff(*BUS_S)
         while True:
             try:
-                await self._add(*({_CHANGED: part} for part in parts))
+                return await self._add(*messages)
             except BUS_AWAY as error:
                 if backoff.is_first:
                     log.warning("a tombstone waits: the bus is away (%s)", type(error).__name__)
                 await backoff.wait()
             except RedisError as error:
                 # The receipt still says when every copy has it; other workers only learn of it from the record.
-                log.error("no tombstone on %s: the bus refused (%s)", self._stream, error)  # noqa: TRY400
-                return
-            else:
-                return
+                return log.error("no tombstone on %s: the bus refused (%s)", self._stream, error)  # noqa: TRY400
 
     async def reached(self, copies: Mapping[int, int]) -> None:
         """Publishes positions of copies by their numbers to every worker, this one first."""
         self._known.reached(copies)
-        try:
+        # Else they look at the record themselves, half a second later.
+        with contextlib.suppress(*BUS_AWAY, RedisError):
             await self._add({_CHANGED: {}, _REACHED: copies})
-        except (*BUS_AWAY, RedisError) as error:
-            # They look at the record themselves, half a second later.
-            log.debug("positions of copies are not published on %s: %s", self._stream, error)
 
     async def catch_up(self) -> None:
-        """Read what is there now. RedisError when the bus does not answer."""
         while await self._read(None):
             pass
         self._is_caught_up = True
 
     async def run(self, told: Callable[[], None]) -> None:
-        """Read until cancelled; `told` is called after each news."""
         backoff = Backoff(*BUS_S)
         while True:
             try:
@@ -195,7 +184,6 @@ GROUP BY o.tenant, o.memory_id
 
 
 async def registered_positions(pool: Pool) -> dict[int, int]:
-    """The position of every registered copy that has heartbeats, by `copy_number`. RecordError."""
     async with borrow(pool, "reading positions") as connection:
         rows = await connection.fetch(_REGISTERED, GONE_AFTER_S)
     return {copy_number(row["kind"], row["copy"]): row["position"] for row in rows}
@@ -206,37 +194,20 @@ def copy_number(kind: str, copy: str) -> int:
     return number_of(kind, copy)
 
 
-async def changed_after(pool: Pool, position: int) -> dict[int, int]:
+async def _changed_after(pool: Pool, position: int) -> dict[int, int]:
     """Memories updated, superseded or deleted after a position: key and last position. RecordError."""
     async with borrow(pool, "reading what was changed") as connection:
         rows = await connection.fetch(_CHANGED_SINCE, position)
     return {memory_key(row["tenant"], row["memory_id"]): row["position"] for row in rows}
 
 
-@dataclass(slots=True)
-class _SharedPosition:
-    """Position of a copy that others write: the highest seen by any worker since this process saw it go back."""
-
-    reached: int = 0
-    _own: int = 0
-
-    def observe(self, position: int) -> None:
-        """A position that this process read itself. A copy goes back only when it has lost data."""
-        self.reached = position if position < self._own else max(self.reached, position)
-        self._own = position
-
-
 class OwnCopies:
-    """The positions of the copies that this worker searches."""
-
     def __init__(self, projections: Sequence[Projection]) -> None:
         self._own = [part for part in projections if not part.shared]
         # A shared copy is written by one worker, and the others see it move once a second.
-        self._shared = {
-            copy_number(part.kind, part.copy or ""): (part, _SharedPosition())
-            for part in projections
-            if part.shared
-        }
+        self._shared = {copy_number(part.kind, part.copy or ""): part for part in projections if part.shared}
+        # The highest seen by any worker since this process saw it go back, and what this process saw last.
+        self._reached, self._seen = dict.fromkeys(self._shared, 0), dict.fromkeys(self._shared, 0)
 
     @property
     def are_shared(self) -> bool:
@@ -244,24 +215,22 @@ class OwnCopies:
 
     def applied_position(self) -> float:
         """The position up to which all of them are applied; infinity for a worker without copies."""
-        for part, shared in self._shared.values():
-            shared.observe(part.position)
-        positions = [part.position for part in self._own]
-        positions += [shared.reached for _, shared in self._shared.values()]
-        return min(positions, default=math.inf)
+        for number, part in self._shared.items():
+            at, reached = part.position, self._reached[number]
+            # A copy goes back only when it has lost data.
+            self._reached[number] = at if at < self._seen[number] else max(reached, at)
+            self._seen[number] = at
+        return min((*(part.position for part in self._own), *self._reached.values()), default=math.inf)
 
     def positions(self) -> dict[str, int]:
-        """The position of each of them by its kind, as `applied_position` found it last for those of others."""
-        found = {part.kind: part.position for part in self._own}
-        for part, shared in self._shared.values():
-            found[part.kind] = shared.reached
-        return found
+        shared = {part.kind: self._reached[number] for number, part in self._shared.items()}
+        return {part.kind: part.position for part in self._own} | shared
 
     def reached(self, positions: Mapping[int, int]) -> None:
         """Takes positions that others read, by copy number; a copy of this worker alone needs none."""
         self.applied_position()
-        for number, (_, shared) in self._shared.items():
-            shared.reached = max(shared.reached, positions.get(number, 0))
+        for number, reached in self._reached.items():
+            self._reached[number] = max(reached, positions.get(number, 0))
 
 
 # A Postgres that hangs must not keep a worker from answering for longer.
@@ -312,7 +281,6 @@ class Freshness:
         self._pool = pool
 
     async def run(self) -> None:
-        """Reads tombstones, and the positions of copies that others write."""
         reading = asyncio.create_task(self.stream.run(self._told))
         try:
             while True:
@@ -337,5 +305,5 @@ class Freshness:
     async def _learn(self, pool: Pool) -> None:
         applied = self._copies.applied_position()
         if applied != math.inf:
-            self._tombstones.add(await changed_after(pool, int(applied)))
+            self._tombstones.add(await _changed_after(pool, int(applied)))
         self._learnt_to = applied

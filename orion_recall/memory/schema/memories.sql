@@ -306,17 +306,6 @@ CREATE TABLE memory_forget_ids (
 );
 COMMENT ON TABLE memory_forget_ids IS 'The memories of each forgetting that is under way; its rows go when it is finished.';
 
-CREATE TABLE keyword_lengths (
-    tenant text PRIMARY KEY,
-    text_terms double precision NOT NULL CHECK (text_terms >= 0),
-    context_terms double precision NOT NULL CHECK (context_terms >= 0),
-    measured_at timestamptz NOT NULL
-);
-COMMENT ON TABLE keyword_lengths IS 'Mean lengths of documents by tenant, for ORION_KEYWORD_WEIGHTS with length=corpus; `memory rebuild index` measures them.';
-COMMENT ON COLUMN keyword_lengths.text_terms IS 'Terms of a memory, its speaker and title, on average: with repetitions, without stop words.';
-COMMENT ON COLUMN keyword_lengths.context_terms IS 'Terms of a memory together with those of its neighbouring turns, on average.';
-COMMENT ON COLUMN keyword_lengths.measured_at IS 'When all tenants were measured. An index of another measurement is refused.';
-
 -- Locks that only who may write can take: rows of a table of ours. An advisory lock is a number that every login of
 -- the database can take and hold, and so stop all writes.
 CREATE TABLE write_locks (

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, LiteralString, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from orion_recall.atomic_file import whole_file
 from orion_recall.errors import BackupError
@@ -43,8 +43,6 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table that is backed up, in the order of its key; `serial` is the column that a sequence numbers."""
-
     name: LiteralString
     order: LiteralString
     serial: LiteralString | None = None
@@ -69,11 +67,10 @@ DECISIONS: tuple[Table, ...] = (
     Table(name="recall_decisions", order="created_at, id"),
     Table(name="recall_profiles", order="hash", refilled=True),
 )
-
+_KNOWN = {table.name: table for table in (*KEPT, *DECISIONS)}
 LEFT_OUT: Mapping[str, str] = {
     "orion_migrations": "the schema is made by the one who restores; the manifest says which it was",
     "projections": "copies say themselves how far they have come",
-    "keyword_lengths": "`memory rebuild index` measures them again",
     "write_locks": "locks, of which nothing is read",
     "copy_requests": "nobody waits for the answers any more",
 }
@@ -81,8 +78,6 @@ LEFT_OUT: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedTable:
-    """One table of a backup: its rows are in `file`, as COPY writes them as text."""
-
     name: str
     columns: tuple[str, ...]
     rows: int
@@ -121,8 +116,10 @@ async def back_up(
     connection = await open_connection(dsn, name="backup", statement_timeout_ms=_LONGEST_MS)
     try:
         with translate("backing up"):
-            schema = await _schema_of(connection)
-            if schema.keys() != {one.name for one in shipped_migrations()}:
+            made = await connection.fetchval("SELECT to_regclass('orion_migrations') IS NOT NULL")
+            rows = await connection.fetch("SELECT name, sha256 FROM orion_migrations") if made else []
+            schema = {row["name"]: row["sha256"] for row in rows}
+            if schema != _shipped_schema():
                 raise BackupError("the schema of the record is not this version's: `orion-recall migrate` first")
         with whole_file(target) as file:
             os.fchmod(file.fileno(), 0o600)
@@ -176,7 +173,6 @@ async def _save(
 
 @contextmanager
 def _disk_errors() -> Generator[None]:
-    """Errors of the disk, which would else be taken for Postgres."""
     try:
         yield
     except OSError as error:
@@ -186,71 +182,52 @@ def _disk_errors() -> Generator[None]:
 async def restore(dsn: str, source: Path, *, progress: Progress = lambda done, total: None) -> Manifest:
     """Puts a backup into the database at `dsn`, which holds no memories yet; `progress` counts rows.
 
-    The files are checked first, the rows come in one transaction. The schema is made as it was, and brought up to
-    this version's afterwards. BackupError: a file is damaged, the backup is of a later version, or the record has
-    memories.
+    The files are checked first, the rows come in one transaction. BackupError: a file is damaged, the backup is of
+    another version's schema, or the record has memories.
     """
-    manifest, tables = await asyncio.to_thread(_checked, source)
+    manifest = await asyncio.to_thread(_checked, source)
+    tables = [(_KNOWN[saved.name], saved) for saved in manifest.tables]
+    await migrate(dsn)
     connection = await open_connection(dsn, name="restore", statement_timeout_ms=_LONGEST_MS)
     try:
-        with translate("restoring"):
-            if later := (await _schema_of(connection)).keys() - manifest.schema.keys():
-                raise BackupError(
-                    f"the database has the schema of a later version than the backup ({min(later)}): restore into "
-                    "one that has no tables yet, such as a new data folder"
-                )
-            await migrate(dsn, [one for one in shipped_migrations() if one.name in manifest.schema])
-            with zipfile.ZipFile(source) as archive:
-                async with connection.transaction():
-                    await connection.execute(record_sql.LOCK_OUTBOX)
-                    await _refuse_filled(connection, [table for table, _ in tables])
-                    await _load(connection, archive, tables, progress)
+        with translate("restoring"), zipfile.ZipFile(source) as archive:
+            async with connection.transaction():
+                await connection.execute(record_sql.LOCK_OUTBOX)
+                await _refuse_filled(connection, [table for table, _ in tables])
+                await _load(connection, archive, tables, progress)
     finally:
         await close_connection(connection)
-    await migrate(dsn)
     return manifest
 
 
-def _checked(source: Path) -> tuple[Manifest, list[tuple[Table, SavedTable]]]:
-    """The manifest, and its tables with what is known of them. BackupError: it cannot be restored whole."""
+def _checked(source: Path) -> Manifest:
     try:
         with zipfile.ZipFile(source) as archive:
-            manifest = _manifest(json.loads(archive.read(_MANIFEST)), source)
+            given: Any = json.loads(archive.read(_MANIFEST))
+            if isinstance(given, dict) and (found := cast("dict[str, Any]", given).get("format")) != _FORMAT:
+                raise BackupError(f"{source}: the backup has format {found}; this version reads format {_FORMAT}")
+            manifest = _READ_MANIFEST.validate_python(given)
             for saved in manifest.tables:
-                archive.getinfo(saved.file)
+                archive.getinfo(f"{_KNOWN[saved.name].name}.copy")
             damaged = archive.testzip()
     except KeyError as error:
         raise BackupError(f"{source}: {error.args[0]}: give a complete backup") from None
-    except (zipfile.BadZipFile, zlib.error, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, ValueError) as error:  # also what is no manifest
         raise BackupError(f"{source}: it cannot be read: {error}: give a file of `memory backup`") from error
     except OSError as error:
         raise BackupError(f"{source}: {error.strerror or error}: give a file of `memory backup`") from error
     if damaged is not None:
         raise BackupError(f"{source}: {damaged} is not as it was written: nothing was restored")
-    known = {table.name: table for table in (*KEPT, *DECISIONS)}
-    if unknown := [saved.name for saved in manifest.tables if saved.name not in known]:
-        raise BackupError(f"{source}: the table {unknown[0]!r} is not known here: {_newer(manifest)}")
-    return manifest, [(known[saved.name], saved) for saved in manifest.tables]
-
-
-def _manifest(given: Any, source: Path) -> Manifest:
-    if isinstance(given, dict) and (found := cast("dict[str, Any]", given).get("format")) != _FORMAT:
-        raise BackupError(f"{source}: the backup has format {found}; this version reads format {_FORMAT}")
-    try:
-        manifest = _READ_MANIFEST.validate_python(given)
-    except ValidationError as error:
+    if manifest.schema != _shipped_schema():
         raise BackupError(
-            f"{source}: {_MANIFEST} is not that of a backup: give a file of `memory backup`"
-        ) from error
-    shipped = {one.name: one.sha256 for one in shipped_migrations()}
-    for name, digest in manifest.schema.items():
-        if shipped.get(name) != digest:
-            raise BackupError(f"{source}: {name} of its schema is not this version's: {_newer(manifest)}")
+            f"{source}: the schema is not this version's: the backup was made by version {manifest.version}: "
+            "restore it with that one, then `memory export` there and `import` here"
+        )
     return manifest
 
 
-def _newer(manifest: Manifest) -> str:
-    return f"the backup was made by version {manifest.version}; restore it with that one or a later one"
+def _shipped_schema() -> dict[str, str]:
+    return {one.name: one.sha256 for one in shipped_migrations()}
 
 
 async def _load(
@@ -292,10 +269,3 @@ async def _refuse_filled(connection: Connection, tables: Sequence[Table]) -> Non
                 f"the record is not empty ({table.name} has rows): restore into a new one, by another data folder "
                 "(--data) or another database (ORION_POSTGRES_DSN)"
             )
-
-
-async def _schema_of(connection: Connection) -> dict[str, str]:
-    if not await connection.fetchval("SELECT to_regclass('orion_migrations') IS NOT NULL"):
-        return {}
-    rows = await connection.fetch("SELECT name, sha256 FROM orion_migrations ORDER BY name")
-    return {row["name"]: row["sha256"] for row in rows}

@@ -18,7 +18,6 @@ from pathlib import Path
 from orion_recall.engines.lock import LOCK_NAME, FolderLock, holder
 from orion_recall.errors import EngineError, RecordError, SourceError
 from orion_recall.index.embedded.folders import BUILDS, CURRENT, live_place, read_metadata
-from orion_recall.memory.record.keyword_lengths import KEPT_FILE
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import close_pool, open_pool
 from orion_recall.serving.backends import embedded_copies, own_copy
@@ -52,8 +51,6 @@ def make_further_copies(settings: Settings, count: int) -> list[Path]:
                 log.warning("%s is filled from the record: it cannot be copied (%s)", place / kind, error)
                 continue
             made.append(place / kind)
-        if (first / KEPT_FILE).exists() and place.is_dir():
-            shutil.copy(first / KEPT_FILE, place)
     return made
 
 
@@ -85,7 +82,6 @@ async def unregister(settings: Settings, numbers: Sequence[int]) -> None:
                     await backoff.wait()
                 else:
                     break
-            (place / KEPT_FILE).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # somebody has begun to use it
                 place.rmdir()
             log.info("worker %d is wanted no more: its index and graph are deleted and unregistered", number)

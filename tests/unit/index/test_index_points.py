@@ -15,7 +15,7 @@ from orion_recall.index.passages import (
     spans_of,
 )
 from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view
-from orion_recall.index.text_forms import LengthsOfTenants, context_form, dense_head, keyword_form, with_lengths
+from orion_recall.index.text_forms import context_form, dense_head, keyword_form
 from orion_recall.index.write_batch import (
     VectorPrefetch,
     build_write_batch,
@@ -25,9 +25,8 @@ from orion_recall.index.write_batch import (
 )
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.text.keyword_weights import SHIPPED, KeywordWeights, MeanLengths
 from orion_recall.text.normal import text_hash
-from orion_recall.values import Change, Memory, Neighbour
+from orion_recall.values import Change, Memory
 from tests.samples.source_samples import TENANT, HashingEmbedder, TokenEmbedder, beside, changes, key, memory
 
 FULL = memory(
@@ -217,29 +216,3 @@ def test_the_context_has_the_words_of_the_turns_beside_it():
         "Yes. Mended? Good."
     )
     assert context_form(Change(position=1, memory=turn)) == "Yes."
-
-
-CRANE = memory("crane", "harbour crane gearbox repaired", tenant="ours", speaker=None, title=None)
-FOX = memory("fox", "fox fox", tenant="ours", speaker=None, title=None)
-THEIRS = memory("theirs", "word " * 90, tenant="theirs", speaker=None, title=None)
-
-
-def change(of: object, position: int = 1, **fields: object) -> Change:
-    return Change(position=position, memory=of, **fields)  # pyright: ignore[reportArgumentType]
-
-
-def test_a_mean_is_of_one_tenants_memories_whatever_others_have():
-    lengths = LengthsOfTenants()
-    beside = Neighbour(id="fox", text="fox fox", speaker=None)
-    lengths.add([change(CRANE, following=beside), change(FOX)])
-    assert lengths.means() == {"ours": MeanLengths(3.0, 4.0)}
-    lengths.add([change(THEIRS)])
-    assert lengths.means()["ours"] == MeanLengths(3.0, 4.0)
-
-
-def test_documents_as_long_as_their_corpus_mean_weigh_one_a_term():
-    weights = with_lengths(KeywordWeights(length=None), [change(CRANE)])
-    sparse = SparseEncoder(weights)
-    terms = sparse.encode_document(CRANE.text, weights.mean_of("ours", "text"))
-    assert [round(value, 6) for value in terms.values] == [1.0, 1.0, 1.0, 1.0]
-    assert with_lengths(SHIPPED, [change(CRANE)]) is SHIPPED

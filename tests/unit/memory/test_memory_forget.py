@@ -8,8 +8,8 @@ import re
 import pytest
 
 from orion_recall.decisions.blanking import blanked
-from orion_recall.memory.forget.bus import Matcher
 from orion_recall.memory.forget.record import Target
+from orion_recall.memory.forget.run import Matcher
 
 
 def entry(payload: object, **fields: str) -> dict[bytes, bytes]:
@@ -65,19 +65,6 @@ def test_the_pattern_of_a_name_finds_it_in_json(name: str):
     for text in (name, f"{name}, who left", f"was it {name}?"):
         assert re.search(pattern, json.dumps({"text": text}, ensure_ascii=False)), text
     assert not re.search(pattern, json.dumps({"text": f"x{name}x"}, ensure_ascii=False))
-
-
-def test_the_selector_hides_what_is_wanted_and_tells_runs_apart():
-    one = Target.of("person", "default", "Ana")
-    assert one.selector("salt") == one.also_called(("Nan",)).selector("salt")
-    others = (
-        Target.of("user", "default", "Ana"),
-        Target.of("person", "north", "Ana"),
-        Target.of("person", "x", "B"),
-    )
-    assert len({one.selector("salt"), one.selector("salt2"), *(other.selector("salt") for other in others)}) == 5
-    ids = Target.of("memory", "default", "b", "a"), Target.of("memory", "default", "a", "b")
-    assert ids[0].selector("s") == ids[1].selector("s")
 
 
 def test_a_blanked_decision_keeps_figures_and_loses_words():

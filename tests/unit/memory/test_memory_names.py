@@ -5,11 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from orion_recall.memory.names import propose as module
-from orion_recall.memory.names.propose import NamesUsed, propose
+from orion_recall.memory.names.merges import NamesUsed, propose
 
 
 class Letters:
@@ -78,52 +75,7 @@ async def test_names_of_one_memory_or_with_other_numbers_are_two(memories: tuple
     assert await proposed(used(*memories)) == []
 
 
-async def test_punctuation_alone_makes_no_two_names_of_one_memory() -> None:
-    assert await proposed(used(["Fjord Labs", "Fjord-Labs"])) == [("Fjord-Labs", "Fjord Labs")]
-
-
 async def test_both_thresholds_count_and_only_what_is_spelt_alike_is_embedded() -> None:
     far = Letters(["Jon Smith"])
     assert await proposed(used(["Jon Smith"], ["John Smith"], ["Oslo"]), far) == []
     assert far.asked == ["John Smith", "Jon Smith"]
-
-
-async def test_the_work_grows_with_the_names_and_not_with_their_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = 0
-    real = module.spelling_similarity
-
-    def counted(one: Sequence[str], other: Sequence[str]) -> float:
-        nonlocal compared
-        compared += 1
-        return real(one, other)
-
-    monkeypatch.setattr(module, "spelling_similarity", counted)
-    await proposed(used(*([f"ana {number:04d}x"] for number in range(1500))))
-    assert compared < 40 * 1500
-
-
-NAMES = st.builds(
-    " ".join,
-    st.tuples(
-        st.sampled_from(["Jon", "John", "Johan", "J.", "Mr. Jon", "Mrs. Jon", "Ana", "Anna"]),
-        st.sampled_from(["Smith", "Smyth", "Smit", "Miles", "Mills", "7"]),
-    ),
-)
-
-
-@given(memories=st.lists(st.lists(NAMES, max_size=3), max_size=10))
-async def test_proposals_do_not_depend_on_the_order_of_memories(memories: list[list[str]]) -> None:
-    shuffled = [said[::-1] for said in memories[::-1]]
-    found, again = [
-        await propose(used(*given), Letters(), tenant="t", kind="entity", min_cosine=0.6)
-        for given in (memories, shuffled)
-    ]
-    assert [(one.id, one.alias, one.into, one.string, one.cosine) for one in found] == [
-        (one.id, one.alias, one.into, one.string, one.cosine) for one in again
-    ]
-    aliases = [one.alias.casefold() for one in found]
-    assert len(set(aliases)) == len(aliases)
-    assert set(aliases).isdisjoint(one.into.casefold() for one in found)
-    for one in found:
-        assert one.string >= 0.85 and one.cosine >= 0.6
-        assert one.alias_memories <= one.into_memories

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -79,37 +78,6 @@ def projector(outbox: Outbox, copy: PagedCopy) -> Projector:
     return Projector(cast("Record", outbox), copy, copy="here")
 
 
-async def test_a_slow_write_has_the_next_page_read_and_made_ready_and_no_more_than_that() -> None:
-    outbox, copy = Outbox(9 * _PAGE), PagedCopy()
-    applied, may_write = copy.apply, asyncio.Event()
-
-    async def apply(changes: Sequence[Change]) -> None:
-        await may_write.wait()
-        await applied(changes)
-
-    copy.apply = apply  # type: ignore[method-assign]
-    catching_up = asyncio.create_task(projector(outbox, copy).catch_up())
-    for _ in range(100):  # turns of the loop, of which each step needs a few
-        await asyncio.sleep(0)
-
-    assert copy.steps == [("prepare", 400)]
-    assert outbox.read == [0, 200]
-    may_write.set()
-    assert await catching_up == 9 * _PAGE
-    assert outbox.read == [_PAGE * page for page in range(9)]
-
-
-@pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
-async def test_what_cannot_be_made_ready_stops_after_what_was_written_and_leaves_nothing_under_way() -> None:
-    outbox, copy = Outbox(3 * _PAGE), PagedCopy()
-    copy.fails = True
-    with pytest.raises(ModelError):
-        await projector(outbox, copy).catch_up()
-
-    assert copy.position == _PAGE
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
 async def test_a_copy_that_did_not_go_as_far_as_its_page_goes_on_from_where_it_is() -> None:
     outbox, copy = Outbox(2 * _PAGE), PagedCopy()
     applied = copy.apply
@@ -134,14 +102,6 @@ def test_one_is_in_force_while_the_copies_are_below_it():
     assert not known.hides(1, known.applied_position())
     assert known.hides(1, 6), "a recall that began before still needs it"
     assert not known.in_force
-
-
-def test_a_worker_without_copies_needs_none():
-    known = Tombstones()
-    known.add({1: 9})
-    assert known.applied_position() == math.inf
-    assert not known.in_force
-    assert not known.hides(1, known.applied_position())
 
 
 def test_what_was_out_of_force_at_the_last_sweep_is_forgotten(monkeypatch: pytest.MonkeyPatch):
@@ -169,16 +129,6 @@ def of(*copies: Copy) -> OwnCopies:
 
 
 THEIRS = copy_number("index", "qdrant")
-
-
-def test_the_position_of_each_of_them_is_told_with_what_others_reached():
-    copy = Copy(7)
-    own = of(copy, Copy(5, "graph", shared=False, copy=None))
-    assert own.applied_position() == 5
-    assert own.positions() == {"index": 7, "graph": 5}
-    own.reached({THEIRS: 9})
-    assert own.positions() == {"index": 9, "graph": 5}
-    assert of().positions() == {}
 
 
 def test_a_shared_copy_is_where_it_was_seen_last_by_this_process_or_by_another():

@@ -35,7 +35,7 @@ from orion_recall.contracts import (
     v1_decision,
 )
 from orion_recall.external.mappings import Mappings
-from orion_recall.memory.intake.change import read_patch
+from orion_recall.memory.intake.handlers import read_patch
 from orion_recall.memory.record.compose import Patch
 from orion_recall.recall.report.reply import reply_json
 from orion_recall.schemas.files import contract_files, schemas, write_contracts

@@ -212,12 +212,11 @@ def test_index_and_graph_are_copied_and_nothing_else(settings: Settings, tmp_pat
     (tmp_path / "postgres").mkdir()
     (tmp_path / "index" / "builds" / "other").mkdir(parents=True)
     (tmp_path / "index" / "builds" / "other" / "index.json").write_text("{}")
-    (tmp_path / "keyword-lengths.json").write_text("{}")
     second, third = tmp_path / "workers" / "2", tmp_path / "workers" / "3"
     assert make_further_copies(settings, 3) == [
         place / kind for place in (second, third) for kind in ("index", "graph")
     ]
-    files = {"index/index.json", "index/shard/segment", "graph/store/sst", "keyword-lengths.json"}
+    files = {"index/index.json", "index/shard/segment", "graph/store/sst"}
     assert held(second) == held(third) == files
     assert make_further_copies(settings, 3) == [], "they are there"
 

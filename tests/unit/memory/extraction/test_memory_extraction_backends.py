@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
 
 from orion_recall.errors import SettingsError
-from orion_recall.memory.extraction.backends import open_extractors
+from orion_recall.memory.extraction.extractors import open_extractors
 from orion_recall.settings import Settings
 
 SECRET = "k-" + "7" * 8
@@ -15,11 +14,6 @@ SECRET = "k-" + "7" * 8
 async def opened(**changes: Any) -> list[str]:
     async with open_extractors(Settings.read(**changes)) as extractors:
         return [one.name for one in extractors]
-
-
-async def test_light_extraction_is_always_there() -> None:
-    assert await opened() == ["light"]
-    assert await opened(extractor="llm", llm_url="http://127.0.0.1:1/v1", llm_model="m") == ["light", "llm"]
 
 
 @pytest.mark.parametrize(
@@ -48,12 +42,6 @@ async def test_spacy_that_is_not_installed_is_an_error_that_says_what_to_do(
     def missing(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr("orion_recall.memory.extraction.spacy.importlib.import_module", missing)
+    monkeypatch.setattr("orion_recall.memory.extraction.extractors.importlib.import_module", missing)
     with pytest.raises(SettingsError, match=r"pip install '\.\[spacy\]'"):
         await opened(extractor="spacy")
-
-
-async def test_a_server_that_nothing_asks_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
-    await opened(llm_url="http://x/v1", llm_model="m")
-    assert "ORION_LLM_URL is set and not used: only ORION_EXTRACTOR=llm reads it" in caplog.text

@@ -49,10 +49,6 @@ def test_everything_else_is_an_experience_and_said_to_be_unsure(text: str):
     assert infer_kind(text) == UNSURE == ("experience", 0.5)
 
 
-def test_a_turn_of_talk_is_an_experience_whatever_it_says():
-    assert infer_kind("I prefer trains.", is_talk=True) == UNSURE
-
-
 def test_a_text_that_says_what_its_title_is_tells_of_the_world():
     river = "Tinnelva is 35 km long and flows from Lake Tinn to Heddalsvatnet."
     assert infer_kind(river, title="Tinnelva (river)") == ("world", 0.85)

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orion_recall.memory.extraction.extractors import MAX_LINES, MAX_STATEMENTS, RULES, question, read_lines
 from orion_recall.memory.extraction.light import Passage
-from orion_recall.memory.extraction.llm import MAX_LINES, MAX_STATEMENTS, RULES, question, read_lines
 from orion_recall.values import Neighbour
 
 TEXT = (
@@ -74,13 +73,6 @@ def test_every_other_line_does_not_count(line: str) -> None:
     assert (found.statements, found.is_none, found.ignored) == ((), False, 1)
 
 
-def test_none_and_what_a_model_thinks_first() -> None:
-    assert read_lines(" none. \n", PASSAGE).is_none
-    assert read_lines("<think>ANA - SAW - MIRA?</think>\nNONE", PASSAGE).is_none
-    assert read("<think>ANA - SAW - MIRA?</think>\nANA - MET - EVA\nThat is all.") == [("Ana", "met", "Eva")]
-    assert not read_lines("", PASSAGE).is_none
-
-
 def test_an_answer_is_bounded_and_a_cut_one_loses_its_last_line() -> None:
     lines = [f"ANA - KNOWS {'X' * number} - MIRA" for number in range(1, MAX_LINES + 20)]
     found = read_lines("\n".join(lines), PASSAGE)
@@ -113,11 +105,3 @@ def test_a_question_is_rules_and_one_object_of_data() -> None:
 def test_any_answer_gives_names_of_the_text(parts: list[str]) -> None:
     for edge in read_lines("".join(parts), PASSAGE).statements:
         assert {edge.subject, edge.object} <= {"Ana", "Mira"}
-
-
-def test_a_hostile_answer_to_a_hostile_text_takes_no_time() -> None:
-    passage = Passage(text="a " * 3_000, speaker="A " * 30)
-    answer = "\n".join(["A A A A A A A A - B - " + "A " * 39 + "C"] * 5_000) + " - " * 100_000
-    began = time.process_time()
-    assert read_lines(answer, passage).statements == ()
-    assert time.process_time() - began < 20
