@@ -28,7 +28,6 @@ _NAVIGATION = (
     ("/graph", "Graph", None),
     ("/profiles", "Profiles", None),
     ("/replays", "Replays", "operate"),
-    ("/health", "Health", "operate"),
 )
 _WORDS: Mapping[str, str] = {
     "ok": "answered",

@@ -41,7 +41,6 @@ class Report(BaseModel):
     queries: int
     matching: int
     k: int
-    against: str
     control_against_logged: Json
     tried: Json | None = None
     by_class: Json = Field(default_factory=dict[str, Any])

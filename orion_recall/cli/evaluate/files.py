@@ -11,7 +11,7 @@ from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.dataset import read_queries
 from orion_recall.evaluation.measures import judged
-from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.run_stores import Plan
 from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr

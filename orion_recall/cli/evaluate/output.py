@@ -11,9 +11,8 @@ from rich.progress import Progress, TaskID
 from orion_recall.cli.output import Table, bars, console, counted, note, prose, table
 from orion_recall.decisions.intervals import Mean
 from orion_recall.evaluation.everyday import Judgement, by_category, summary
-from orion_recall.evaluation.measures import Measured
-from orion_recall.evaluation.plan import Plan, RunSummary
-from orion_recall.evaluation.score import Changed, Difference, Figures, Scores
+from orion_recall.evaluation.measures import Changed, Difference, Figures, Measured, Scores, WorstQuery
+from orion_recall.evaluation.run_stores import Plan, RunSummary
 
 
 class RunBars:
@@ -89,6 +88,25 @@ def show_everyday(judgements: Sequence[Judgement]) -> None:
         for name, found in figures.items()
     ]
     console().print(table(("category", *figures["all"]), rows, title="\nEveryday pass"))
+
+
+def show_worst(below: Sequence[WorstQuery], failures: Mapping[str, int], by: str, most: int) -> None:
+    """The worst queries with the ranks of their evidence, and how often each type of failure."""
+    rows = [
+        (
+            one.query.id,
+            one.query.category,
+            _short(one.value),
+            one.query.text[:80],
+            ", ".join(f"{name} {rank or 'not ranked'}" for name, rank in one.ranks.items()),
+            ", ".join(one.failures),
+        )
+        for one in below[:most]
+    ]
+    columns = ("query_id", "category", by, "query", "evidence at rank", "failure")
+    console().print(table(columns, rows, title=f"\nThe worst of {counted(len(below), 'query')} below 1 in {by}"))
+    for name, count in failures.items():
+        note(f"{name}: {counted(count, 'query')}")
 
 
 def show_comparison(between: Mapping[str, Difference], changed: Sequence[Changed], title: str, by: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.console.forms import form_of, listed, listed_in
+from orion_recall.console.forms import form_of
 from orion_recall.console.rendering import HERE, exact, shown
 
 BEGAN = datetime(2026, 11, 25, 10, tzinfo=UTC)
@@ -39,16 +39,6 @@ def test_a_field_of_a_form_holds_every_character_as_it_is(character: str) -> Non
 def test_no_half_of_a_character_gets_into_a_field() -> None:
     assert exact("a\ud800\x00") == "a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
     assert exact(None) == ""
-
-
-@pytest.mark.parametrize(
-    "tags", [[], ["a"], ["a, b", "c"], ['say "x"', ' "'], ["a\nb", " c ", "\u200fd"], [",", '","']]
-)
-def test_a_list_that_nobody_touched_comes_back_as_it_was(tags: list[str]) -> None:
-    sent = listed(tags).replace("\n", "")
-    assert listed_in(sent, tags) == tags
-    assert listed_in(f"{sent}, new", tags) == [*tags, "new"]
-    assert listed_in('x, "y, z", ', tags) == ["x", "y, z"]
 
 
 def test_no_template_turns_off_escaping_or_has_script_or_style_in_it() -> None:

@@ -13,9 +13,8 @@ from orion_recall.console.replays import read_report, shown_report
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.decisions.comparison import Answer
 from orion_recall.decisions.feedback import Judged
-from orion_recall.evaluation.replay.logged import Choice, Chosen, LoggedQuery
 from orion_recall.evaluation.replay.report import Gate, as_json, summed_up
-from orion_recall.evaluation.replay.run import Replayed, ReplayPlan, ReplayRun
+from orion_recall.evaluation.replay.run import Choice, Chosen, LoggedQuery, Replayed, ReplayPlan, ReplayRun
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PLAN = ReplayPlan(choice=Choice())

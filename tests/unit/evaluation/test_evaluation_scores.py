@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,19 @@ from hypothesis import strategies as st
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 from orion_recall.evaluation.everyday import by_category, is_everyday, judge, judge_run, summary
-from orion_recall.evaluation.measures import Wanted, depths_with, judged, measure
-from orion_recall.evaluation.score import check_known, check_same, compare, most_changed, score
-from orion_recall.evaluation.worst import FailureType, failure_types
-from orion_recall.models.sparse import SparseEncoder
-from orion_recall.text.normal import text_hash
-from orion_recall.values import NO_TIME, MemoryView, QuestionTime
-from orion_recall.when.times import times
+from orion_recall.evaluation.measures import (
+    Wanted,
+    check_known,
+    check_same,
+    compare,
+    depths_with,
+    failure_types,
+    judged,
+    measure,
+    most_changed,
+    score,
+    worst,
+)
 from tests.samples.evaluation_samples import judged_query, run_line
 
 LENGTHS = {("c", "a"): 17, ("c", "b"): 25, ("c", "c"): 4}
@@ -219,25 +224,6 @@ def test_everyday_figures_count_what_was_wrongly_answered_empty_or_unsure() -> N
     assert list(by_category(judgements)) == ["fact", "none"]
 
 
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-def memory(text: str, session: str = "s-1") -> MemoryView:
-    return MemoryView(id="m", text=text, text_hash=text_hash(text), session_id=session)
-
-
-def types(
-    question: str, *missed: str, time: QuestionTime = NO_TIME, session: str | None = None, best: str = "s-1"
-) -> tuple[FailureType, ...]:
-    query = JudgedQuery(
-        id="q", conversation="c", text=question, category="none", evidence=frozenset("m"), asked_at=None,
-        scored=True, line=1, session_id=session,
-    )  # fmt: skip
-    return failure_types(
-        query, [memory(text) for text in missed], best=memory("", best), time=time, sparse=SparseEncoder()
-    )
-
-
 @pytest.mark.parametrize(
     ("question", "missed", "expected"),
     [
@@ -248,14 +234,18 @@ def types(
         ("Who sold the boat?", "She sold the boat.", ("pronoun",)),
     ],
 )
-def test_the_words_tell_the_type(question: str, missed: str, expected: tuple[FailureType, ...]) -> None:
-    assert types(question, missed) == expected
+def test_the_words_tell_the_type(question: str, missed: str, expected: tuple[str, ...]) -> None:
+    assert failure_types(question, [missed]) == expected
 
 
-def test_a_time_and_another_session_are_types_of_their_own() -> None:
-    question = "Who sold the boat in May 2021?"
-    told = times(question, NOW)
-    assert told.intervals
-    assert types(question, "Who sold the boat in May 2021", time=told) == ("time",)
-    assert types("Who sold the boat?", "Bo sold the boat.", best="s-2") == ("other_session",)
-    assert types("Who sold the boat?", "Bo sold the boat.", session="s-1", best="s-2") == ()
+def test_the_worst_queries_come_first_with_the_ranks_of_their_evidence() -> None:
+    texts = {("c", "b"): "what about q2?", ("c", "d"): "Nothing alike."}
+    found, failures = worst(measure(A, QUERIES, WANTED), A, "recall@1", texts)
+    assert [(one.query.id, one.value, one.ranks) for one in found] == [
+        ("q2", 0.0, {"b": None}),
+        ("q4", 0.0, {"d": 2}),
+    ]
+    assert (found[0].failures, found[1].failures, failures) == ((), (), {})
+    gone = {"q4": run_line("x")}
+    (one,), failures = worst(measure(gone, QUERIES[3:], WANTED), gone, "mrr", texts)
+    assert (one.failures, failures) == (("semantic_gap",), {"semantic_gap": 1})
