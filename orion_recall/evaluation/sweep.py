@@ -49,9 +49,9 @@ async def sweep(
     tried = [(name_of(point), at(current, point), _keywords_of(point)) for point in points]
     found: dict[str, Run] = {}
     kinds: list[KeywordWeights | None] = [None]
-    kinds += [
-        own for place, (_, _, own) in enumerate(tried) if own not in [None, *(one[2] for one in tried[:place])]
-    ]
+    for _, _, own in tried:
+        if own not in kinds:
+            kinds.append(own)
     for keywords in kinds:
         async with trials(replace(plan, keywords=keywords), settings, progress) as opened:
             if keywords is None:
