@@ -262,7 +262,7 @@ async def test_a_number_that_does_not_fit_is_null_in_the_views_and_no_error(
         "SELECT place, score, fused FROM recall_candidates": (as_integer, as_double, as_double),
     }
     assert {sql: tuple(row) for sql in told for row in await pool.fetch(sql)} == told
-    overview = await overview_since(pool, NOON, width=timedelta(hours=1))
+    overview = await overview_since(pool, NOON)
     assert [stage.p95_ms for stage in overview.stages] == [as_double] * (as_double is not None)
 
 
