@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -32,25 +31,6 @@ _ACTOR = "console"
 _STAGES = "understand search fuse fetch compare follow score rank rerank cascade select".split()
 
 
-class Share(NamedTuple):
-    """One part of a whole as a bar of a hundred units: where it begins, and how long it is."""
-
-    name: str
-    value: float
-    start: float
-    length: float
-
-
-def stacked(values: Mapping[str, float]) -> list[Share]:
-    """The values one after another, as parts of their sum."""
-    whole = sum(values.values()) or 1.0
-    starts = accumulate(values.values(), initial=0.0)
-    return [
-        Share(name, value, 100 * start / whole, 100 * value / whole)
-        for (name, value), start in zip(values.items(), starts, strict=False)
-    ]
-
-
 class ScorePart(NamedTuple):
     """One part of a score: its value from 0 to 1, and its share of the score; None where weights are not known."""
 
@@ -71,10 +51,9 @@ class KeptItem:
     wrong: int
 
     @property
-    def shares(self) -> list[Share]:
-        """The shares of the score as parts of a bar; none where they are not known."""
-        known = {part.name: part.share for part in self.parts if part.share}
-        return stacked(known)
+    def has_shares(self) -> bool:
+        """Whether the shares of the score are known."""
+        return any(part.share for part in self.parts)
 
 
 async def decision_page(visit: Visit) -> Response:
@@ -126,7 +105,8 @@ async def _page(
         explained=explained,
         why=list(why_sentences(explained.trace)) if explained else [],
         cascade_words=f"{trigger_words(cascade)}; {ended_words(cascade)}" if cascade else "",
-        stages=stacked(_in_order(decision.stage_ms)),
+        stages=(stages := _in_order(decision.stage_ms)),
+        longest=max(stages.values(), default=0.0) or 1.0,
         slowest=max((one.ms for one in decision.sources.values()), default=0.0) or 1.0,
         understood=_understood(decision),
         feedback=feedback,

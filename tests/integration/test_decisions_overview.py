@@ -11,7 +11,6 @@ from uuid import uuid4
 import pytest
 from decision_samples import NOON, decision, envelope
 
-from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.overview import overview_since
 from orion_recall.postgres.pool import Pool, open_pool
 
@@ -53,15 +52,3 @@ async def test_outcomes_profiles_and_stages_are_counted(pool: Pool) -> None:
     assert stages == {"search": (4, 5.0), "rank": (1, 1.0)}
     assert (await overview_since(pool, NOON)).count == 6
     assert (await overview_since(pool, NOON + timedelta(days=1))).outcomes == ()
-
-
-async def test_the_latest_decisions_are_those_of_one_tenant_where_one_is_named(pool: Pool) -> None:
-    decisions = [at(minute, tenant=tenant) for minute, tenant in enumerate(("acme", "default", "acme"))]
-    await pool.execute(INSERT, [envelope(each) for each in decisions])
-    log = DecisionLog(pool)
-    assert [one.id for one in (await log.latest(tenant="acme")).decisions] == [
-        decisions[2]["id"],
-        decisions[0]["id"],
-    ]
-    assert len((await log.latest()).decisions) == 3
-    assert (await log.latest(tenant="nobody")).decisions == []

@@ -13,7 +13,7 @@ from decision_samples import decision, envelope, publish
 from redis.asyncio import Redis
 
 from orion_recall.bus.connect import connect
-from orion_recall.decisions.sink import BATCH_ROWS, DecisionSink
+from orion_recall.decisions.sink import DecisionSink
 from orion_recall.decisions.stream import DecisionStream
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import Pool, open_pool
@@ -361,20 +361,6 @@ async def test_entries_younger_than_the_settings_keep_stay_on_the_bus(
         await _until(_has_rows(pool, 300), "all")
         await _until(looked, "another look at the stream")
     assert await redis.xlen(stream) == 300
-
-
-async def test_two_sinks_share_the_work_and_lose_nothing(redis: Redis, pool: Pool, settings: Settings) -> None:
-    total = 4 * BATCH_ROWS
-    pipeline = redis.pipeline(transaction=False)
-    for _ in range(total):
-        pipeline.xadd(settings.decision_stream, {"envelope": envelope(decision())})
-    await pipeline.execute()
-    one = DecisionSink(redis, pool, settings, consumer="sink-1")
-    two = DecisionSink(redis, pool, settings, consumer="sink-2")
-    async with _running(one), _running(two):
-        await _until(_has_rows(pool, total), "all")
-        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
-    assert one.counts.persisted + two.counts.persisted == total
 
 
 async def test_decisions_that_cannot_be_persisted_are_kept_up_to_a_number_of_bytes(

@@ -92,11 +92,6 @@ def test_a_replay_that_passes_or_cannot_be_judged_says_so(tmp_path: Path) -> Non
     assert "every answer is the same" in page(saved(tmp_path, same))
 
 
-def test_a_threshold_that_no_query_has_a_measure_for_is_not_judged(tmp_path: Path) -> None:
-    html = page(saved(tmp_path, replayed("d-same", "ab", "ab"), under="overlap@2=.9,used_kept=1"))
-    assert "<td>no query has it</td><td>not judged</td>" in html
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"queries": 1}', '{"queries": "many"}'])
 def test_another_file_is_refused_with_what_is_wrong_in_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mine.json"

@@ -61,13 +61,6 @@ def test_without_late_interaction_the_others_must_do() -> None:
     assert model.late.signals["cosine"] == round(learned.weights.signals["cosine"], 4)
 
 
-def test_a_run_counts_by_its_weight_and_not_by_its_size() -> None:
-    small, large = drawn("a", 1, count=60), drawn("b", 2, count=600)
-    alike = calibrate([small, large]).weights.signals
-    more = calibrate([WeightedRun(name="a", lines=small.lines, weight=50.0), large]).weights.signals
-    assert alike != more
-
-
 def test_both_kinds_of_queries_are_needed_in_more_than_one_conversation() -> None:
     run = drawn("a", 1)
     answered = [line for line in run.lines if line.answerable]

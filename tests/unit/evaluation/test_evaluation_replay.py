@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -115,12 +114,6 @@ def test_the_gate_passes_and_fails_by_its_thresholds(under: str | None, over: st
     assert verdict.exit_code == code, verdict
 
 
-def test_a_strict_gate_goes_by_the_near_end_of_the_interval() -> None:
-    found = summary_of(*FOUR)
-    assert gate("overlap@2=.5").verdict(*found, PLAN).exit_code == PASSED
-    assert gate("overlap@2=.5", strict=True).verdict(*found, PLAN).exit_code == FAILED
-
-
 def test_the_gate_cannot_judge_few_queries_silent_sources_nor_what_no_query_has() -> None:
     run, summary = summary_of(*FOUR)
     few = gate("overlap@2=0", least=5).verdict(run, summary, PLAN)
@@ -137,27 +130,6 @@ def test_the_gate_cannot_judge_few_queries_silent_sources_nor_what_no_query_has(
         ("same_first=0.5", True),
         ("used_kept=1", None),
     ]
-
-
-@pytest.mark.parametrize(
-    ("choice", "chosen", "hints"),
-    [
-        (Choice(profile="new.v1", since=NOON), Chosen(), ("under new.v1", "--profile-of", "--since")),
-        (Choice(profile="new.v1"), Chosen(), ("under new.v1", "--profile-of")),
-        (Choice(since=NOON), Chosen(), ("--since",)),
-        (Choice(), Chosen(), ()),
-        (Choice(since=NOON), Chosen(matching=2, apart=Counter(degraded=2)), ("2 degraded",)),
-    ],
-)
-def test_a_gate_without_a_query_of_the_log_hints_at_the_options_that_take_more(
-    choice: Choice, chosen: Chosen, hints: tuple[str, ...]
-) -> None:
-    run = ReplayRun(chosen=chosen)
-    verdict = gate("used_kept=1", least=50).verdict(run, summed_up(run, k=2), ReplayPlan(choice=choice))
-    words = verdict.cannot_judge or ""
-    assert (verdict.exit_code, words.startswith("0 queries, and 50 are wanted: no ")) == (CANNOT_JUDGE, True), words
-    known = ("under new.v1", "--profile-of", "--since", "2 degraded")
-    assert tuple(hint for hint in known if hint in words) == hints
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from orion_recall.evaluation.tune import (
     Tuned,
     learn_weights,
     weights_of,
-    with_all_parts,
     with_ranking,
     write_profile,
 )
@@ -79,12 +78,6 @@ def test_a_loss_is_measured_on_queries_held_out(profile: Profile, own: str, held
     assert tuned.loss == loss
 
 
-def test_every_part_is_on_where_weights_are_learned_but_those_that_add_candidates(profile: Profile) -> None:
-    weights = with_all_parts(profile, ("fusion", "links")).ranking
-    assert (weights.links > 0, weights.late, weights.second_step) == (True, 0.0, 0.0)
-    assert all(getattr(weights, name) > 0 for name in PARTS if name not in ("late", "second_step", "conversation"))
-
-
 def drawn(weights: list[float], *, queries: int = 400, seed: int = 3) -> tuple[list[Values], list[Flags]]:
     """Lists in which the relevant one is drawn by the softmax of a linear score with these weights."""
     dice = np.random.default_rng(seed)
@@ -109,15 +102,6 @@ def test_a_part_that_speaks_against_evidence_weighs_nothing_and_changes_no_sign(
     found = learn_weights(*drawn([4.0, -4.0]))
     assert found[0] > 2
     assert found[1] == 0.0
-
-
-def test_an_absent_part_is_as_good_as_the_mean_of_it() -> None:
-    # The part is there in half of the lists only, and tells as much where it is.
-    lists, relevant = drawn([6.0, 4.0], queries=2000)
-    for one in lists[::2]:
-        one[:, 1] = np.nan
-    whole = learn_weights(lists[1::2], relevant[1::2], l2=0.01)
-    assert learn_weights(lists, relevant, l2=0.01)[1] == pytest.approx(whole[1], abs=0.5)
 
 
 def test_queries_without_evidence_or_with_nothing_else_teach_nothing() -> None:
@@ -149,19 +133,6 @@ def test_weights_and_name_are_other_and_the_rest_is_as_it_was() -> None:
         "ranking:           # how it is ranked\n  fusion: 1\n  recency: 0.1\n",
         "ranking: {fusion: 0.75, similarity: 0, neighbour: 0.5, session: 1, recency: 0.05}\n",
     )
-
-
-@pytest.mark.parametrize("name", ["assist.light.v1", "reflect.v1", "deep.graph.v1"])
-def test_a_shipped_profile_is_written_and_read_again_with_its_comments(name: str, tmp_path: Path):
-    source = shipped_folder("profiles") / f"{name}.yaml"
-    written = write_profile(source, tmp_path / "mine.v2.yaml", WEIGHTS)
-    assert written == load_profile(tmp_path / "mine.v2.yaml")
-    before = load_profile(source)
-    kept = {"profile": name, "ranking": before.ranking}
-    assert written.model_copy(update=kept) == before
-    assert (written.ranking.session, written.ranking.similarity) == (1.0, 0.0)
-    comments = [line for line in source.read_text("utf-8").splitlines() if line.startswith("#")]
-    assert [line for line in comments if line not in (tmp_path / "mine.v2.yaml").read_text("utf-8")] == []
 
 
 def test_what_cannot_be_written_is_told_and_leaves_all_as_it_was(tmp_path: Path) -> None:
