@@ -52,7 +52,6 @@ _STATUS: Mapping[type[OrionError], int] = {
 
 
 def console_app(console: Console, hosts: Collection[str]) -> ASGIApp:
-    """The application, which answers for those hosts alone."""
     app = Starlette(
         routes=[
             _get("/", now_page),
@@ -86,7 +85,6 @@ def console_app(console: Console, hosts: Collection[str]) -> ASGIApp:
 
 
 async def find_decision(visit: Visit) -> Response:
-    """Lead to the decision of an id that was typed."""
     name = visit.form.text("id")
     if len(found := await visit.console.log.ids_starting(name, 2, tenant=visit.access.only_tenant)) == 1:
         name = found[0]
@@ -115,7 +113,6 @@ async def sign_in(request: Request) -> Response:
 
 
 async def sign_out(visit: Visit) -> Response:
-    """End the session of this browser."""
     response = visit.to("/")
     response.delete_cookie(visit.console.cookie, httponly=True, samesite="strict")
     return response

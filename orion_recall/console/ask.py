@@ -19,7 +19,6 @@ _NOT_ASKED_AGAIN = frozenset(("include", "tenant"))
 
 
 async def ask_page(visit: Visit) -> Response:
-    """The form, with what the address says already in it."""
     return await _page(visit)
 
 

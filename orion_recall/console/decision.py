@@ -14,7 +14,7 @@ from orion_recall.console.visit import Visit, decision_path, memory_path
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
 from orion_recall.decisions.feedback import FeedbackMessage, feedback_on
-from orion_recall.decisions.texts import SelectedText, selected_texts
+from orion_recall.decisions.memories import SelectedText, selected_texts
 from orion_recall.recall.report.sentences import (
     ended_words,
     interval_words,
@@ -52,7 +52,6 @@ class KeptItem:
 
     @property
     def has_shares(self) -> bool:
-        """Whether the shares of the score are known."""
         return any(part.share for part in self.parts)
 
 

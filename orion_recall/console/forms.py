@@ -23,7 +23,6 @@ class Form:
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def text(self, name: str, default: str = "") -> str:
-        """The first value of a field, without blanks around it."""
         values = self.fields.get(name, ())
         return values[0].strip() if values else default
 
@@ -33,17 +32,14 @@ class Form:
         return values[0].replace("\r\n", "\n").replace("\r", "\n") if values else ""
 
     def all(self, name: str) -> tuple[str, ...]:
-        """Every value of a field."""
         return self.fields.get(name, ())
 
     def number(self, name: str, *, least: int, most: int) -> int | None:
-        """A whole number within the bounds; None where there is none."""
         text = self.text(name)
         return max(least, min(most, int(text))) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 def form_of(encoded: str) -> Form:
-    """The fields of a query string or of a form's body."""
     try:
         pairs = parse_qsl(encoded, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError as error:

@@ -50,7 +50,6 @@ class ShownStep:
 
 
 async def memories_page(visit: Visit) -> Response:
-    """The memories with the words of the address, or the newest."""
     browser, words = RecordBrowser(visit.console.pool), visit.form.text("words")
     error = ""
     found: Sequence[ListedMemory] = ()
@@ -73,7 +72,6 @@ async def memories_page(visit: Visit) -> Response:
 
 
 async def memory_page(visit: Visit) -> Response:
-    """One memory with all that the record has of it."""
     return await _page(visit, await _details(visit))
 
 

@@ -30,7 +30,6 @@ _streams = asyncio.Semaphore(MOST_STREAMS)
 
 
 async def now_page(visit: Visit) -> Response:
-    """The page."""
     window = visit.form.text("window")
     window = window if window in _WINDOWS else "hour"
     words, length = _WINDOWS[window]

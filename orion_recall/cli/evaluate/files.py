@@ -60,7 +60,6 @@ def plan_of(
 
 
 def cache_of(folder: Path | None, *, no_cache: bool) -> VectorCache | None:
-    """The cache that the options name; None for none."""
     if folder is not None and no_cache:
         raise SettingsError("--cache and --no-cache do not go together")
     return None if no_cache else VectorCache(folder or default_folder())

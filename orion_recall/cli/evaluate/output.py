@@ -23,13 +23,11 @@ class RunBars:
         self._task: TaskID | None = None
 
     def begins(self, what: str, total: int) -> None:
-        """Another part of it; the one before is done."""
         if self._task is not None:
             self._bars.update(self._task, visible=False)
         self._task = self._bars.add_task(what, total=total)
 
     def advanced(self, done: int) -> None:
-        """So much of the part is done."""
         if self._task is not None:
             self._bars.update(self._task, completed=done)
 
@@ -80,7 +78,6 @@ def show_scores(measured: Measured, overall: Scores, categories: Mapping[str, Sc
 
 
 def show_everyday(judgements: Sequence[Judgement]) -> None:
-    """The everyday pass by category and over all."""
     groups = {**by_category(judgements), "all": judgements}
     figures = {name: summary(of) for name, of in groups.items()}
     rows = [
@@ -110,7 +107,6 @@ def show_worst(below: Sequence[WorstQuery], failures: Mapping[str, int], by: str
 
 
 def show_comparison(between: Mapping[str, Difference], changed: Sequence[Changed], title: str, by: str) -> None:
-    """Measure by measure, then the queries that changed most."""
     rows = [
         (name, _short(one.a), _short(one.b), f"{one.difference.mean:+.4f}", interval(one.difference), _short(one.p),
          one.wins, one.ties, one.losses)
@@ -149,7 +145,6 @@ def figures_table(figures: Sequence[Figures], against: str, *, title: str, furth
 
 
 def interval(mean: Mean) -> str:
-    """Both ends of the interval."""
     return f"{mean.low:.4f} to {mean.high:.4f}"
 
 
