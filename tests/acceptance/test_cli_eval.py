@@ -293,6 +293,6 @@ def test_values_and_parts_are_tried_and_the_worst_queries_shown(collection: Coll
     worst = collection.program.run(*score, "--json").json["worst"]
     assert [one["query_id"] for one in worst["queries"]] == ["q1", "q3"][: len(worst["queries"])]
     assert worst["queries"][0]["ranks"].keys() == {"harbour/1", "harbour/2"}
-    assert "What is wrong with the crane?" in collection.program.run(*score).out
+    assert "semantic_gap: 1 query" in collection.program.run(*score).err
     refused = collection.trial("sweep", "--set", "fusion.q=1")
     assert (refused.code, "'fusion.q' is no key of a profile" in refused.err) == (2, True), refused.err
