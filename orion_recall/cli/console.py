@@ -36,12 +36,11 @@ def console(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Look at decisions, ask and repair, on pages in a browser.
+    """Look at decisions and memories, and ask, on pages in a browser.
 
     Runs until Ctrl-C or SIGTERM, beside an `up` or any workers. It shows decisions as they come, each decision
-    under a permanent address, answers under two profiles side by side, memories, the graph, profiles, saved replays
-    and the health of the system. Whoever reaches the port may do all of this, so it listens on this machine alone;
-    for another address it needs a file of tokens.
+    under a permanent address, memories, the graph, profiles and replays, and asks questions. Whoever reaches the
+    port may do all of this, so it listens on this machine alone; for another address it needs a file of tokens.
 
     Example: `orion-recall console --data .orion`, then open http://127.0.0.1:8642/
     """

@@ -9,8 +9,10 @@ GONE_COMMANDS: Mapping[str, Mapping[str, str]] = {
         "ablate": "`eval sweep --set KEY=0` tries a profile without a part of the score, or without a source",
         "reliability": "`eval calibrate` prints AUC and calibration error of each run",
         "unanswerable": "`eval run --without-evidence` makes queries that nothing answers",
-        "review": "the console's page of a decision adds judged questions to judged.jsonl, and `eval feedback` "
-        "makes them of callers' feedback",
+        "review": "`decisions sql` lists decisions with their feedback, to judge questions from",
+        "feedback": "`decisions replay` measures a profile by the feedback on logged queries",
+        "worst": "`eval score --worst 10` lists the worst queries of a run",
+        "systems": "`eval run --baseline like` (or bm25_decay, vector, rrf) and `eval score` measure each system",
         "successions": "successions are no longer recognised by rules",
     },
     "decisions": {
@@ -35,6 +37,8 @@ GONE_COMMANDS: Mapping[str, Mapping[str, str]] = {
 GONE_OPTIONS: Mapping[str, str] = {
     "--format": 'the graph is exported as CSV; `graph sparql "CONSTRUCT …"` gives N-Triples',
     "--plot": "plots are no longer drawn: --json has the numbers",
+    "--out": "--json prints the whole report",
+    "--against": "a profile is compared with the control, which had the same memories",
     "--beside": "plots are no longer drawn: `eval compare` compares two runs",
     "--junit": "the exit code is the verdict, and --json has every threshold",
     "--with-history": "`memory history ID` has the steps of a memory, and `memory backup` those of all",

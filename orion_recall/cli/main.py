@@ -46,7 +46,7 @@ COMMANDS = {
     "profiles": ("setup.profiles", "Look at profiles and check them."),
     "decisions": ("decisions.app", "Look into the decision log."),
     "dead": ("serving.dead", "Look at messages that could not be served, and put them back."),
-    "console": ("console", "Look at decisions, ask and repair, on pages in a browser."),
+    "console": ("console", "Look at decisions and memories, and ask, on pages in a browser."),
     "status": ("serving.status", "See how bus, record, copies and sink are doing."),
     "doctor": (
         "doctor.app",

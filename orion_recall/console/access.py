@@ -22,7 +22,7 @@ from orion_recall.errors import SettingsError
 
 log = logging.getLogger("orion_recall.console")
 
-ConsoleRight = Literal["recall", "feedback", "write", "delete", "operate"]
+ConsoleRight = Literal["recall", "feedback", "delete", "operate"]
 CONSOLE_RIGHTS: tuple[ConsoleRight, ...] = get_args(ConsoleRight)
 ALL_TENANTS = "*"
 _KNOWN = {"name", "sha256", "tenant", "may"}
@@ -132,7 +132,8 @@ def _token(entry: object, where: str) -> tuple[str, Access]:
         raise SettingsError(f"{where}: sha256 is {_HEX_DIGITS} hex digits: `orion-recall console --new-token NAME`")
     rights = frozenset(cast("list[object]", may)) if isinstance(may, list) else frozenset(("?",))
     if not rights <= set(CONSOLE_RIGHTS):
-        raise SettingsError(f"{where}: may is a list of {', '.join(CONSOLE_RIGHTS)}; it may be empty")
+        gone = "; write is gone: `orion-recall memory update` changes memories" if "write" in rights else ""
+        raise SettingsError(f"{where}: may is a list of {', '.join(CONSOLE_RIGHTS)}; it may be empty{gone}")
     given = cast("frozenset[ConsoleRight]", rights)
     return digest, Access(name=name, key=digest, tenant=tenant, rights=given)
 

@@ -17,12 +17,11 @@ from starlette.types import ASGIApp
 
 from orion_recall.console.access import ConsoleRight
 from orion_recall.console.ask import ask, ask_page
-from orion_recall.console.decision import decision_page, explain, give_feedback, judge_decision, why_not_memory
+from orion_recall.console.decision import decision_page, explain, give_feedback, why_not_memory
 from orion_recall.console.forms import Form, read_form
 from orion_recall.console.graph import graph_page, graph_picture
 from orion_recall.console.guard import Guard
-from orion_recall.console.health import health_page, requeue
-from orion_recall.console.memories import change_memory, delete_memory, memories_page, memory_page
+from orion_recall.console.memories import delete_memory, memories_page, memory_page
 from orion_recall.console.now import now_page, now_stream
 from orion_recall.console.profiles import check_profile, profile_page, profiles_page
 from orion_recall.console.rendering import HERE
@@ -53,7 +52,6 @@ _STATUS: Mapping[type[OrionError], int] = {
 
 
 def console_app(console: Console, hosts: Collection[str]) -> ASGIApp:
-    """The application, which answers for those hosts alone."""
     app = Starlette(
         routes=[
             _get("/", now_page),
@@ -62,12 +60,10 @@ def console_app(console: Console, hosts: Collection[str]) -> ASGIApp:
             _post("/decisions/{decision_id}/feedback", give_feedback, needs="feedback"),
             _post("/decisions/{decision_id}/why-not", why_not_memory, needs="recall"),
             _post("/decisions/{decision_id}/explain", explain, needs="recall"),
-            _post("/decisions/{decision_id}/judge", judge_decision),
             _get("/ask", ask_page, needs="recall"),
             _post("/ask", ask, needs="recall"),
             _get("/memories", memories_page),
             _get("/memory", memory_page),
-            _post("/memory/change", change_memory, needs="write"),
             _post("/memory/delete", delete_memory, needs="delete"),
             _get("/graph", graph_page),
             _get("/graph/picture", graph_picture),
@@ -77,8 +73,6 @@ def console_app(console: Console, hosts: Collection[str]) -> ASGIApp:
             _get("/replays", replays_page, needs="operate"),
             _post("/replays/stop", stop_replay, needs="operate"),
             _get("/replays/{name}", replay_page, needs="operate"),
-            _get("/health", health_page, needs="operate"),
-            _post("/health/requeue", requeue, needs="operate"),
             _get("/decisions", find_decision),
             Route("/sign-in", sign_in, methods=["GET", "POST"]),
             _post("/sign-out", sign_out),
@@ -91,7 +85,6 @@ def console_app(console: Console, hosts: Collection[str]) -> ASGIApp:
 
 
 async def find_decision(visit: Visit) -> Response:
-    """Lead to the decision of an id that was typed."""
     name = visit.form.text("id")
     if len(found := await visit.console.log.ids_starting(name, 2, tenant=visit.access.only_tenant)) == 1:
         name = found[0]
@@ -120,7 +113,6 @@ async def sign_in(request: Request) -> Response:
 
 
 async def sign_out(visit: Visit) -> Response:
-    """End the session of this browser."""
     response = visit.to("/")
     response.delete_cookie(visit.console.cookie, httponly=True, samesite="strict")
     return response

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from orion_recall.console.charts import Share, stacked
 from orion_recall.console.rendering import value_words
 from orion_recall.console.visit import Visit, decision_path, memory_path
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
-from orion_recall.decisions.feedback import FeedbackMessage, JudgedRecall, feedback_on
-from orion_recall.decisions.texts import SelectedText, selected_texts
-from orion_recall.evaluation.feedback import FILE_NAME, Converted, LeftOut, add_judged
+from orion_recall.decisions.feedback import FeedbackMessage, feedback_on
+from orion_recall.decisions.memories import SelectedText, selected_texts
 from orion_recall.recall.report.sentences import (
     ended_words,
     interval_words,
@@ -30,11 +27,6 @@ from orion_recall.serving.explain import DecisionExplained, explain_decision, wh
 from orion_recall.text.zones import zone_or_utc
 
 _ACTOR = "console"
-_WHY_NOT: dict[LeftOut, str] = {
-    "text_not_kept": "the log does not hold the whole text of its question",
-    "nothing_used": "tick a memory that answers it",
-    "used_is_gone": "the ticked memories are deleted, or of an external store",
-}
 # As a recall goes through them; the log keeps no order.
 _STAGES = "understand search fuse fetch compare follow score rank rerank cascade select".split()
 
@@ -59,10 +51,8 @@ class KeptItem:
     wrong: int
 
     @property
-    def shares(self) -> tuple[Share, ...]:
-        """The shares of the score as parts of a bar; none where they are not known."""
-        known = {part.name: part.share for part in self.parts if part.share}
-        return stacked(known)
+    def has_shares(self) -> bool:
+        return any(part.share for part in self.parts)
 
 
 async def decision_page(visit: Visit) -> Response:
@@ -114,7 +104,8 @@ async def _page(
         explained=explained,
         why=list(why_sentences(explained.trace)) if explained else [],
         cascade_words=f"{trigger_words(cascade)}; {ended_words(cascade)}" if cascade else "",
-        stages=stacked(_in_order(decision.stage_ms)),
+        stages=(stages := _in_order(decision.stage_ms)),
+        longest=max(stages.values(), default=0.0) or 1.0,
         slowest=max((one.ms for one in decision.sources.values()), default=0.0) or 1.0,
         understood=_understood(decision),
         feedback=feedback,
@@ -122,8 +113,6 @@ async def _page(
         memory_path=memory_path,
         decision_path=decision_path,
         address=f"{visit.request.base_url}{decision_path(decision.id)[1:]}",
-        judged_file=visit.console.settings.data_dir / FILE_NAME,
-        may_judge=visit.access.may("feedback") or visit.access.may("operate"),
         notice=visit.form.text("said"),
     )
 
@@ -145,44 +134,6 @@ async def give_feedback(visit: Visit) -> Response:
     if receipt.error is not None:
         raise HTTPException(400, f"the feedback was not taken: {receipt.error.message}")
     return visit.to(f"{decision_path(decision.id)}?said=feedback")
-
-
-async def judge_decision(visit: Visit) -> Response:
-    """Add the question with the ticked memories as its evidence, unless the file has it already."""
-    if not (visit.access.may("feedback") or visit.access.may("operate")):
-        raise HTTPException(403, "your token does not have the right to feedback or to operate")
-    decision = await decision_of(visit, visit.path("decision_id"))
-    texts = await selected_texts(visit.console.pool, decision.id)
-    gone = frozenset(one.memory_id for one in texts.items if one.text is None)
-    converted = Converted()
-    line = converted.add(_judged(visit, decision, gone), 1)
-    if line is None:
-        why = next(iter(converted.left_out))
-        raise HTTPException(400, f"nothing was added: {_WHY_NOT.get(why, why)}")
-    added = await asyncio.to_thread(add_judged, visit.console.settings.data_dir / FILE_NAME, line)
-    return visit.to(f"{decision_path(decision.id)}?said={'judged' if added else 'judged-before'}")
-
-
-def _judged(visit: Visit, decision: RecallDecisionV1, gone: Collection[str]) -> JudgedRecall:
-    told = (decision.understood or {}).get("class")
-    shown = tuple(decision.selected_ids)
-    return JudgedRecall(
-        decision_id=decision.id,
-        correlation_id=decision.corr_id,
-        tenant=decision.tenant or visit.tenant,
-        profile=decision.profile,
-        query=decision.query,
-        query_chars=decision.query_chars,
-        asked_at=decision.created_at,
-        scope=decision.scope,
-        session_id=decision.session_id,
-        user_id=decision.user_id,
-        intent=decision.intent,
-        query_class=told if isinstance(told, str) else None,
-        shown=shown,
-        live=frozenset(shown).difference(gone),
-        feedback=(FeedbackMessage(used=visit.form.all("right"), wrong=()),),
-    )
 
 
 async def decision_of(visit: Visit, name: str) -> RecallDecisionV1:

@@ -17,7 +17,6 @@ _MOST_NODES = 400
 
 
 async def graph_page(visit: Visit) -> Response:
-    """The form."""
     return _form(visit)
 
 

@@ -1,25 +1,23 @@
-"""The pages of memories: a search in the record, one memory with its history, and changes of it over the bus."""
+"""The pages of memories: a search in the record, one memory with its history, and deleting it over the bus."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import LiteralString
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from orion_recall.console.forms import Form, listed, listed_in, one_line, with_line_ends
 from orion_recall.console.rendering import value_words, when
 from orion_recall.console.visit import Visit, decision_path, memory_path
-from orion_recall.contracts import MemoryReceiptV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordBrowser
 from orion_recall.memory.record.record import HistoryStep, history
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.text.normal import storable
-from orion_recall.values import JsonValue, Memory
+from orion_recall.values import JsonValue
 
 _SHOWN = 50
 _DECISIONS = 20
@@ -52,7 +50,6 @@ class ShownStep:
 
 
 async def memories_page(visit: Visit) -> Response:
-    """The memories with the words of the address, or the newest."""
     browser, words = RecordBrowser(visit.console.pool), visit.form.text("words")
     error = ""
     found: Sequence[ListedMemory] = ()
@@ -75,36 +72,7 @@ async def memories_page(visit: Visit) -> Response:
 
 
 async def memory_page(visit: Visit) -> Response:
-    """One memory with all that the record has of it."""
     return await _page(visit, await _details(visit))
-
-
-async def change_memory(visit: Visit) -> Response:
-    """Change the text, title or tags, if the memory is still as the form shows it."""
-    details = await _details(visit)
-    memory, form = details.memory, visit.form
-    version = form.number("version", least=0, most=1 << 40)
-    if version is None:
-        unknown = "Nothing was changed: the form does not say of which version it is. This is how it is now."
-        return await _page(visit, details, error=unknown, status=409)
-    patch = _patch(memory, form)
-    if not patch:
-        return await _page(visit, details, error="There is nothing to change.", status=400)
-    receipt = await visit.console.client.update(
-        [{"id": memory.id, "expected_version": version} | patch], tenant=visit.tenant, actor=_actor(visit)
-    )
-    return await _answer(visit, details, receipt, "updated")
-
-
-def _patch(memory: Memory, form: Form) -> dict[str, Any]:
-    text, title, tags = form.raw("text"), form.text("title"), listed_in(form.raw("tags"), memory.tags)
-    wanted: dict[str, Any] = {"text": text if text.strip() else "", "title": title or None, "tags": tags}
-    touched = {
-        "text": text.strip() != with_line_ends(memory.text).strip(),
-        "title": one_line(title) != one_line(memory.title or ""),
-        "tags": tags != list(memory.tags),
-    }
-    return {name: value for name, value in wanted.items() if name in form.fields and touched[name]}
 
 
 async def delete_memory(visit: Visit) -> Response:
@@ -118,29 +86,22 @@ async def delete_memory(visit: Visit) -> Response:
     receipt = await visit.console.client.delete(
         [details.memory.id],
         tenant=visit.tenant,
-        actor=_actor(visit),
+        actor=f"console:{visit.access.name}",
         reason=visit.form.text("reason") or None,
         erase=visit.form.text("erase") == "yes",
     )
-    return await _answer(visit, details, receipt, "deleted")
-
-
-async def _answer(visit: Visit, details: MemoryDetails, receipt: MemoryReceiptV1, wanted: str) -> Response:
     if receipt.error is not None:
         return await _page(visit, details, error=receipt.error.message, status=400)
     verdict = receipt.results[0]
-    if verdict.status not in (wanted, "unchanged"):
+    if verdict.status not in ("deleted", "unchanged"):
         why = f"{verdict.status}: {verdict.reason}" if verdict.reason else verdict.status
-        return await _page(visit, details, error=f"Nothing was changed: {why}", status=409)
-    return visit.to(f"{memory_path(visit.tenant, details.memory.id)}&said={wanted}")
+        return await _page(visit, details, error=f"Nothing was deleted: {why}", status=409)
+    return visit.to(f"{memory_path(visit.tenant, details.memory.id)}&said=deleted")
 
 
 async def _page(visit: Visit, details: MemoryDetails, *, error: str = "", status: int = 200) -> Response:
     memory, pool = details.memory, visit.console.pool
     steps = await history(pool, visit.tenant, memory.id)
-    fields = {"text": memory.text, "title": memory.title or "", "tags": listed(memory.tags)}
-    if visit.request.method == "POST" and "text" in visit.form.fields:  # what was typed is not lost
-        fields = {name: visit.form.raw(name) for name in fields}
     return visit.page(
         "memory.html",
         status=status,
@@ -150,7 +111,6 @@ async def _page(visit: Visit, details: MemoryDetails, *, error: str = "", status
         decisions=await _selected_by(pool, visit.tenant, memory.id),
         error=error,
         said=visit.form.text("said"),
-        fields=fields,
         memory_path=memory_path,
         decision_path=decision_path,
     )
@@ -185,7 +145,3 @@ def _told(name: str, value: JsonValue) -> str:
     if name in _TIMES and isinstance(value, str):
         return f"{when(datetime.fromisoformat(value))} UTC"
     return value_words(value)
-
-
-def _actor(visit: Visit) -> str:
-    return f"console:{visit.access.name}"

@@ -10,14 +10,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from orion_recall.console.charts import counts_chart, latency_chart
 from orion_recall.console.visit import Visit, decision_path
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.decisions.overview import overview_since
 from orion_recall.errors import RecordError
 from orion_recall.tasks import sleep
 
-_INTERVALS = 60
 _WINDOWS = {
     "hour": ("the last hour", timedelta(hours=1)),
     "day": ("the last day", timedelta(days=1)),
@@ -32,14 +30,12 @@ _streams = asyncio.Semaphore(MOST_STREAMS)
 
 
 async def now_page(visit: Visit) -> Response:
-    """The page."""
     window = visit.form.text("window")
     window = window if window in _WINDOWS else "hour"
     words, length = _WINDOWS[window]
     now = datetime.now(UTC)
-    since, width = now - length, length / _INTERVALS
     tenant = visit.access.only_tenant
-    overview = await overview_since(visit.console.pool, since, width=width, tenant=tenant)
+    overview = await overview_since(visit.console.pool, now - length, tenant=tenant)
     latest = await visit.console.log.latest(_SHOWN, tenant=tenant)
     return visit.page(
         "now.html",
@@ -48,8 +44,6 @@ async def now_page(visit: Visit) -> Response:
         window_words=words,
         windows={name: told for name, (told, _) in _WINDOWS.items()},
         overview=overview,
-        counts=counts_chart(overview.course, since, width, _INTERVALS),
-        latency=latency_chart(overview.course, since, width, _INTERVALS),
         slowest=max((stage.p95_ms for stage in overview.stages), default=0.0) or 1.0,
         decisions=latest.decisions,
         left_out=latest.left_out,

@@ -39,7 +39,6 @@ class Checked:
 
 
 async def profiles_page(visit: Visit) -> Response:
-    """Every profile of the folder, with the workers that use it."""
     status = await visit.console.read_status(visit.console.settings)
     workers: Sequence[Mapping[str, Any]] = status["bus"]["workers"]
     profiles, error = dict[str, Profile](), ""
@@ -59,7 +58,6 @@ async def profiles_page(visit: Visit) -> Response:
 
 
 async def profile_page(visit: Visit) -> Response:
-    """The text of one profile, to be edited."""
     name = visit.path("name")
     text = _file(visit, name).read_text("utf-8", "replace")
     return _page(visit, name, text, _hash(text), Checked())

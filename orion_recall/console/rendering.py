@@ -28,7 +28,6 @@ _NAVIGATION = (
     ("/graph", "Graph", None),
     ("/profiles", "Profiles", None),
     ("/replays", "Replays", "operate"),
-    ("/health", "Health", "operate"),
 )
 _WORDS: Mapping[str, str] = {
     "ok": "answered",
@@ -57,7 +56,6 @@ def exact(value: object) -> Markup:
 
 
 def when(value: datetime | float | None, *, seconds: bool = True, clock: tzinfo = UTC) -> str:
-    """A time in the zone `clock`, to the second or to the minute."""
     if value is None:
         return ""
     moment = datetime.fromtimestamp(value, clock) if isinstance(value, int | float) else value.astimezone(clock)
@@ -65,19 +63,16 @@ def when(value: datetime | float | None, *, seconds: bool = True, clock: tzinfo 
 
 
 def milliseconds(value: float | None) -> str:
-    """Milliseconds with as many digits as one reads."""
     if value is None:
         return "–"
     return f"{value:,.0f} ms" if value >= 10 else f"{value:.1f} ms"
 
 
 def percent(value: float | None) -> str:
-    """A share as a percentage."""
     return "–" if value is None else f"{value:.0%}" if value in (0, 1) or value >= 0.1 else f"{value:.1%}"
 
 
 def outcome_words(outcome: str) -> str:
-    """An outcome as one says it."""
     return _WORDS.get(outcome, outcome)
 
 
@@ -87,12 +82,10 @@ def plain_words(name: str) -> str:
 
 
 def capitalize_first(text: str) -> str:
-    """The text with a capital letter first."""
     return text[:1].upper() + text[1:]
 
 
 def counted(count: int, one: str) -> str:
-    """A number with its noun: 1 item, 2 items."""
     return f"{count:,} {one if count == 1 else f'{one}s'}"
 
 
@@ -133,5 +126,4 @@ class Pages:
         cast("dict[str, object]", self._environment.filters).update(filters)
 
     def render(self, template: str, /, **values: Any) -> str:
-        """One template with its values, as HTML."""
         return self._environment.get_template(template).render(**values)

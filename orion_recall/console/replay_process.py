@@ -63,12 +63,10 @@ class StartedReplay:
 
     @property
     def seconds(self) -> int:
-        """How long ago it began."""
         return round((datetime.now(UTC) - self.began).total_seconds())
 
     @property
     def file_name(self) -> str:
-        """What its report is called."""
         return f"{self.began:%Y%m%d-%H%M%S}-{self.wanted.profile[:_NAME_CHARS]}.json"
 
 
@@ -101,7 +99,6 @@ class Replaying:
             asyncio.get_running_loop().call_later(_STOP_S, _kill, self._process)
 
     async def close(self) -> None:
-        """End the running one, and return when it is gone."""
         self.stop()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=2 * _STOP_S)
@@ -178,7 +175,6 @@ async def _started(line: Sequence[str], made: Path, said: Path, environment: Map
 
 
 def _kill(process: Process) -> None:
-    """End it, and what it has started, if it still runs."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -41,7 +41,6 @@ class Report(BaseModel):
     queries: int
     matching: int
     k: int
-    against: str
     control_against_logged: Json
     tried: Json | None = None
     by_class: Json = Field(default_factory=dict[str, Any])
@@ -54,7 +53,6 @@ class Report(BaseModel):
 
 
 async def replays_page(visit: Visit) -> Response:
-    """The saved reports, the newest first."""
     folder = _folder(visit)
     found = [one for one in folder.glob("*.json") if _NAME.fullmatch(one.name)] if folder.is_dir() else []
     saved = [(one.name, datetime.fromtimestamp(one.stat().st_mtime, UTC)) for one in found]
@@ -134,6 +132,5 @@ async def start_replay(visit: Visit, profile: str, text: str) -> str:
 
 
 async def stop_replay(visit: Visit) -> Response:
-    """Tell the running replay to end."""
     visit.console.replaying.stop()
     return visit.to("/replays")

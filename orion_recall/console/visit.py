@@ -49,7 +49,6 @@ class Console:
 
     @property
     def log(self) -> DecisionLog:
-        """The decision log."""
         return DecisionLog(self.pool)
 
     async def profiles_in_use(self) -> Sequence[str]:
@@ -76,7 +75,6 @@ class Console:
         return self.sessions.key_of(request.cookies.get(self.cookie, ""))
 
     def let_in(self, response: Response, access: Access, *, secure: bool) -> None:
-        """Have the browser keep a session of that access."""
         response.set_cookie(
             self.cookie,
             self.sessions.cookie(access.key),
@@ -97,7 +95,6 @@ class Visit:
     form: Form
 
     def path(self, name: str) -> str:
-        """A part of the address."""
         return str(self.request.path_params[name])
 
     @property
@@ -127,7 +124,6 @@ class Visit:
         return response
 
     def to(self, path: str) -> Response:
-        """Send the browser to another page of the console."""
         return RedirectResponse(path, 303)
 
 
@@ -166,10 +162,8 @@ def sign_in_page(
 
 
 def decision_path(decision_id: str) -> str:
-    """The permanent address of a decision."""
     return f"/decisions/{quote(decision_id, safe='')}"
 
 
 def memory_path(tenant: str, memory_id: str) -> str:
-    """The address of a memory."""
     return f"/memory?{urlencode({'tenant': tenant, 'id': memory_id})}"

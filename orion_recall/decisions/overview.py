@@ -1,9 +1,9 @@
-"""An overview of the decisions since a time: outcomes, latency by profile and by stage, and their course."""
+"""An overview of the decisions since a time: outcomes, and latency by profile and by stage."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import LiteralString
 
 from orion_recall.postgres.pool import Pool, borrow
@@ -14,7 +14,6 @@ FROM recall_decisions AS d
 WHERE created_at >= $1 AND ($2::text IS NULL OR tenant = $2) AND shadow_of IS NULL
 """
 _SEARCHED: LiteralString = "FILTER (WHERE outcome IN ('ok', 'empty', 'degraded', 'failed'))"
-_ANSWERED: LiteralString = "(outcome IN ('ok', 'degraded'))::int"
 _OUTCOMES: LiteralString = f"SELECT outcome, count(*) AS count {_OF} GROUP BY 1 ORDER BY 2 DESC, 1"
 _PROFILES: LiteralString = f"""
 SELECT profile, count(*) AS count,
@@ -33,13 +32,6 @@ CROSS JOIN LATERAL jsonb_each(one.stage_ms) AS stage
 WHERE json_double(stage.value) IS NOT NULL AND stage.key <> 'total'
 GROUP BY 1 ORDER BY 3 DESC, 1
 """  # noqa: S608 (texts of ours)
-_COURSE: LiteralString = f"""
-SELECT date_bin($3, created_at, $1) AS began, count(*) AS count,
-       sum({_ANSWERED}) AS answered, sum((outcome = 'empty')::int) AS empty,
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY latency_ms) {_SEARCHED} AS p50_ms,
-       percentile_cont(0.95) WITHIN GROUP (ORDER BY latency_ms) {_SEARCHED} AS p95_ms
-{_OF} GROUP BY 1 ORDER BY 1
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,44 +65,26 @@ class StageFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """The decisions of one interval; intervals without any are left out."""
-
-    began: datetime
-    count: int
-    answered: int
-    empty: int
-    p50_ms: float | None
-    p95_ms: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The decisions since a time, without those of shadow profiles."""
 
     outcomes: tuple[OutcomeCount, ...]
     profiles: tuple[ProfileFigures, ...]
     stages: tuple[StageFigures, ...]
-    course: tuple[Interval, ...]
 
     @property
     def count(self) -> int:
         return sum(one.count for one in self.outcomes)
 
 
-async def overview_since(pool: Pool, since: datetime, *, width: timedelta, tenant: str | None = None) -> Overview:
-    """The decisions since a time, of one tenant or of all, with a course in intervals of that width.
-
-    RecordError when Postgres is away.
-    """
+async def overview_since(pool: Pool, since: datetime, *, tenant: str | None = None) -> Overview:
+    """The decisions since a time, of one tenant or of all. RecordError when Postgres is away."""
     async with borrow(pool, "reading decisions") as connection:
         outcomes = await connection.fetch(_OUTCOMES, since, tenant)
         profiles = await connection.fetch(_PROFILES, since, tenant)
         stages = await connection.fetch(_STAGES, since, tenant)
-        course = await connection.fetch(_COURSE, since, tenant, width)
     return Overview(
         outcomes=tuple(OutcomeCount(**dict(row.items())) for row in outcomes),
         profiles=tuple(ProfileFigures(**dict(row.items())) for row in profiles),
         stages=tuple(StageFigures(**dict(row.items())) for row in stages),
-        course=tuple(Interval(**dict(row.items())) for row in course),
     )

@@ -7,7 +7,7 @@ runs. Each conversation is held out in turn; so a collection of one conversation
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,26 +26,27 @@ _CLOSE = 1e-7
 _BINS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerLine:
-    """One query of a run: whether anything answers it, and what the recall made of it.
+class AnswerLine(BaseModel):
+    """One query of a run: whether anything answers it (None: not known), and what the recall made of it.
 
-    `probability` is None where it could not be told, and then `signals` is empty.
+    `probability` is None where it could not be told, and then `answer_signals` is empty.
     """
 
-    query_id: str
-    conversation: str
-    is_answerable: bool
+    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
+
+    query_id: str = Field(min_length=1)
+    conversation_id: str = Field(min_length=1)
+    selected: tuple[str, ...]
+    answerable: bool | None
     probability: float | None
-    signals: Mapping[str, float]
-    is_empty: bool
+    answer_signals: dict[str, float]
 
     @property
     def stated(self) -> float:
         """The probability; where it could not be told, 1 with a bundle and 0 without one, as the caller sees it."""
         if self.probability is not None:
             return self.probability
-        return 0.0 if self.is_empty else 1.0
+        return 1.0 if self.selected else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,31 +63,9 @@ class Reliability:
     error: float
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
-
-    query_id: str = Field(min_length=1)
-    conversation_id: str = Field(min_length=1)
-    selected: tuple[str, ...]
-    answerable: bool | None
-    probability: float | None
-    answer_signals: dict[str, float]
-
-
 def read_answer_lines(path: Path) -> Sequence[AnswerLine]:
     """The lines of queries that are known to be answerable or not. EvaluationError when there is none."""
-    lines = [
-        AnswerLine(
-            query_id=line.query_id,
-            conversation=line.conversation_id,
-            is_answerable=line.answerable,
-            probability=line.probability,
-            signals=line.answer_signals,
-            is_empty=not line.selected,
-        )
-        for line in read_lines(_Line, path)
-        if line.answerable is not None
-    ]
+    lines = [line for line in read_lines(AnswerLine, path) if line.answerable is not None]
     if not lines:
         raise EvaluationError(f"{path}: no query of it is known to be answerable or not")
     return lines
@@ -94,7 +73,7 @@ def read_answer_lines(path: Path) -> Sequence[AnswerLine]:
 
 def reliability(name: str, lines: Sequence[AnswerLine]) -> Reliability:
     stated = np.array([line.stated for line in lines])
-    labels = np.array([line.is_answerable for line in lines], dtype=np.bool_)
+    labels = np.array([line.answerable for line in lines], dtype=np.bool_)
     tenths = np.minimum((stated * _BINS).astype(int), _BINS - 1)
     inside = [tenths == tenth for tenth in range(_BINS)]
     return Reliability(
@@ -138,14 +117,14 @@ def calibrate(runs: Sequence[WeightedRun], *, l2: float = 1.0, late: bool = True
     EvaluationError when no query of a kind has signals.
     """
     names = tuple(name for name in SIGNALS if late or name not in LATE_SIGNALS)
-    everything = [(run, line) for run in runs for line in run.lines if line.signals]
-    values = np.array([[line.signals[name] for name in names] for _, line in everything])
-    labels = np.array([line.is_answerable for _, line in everything], dtype=np.float64)
+    everything = [(run, line) for run in runs for line in run.lines if line.answer_signals]
+    values = np.array([[line.answer_signals[name] for name in names] for _, line in everything])
+    labels = np.array([bool(line.answerable) for _, line in everything], dtype=np.float64)
     if not 0 < labels.sum() < len(labels):
         raise EvaluationError("the runs need queries that something answers and queries that nothing answers")
     counts = _counts([run for run, _ in everything], labels)
     held_out = np.zeros(len(everything))
-    conversations = np.array([line.conversation for _, line in everything])
+    conversations = np.array([line.conversation_id for _, line in everything])
     for conversation in dict.fromkeys(conversations.tolist()):
         out = conversations == conversation
         if not 0 < labels[~out].sum() < (~out).sum():
@@ -156,7 +135,7 @@ def calibrate(runs: Sequence[WeightedRun], *, l2: float = 1.0, late: bool = True
     return Calibrated(
         weights=Weights(intercept=weights[0], signals=dict(zip(names, weights[1:], strict=True))),
         held_out=[
-            replace(run, lines=[replace(line, probability=held.get(id(line))) for line in run.lines])
+            replace(run, lines=[line.model_copy(update={"probability": held.get(id(line))}) for line in run.lines])
             for run in runs
         ],
     )

@@ -36,11 +36,8 @@ class JudgedQuery:
     `asked_at` is the query's own current time in epoch seconds, None when the file has none. `scope` (None: the
     profile's), `session_id`, `user_id` and `intent` are those of the recall.
 
-    `shown` is None where every memory is judged: all others than the evidence are irrelevant. Otherwise only the
-    shown memories are judged (best first): the evidence is relevant, `wrong` is irrelevant, the rest was passed
-    over. The rest are the conditions of an everyday set (see `everyday`): what has to stand `first`, what is
-    `stale`, what else is `allowed`, whether nothing answers it (`none`), and whether hardly anything else may be
-    handed over.
+    The rest are the conditions of an everyday set (see `everyday`): what has to stand `first`, what is `stale`,
+    what else is `allowed`, whether nothing answers it (`none`), whether hardly anything else may be handed over.
     """
 
     id: str
@@ -55,8 +52,6 @@ class JudgedQuery:
     session_id: str | None = None
     user_id: str | None = None
     intent: str | None = None
-    shown: tuple[str, ...] | None = None
-    wrong: frozenset[str] = frozenset()
     first: frozenset[str] = frozenset()
     stale: frozenset[str] = frozenset()
     allowed: frozenset[str] = frozenset()
@@ -107,8 +102,7 @@ class _QueryLine(_Line):
     session_id: Identifier | None = None
     user_id: Identifier | None = None
     intent: str | None = None
-    shown: tuple[str, ...] | None = None
-    wrong: frozenset[str] = frozenset()
+    shown: object = None
     first: frozenset[str] = frozenset()
     stale: frozenset[str] = frozenset()
     allowed: frozenset[str] = frozenset()
@@ -121,12 +115,11 @@ class _QueryLine(_Line):
             raise ValueError("scope session needs session_id")
         if self.scope == "user" and self.user_id is None:
             raise ValueError("scope user needs user_id")
-        if both := sorted(self.wrong & self.evidence):
-            raise ValueError(f"{both[0]!r} is evidence and wrong")
-        if self.wrong and self.shown is None:
-            raise ValueError("wrong needs shown: without shown every memory but the evidence is irrelevant anyway")
-        if self.shown is not None and (more := sorted((self.evidence | self.wrong).difference(self.shown))):
-            raise ValueError(f"{more[0]!r} is judged and was not shown")
+        if self.shown is not None:
+            raise ValueError(
+                "sets made of feedback (shown, wrong) are no longer read: `decisions replay` measures a profile by "
+                "the feedback on logged queries"
+            )
         return self
 
 
@@ -138,7 +131,7 @@ class _RunLine(_Line):
 
 L = TypeVar("L", bound=BaseModel)
 Q = TypeVar("Q", bound=_Line)
-_RENAMED = {"query_id", "conversation_id", "query", "query_date", "category"}
+_RENAMED = {"query_id", "conversation_id", "query", "query_date", "category", "shown"}
 
 
 def read_queries(path: Path, *, limit: int | None = None) -> list[JudgedQuery]:

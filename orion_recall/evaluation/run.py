@@ -19,8 +19,15 @@ from orion_recall.atomic_file import whole_text
 from orion_recall.decisions.comparison import percentile
 from orion_recall.evaluation.baselines import BaselineName, Baselines
 from orion_recall.evaluation.dataset import JudgedQuery
-from orion_recall.evaluation.plan import Contents, Plan, Progress, RunSummary, timed
-from orion_recall.evaluation.run_stores import prepared, private_settings
+from orion_recall.evaluation.run_stores import (
+    Contents,
+    Plan,
+    Progress,
+    RunSummary,
+    prepared,
+    private_settings,
+    timed,
+)
 from orion_recall.evaluation.trials import Asking, silent_of
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened

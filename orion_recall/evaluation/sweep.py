@@ -1,4 +1,4 @@
-"""Sweeps a grid of values over a profile's keys, and over constants of the keyword index (k1, b, mean length)."""
+"""Grid search by a measure: values of a profile's keys, and of the keyword index (k1, b, mean length)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from pydantic import ValidationError
 
 from orion_recall.contracts import describe
 from orion_recall.errors import SettingsError
-from orion_recall.evaluation.measures import judged
-from orion_recall.evaluation.plan import Plan, Progress
-from orion_recall.evaluation.score import Figures, figures_of
+from orion_recall.evaluation.measures import Figures, figures_of, judged
+from orion_recall.evaluation.run_stores import Plan, Progress
 from orion_recall.evaluation.trials import Run, trials
-from orion_recall.profile import KeyPath, Profile, profile_fields
+from orion_recall.profile import Profile, profile_fields
 from orion_recall.profile.reading import nearest_path
 from orion_recall.settings import Settings
 from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 
-Value = str | int | float | bool | None
-Point = Mapping[str, Value]
+Point = Mapping[str, object]
 """One point of a grid: values by dotted key."""
 
 KEYWORD_KEYS = ("bm25.k1", "bm25.b", "bm25.length")
@@ -50,14 +48,16 @@ async def sweep(
     current = plan.profile
     tried = [(name_of(point), at(current, point), _keywords_of(point)) for point in points]
     found: dict[str, Run] = {}
-    for constants in dict.fromkeys(["", *(own for _, _, own in tried)]):
-        keywords = keyword_weights_of(constants) if constants else None
-        assert keywords is None or isinstance(keywords, KeywordWeights)
+    kinds: list[KeywordWeights | None] = [None]
+    for _, _, own in tried:
+        if own not in kinds:
+            kinds.append(own)
+    for keywords in kinds:
         async with trials(replace(plan, keywords=keywords), settings, progress) as opened:
-            if not constants:
+            if keywords is None:
                 found[current.profile] = await opened.run(current, what=current.profile)
             for name, profile, own in tried:
-                if own == constants:
+                if own == keywords:
                     found[name] = await opened.run(profile, what=name)
     first, *rest = figures_of(found, judged(plan.queries), against=current.profile, depths=depths)
     return [first, *sorted(rest, key=lambda one: -one.scores.means[by].mean)]
@@ -65,19 +65,22 @@ async def sweep(
 
 def grid_of(given: Sequence[str]) -> list[Point]:
     """Every combination of `key=value,value` lines. SettingsError for an invalid line, or too many combinations."""
-    axes: dict[str, list[Value]] = {}
+    axes: dict[str, list[object]] = {}
     for text in given:
-        key, equals, values = text.partition("=")
-        key = key.strip()
-        if not equals or not values.strip():
-            raise SettingsError(f"--set: {text!r} is no key=value,value, such as fusion.k=10,60")
-        if key in axes:
-            raise SettingsError(f"--set: {key} is given twice")
-        _check_key(key)
+        key, _, values = (part.strip() for part in text.partition("="))
+        if not values or key in axes:
+            raise SettingsError(f"--set: {text!r} is no key=value,value, such as fusion.k=10,60, each key once")
+        path = tuple(key.split("."))
+        if key not in KEYWORD_KEYS and path not in profile_fields(with_overrides=True):
+            nearest = nearest_path(path[:-1], path[-1])
+            hint = f"did you mean {'.'.join(nearest)}?" if nearest else f"others are {', '.join(KEYWORD_KEYS)}"
+            raise SettingsError(f"--set: {key!r} is no key of a profile; {hint}")
         axes[key] = [_value(key, part) for part in values.split(",")]
     points: list[Point] = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     if not axes or len(points) > MOST_POINTS:
         raise SettingsError(f"--set: a grid has 1 to {MOST_POINTS} points, this has {len(points) if axes else 0}")
+    for point in points:
+        _keywords_of(point)
     return points
 
 
@@ -110,35 +113,21 @@ def name_of(point: Point) -> str:
     return " ".join(f"{key}={'null' if value is None else value}" for key, value in point.items())
 
 
-def _check_key(key: str) -> None:
-    path: KeyPath = tuple(key.split("."))
-    fields = profile_fields(with_overrides=True)
-    if key in KEYWORD_KEYS or (path in fields and not any(other[:-1] == path for other in fields)):
-        return
-    nearest = nearest_path(path[:-1], path[-1])
-    hint = (
-        f"; did you mean {'.'.join(nearest)}?"
-        if nearest
-        else f"; beside a profile's keys: {', '.join(KEYWORD_KEYS)}"
-    )
-    raise SettingsError(f"--set: {key!r} is no key of a profile that has a value{hint}")
-
-
-def _value(key: str, text: str) -> Value:
+def _value(key: str, text: str) -> object:
     try:
-        value: object = yaml.safe_load(text)
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise SettingsError(f"--set: {key}: {text!r} is no value") from error
-    if value is None or isinstance(value, str | int | float | bool):
-        if key in KEYWORD_KEYS:
-            try:
-                keyword_weights_of(f"{key.removeprefix('bm25.')}={text}")
-            except ValueError as error:
-                raise SettingsError(f"--set: {key}: {error}") from error
-        return value
-    raise SettingsError(f"--set: {key}: {text!r} is no single value")
 
 
-def _keywords_of(point: Point) -> str:
-    """The constants of the keyword index that the point names, as in the setting; "" where it names none."""
-    return ",".join(f"{key.removeprefix('bm25.')}={point[key]}" for key in KEYWORD_KEYS if key in point)
+def _keywords_of(point: Point) -> KeywordWeights | None:
+    """The constants of the keyword index that the point names; None where it names none."""
+    told = ",".join(f"{key.removeprefix('bm25.')}={point[key]}" for key in KEYWORD_KEYS if key in point)
+    if not told:
+        return None
+    try:
+        found = keyword_weights_of(told)
+    except ValueError as error:
+        raise SettingsError(f"--set: {told}: {error}") from error
+    assert isinstance(found, KeywordWeights)
+    return found

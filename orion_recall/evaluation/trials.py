@@ -17,8 +17,7 @@ from pathlib import Path
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import SourceError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
-from orion_recall.evaluation.plan import Contents, Plan, Progress, RunSummary
-from orion_recall.evaluation.run_stores import prepared, private_settings
+from orion_recall.evaluation.run_stores import Contents, Plan, Progress, RunSummary, prepared, private_settings
 from orion_recall.interfaces import MemoryReader, Source
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall

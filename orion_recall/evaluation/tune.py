@@ -7,10 +7,6 @@ every part on; other weights change their order and nothing else.
 The weights are learned by ListNet (top-one softmax, Cao and others 2007): the softmax over a query's candidates
 should give all its mass to the evidence, in equal shares. With L2 this is convex. Weights below zero are
 excluded: a score part never counts against a memory. Solved by projected Newton steps.
-
-For queries from feedback only the shown memories are judged: others may be just as good, so they are no negative
-examples. Shown memories are alike in the score parts that ranked them high, so little can be learned about these
-parts: with feedback the weights are regularised towards the profile's own instead of towards 0.
 """
 
 from __future__ import annotations
@@ -29,8 +25,7 @@ from orion_recall.atomic_file import whole_text
 from orion_recall.errors import EvaluationError, ProfileError
 from orion_recall.evaluation.baselines import Baselines
 from orion_recall.evaluation.dataset import JudgedQuery
-from orion_recall.evaluation.measures import judged
-from orion_recall.evaluation.score import Figures, figures_of
+from orion_recall.evaluation.measures import Figures, figures_of, judged
 from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
 from orion_recall.profile.model import Strategies
@@ -41,7 +36,7 @@ from orion_recall.scoring.candidates import ScoredCandidate
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-_Problem = tuple[Values, Values, Values, float, Values]  # features, outside, wanted, l2, near
+_Problem = tuple[Values, Values, Values, float]  # features, outside, wanted, l2
 
 PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)
 CHANGING = ("late", "links", "second_step", "conversation")
@@ -51,9 +46,6 @@ NOT_LEARNED = "recency"
 FOLDS = 5
 FEW = 50
 """Under so many judged queries the figures of two profiles differ by chance more than weights make them differ."""
-NEAR = 20.0
-"""The sum of the weights that regularisation pulls to with feedback, in the profile's proportions: the scale of the
-scores in the softmax. Over the judged queries of the golden set 19 fits the scores of reflect.v1 best."""
 _HELD_OUT = "learned, held out"
 _STEPS = 200
 _CLOSE = 1e-6
@@ -62,15 +54,11 @@ _OUT = -1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningOptions:
-    """The parts to learn, the strength of L2, and the step that weights are rounded to.
-
-    `passed_over` is the sample weight of memories that were shown and neither used nor called wrong.
-    """
+    """The parts to learn, the strength of L2, and the step that weights are rounded to."""
 
     parts: tuple[str, ...]
     l2: float = 1.0
     step: float = 0.05
-    passed_over: float = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +66,8 @@ class Tuned:
     """Learned weights by part: of each fold, by the conversation held out, and of all queries; and figures.
 
     The figures named `learned, held out` are cross-validated; `learned, all` are of the training queries.
-    `from_feedback` is the number of queries from feedback.
     """
 
-    from_feedback: int
     folds: Mapping[str, Mapping[str, float]]
     weights: Mapping[str, float]
     figures: Sequence[Figures]
@@ -89,13 +75,10 @@ class Tuned:
 
     @property
     def loss(self) -> float:
-        """The loss of recall at the first depth against the profile's own weights, on queries held out; 0: a gain.
-
-        Queries from feedback say nothing about a loss: their evidence is what the profile's own weights returned.
-        """
+        """The loss of recall at the first depth against the profile's weights, on queries held out; 0: a gain."""
         held_out = next(one for one in self.figures if one.name == _HELD_OUT)
         first = next(name for name in held_out.against if name.startswith("recall@"))
-        return 0.0 if self.from_feedback else max(0.0, -held_out.against[first].difference.mean)
+        return max(0.0, -held_out.against[first].difference.mean)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +133,6 @@ async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, 
         "learned, all": await trials.run(tuned, what="learned", queries=counting),
     }
     return Tuned(
-        from_feedback=sum(query.shown is not None for query in counting),
         folds=folds,
         weights=weights,
         figures=figures_of(runs, counting, against=current.profile, depths=depths),
@@ -184,15 +166,8 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
     """
     columns = [PARTS.index(name) for name in learning.parts]
     given: dict[str, float] = profile.ranking.model_dump()
-    from_feedback = any(one.query.shown is not None for one in table)
     found = learn_weights(
-        [one.values[:, columns] for one in table],
-        [one.relevant for one in table],
-        l2=learning.l2,
-        counted=[counts_of(one, learning.passed_over) for one in table],
-        near=NEAR / sum(given.values()) * np.array([given[name] for name in learning.parts])
-        if from_feedback
-        else None,
+        [one.values[:, columns] for one in table], [one.relevant for one in table], l2=learning.l2
     )
     if found.max() <= 0:
         raise EvaluationError("no score part distinguishes evidence from other memories: nothing was learned")
@@ -206,18 +181,6 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
     if share and not weights[NOT_LEARNED]:
         weights[NOT_LEARNED] = learning.step
     return weights
-
-
-def counts_of(candidates: Candidates, passed_over: float) -> Values:
-    """The sample weight of each candidate: 1, but with feedback 0 for memories that were not shown."""
-    query = candidates.query
-    if query.shown is None:
-        return np.ones(len(candidates.ids))
-    told, shown = query.evidence | query.wrong, frozenset(query.shown)
-    return np.array(
-        [1.0 if name in told else passed_over if name in shown else 0.0 for name in candidates.ids],
-        dtype=np.float64,
-    )
 
 
 def _folds(table: Sequence[Candidates]) -> dict[str, frozenset[int]]:
@@ -235,31 +198,16 @@ def _rounded(value: float, step: float) -> float:
     return round(round(value / step) * step, 6)
 
 
-def learn_weights(
-    lists: Sequence[Values],
-    relevant: Sequence[Flags],
-    *,
-    l2: float = 1.0,
-    counted: Sequence[Values] | None = None,
-    near: Values | None = None,
-) -> Values:
+def learn_weights(lists: Sequence[Values], relevant: Sequence[Flags], *, l2: float = 1.0) -> Values:
     """The learned weights, one for each column of `lists`, none below 0.
 
     `lists` holds each query's candidates, of shape (candidates, parts), missing parts NaN; `relevant` marks the
     evidence. A missing part is replaced by the query's mean. Queries whose candidates are all evidence, or none,
     are skipped. EvaluationError when no query is left.
-
-    `counted` is the sample weight of each candidate, 0 to 1; that of evidence is 1. L2 pulls the weights to `near`
-    (default 0), of the same shape as the weights: weights on which the lists have no bearing stay there.
     """
-    if counted is not None:
-        # Candidates of weight 0 are removed, so that they do not count in the means either.
-        relevant = [flags[counts > 0] for flags, counts in zip(relevant, counted, strict=True)]
-        lists = [values[counts > 0] for values, counts in zip(lists, counted, strict=True)]
-        counted = [counts[counts > 0] for counts in counted]
     used = [place for place, flags in enumerate(relevant) if flags.any() and not flags.all()]
     if not used:
-        raise EvaluationError("no query has evidence and something else among its candidates that is judged")
+        raise EvaluationError("no query has evidence and something else among its candidates")
     values = [_centred(lists[place]) for place in used]
     longest = max(map(len, values))
     features = np.zeros((len(used), longest, lists[used[0]].shape[1]))
@@ -267,9 +215,9 @@ def learn_weights(
     wanted = np.zeros((len(used), longest))
     for row, (place, one) in enumerate(zip(used, values, strict=True)):
         features[row, : len(one)] = one
-        outside[row, : len(one)] = 0.0 if counted is None else np.log(counted[place])
+        outside[row, : len(one)] = 0.0
         wanted[row, : len(one)] = relevant[place] / relevant[place].sum()
-    return _minimum(features, outside, wanted, l2, np.zeros(features.shape[2]) if near is None else near)
+    return _minimum(features, outside, wanted, l2)
 
 
 def _centred(values: Values) -> Values:
@@ -280,11 +228,11 @@ def _centred(values: Values) -> Values:
     return np.where(there, filled - means, 0.0)
 
 
-def _minimum(features: Values, outside: Values, wanted: Values, l2: float, near: Values) -> Values:
+def _minimum(features: Values, outside: Values, wanted: Values, l2: float) -> Values:
     weights = np.ones(features.shape[2])
     for _ in range(_STEPS):
         shares = _softmax(features @ weights + outside)
-        gradient = np.einsum("qn,qnp->p", shares - wanted, features) + l2 * (weights - near)
+        gradient = np.einsum("qn,qnp->p", shares - wanted, features) + l2 * weights
         means = np.einsum("qn,qnp->qp", shares, features)
         flat = (features * np.sqrt(shares)[:, :, None]).reshape(-1, len(weights))
         curvature = flat.T @ flat - means.T @ means + l2 * np.eye(len(weights))
@@ -293,7 +241,7 @@ def _minimum(features: Values, outside: Values, wanted: Values, l2: float, near:
             break
         step = np.zeros_like(weights)
         step[free] = -np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
-        weights, moved = _along((features, outside, wanted, l2, near), weights, step)
+        weights, moved = _along((features, outside, wanted, l2), weights, step)
         if moved < _CLOSE:
             break
     return weights
@@ -310,12 +258,12 @@ def _along(problem: _Problem, weights: Values, step: Values) -> tuple[Values, fl
     return weights, 0.0
 
 
-def _loss(features: Values, outside: Values, wanted: Values, l2: float, near: Values, weights: Values) -> float:
-    scores, moved = features @ weights, weights - near
+def _loss(features: Values, outside: Values, wanted: Values, l2: float, weights: Values) -> float:
+    scores = features @ weights
     inside = scores + outside
     top = inside.max(axis=1)
     total = top + np.log(np.exp(inside - top[:, None]).sum(axis=1))
-    return float((total - (wanted * scores).sum(axis=1)).sum() + 0.5 * l2 * moved @ moved)
+    return float((total - (wanted * scores).sum(axis=1)).sum() + 0.5 * l2 * weights @ weights)
 
 
 def _softmax(scores: Values) -> Values:

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,6 @@ Vectors = npt.NDArray[np.float32]
 FILE_NAME = "vectors.sqlite3"
 MOST_BYTES = 1 << 30
 _WAIT_S = 30.0
-_AT_ONCE = 500
 _SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 
 
@@ -51,10 +50,10 @@ class VectorCache:
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Open the file; does nothing when it is open."""
+        """Open the file; does nothing when it is open. One that is broken, or too large, is begun anew."""
         if self._connection is not None:
             return
-        try:
+        with self._without():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.file.exists() and self.file.stat().st_size > self._most_bytes:
                 self.file.unlink()
@@ -66,8 +65,6 @@ class VectorCache:
                 log.warning("the cache %s is broken (%s): it is made anew", self.file, error)
                 self.file.unlink(missing_ok=True)
                 self._connection = _opened(self.file)
-        except (sqlite3.Error, OSError) as error:
-            self._give_up(error)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -76,30 +73,28 @@ class VectorCache:
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
-        try:
-            for start in range(0, len(keys), _AT_ONCE):
-                if self._connection is not None:
-                    some = keys[start : start + _AT_ONCE]
-                    marks = ",".join("?" * len(some))
-                    select = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608 (question marks)
-                    found |= dict(self._connection.execute(select, some))
-        except sqlite3.Error as error:
-            self._give_up(error)
+        with self._without():
+            if self._connection is not None:
+                for key in keys:
+                    found |= self._connection.execute("SELECT key, vector FROM vectors WHERE key = ?", (key,))
         return found
 
     def put(self, vectors: Mapping[bytes, bytes]) -> None:
-        try:
+        with self._without():
             if self._connection is not None:
                 with self._connection:
                     self._connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", vectors.items())
-        except sqlite3.Error as error:
-            self._give_up(error)
 
-    def _give_up(self, error: Exception) -> None:
-        log.warning("vectors are not cached in %s: %s", self.file, error)
-        with contextlib.suppress(sqlite3.Error):
-            self.close()
-        self._connection = None
+    @contextlib.contextmanager
+    def _without(self) -> Generator[None]:
+        """Goes on without the cache where the file cannot be used."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            log.warning("vectors are not cached in %s: %s", self.file, error)
+            with contextlib.suppress(sqlite3.Error):
+                self.close()
+            self._connection = None
 
 
 class CachedEmbedder:

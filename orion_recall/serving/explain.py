@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.decisions.log import DecisionLog
-from orion_recall.decisions.memory_facts import MemoryFacts, memory_facts
+from orion_recall.decisions.memories import MemoryFacts, memory_facts
 from orion_recall.engines.lock import held_by
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.postgres.pool import Pool

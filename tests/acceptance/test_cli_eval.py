@@ -286,10 +286,13 @@ def test_values_and_parts_are_tried_and_the_worst_queries_shown(collection: Coll
     assert len(swept["points"]) == 5
     former = collection.trial("ablate", "--k", "1")
     assert (former.code, "`eval sweep --set KEY=0`" in former.err) == (2, True), former.err
-    worst = collection.trial("worst", "--by", "recall@1")
-    assert "What is wrong with the crane?" in worst.out
-    assert "evidence harbour/2, rank " in worst.out
     assert collection.run("run.jsonl", "--baseline", "like").code == 0
     assert collection.lines("run.jsonl")[1]["ranked"] == ["harbour/3"]
+    files = ("--queries", str(collection.queries), "--memories", str(collection.memories))
+    score = ("eval", "score", str(collection.folder / "run.jsonl"), *files, "--by", "recall@1", "--worst", "2")
+    worst = collection.program.run(*score, "--json").json["worst"]
+    assert [one["query_id"] for one in worst["queries"]] == ["q1", "q3"][: len(worst["queries"])]
+    assert worst["queries"][0]["ranks"].keys() == {"harbour/1", "harbour/2"}
+    assert "semantic_gap: 1 query" in collection.program.run(*score).err
     refused = collection.trial("sweep", "--set", "fusion.q=1")
     assert (refused.code, "'fusion.q' is no key of a profile" in refused.err) == (2, True), refused.err

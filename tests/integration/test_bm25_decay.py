@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from orion_recall.evaluation.dataset import read_queries
-from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.run_stores import Plan
 from orion_recall.evaluation.sweep import at, grid_of, sweep
 from orion_recall.evaluation.trials import Run, Trials, trials
 from orion_recall.interfaces import MemoryIndex

@@ -9,14 +9,13 @@ import tempfile
 from collections.abc import AsyncGenerator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 import httpx
 import pytest
 from console_visits import console, decided, form_token
-from executor import Executor, until
+from executor import until
 from serving import caught_up
 
 from orion_recall.cli.serving.status import read_status
@@ -61,7 +60,6 @@ async def browser(service: Service) -> AsyncGenerator[httpx.AsyncClient]:
         "/profiles",
         "/profiles/reflect.v1",
         "/replays",
-        "/health",
         "/static/console.css",
         "/static/live.js",
         "/static/profile.js",
@@ -112,25 +110,16 @@ async def test_a_form_without_its_token_or_from_another_site_is_refused(browser:
     assert (await browser.post("/ask", data=question | {"form_token": token})).status_code == 200
 
 
-async def test_two_profiles_answer_side_by_side(browser: httpx.AsyncClient) -> None:
-    token = form_token((await browser.get("/ask")).text)
-    form = {
-        "form_token": token,
-        "query": "What is wrong with the crane?",
-        "profile": "reflect.v1",
-        "other": "assist.light.v1",
-    }
-    page = (await browser.post("/ask", data=form)).text
+async def test_a_question_is_answered_under_a_profile(browser: httpx.AsyncClient) -> None:
+    form = {"form_token": form_token((await browser.get("/ask")).text), "query": "What is wrong with the crane?"}
+    page = (await browser.post("/ask", data=form | {"profile": "assist.light.v1"})).text
     assert "The harbour crane needs a new gearbox by Friday" in page
-    assert page.count(">the decision</a>") == 2
-    assert ">same place<" in page or "there</strong>" in page or ">only here<" in page
-    nothing = await browser.post("/ask", data={"form_token": token, "query": "  "})
-    assert nothing.status_code == 400
-    assert "Write a question first." in nothing.text
+    assert page.count(">the decision</a>") == 1
+    nothing = await browser.post("/ask", data=form | {"query": "  "})
+    assert (nothing.status_code, "Write a question first." in nothing.text) == (400, True)
     for k in ("0", "101", "-1", "many"):
         refused = await browser.post("/ask", data=form | {"k": k})
-        assert refused.status_code == 400, k
-        assert "Items at most: a whole number from 1 to 100." in refused.text
+        assert (refused.status_code, "a whole number from 1 to 100." in refused.text) == (400, True), k
     assert re.search(r"</span> · 1 item · \d+ tokens?\b", (await browser.post("/ask", data=form | {"k": "1"})).text)
 
 
@@ -252,46 +241,30 @@ async def test_live_decisions_come_as_rows_of_the_list(
             assert any(f"d-{name}" in line for line in first), after
 
 
-async def test_a_memory_is_changed_and_deleted_only_as_the_form_shows_it(
+async def test_a_memory_is_deleted_only_as_the_form_shows_it(
     browser: httpx.AsyncClient, service: Service, client: RecallClient, tenant: str
 ) -> None:
     name = "m/1?x=1&y=#z"
     receipt = await client.store([{"id": name, "text": "The lamp is red.", "tags": ["old"], "tenant": tenant}])
+    receipt = await client.update([{"id": name, "text": "The lamp is blue.", "tags": ["<b>"]}], tenant=tenant)
     await caught_up(service, receipt.position or 0)
     address = f"/memory?{urlencode({'tenant': tenant, 'id': name})}"
     page = (await browser.get(address)).text
-    form = {
-        "form_token": form_token(page),
-        "tenant": tenant,
-        "id": name,
-        "version": "1",
-        "title": "",
-        "tags": "old",
-    }
-    nothing = await browser.post("/memory/change", data=form | {"text": "The lamp is red."})
-    assert (nothing.status_code, "There is nothing to change." in nothing.text) == (400, True)
-    changed = await browser.post("/memory/change", data=form | {"text": "The lamp is blue.", "tags": "new, <b>"})
-    assert changed.status_code == 303
-    page = (await browser.get(changed.headers["location"])).text
     assert "<del><bdi>The lamp is red.</bdi></del> <ins><bdi>The lamp is blue.</bdi></ins>" in page
-    assert "new, &lt;b&gt;" in page
-    assert "<del><bdi>old</bdi></del> <ins><bdi>new, &lt;b&gt;</bdi></ins>" in page
+    assert "<del><bdi>old</bdi></del> <ins><bdi>&lt;b&gt;</bdi></ins>" in page
     assert "0 times; feedback" in page
-    assert f"1 of <bdi>{tenant}</bdi>" in (await browser.get("/health")).text
-    late = await browser.post("/memory/change", data=form | {"text": "The lamp is green."})
-    assert (late.status_code, "Nothing was changed: conflict" in late.text) == (409, True)
-    unsure = await browser.post("/memory/delete", data=form | {"version": "2"})
+    form = {"form_token": form_token(page), "tenant": tenant, "id": name, "version": "2"}
+    unsure = await browser.post("/memory/delete", data=form)
     assert (unsure.status_code, "say that you are sure" in unsure.text) == (400, True)
-    late = await browser.post("/memory/delete", data=form | {"sure": "yes"})
+    late = await browser.post("/memory/delete", data=form | {"sure": "yes", "version": "1"})
     assert (late.status_code, "changed meanwhile" in late.text) == (409, True)
     assert "The lamp is blue." in (await browser.get(address)).text
-    deleted = await browser.post("/memory/delete", data=form | {"version": "2", "sure": "yes", "reason": "a test"})
+    deleted = await browser.post("/memory/delete", data=form | {"sure": "yes", "reason": "a test"})
     assert deleted.status_code == 303
     page = (await browser.get(deleted.headers["location"])).text
     assert "Deleted at" in page
     assert "a test" in page
-    assert 'action="/memory/change"' not in page
-    assert f"<bdi>{tenant}</bdi>" not in (await browser.get("/health")).text
+    assert 'action="/memory/delete"' not in page
 
 
 async def test_a_profile_is_checked_and_compared_and_saved_only_where_that_is_allowed(
@@ -374,7 +347,7 @@ async def test_odd_values_in_addresses_and_forms_are_no_errors_of_the_server(
         assert "x-injected" not in answer.headers
     fields = ("query", "profile", "other", "k", "tenant", "again", "of", "id", "text", "version", "memory", "used")
     body = f"form_token={token}&" + "&".join(f"{name}={odd}" for name in fields)
-    for path in ("/ask", "/health/requeue", "/memory/change", "/memory/delete", "/profiles/reflect.v1", "/sign-in"):
+    for path in ("/ask", "/memory/delete", "/profiles/reflect.v1", "/sign-in"):
         answer = await browser.post(
             path, content=body, headers={"content-type": "application/x-www-form-urlencoded"}
         )
@@ -405,7 +378,7 @@ async def test_with_tokens_one_signs_in_and_sees_ones_own_tenant(
     others = await decided(service_database, client, "Whose secret crane is this?")
     own = await decided(service_database, client, "Whose own crane is this?", tenant=tenant)
     async with console(service, console_tokens=file) as browser:
-        for path in ("/", f"/decisions/{others}", "/now/stream", "/health", "/memories", "/profiles", "/nowhere"):
+        for path in ("/", f"/decisions/{others}", "/now/stream", "/replays", "/memories", "/profiles", "/nowhere"):
             answer = await browser.get(path)
             assert answer.status_code in (401, 404), path
             assert "crane" not in answer.text
@@ -422,7 +395,7 @@ async def test_with_tokens_one_signs_in_and_sees_ones_own_tenant(
         assert "Whose secret crane is this?" not in home
         assert (await browser.get(f"/decisions/{own}")).status_code == 200
         assert (await browser.get(f"/decisions/{others}")).status_code == 404
-        assert (await browser.get("/health")).status_code == 403
+        assert (await browser.get("/replays")).status_code == 403
         assert (await browser.get("/memory?tenant=default&id=m-crane")).status_code == 404
         assert "gearbox" not in (await browser.get("/memories?tenant=default")).text
         assert (await browser.get("/ask")).status_code == 403
@@ -432,9 +405,9 @@ async def test_with_tokens_one_signs_in_and_sees_ones_own_tenant(
         assert (await browser.get("/")).status_code == 401
         await browser.post("/sign-in", data={"token": operator})
         assert "Whose secret crane is this?" in (await browser.get("/?window=day")).text
-        assert (await browser.get("/health")).status_code == 200
+        assert (await browser.get("/replays")).status_code == 200
         file.write_text(file.read_text("utf-8").replace(token_hash(operator), token_hash(new_token())), "utf-8")
-        assert (await browser.get("/health")).status_code == 401
+        assert (await browser.get("/replays")).status_code == 401
 
 
 async def test_pages_say_what_is_away_and_the_log_is_read_without_the_bus() -> None:
@@ -450,41 +423,13 @@ async def test_pages_say_what_is_away_and_the_log_is_read_without_the_bus() -> N
                 httpx.AsyncClient(base_url=url, timeout=30) as browser,
             ):
                 page = (await browser.get("/ask")).text
-                assert "none has given a sign of life" in (await browser.get("/health")).text
                 await engines.valkey.stop()
                 assert (await browser.get("/")).status_code == 200
-                assert "the bus cannot be used" in (await browser.get("/health")).text
                 form = {"form_token": form_token(page), "query": "Who?"}
                 asked = await browser.post("/ask", data=form)
-                assert (asked.status_code, 'class="notice bad" role="alert"' in asked.text) == (200, True)
-                letter = form | {"of": "queries", "id": "1-1"}
-                requeued = await browser.post("/health/requeue", data=letter)
-                assert (requeued.status_code, "The bus cannot be used" in requeued.text) == (503, True)
+                assert (asked.status_code, "This did not work" in asked.text) == (503, True)
                 await engines.postgres.stop()
                 away = await browser.get("/")
                 assert (away.status_code, "This did not work" in away.text) == (503, True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-async def test_dead_letters_are_listed_and_put_back(
-    browser: httpx.AsyncClient, service: Service, executor: Executor
-) -> None:
-    redis = executor.redis
-    stream = service.settings.intake_streams["feedback"]
-    letter: Any = await redis.xadd(
-        f"{stream}:dead",
-        {"entry_id": "1-1", "reason": "<b>poison</b>", "correlation_id": "c-1", "field:envelope": "not json"},
-    )
-    page = (await browser.get("/health")).text
-    assert "&lt;b&gt;poison&lt;/b&gt;" in page
-    put_back: dict[str, str] = {"form_token": form_token(page), "of": "feedback", "id": letter.decode()}
-    assert (await browser.post("/health/requeue", data=put_back | {"of": "nothing"})).status_code == 400
-    assert (await browser.post("/health/requeue", data=put_back)).status_code == 303
-    assert (await browser.post("/health/requeue", data=put_back)).status_code == 404
-
-    async def is_dead_again() -> bool:
-        return bool(await redis.xlen(f"{stream}:dead"))
-
-    await until(is_dead_again, "the invalid message among the dead letters again")
-    await redis.unlink(f"{stream}:dead")

@@ -1,4 +1,4 @@
-"""Replays that are started on a profile's page, and questions that are added to the judged ones."""
+"""Replays that are started on a profile's page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from serving import caught_up
 from orion_recall.client import RecallClient
 from orion_recall.console.access import new_token, token_hash
 from orion_recall.console.replay_process import Replaying, WantedReplay
-from orion_recall.evaluation.dataset import read_queries
 from orion_recall.postgres.pool import Connection
 from orion_recall.serving.service import Service
 from orion_recall.shipped import shipped_folder
@@ -133,7 +132,7 @@ async def test_the_words_of_a_replay_that_fails_are_kept(service: Service, tmp_p
 async def test_a_replay_needs_the_right_to_operate_and_is_of_the_visitors_tenant_alone(
     service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
 ) -> None:
-    others = await decided(service_database, client, "Whose crane is this?")
+    await decided(service_database, client, "Whose crane is this?")
     looking, operating = new_token(), new_token()
     file = tmp_path / "tokens.toml"
     file.write_text(
@@ -149,45 +148,9 @@ async def test_a_replay_needs_the_right_to_operate_and_is_of_the_visitors_tenant
         form = {"form_token": form_token(page), "action": "replay", "text": EDITED}
         assert (await browser.post("/profiles/reflect.v1", data=form)).status_code == 403
         assert (await browser.post("/replays/stop", data=form)).status_code == 403
-        judging = await browser.post(f"/decisions/{others}/judge", data=form | {"right": "m-crane"})
-        assert (judging.status_code, 'id="judged"' in (await browser.get(f"/decisions/{others}")).text) == (
-            403,
-            False,
-        )
         await browser.post("/sign-in", data={"token": operating})
         form = await replay_form(browser, "default")
         assert (await browser.post("/profiles/reflect.v1", data=form | {"of": "any"})).status_code == 404
         form["tenant"] = ""
         refused = await browser.post("/profiles/reflect.v1", data=form | {"of": "any"})
         assert (refused.status_code, "there is no decision" in refused.text) == (409, True)
-        judging = await browser.post(f"/decisions/{others}/judge", data=form | {"right": "m-crane"})
-        assert judging.status_code == 404
-    assert not (tmp_path / "judged.jsonl").exists()
-
-
-async def test_a_question_is_added_to_the_judged_ones_once_with_what_was_ticked(
-    service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
-) -> None:
-    name = await asked(service, client, service_database, tenant)
-    file = tmp_path / "judged.jsonl"
-    file.write_text('{"query_id": "older", "conversation_id": "c", "query": "Who?"}', "utf-8")  # no line end
-    async with console(service, data_dir=tmp_path) as browser:
-        page = (await browser.get(f"/decisions/{name}")).text
-        assert page.count('name="right"') == 2
-        form = {"form_token": form_token(page)}
-        path = f"/decisions/{name}/judge"
-        nothing = await browser.post(path, data=form)
-        assert (nothing.status_code, "tick a memory that answers it" in nothing.text) == (400, True)
-        unknown = await browser.post(path, data=form | {"right": "m-elsewhere"})
-        assert unknown.status_code == 400
-        added = await browser.post(path, data=form | {"right": "m-blue"})
-        assert added.status_code == 303
-        assert f"was added to <code>{file}</code>" in (await browser.get(added.headers["location"])).text
-        again = await browser.post(path, data=form | {"right": "m-red"})
-        assert "has this decision already" in (await browser.get(again.headers["location"])).text
-    older, query = read_queries(file)
-    assert older.id == "older"
-    assert (query.id, query.conversation, query.text) == (name, tenant, "Which valve leaks?")
-    assert query.evidence == {"m-blue"}
-    assert query.shown is not None
-    assert set(query.shown) == {"m-blue", "m-red"}

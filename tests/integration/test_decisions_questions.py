@@ -118,13 +118,6 @@ async def test_a_memory_that_is_in_every_answer_of_a_day_has_the_share_one(pool:
     assert await pool.fetchval("SELECT count(*) FROM recall_memory_usage") == 5
 
 
-async def test_every_stage_of_a_query_is_a_row(pool: Pool) -> None:
-    first = decision(stage_ms={"search": 5.5, "total": 9, "odd": "?"})
-    await _insert(pool, first, decision(shadow_of=first["id"]))
-    rows = await pool.fetch("SELECT stage, ms FROM recall_stage_ms ORDER BY stage")
-    assert [tuple(row) for row in rows] == [("search", 5.5), ("total", 9.0)]
-
-
 async def test_feedback_is_counted_for_the_profile_that_answered(pool: Pool) -> None:
     first = decision(profile_hash="h1", corr_id="c-9")
     again = decision(profile_hash="h2", corr_id="c-9", created_at=(NOON + timedelta(minutes=1)).isoformat())

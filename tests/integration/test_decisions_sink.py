@@ -12,9 +12,8 @@ import pytest
 from decision_samples import decision, envelope, publish
 from redis.asyncio import Redis
 
-from docs.tools.page import written_pages
 from orion_recall.bus.connect import connect
-from orion_recall.decisions.sink import BATCH_ROWS, DecisionSink
+from orion_recall.decisions.sink import DecisionSink
 from orion_recall.decisions.stream import DecisionStream
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import Pool, open_pool
@@ -105,25 +104,6 @@ async def test_a_decision_that_comes_twice_is_one_row(
         await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
     assert (sink.counts.persisted, sink.counts.repeated) == (2, 2)
     assert await pool.fetchval("SELECT count(*) FROM recall_decisions") == 2
-
-
-async def test_what_was_understood_can_be_asked_for(
-    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink
-) -> None:
-    interval = {"from": "2026-02-22T00:00:00Z", "until": None, "kind": "open", "words": "since last Sunday"}
-    understood = {"time": {"intervals": [interval], "asks_when": False, "session": None}}
-    told = [envelope(decision(understood=understood)), envelope(decision())]
-    await publish(redis, settings.decision_stream, *told)
-    async with _running(sink):
-        await _until(_has_rows(pool, 2), "both")
-    (example,) = [
-        block.text
-        for page in written_pages()
-        for block in page.blocks
-        if block.language == "sql" and block.text.startswith("SELECT query, i->>")
-    ]
-    (row,) = await pool.fetch(example)
-    assert (row["words"], row["from"], row["until"]) == ("since last Sunday", "2026-02-22T00:00:00Z", None)
 
 
 BAD = {
@@ -332,18 +312,6 @@ async def test_a_vanished_stream_or_group_heals(
     assert sink.healed.groups > 0
 
 
-async def test_a_restarted_bus_heals(
-    redis: Redis, pool: Pool, settings: Settings, sink: DecisionSink, engines: EmbeddedEngines
-) -> None:
-    async with _running(sink):
-        await publish(redis, settings.decision_stream, envelope(decision()))
-        await _until(_has_rows(pool, 1), "before")
-        await engines.valkey.stop()
-        await engines.valkey.start()
-        await publish(redis, settings.decision_stream, envelope(decision()))
-        await _until(_has_rows(pool, 2), "after")
-
-
 async def test_persisted_entries_are_trimmed_but_never_one_that_is_not_acknowledged(
     redis: Redis, pool: Pool, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,20 +361,6 @@ async def test_entries_younger_than_the_settings_keep_stay_on_the_bus(
         await _until(_has_rows(pool, 300), "all")
         await _until(looked, "another look at the stream")
     assert await redis.xlen(stream) == 300
-
-
-async def test_two_sinks_share_the_work_and_lose_nothing(redis: Redis, pool: Pool, settings: Settings) -> None:
-    total = 4 * BATCH_ROWS
-    pipeline = redis.pipeline(transaction=False)
-    for _ in range(total):
-        pipeline.xadd(settings.decision_stream, {"envelope": envelope(decision())})
-    await pipeline.execute()
-    one = DecisionSink(redis, pool, settings, consumer="sink-1")
-    two = DecisionSink(redis, pool, settings, consumer="sink-2")
-    async with _running(one), _running(two):
-        await _until(_has_rows(pool, total), "all")
-        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
-    assert one.counts.persisted + two.counts.persisted == total
 
 
 async def test_decisions_that_cannot_be_persisted_are_kept_up_to_a_number_of_bytes(

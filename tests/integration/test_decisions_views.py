@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from datetime import timedelta
-from decimal import Decimal
 from importlib.resources import files
 from typing import Any
 
@@ -262,18 +261,8 @@ async def test_a_number_that_does_not_fit_is_null_in_the_views_and_no_error(
         "SELECT place, score, fused FROM recall_candidates": (as_integer, as_double, as_double),
     }
     assert {sql: tuple(row) for sql in told for row in await pool.fetch(sql)} == told
-    overview = await overview_since(pool, NOON, width=timedelta(hours=1))
+    overview = await overview_since(pool, NOON)
     assert [stage.p95_ms for stage in overview.stages] == [as_double] * (as_double is not None)
-
-
-@pytest.mark.parametrize(
-    ("function", "type_name", "bound"), [("json_integer", "integer", 2**31), ("json_bigint", "bigint", 2**63)]
-)
-async def test_the_largest_numbers_that_fit_are_read(pool: Pool, function: str, type_name: str, bound: int) -> None:
-    numbers = (bound - 1, bound, -bound, -bound - 1, Decimal("2.5"))
-    values = [await pool.fetchval(f"SELECT {function}('{number}'::jsonb)") for number in numbers]
-    assert values == [bound - 1, None, -bound, None, 3]
-    assert await pool.fetchval(f"SELECT pg_typeof({function}('1'::jsonb))::text") == type_name
 
 
 async def test_the_questions_an_analyst_asks_have_an_index(pool: Pool) -> None:
@@ -282,17 +271,6 @@ async def test_the_questions_an_analyst_asks_have_an_index(pool: Pool) -> None:
         for condition, index in QUESTIONS:
             plan = await connection.fetch(f"EXPLAIN SELECT * {condition}")
             assert index in "\n".join(row[0] for row in plan), condition
-
-
-async def test_the_table_the_views_and_each_of_their_columns_are_explained(pool: Pool) -> None:
-    for relation in ("recall_decisions", *VIEWS):
-        assert await pool.fetchval("SELECT obj_description($1::text::regclass, 'pg_class')", relation), relation
-        silent = await pool.fetch(
-            "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 "
-            "AND col_description(attrelid, attnum) IS NULL",
-            relation,
-        )
-        assert [row["attname"] for row in silent] == [], relation
 
 
 def _drawn(variant: str, **changes: Any) -> dict[str, Any]:

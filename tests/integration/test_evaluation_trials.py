@@ -10,11 +10,10 @@ import pytest
 
 from orion_recall.evaluation.baselines import Baselines
 from orion_recall.evaluation.dataset import read_memories, read_queries
-from orion_recall.evaluation.plan import Plan
-from orion_recall.evaluation.sweep import at, grid_of, sweep
+from orion_recall.evaluation.run_stores import Plan
+from orion_recall.evaluation.sweep import grid_of, sweep
 from orion_recall.evaluation.trials import Asking, Trials, line_of, trials
 from orion_recall.evaluation.tune import NOT_LEARNED, PARTS, LearningOptions, tune
-from orion_recall.evaluation.worst import worst
 from orion_recall.index.passages import dense_forms
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
@@ -120,21 +119,3 @@ async def test_baselines_search_as_they_say(tried: Trials) -> None:
             sums[found] = sums.get(found, 0.0) + 1 / (60 + rank)
     fused = (await baselines.line("rrf", question)).ranked
     assert [sums[name] for name in fused] == pytest.approx(sorted(sums.values(), reverse=True))
-
-
-async def test_the_worst_queries_tell_where_their_evidence_is_and_why(tried: Trials) -> None:
-    blind = at(tried.plan.profile, {"ranking.time": 0.0})
-    other = Trials(replace(tried.plan, profile=blind), tried.opened, tried.contents, Silent())
-    seen = await worst(other, by="recall@1", limit=3, depth=1)
-    told = seen.queries
-    assert len(told) == 3
-    assert seen.below > 3
-    assert seen.failures["time"] == seen.below, "the questions of this set ask for a time, or name one"
-    assert all("time" in one.failures for one in told)
-    for one in told:
-        assert one.value == 0
-        (evidence,) = one.evidence
-        assert evidence.rank is None or evidence.rank > 1
-        assert bool(evidence.why) == (evidence.rank is None)
-        assert len(one.found) == 3
-        assert one.found[0].memory.id != evidence.id

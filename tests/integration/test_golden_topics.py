@@ -14,8 +14,8 @@ import pytest
 from orion_recall.evaluation.baselines import BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.measures import Wanted, measure
-from orion_recall.evaluation.plan import Plan
 from orion_recall.evaluation.run import run
+from orion_recall.evaluation.run_stores import Plan
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
 

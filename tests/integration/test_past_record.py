@@ -10,7 +10,7 @@ import pytest
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SettingsError
-from orion_recall.evaluation.replay.past_record import Moment, PastRecord
+from orion_recall.evaluation.replay.past import Moment, PastRecord
 from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record

@@ -132,11 +132,6 @@ async def test_a_report_that_cannot_be_written_is_not_a_gate_that_failed(
     await asked.stored(CRANE, SHED)
     await asked.decided(k=1)
     gate = ("decisions", "replay", "--tenant", asked.tenant, "--fail-under", "identical=.5", "--min-queries", "1")
-    code, _, told = await run_program(env, *gate, "--out", "/dev/full")
-    assert (code, "/dev/full cannot be written: No space left" in told) == (2, True), told
-    assert "Traceback" not in told
-    code, _, told = await run_program(env, *gate, "--out", "/proc/x.jsonl")
-    assert (code, "/proc/x.jsonl cannot be written: " in told, ".part" in told) == (2, True, False), told
     err = tmp_path / "err"
     process = forked("orion_recall.cli.main", gate, environment=env, out=Path("/dev/full"), err=err)
     assert (await asyncio.to_thread(process.wait, 60), "Traceback" in err.read_text("utf-8")) == (2, False)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from orion_recall.atomic_file import whole_text
 from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres, with_record
 from orion_recall.cli.decisions.compare import show_compared
 from orion_recall.cli.evaluate.files import CacheFolder, NoCache, cache_of
@@ -22,23 +20,20 @@ from orion_recall.cli.output import JsonFlag, NotFound, console, counted, note, 
 from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.cli.signals import interrupted_once
 from orion_recall.errors import OrionError, SettingsError
-from orion_recall.evaluation.replay.logged import Choice, why_none
 from orion_recall.evaluation.replay.report import (
     CANNOT_JUDGE,
     CHANGED_IS_NOT_WORSE,
     Gate,
     Summary,
     Verdict,
-    lines,
     summed_up,
 )
 from orion_recall.evaluation.replay.report import as_json as report_json
-from orion_recall.evaluation.replay.run import AsOf, ReplayPlan, ReplayRun, replay
+from orion_recall.evaluation.replay.run import AsOf, Choice, ReplayPlan, ReplayRun, replay, why_none
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
 from orion_recall.values import QUERY_CLASSES
 
-Against = Literal["control", "logged"]
 _ANY = "any"
 _ID_CHARS, _QUERY_CHARS = 8, 60
 # With a lower share of logged answers that come again, something else than the profile has changed a good deal.
@@ -58,13 +53,11 @@ def replay_decisions(
     sample: Annotated[int, typer.Option(min=1, help="So many at most, drawn.")] = 500,
     seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
     as_of: Annotated[AsOf, typer.Option(help="On the memories of each decision, or those of now.")] = "decision",
-    against: Annotated[Against, typer.Option(help="Compare with the control, or with the log.")] = "control",
     k: Annotated[int, typer.Option(min=1, max=100, help="Depth of the overlap.")] = 5,
     fail_under: Annotated[str | None, typer.Option(metavar="M=X,…", help="Least means: overlap@5=.8")] = None,
     fail_over: Annotated[str | None, typer.Option(metavar="M=+X,…", help="Most increases: p95_ms=+10%")] = None,
     min_queries: Annotated[int | None, typer.Option(min=1, help="With fewer it cannot be judged.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="The 95% interval counts, not the mean.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="A line for each query.")] = None,
     redact: Annotated[bool, typer.Option("--redact", help="Leave the texts of queries out.")] = False,
     show: Annotated[int, typer.Option(min=0, help="Changed queries to list.")] = 10,
     cache: CacheFolder = None,
@@ -107,10 +100,8 @@ def replay_decisions(
         return CANNOT_JUDGE
     if not run.queries and gate is None:
         raise NotFound(why_none(run.chosen, choice))
-    summary = summed_up(run, k=k, against=against)
+    summary = summed_up(run, k=k)
     verdict = gate.verdict(run, summary, plan) if gate is not None else None
-    if out is not None:
-        _write_lines(out, run, summary, redact=redact)
     try:
         if as_json:
             print_json(report_json(run, summary, verdict, plan, redact=redact))
@@ -144,23 +135,13 @@ def _listed_ids(file: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line.strip() for line in listed if line.strip()))
 
 
-def _write_lines(out: Path, run: ReplayRun, summary: Summary, *, redact: bool) -> None:
-    try:
-        with whole_text(out) as file:
-            for line in lines(run, summary, redact=redact):
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise SettingsError(f"{out} cannot be written: {error.strerror}") from error
-
-
 def _show(
     run: ReplayRun, summary: Summary, verdict: Verdict | None, plan: ReplayPlan, *, show: int, redact: bool
 ) -> None:
     if summary.drift.queries:
         show_compared(summary.drift, "The logged profile asked again, against the log")
     if summary.tried is not None and plan.tried is not None:
-        name = "the control" if summary.against == "control" else "the log"
-        show_compared(summary.tried, f"{plan.tried.profile} against {name}")
+        show_compared(summary.tried, f"{plan.tried.profile} against the control")
     if len(summary.by_class) > 1:
         names = (f"overlap@{summary.k}", "same_first", "identical", "flip")
         rows = [

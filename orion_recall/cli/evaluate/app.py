@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from orion_recall.cli.evaluate.files import (
+    By,
     CacheFolder,
     Depths,
     Limit,
@@ -21,19 +22,35 @@ from orion_recall.cli.evaluate.files import (
     plan_of,
     refuse_to_replace,
 )
-from orion_recall.cli.evaluate.learn import calibrate_answers, judged_by_feedback
-from orion_recall.cli.evaluate.output import progress_bars, show_comparison, show_everyday, show_run, show_scores
-from orion_recall.cli.evaluate.systems import compare_systems
-from orion_recall.cli.evaluate.tune import sweep_keys, tune_weights, worst_queries
+from orion_recall.cli.evaluate.learn import calibrate_answers, sweep_keys, tune_weights
+from orion_recall.cli.evaluate.output import (
+    progress_bars,
+    show_comparison,
+    show_everyday,
+    show_run,
+    show_scores,
+    show_worst,
+)
 from orion_recall.cli.output import JsonFlag, counted, print_json
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.baselines import BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.everyday import by_category, is_everyday, judge_run, summary
-from orion_recall.evaluation.measures import Wanted, judged, measure
+from orion_recall.evaluation.measures import (
+    Wanted,
+    check_known,
+    check_same,
+    compare,
+    depths_with,
+    judged,
+    measure,
+    most_changed,
+    score,
+    worst,
+)
 from orion_recall.evaluation.run import run as run_plan
-from orion_recall.evaluation.score import check_known, check_same, compare, most_changed, score
 from orion_recall.settings import Settings
+from orion_recall.values import Memory
 
 app = typer.Typer(
     add_completion=False,
@@ -55,11 +72,8 @@ AllCategories = Annotated[
 Resamples = Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap resamples for an interval.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the resampling; the same seed gives the same intervals.")]
 
-app.command("feedback")(judged_by_feedback)
 app.command("tune")(tune_weights)
 app.command("sweep")(sweep_keys)
-app.command("worst")(worst_queries)
-app.command("systems")(compare_systems)
 app.command("calibrate")(calibrate_answers)
 
 
@@ -111,8 +125,10 @@ def score_run(
     run: Annotated[Path, typer.Argument(metavar="RUN.jsonl", help="A run.")],
     queries: QueriesFile,
     depths: Depths = "5,10,20",
-    memories: Annotated[Path | None, typer.Option(metavar="M.jsonl", help="For --budgets.")] = None,
+    memories: Annotated[Path | None, typer.Option(metavar="M.jsonl", help="For --budgets and --worst.")] = None,
     budgets: Annotated[str, typer.Option(help="Token budgets for recall, such as 256,512.")] = "",
+    by: By = "recall@5",
+    show: Annotated[int, typer.Option("--worst", min=0, help="So many of the worst queries by --by.")] = 0,
     only_answered: Annotated[
         bool, typer.Option("--only-answered", help="Leave out queries without a line.")
     ] = False,
@@ -125,22 +141,36 @@ def score_run(
 
     Means over queries, with 95 percent bootstrap intervals. A judged query without a line in the run counts as 0.
     Where queries state what has to stand first, what is stale, or that nothing answers them, the everyday pass
-    comes with it: a query passes when its bundle meets all of its conditions.
+    comes with it: a query passes when its bundle meets all of its conditions. The worst queries come with the ranks
+    of their evidence and, with the memories, the type of failure: semantic_gap (a missed memory shares no content
+    word with the query), several_words (some, and not all), pronoun (it or a missed memory refers by one).
 
-    Example: `orion-recall eval score RUN.jsonl --queries Q.jsonl --k 5,10`
+    Example: `orion-recall eval score RUN.jsonl --queries Q.jsonl --k 5,10 --worst 10 --memories M.jsonl`
     """
     found, given = read_run(run), read_queries(queries)
     check_known(run, found, queries, given)
     counting = judged(given, all_categories=all_categories)
     if only_answered:
         given, counting = ([query for query in of if query.id in found] for of in (given, counting))
-    measured = measure(found, counting, _wanted(depths, budgets, memories), source=queries)
+    if budgets and memories is None:
+        raise SettingsError("--budgets needs --memories: a budget is filled with the memories' texts")
+    read: list[Memory] = read_memories(memories) if memories is not None else []
+    ks = depths_of(depths)
+    wanted = Wanted(
+        depths=depths_with(by, ks) if show else ks,
+        budgets=depths_of(budgets, "--budgets") if budgets else (),
+        lengths={(memory.tenant, memory.id): len(memory.text) for memory in read},
+    )
+    measured = measure(found, counting, wanted, source=queries)
     overall, categories = score(measured, resamples=resamples, seed=seed)
+    lowest = worst(measured, found, by, {(one.tenant, one.id): one.text for one in read}) if show else None
     everyday = judge_run(given, found) if is_everyday(given) else []
     if not as_json:
         show_scores(measured, overall, categories)
         if everyday:
             show_everyday(everyday)
+        if lowest is not None:
+            show_worst(*lowest, by, show)
         return
     told: dict[str, object] = {
         "run": run,
@@ -154,6 +184,18 @@ def score_run(
             "by_category": {category: summary(of) for category, of in by_category(everyday).items()},
             "failed": {one.query.id: one.violated for one in everyday if not one.passed},
         }
+    if lowest is not None:
+        below, failures = lowest
+        told["worst"] = {
+            "by": by,
+            "below": len(below),
+            "failures": failures,
+            "queries": [
+                {"query_id": one.query.id, "category": one.query.category, "query": one.query.text,
+                 "value": one.value, "ranks": one.ranks, "failures": one.failures}
+                for one in below[:show]
+            ],
+        }  # fmt: skip
     print_json(told)
 
 
@@ -182,7 +224,7 @@ def compare_runs(
     for file, found in zip((a, b), runs, strict=True):
         check_known(file, found, queries, given)
     check_same((a, b), *runs)
-    wanted = _wanted(depths, "", None)
+    wanted = Wanted(depths=depths_of(depths))
     counting = [query for query in judged(given, all_categories=all_categories) if query.id in runs[0]]
     ours, theirs = (measure(found, counting, wanted, source=queries) for found in runs)
     between = compare(ours, theirs, resamples=resamples, permutations=permutations, seed=seed)
@@ -198,14 +240,3 @@ def compare_runs(
         for one in changed
     ]
     print_json({"a": a, "b": b, "queries": len(counting), "measures": between, "by": by, "changed": listed})
-
-
-def _wanted(depths: str, budgets: str, memories: Path | None) -> Wanted:
-    if bool(budgets) != (memories is not None):
-        raise SettingsError("--budgets and --memories go together: a budget is filled with the memories' texts")
-    read = [] if memories is None else read_memories(memories)
-    return Wanted(
-        depths=depths_of(depths),
-        budgets=depths_of(budgets, "--budgets") if budgets else (),
-        lengths={(memory.tenant, memory.id): len(memory.text) for memory in read} or None,
-    )

@@ -11,7 +11,7 @@ from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.dataset import read_queries
 from orion_recall.evaluation.measures import judged
-from orion_recall.evaluation.plan import Plan
+from orion_recall.evaluation.run_stores import Plan
 from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.settings import Settings
 from orion_recall.telemetry import log_to_stderr
@@ -60,7 +60,6 @@ def plan_of(
 
 
 def cache_of(folder: Path | None, *, no_cache: bool) -> VectorCache | None:
-    """The cache that the options name; None for none."""
     if folder is not None and no_cache:
         raise SettingsError("--cache and --no-cache do not go together")
     return None if no_cache else VectorCache(folder or default_folder())

@@ -11,9 +11,8 @@ from rich.progress import Progress, TaskID
 from orion_recall.cli.output import Table, bars, console, counted, note, prose, table
 from orion_recall.decisions.intervals import Mean
 from orion_recall.evaluation.everyday import Judgement, by_category, summary
-from orion_recall.evaluation.measures import Measured
-from orion_recall.evaluation.plan import Plan, RunSummary
-from orion_recall.evaluation.score import Changed, Difference, Figures, Scores
+from orion_recall.evaluation.measures import Changed, Difference, Figures, Measured, Scores, WorstQuery
+from orion_recall.evaluation.run_stores import Plan, RunSummary
 
 
 class RunBars:
@@ -24,13 +23,11 @@ class RunBars:
         self._task: TaskID | None = None
 
     def begins(self, what: str, total: int) -> None:
-        """Another part of it; the one before is done."""
         if self._task is not None:
             self._bars.update(self._task, visible=False)
         self._task = self._bars.add_task(what, total=total)
 
     def advanced(self, done: int) -> None:
-        """So much of the part is done."""
         if self._task is not None:
             self._bars.update(self._task, completed=done)
 
@@ -81,7 +78,6 @@ def show_scores(measured: Measured, overall: Scores, categories: Mapping[str, Sc
 
 
 def show_everyday(judgements: Sequence[Judgement]) -> None:
-    """The everyday pass by category and over all."""
     groups = {**by_category(judgements), "all": judgements}
     figures = {name: summary(of) for name, of in groups.items()}
     rows = [
@@ -91,8 +87,26 @@ def show_everyday(judgements: Sequence[Judgement]) -> None:
     console().print(table(("category", *figures["all"]), rows, title="\nEveryday pass"))
 
 
+def show_worst(below: Sequence[WorstQuery], failures: Mapping[str, int], by: str, most: int) -> None:
+    """The worst queries with the ranks of their evidence, and how often each type of failure."""
+    rows = [
+        (
+            one.query.id,
+            one.query.category,
+            _short(one.value),
+            one.query.text[:80],
+            ", ".join(f"{name} {rank or 'not ranked'}" for name, rank in one.ranks.items()),
+            ", ".join(one.failures),
+        )
+        for one in below[:most]
+    ]
+    columns = ("query_id", "category", by, "query", "evidence at rank", "failure")
+    console().print(table(columns, rows, title=f"\nThe worst of {counted(len(below), 'query')} below 1 in {by}"))
+    for name, count in failures.items():
+        note(f"{name}: {counted(count, 'query')}")
+
+
 def show_comparison(between: Mapping[str, Difference], changed: Sequence[Changed], title: str, by: str) -> None:
-    """Measure by measure, then the queries that changed most."""
     rows = [
         (name, _short(one.a), _short(one.b), f"{one.difference.mean:+.4f}", interval(one.difference), _short(one.p),
          one.wins, one.ties, one.losses)
@@ -131,7 +145,6 @@ def figures_table(figures: Sequence[Figures], against: str, *, title: str, furth
 
 
 def interval(mean: Mean) -> str:
-    """Both ends of the interval."""
     return f"{mean.low:.4f} to {mean.high:.4f}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -18,10 +18,8 @@ from typing import Any, Literal
 from orion_recall.decisions.comparison import Answer, Compared, Pair, compared
 from orion_recall.decisions.intervals import Mean
 from orion_recall.errors import SettingsError
-from orion_recall.evaluation.replay.logged import why_none
-from orion_recall.evaluation.replay.run import Replayed, ReplayPlan, ReplayRun
+from orion_recall.evaluation.replay.run import Replayed, ReplayPlan, ReplayRun, why_none
 
-Against = Literal["control", "logged"]
 CHANGED_IS_NOT_WORSE = (
     "Overlap says that something changed, not that it is worse: only feedback and judgements say that."
 )
@@ -46,21 +44,19 @@ class ComparedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A replay summed up. `drift` is the control against the log; `tried` the tried profile against `against`.
+    """A replay summed up. `drift` is the control against the log; `tried` the tried profile against
+    the control.
 
-    `why` counts what may be the reasons where the control is not the logged answer. `pairs` are all queries with
-    the answers compared (without a tried profile, those of the drift), `changed` those of them that differ, the
-    most different first.
+    `why` counts what may be the reasons where the control is not the logged answer. `changed` are the queries whose
+    compared answers differ (without a tried profile, those of the drift), the most different first.
     """
 
     drift: Compared
     tried: Compared | None
     by_class: Mapping[str, Compared]
-    against: Against
     k: int
     erased: int
     why: Mapping[str, int]
-    pairs: tuple[ComparedQuery, ...]
     changed: tuple[ComparedQuery, ...]
 
     @property
@@ -68,14 +64,10 @@ class Summary:
         return self.tried if self.tried is not None else self.drift
 
 
-def summed_up(run: ReplayRun, *, k: int, against: Against = "control") -> Summary:
+def summed_up(run: ReplayRun, *, k: int) -> Summary:
     """The summary of a replay, by the measures of `decisions.comparison`."""
     drift = [_compared_query(one, one.logged.answer, one.control, k) for one in run.queries]
-    tried = [
-        _compared_query(one, one.control if against == "control" else one.logged.answer, one.tried, k)
-        for one in run.queries
-        if one.tried is not None
-    ]
+    tried = [_compared_query(one, one.control, one.tried, k) for one in run.queries if one.tried is not None]
     shown = tried or drift
     classes = sorted({one.replayed.logged.query_class for one in shown})
     changed = [one for one in shown if one.pair.gained or one.pair.lost or not _is_in_order(one.pair)]
@@ -86,11 +78,9 @@ def summed_up(run: ReplayRun, *, k: int, against: Against = "control") -> Summar
             name: compared([one.pair for one in shown if one.replayed.logged.query_class == name], k)
             for name in classes
         },
-        against=against,
         k=k,
         erased=sum(bool(one.erased) for one in run.queries),
         why=Counter(one.why for one in run.queries if one.why is not None),
-        pairs=tuple(shown),
         changed=tuple(sorted(changed, key=lambda one: one.overlap)),
     )
 
@@ -258,7 +248,6 @@ def as_json(
         "k": summary.k,
         "control_against_logged": compared_json(summary.drift),
         "why_control_differs": dict(summary.why),
-        "against": summary.against,
         "tried": None if summary.tried is None else compared_json(summary.tried),
         "by_class": {name: compared_json(one) for name, one in summary.by_class.items()},
         "changed": [_changed_json(one, redact=redact) for one in summary.changed],
@@ -286,18 +275,6 @@ def compared_json(between: Compared) -> dict[str, Any]:
     }
 
 
-def lines(run: ReplayRun, summary: Summary, *, redact: bool) -> Iterator[dict[str, Any]]:
-    """An object for each query, in the order in which they were asked: its answers, and what changed in them."""
-    for found in summary.pairs:
-        one = found.replayed
-        answers = {"logged": one.logged.answer, "control": one.control, "tried": one.tried}
-        yield _changed_json(found, redact=redact) | {
-            "answers": {name: _answer_json(answer) for name, answer in answers.items() if answer is not None},
-            "erased": list(one.erased),
-            "why_control_differs": one.why,
-        }
-
-
 def _changed_json(one: ComparedQuery, *, redact: bool) -> dict[str, Any]:
     logged, judged = one.replayed.logged, one.replayed.logged.judged
     has_judgements = bool(judged.used or judged.wrong)
@@ -316,10 +293,3 @@ def _changed_json(one: ComparedQuery, *, redact: bool) -> dict[str, Any]:
         "unjudged": list(one.pair.gained) if has_judgements else [],
     }
     return {name: value for name, value in found.items() if not (redact and name == "query")}
-
-
-def _answer_json(answer: Answer) -> dict[str, Any]:
-    told = asdict(answer)
-    return {name: told[name] for name in ("ids", "outcome", "unsure", "tokens", "confidence")} | {
-        "ms": round(answer.ms, 3)
-    }

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from orion_recall.contracts import CandidateV1, RecallDecisionV1, SourceStats
-from orion_recall.decisions.memory_facts import MemoryFacts
+from orion_recall.decisions.memories import MemoryFacts
 from orion_recall.recall.report.asked import Limits, options_of, scope_of_decision
 from orion_recall.values import JsonValue
 

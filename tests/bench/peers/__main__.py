@@ -20,7 +20,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orion_recall.evaluation.score import Mean
+from orion_recall.evaluation.measures import Mean
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far
 from tests.bench.corpus import Corpus, corpus
 from tests.bench.measure import RestOfMachine

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine, read_memories, read_queries
-from orion_recall.evaluation.measures import Wanted, judged, measure
-from orion_recall.evaluation.score import Mean, score
+from orion_recall.evaluation.measures import Mean, Wanted, judged, measure, score
 from orion_recall.values import Memory
 from tests.bench.measure import percentile
 

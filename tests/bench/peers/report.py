@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orion_recall.evaluation.score import Mean
+from orion_recall.evaluation.measures import Mean
 from tests.bench.measure import QUIET_BUSY_SHARE, percentile
 from tests.bench.peers.asked import About, Figures
 

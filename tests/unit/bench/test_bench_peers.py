@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from orion_recall.evaluation.score import Mean
+from orion_recall.evaluation.measures import Mean
 from tests.bench.peers.__main__ import read_options, turns
 from tests.bench.peers.asked import About, CannotMeasure, Figures, Questions, figures
 from tests.bench.peers.hindsight import settings

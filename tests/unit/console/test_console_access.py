@@ -65,16 +65,6 @@ def test_a_file_that_can_be_read_no_more_lets_nobody_in(tmp_path: Path) -> None:
     assert tokens.of_key(token_hash(token)) is None
 
 
-def test_rights_of_the_file_that_change_alone_are_noticed_both_ways(tmp_path: Path) -> None:
-    token = new_token()
-    path = written(tmp_path, entry(token))
-    tokens = TokenFile(path)
-    path.chmod(0o666)
-    assert tokens.holder(token) is None
-    path.chmod(0o600)
-    assert tokens.holder(token) is not None
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -13,9 +13,8 @@ from orion_recall.console.replays import read_report, shown_report
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.decisions.comparison import Answer
 from orion_recall.decisions.feedback import Judged
-from orion_recall.evaluation.replay.logged import Choice, Chosen, LoggedQuery
 from orion_recall.evaluation.replay.report import Gate, as_json, summed_up
-from orion_recall.evaluation.replay.run import Replayed, ReplayPlan, ReplayRun
+from orion_recall.evaluation.replay.run import Choice, Chosen, LoggedQuery, Replayed, ReplayPlan, ReplayRun
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PLAN = ReplayPlan(choice=Choice())
@@ -91,11 +90,6 @@ def test_a_replay_that_passes_or_cannot_be_judged_says_so(tmp_path: Path) -> Non
     assert "<strong>Passed</strong> the gate." in page(saved(tmp_path, same))
     assert "It cannot be judged:" in page(saved(tmp_path, same, least=50))
     assert "every answer is the same" in page(saved(tmp_path, same))
-
-
-def test_a_threshold_that_no_query_has_a_measure_for_is_not_judged(tmp_path: Path) -> None:
-    html = page(saved(tmp_path, replayed("d-same", "ab", "ab"), under="overlap@2=.9,used_kept=1"))
-    assert "<td>no query has it</td><td>not judged</td>" in html
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"queries": 1}', '{"queries": "many"}'])

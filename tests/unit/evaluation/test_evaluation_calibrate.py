@@ -32,11 +32,11 @@ def drawn(name: str, seed: int, *, count: int = 300) -> WeightedRun:
         lines.append(
             AnswerLine(
                 query_id=f"{name}{number}",
-                conversation=f"{name}{number % 2}",
-                is_answerable=bool(dice.random() < 1 / (1 + np.exp(-logit))),
+                conversation_id=f"{name}{number % 2}",
+                selected=("m",),
+                answerable=bool(dice.random() < 1 / (1 + np.exp(-logit))),
                 probability=None,
-                signals=values,
-                is_empty=False,
+                answer_signals=values,
             )
         )
     return WeightedRun(name=name, lines=lines)
@@ -61,19 +61,12 @@ def test_without_late_interaction_the_others_must_do() -> None:
     assert model.late.signals["cosine"] == round(learned.weights.signals["cosine"], 4)
 
 
-def test_a_run_counts_by_its_weight_and_not_by_its_size() -> None:
-    small, large = drawn("a", 1, count=60), drawn("b", 2, count=600)
-    alike = calibrate([small, large]).weights.signals
-    more = calibrate([WeightedRun(name="a", lines=small.lines, weight=50.0), large]).weights.signals
-    assert alike != more
-
-
 def test_both_kinds_of_queries_are_needed_in_more_than_one_conversation() -> None:
     run = drawn("a", 1)
-    answered = [line for line in run.lines if line.is_answerable]
+    answered = [line for line in run.lines if line.answerable]
     with pytest.raises(EvaluationError, match="queries that something answers and queries that nothing answers"):
         calibrate([WeightedRun(name="a", lines=answered)])
-    alone = [line for line in run.lines if line.conversation == "a0"]
+    alone = [line for line in run.lines if line.conversation_id == "a0"]
     with pytest.raises(EvaluationError, match="without 'a0' there is nothing to learn from"):
         calibrate([WeightedRun(name="a", lines=alone)])
 
@@ -81,11 +74,11 @@ def test_both_kinds_of_queries_are_needed_in_more_than_one_conversation() -> Non
 def line(name: str, probability: float | None, *, answerable: bool, is_empty: bool = False) -> AnswerLine:
     return AnswerLine(
         query_id=name,
-        conversation="c",
-        is_answerable=answerable,
+        conversation_id="c",
+        selected=() if is_empty else ("m",),
+        answerable=answerable,
         probability=probability,
-        signals={},
-        is_empty=is_empty,
+        answer_signals={},
     )
 
 
@@ -114,6 +107,6 @@ def test_the_lines_of_a_run_say_whether_anything_answers(tmp_path: Path) -> None
     }
     file = written(tmp_path, "run.jsonl", known | {"answer_signals": {"late": 0.5}}, unknown)
     (only,) = read_answer_lines(file)
-    assert (only.query_id, only.stated, only.signals) == ("a", 0.0, {"late": 0.5})
+    assert (only.query_id, only.stated, only.answer_signals) == ("a", 0.0, {"late": 0.5})
     with pytest.raises(EvaluationError, match="no query of it is known to be answerable or not"):
         read_answer_lines(written(tmp_path, "unknown.jsonl", unknown))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from orion_recall.contracts import CandidateV1, RecallDecisionV1
 from orion_recall.contracts.recall import NoAnswerReason, Trigger
-from orion_recall.decisions.memory_facts import MemoryFacts
+from orion_recall.decisions.memories import MemoryFacts
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import DropReason
