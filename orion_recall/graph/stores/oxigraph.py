@@ -16,8 +16,7 @@ from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import DiskShort, SourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.graph.projection.changes import plan_changes, plan_removal
-from orion_recall.graph.projection.plan import OperationPlan, run_plan
+from orion_recall.graph.projection.plan import OperationPlan, plan_changes, plan_removal, run_plan
 from orion_recall.graph.projection.updates import METADATA_QUERY, identities_in, position_in, updates
 from orion_recall.graph.stores.sparql import (
     memories,

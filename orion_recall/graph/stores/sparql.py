@@ -7,12 +7,12 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
-from orion_recall.graph.projection.changes import plan_changes, plan_removal
-from orion_recall.graph.projection.plan import Node, Operation, OperationPlan, node_of
+from orion_recall.graph.projection.plan import Node, OperationPlan, node_of, plan_changes, plan_removal
 from orion_recall.graph.projection.updates import (
     FORGET_OTHER_FORMAT,
     METADATA_QUERY,
     OTHER_FORMAT_QUERY,
+    Operation,
     clear_update,
     count_query,
     identities_in,

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pyoxigraph
 import pytest
 
-from orion_recall.graph.projection.plan import Operation
 from orion_recall.graph.projection.updates import (
     FORGET_OTHER_FORMAT,
     METADATA_QUERY,
     OTHER_FORMAT_QUERY,
+    Operation,
     clear_update,
     count_query,
     position_in,

@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.projection.changes import plan_changes
-from orion_recall.graph.projection.plan import Operation, OperationPlan, run_plan
-from orion_recall.graph.projection.updates import METADATA_QUERY, updates
+from orion_recall.graph.projection.plan import OperationPlan, plan_changes, run_plan
+from orion_recall.graph.projection.updates import METADATA_QUERY, Operation, updates
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.graph.vocabulary import ORION
