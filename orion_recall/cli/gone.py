@@ -33,7 +33,7 @@ GONE_COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
 }
 GONE_OPTIONS: Mapping[str, str] = {
-    "--format": 'the graph is exported as CSV; `graph sparql "CONSTRUCT …"` gives N-Triples',
+    "--format": "the graph is exported as CSV; `graph sparql` gives rows of any pattern",
     "--plot": "plots are no longer drawn: --json has the numbers",
     "--beside": "plots are no longer drawn: `eval compare` compares two runs",
     "--junit": "the exit code is the verdict, and --json has every threshold",

@@ -29,7 +29,7 @@ from orion_recall.cli.output import (
 )
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.graph.cypher.execution import Cell, QueryResult, run_cypher, similar_in_graph, similar_in_index
-from orion_recall.graph.stores.reader import GraphReader, SparqlAnswer, reading_form
+from orion_recall.graph.stores.reader import GraphReader, SparqlTable, check_select
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import shown, tenant_graph
 from orion_recall.graph.walks.path import Path, PathBounds, Paths, find_path
@@ -202,30 +202,29 @@ async def _similar_in_index(
 
 
 def run_sparql(
-    query: Annotated[str, typer.Argument(metavar="SPARQL", help="SELECT, ASK, CONSTRUCT or DESCRIBE.")],
+    query: Annotated[str, typer.Argument(metavar="SPARQL", help="A SELECT.")],
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")] = 1000,
     tenant: Tenant = None,
     timeout: TimeOut = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a read-only SPARQL query over one tenant's graph; SERVICE and updates are refused.
+    """Run a SPARQL SELECT over one tenant's graph; SERVICE and updates are refused.
 
-    The tenant's graph is the default graph, and the only named one. CONSTRUCT and DESCRIBE give N-Triples.
+    The tenant's graph is the default graph, and the only named one.
 
     Example: `orion-recall graph sparql "SELECT ?text WHERE { ?edge <urn:orion:vocabulary:text> ?text }" --limit 5`
     """
-    form = reading_form(query, confined=True)
+    check_select(query)
 
-    async def run(graph: GraphReader, settings: Settings) -> SparqlAnswer:
+    async def run(graph: GraphReader, settings: Settings) -> SparqlTable:
         whose = tenant_graph(tenant or settings.default_tenant)
-        return await graph.answer(query, form, graph=whose, limit=limit)
+        return await graph.table(query, graph=whose, limit=limit)
 
     found = with_graph(data, timeout, run)
-    value: Any = {"columns": found.columns, "rows": found.rows, "truncated": found.truncated}
-    shown = [table(found.columns, found.rows)]
-    if form == "ASK":
-        value, shown = {"boolean": found.truth}, [visible(found.truth)]
-    elif form != "SELECT":
-        shown = [" ".join(part or "" for part in row) + " ." for row in found.rows]
-    show(value, *shown, as_json=as_json, remarks=[limited(limit + 1, limit, "row") if found.truncated else None])
+    show(
+        {"columns": found.columns, "rows": found.rows, "truncated": found.truncated},
+        table(found.columns, found.rows),
+        as_json=as_json,
+        remarks=[limited(limit + 1, limit, "row") if found.truncated else None],
+    )

@@ -156,7 +156,7 @@ _MOST_BRANCHES = 12
 
 
 class KnownNames(NamedTuple):
-    """What is looked up before compiling: relation names by IRI, entities (IRIs) by a name and by a similar text."""
+    """What is looked up before compiling: relation names by IRI, and entities (IRIs) by name or similarity."""
 
     relations: Mapping[str, str]
     named: Mapping[str, Sequence[str]]

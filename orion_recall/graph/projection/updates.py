@@ -10,33 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
+from typing import NamedTuple
 
 from rdflib import Literal, URIRef
 
-from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, TENANTS, Row, Triple, sparql_term
+from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, Row, Triple, sparql_term
 
 _TOGETHER = 50_000
 _MOST_CHARACTERS = 500_000
-_CLEARED_AT_ONCE = 100_000
 _AT_POSITION = f"{PROJECTION.n3()} {ORION.position.n3()}"
 _IS_OF = f"{PROJECTION.n3()} {ORION.record.n3()}"
 
 _FORMAT_NAME = ORION["format"].n3()
 _FORMAT = f"{PROJECTION.n3()} {_FORMAT_NAME} {Literal(FORMAT).n3()}"
-_OF_ANOTHER_FORMAT = f"FILTER NOT EXISTS {{ {_FORMAT} }}"
 
 # A graph's metadata, one value a row: positions with their format, and database identities.
 METADATA_QUERY = (
     f"SELECT ?position ?format ?record WHERE {{ {{ {_AT_POSITION} ?position "
     f"OPTIONAL {{ {PROJECTION.n3()} {_FORMAT_NAME} ?format }} }} UNION {{ {_IS_OF} ?record }} }}"
-)
-
-# For a graph of another format: its tenants' graphs are emptied batch by batch, then its metadata is deleted.
-OTHER_FORMAT_QUERY = (
-    f'SELECT ?graph WHERE {{ GRAPH ?graph {{}} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) {_OF_ANOTHER_FORMAT} }}'
-)
-FORGET_OTHER_FORMAT = (
-    f"DELETE {{ {PROJECTION.n3()} ?p ?o }} WHERE {{ {PROJECTION.n3()} ?p ?o {_OF_ANOTHER_FORMAT} }}"
 )
 
 
@@ -114,35 +105,26 @@ def _triples(triples: Iterable[tuple[URIRef, URIRef, URIRef | Literal]]) -> str:
     return "".join(said)
 
 
-def count_query(graph: str) -> str:
-    """One row (count): the number of triples in a graph."""
-    return f"SELECT (COUNT(*) AS ?count) WHERE {{ GRAPH {URIRef(graph).n3()} {{ ?s ?p ?o }} }}"
+class Metadata(NamedTuple):
+    """What a graph says of itself: its position in the outbox, its format, and its database identities.
 
-
-def clear_update(graph: str) -> str:
-    """An update that deletes a batch of a tenant's graph, unless the data set has this format by then."""
-    inside = f"GRAPH {URIRef(graph).n3()} {{ ?s ?p ?o }}"
-    return (
-        f"DELETE {{ {inside} }} WHERE {{ {_OF_ANOTHER_FORMAT} "
-        f"{{ SELECT ?s ?p ?o WHERE {{ {inside} }} LIMIT {_CLEARED_AT_ONCE} }} }}"
-    )
-
-
-def position_in(rows: Iterable[Row]) -> int | None:
-    """The position in the rows of `METADATA_QUERY`; None for a graph of another format, or an empty one.
-
-    ValueError for a position that is not a number.
+    `is_built`: it has a position in this format. `has_other_format`: in another.
     """
-    # More than one is an error that is repaired by writing again from the lowest.
-    found = [(int(row["position"]), row.get("format")) for row in rows if "position" in row]
-    if any(format_ != str(FORMAT) for _, format_ in found):
-        return None
-    return min((position for position, _ in found), default=None)
 
+    position: int
+    is_built: bool
+    has_other_format: bool
+    identities: Sequence[str]
 
-def identities_in(rows: Iterable[Row]) -> list[str]:
-    """The database identities in the rows of `METADATA_QUERY`, sorted."""
-    return sorted({row["record"] for row in rows if "record" in row})
+    @classmethod
+    def read(cls, rows: Sequence[Row]) -> Metadata:
+        """From the rows of `METADATA_QUERY`; ValueError for a position that is not a number."""
+        # More than one is an error that is repaired by writing again from the lowest.
+        positions = [int(row["position"]) for row in rows if "position" in row]
+        formats = {row.get("format") for row in rows if "position" in row}
+        is_built = formats == {str(FORMAT)}
+        identities = sorted({row["record"] for row in rows if "record" in row})
+        return cls(min(positions) if is_built else 0, is_built, bool(formats) and not is_built, identities)
 
 
 def updates(

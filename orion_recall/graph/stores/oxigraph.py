@@ -17,7 +17,7 @@ from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import DiskShort, SourceError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.graph.projection.plan import OperationPlan, plan_changes, plan_removal, run_plan
-from orion_recall.graph.projection.updates import METADATA_QUERY, identities_in, position_in, updates
+from orion_recall.graph.projection.updates import METADATA_QUERY, Metadata, updates
 from orion_recall.graph.stores.sparql import (
     memories,
     memories_query,
@@ -75,19 +75,30 @@ class RowCache:
             self._kept.clear()
 
 
-def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:
-    """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
-    return list(each_row(store, query))
+def columns_and_rows(
+    store: pyoxigraph.Store, query: str, *, only: pyoxigraph.NamedNode | None = None
+) -> tuple[list[str], Iterator[Row]]:
+    """The columns of a SPARQL SELECT and its rows, values as text; unbound ones are absent.
 
-
-def each_row(store: pyoxigraph.Store, query: str) -> Iterator[Row]:
-    """As `rows_of`, one by one."""
+    `only`: over this named graph alone, which is the default graph, too.
+    """
     # Not through rdflib: making its terms only to take their text costs more than the query does.
-    solutions = store.query(query)
+    solutions = store.query(query, default_graph=only, named_graphs=None if only is None else [only])
     assert isinstance(solutions, pyoxigraph.QuerySolutions)
     names = [variable.value for variable in solutions.variables]
-    for row in solutions:
-        yield {name: value.value for name, value in zip(names, row, strict=True) if value is not None}
+    return names, (
+        {name: _text(value) for name, value in zip(names, row, strict=True) if value is not None}
+        for row in solutions
+    )
+
+
+def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:
+    """The rows alone."""
+    return list(columns_and_rows(store, query)[1])
+
+
+def _text(value: pyoxigraph.NamedNode | pyoxigraph.Literal | pyoxigraph.BlankNode | pyoxigraph.Triple) -> str:
+    return str(value) if isinstance(value, pyoxigraph.Triple) else value.value
 
 
 log = logging.getLogger("orion_recall.sources")
@@ -229,7 +240,8 @@ class RdfGraph:
         """The version of every memory that the graph holds, by key: piece by piece, recalls go in between."""
 
         def read() -> Mapping[int, int]:
-            return versions_in(FOREGROUND.throttled(each_row(self._open(), versions_query()), _ROWS_AT_A_TIME))
+            _, rows = columns_and_rows(self._open(), versions_query())
+            return versions_in(FOREGROUND.throttled(rows, _ROWS_AT_A_TIME))
 
         return await self._threads.run(read)
 
@@ -268,13 +280,13 @@ class RdfGraph:
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
             ) from error
         self._store = store
-        metadata = self._select(METADATA_QUERY)
-        found, identities = position_in(metadata), identities_in(metadata)
-        if found is None and len(store) > len(identities):
+        found = Metadata.read(self._select(METADATA_QUERY))
+        identities = found.identities
+        if not found.is_built and len(store) > len(identities):
             log.warning("the graph in %s is of another format: it is built anew from the record", self.folder)
             store.clear()
             identities = []
-        self._position, self._record = found or 0, identities[0] if identities else None
+        self._position, self._record = found.position, identities[0] if identities else None
 
     @property
     def _what(self) -> str:

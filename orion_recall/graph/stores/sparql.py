@@ -8,17 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
 from orion_recall.graph.projection.plan import Node, OperationPlan, node_of, plan_changes, plan_removal
-from orion_recall.graph.projection.updates import (
-    FORGET_OTHER_FORMAT,
-    METADATA_QUERY,
-    OTHER_FORMAT_QUERY,
-    Operation,
-    clear_update,
-    count_query,
-    identities_in,
-    position_in,
-    updates,
-)
+from orion_recall.graph.projection.updates import METADATA_QUERY, Metadata, Operation, updates
 from orion_recall.graph.stores.sparql_client import SparqlClient
 from orion_recall.graph.vocabulary import ORION, Row, key_of, memory_iri, reading_rows
 from orion_recall.index.metadata import refuse_another
@@ -126,9 +116,6 @@ class SparqlGraph:
         self._record: str | None = None
         self._position = 0
         self._uncertain = True
-        # Whether the graph has this format, as last reported; any other is emptied before the first write.
-        self._has_format = False
-        self._warned = False
         self._writing = asyncio.Lock()
 
     @property
@@ -250,8 +237,6 @@ class SparqlGraph:
         """Run the plan's queries, write its operations to a graph at position `held`, and read the new position."""
         async with self._writing:
             try:
-                if not self._has_format:
-                    await self._empty()
                 operations = await self._operations(plan)
                 requests = updates(operations, held, reached, record=self._expected)
                 # In a thread: rendering a few hundred memories as text would block the loop noticeably.
@@ -271,52 +256,29 @@ class SparqlGraph:
                 return step
             rows = await self._client.select(step)
 
-    async def _empty(self) -> None:
-        """Remove the data of another format. Does nothing to a graph of this format, however late it runs."""
-        with reading_rows():
-            graphs = [row["graph"] for row in await self._client.select(OTHER_FORMAT_QUERY)]
-            for graph in graphs:
-                await self._empty_one(graph)
-        await self._client.update(FORGET_OTHER_FORMAT)
-
-    async def _empty_one(self, graph: str) -> None:
-        before: int | None = None
-        while left := int((await self._client.select(count_query(graph)))[0]["count"]):
-            if before is not None and left >= before:
-                raise SourceError(
-                    f"the SPARQL server at {self._client.address} does not delete a graph of another format: empty "
-                    "its data set yourself, and it is built anew"
-                )
-            before = left
-            await self._client.update(clear_update(graph))
-
     async def _read_metadata(self, *, timeout_s: float | None = None) -> None:
         """Read position and identity from the server; AnotherRecordsCopy when they are another record's."""
         self._uncertain = True
         rows = await self._client.select(METADATA_QUERY, timeout_s=timeout_s)
         try:
-            found = position_in(rows)
-        except (KeyError, ValueError) as error:
+            found = Metadata.read(rows)
+        except ValueError as error:
             raise SourceError(
                 f"the SPARQL server at {self._client.address} holds a position that is no number: its graph was "
                 "not written by orion-recall"
             ) from error
-        if found is None and any("position" in row for row in rows) and not self._warned:
-            self._warned = True
-            log.warning(
-                "the graph at %s is of another format: it is built anew from the record", self._client.address
-            )
-        identities = identities_in(rows)
+        if found.has_other_format:
+            raise SourceError(f"{self._what} is of another format: empty its data set, and it is built anew")
+        identities = found.identities
         # Of several identities at least one is another record's.
         others = (identity for identity in identities if identity != self._expected)
         self._record = next(others, identities[0] if identities else None)
-        position = found or 0
-        if position < self._position:
+        if found.position < self._position:
             log.warning(
                 "the graph at %s is at position %d and was at %d: it is written again from there",
-                self._client.address, position, self._position,
+                self._client.address, found.position, self._position,
             )  # fmt: skip
-        self._position, self._has_format = position, found is not None
+        self._position = found.position
         refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
         self._uncertain = False
 

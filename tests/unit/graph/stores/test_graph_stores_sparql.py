@@ -90,35 +90,20 @@ async def test_a_batch_that_broke_off_before_its_claim_is_written_again(
     assert graph.position == 6
 
 
-async def test_a_graph_of_another_format_is_emptied_and_written_anew(
-    graph: SparqlGraph, empty_oxigraph: Oxigraph, caplog: pytest.LogCaptureFixture
+async def test_a_graph_of_another_format_is_left_as_it_is_and_says_what_to_do(
+    graph: SparqlGraph, empty_oxigraph: Oxigraph
 ):
     await empty_oxigraph.update(
-        f"INSERT DATA {{ {POSITION} 9 . GRAPH <urn:orion:tenant:old> {{ <urn:a> <urn:p> 1 }} "
-        "GRAPH <urn:theirs> { <urn:a> <urn:p> 1 } }"
+        f"INSERT DATA {{ {POSITION} 9 . GRAPH <urn:orion:tenant:old> {{ <urn:a> <urn:p> 1 }} }}"
     )
+    with pytest.raises(TransientSourceError, match="is of another format: empty its data set"):
+        await graph.open()
+    with pytest.raises(SourceError, match="is of another format"):
+        await graph.select("SELECT * WHERE { ?s ?p ?o }")
+    await empty_oxigraph.update("DROP ALL")
     await graph.open()
-    assert graph.position == 0
-    assert "is of another format: it is built anew" in caplog.text
     await graph.apply(changes(*ALL))
     assert graph.position == 6
-    assert {name for name, *_ in await everything(graph)} == {"urn:orion:tenant:acme", "urn:theirs"}
-
-
-async def test_a_graph_that_cannot_be_emptied_is_an_error_and_not_an_endless_loop():
-    def told(asked: Asked) -> Answer:
-        rows = [{"count": "5"}] if "COUNT" in asked.body.decode() else [{"graph": "urn:orion:tenant:a"}]
-        bindings = [] if POSITION in asked.body.decode() else rows
-        shaped = [{name: {"type": "literal", "value": value} for name, value in row.items()} for row in bindings]
-        body = json.dumps({"head": {"vars": ["count", "graph"]}, "results": {"bindings": shaped}}).encode()
-        return Answer(media_type="application/sparql-results+json", body=body)
-
-    async with answering(told) as stand_in:
-        graph = graph_at(f"{stand_in.url}/query")
-        await graph.open()
-        with pytest.raises(SourceError, match="does not delete a graph of another format"):
-            await graph.apply(changes(*ALL))
-        await graph.close()
 
 
 async def test_a_writer_that_was_overtaken_while_it_asked_does_not_move_the_graph_back(

@@ -140,7 +140,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, bool]] = {
     "forbidden": ({"status": 403}, "answers 403", False),
     "not there": ({"status": 404}, "answers 404.*ORION_SPARQL_URL", False),
     "moved": ({"status": 301, "headers": {"Location": "http://elsewhere/"}}, "it has moved", False),
-    "a web page": ({"media_type": "text/html", "body": b"<p>secret_text"}, "'text/html' instead of", False),
+    "a web page": ({"media_type": "text/html", "body": b"<p>secret_text"}, "'text/html', no results", False),
     "compressed": ({"headers": {"Content-Encoding": "gzip"}}, "compressed", False),
     "no JSON": ({"body": b"secret_text"}, "other than the results of a SELECT", False),
     "no text": ({"body": b"\xff\xfe"}, "other than the results of a SELECT", False),
