@@ -19,7 +19,7 @@ from rdflib import URIRef
 from rdflib.namespace import PROV, SKOS
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.graph.tenant_graph import Queryable, TenantGraph, scope_conditions
+from orion_recall.graph.tenant_graph import Queryable, TenantGraph, neighbourhood_query, scope_conditions
 from orion_recall.graph.vocabulary import (
     ORION,
     UNEXPECTED_ROWS,
@@ -31,7 +31,6 @@ from orion_recall.graph.vocabulary import (
     tenant_graph,
 )
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
-from orion_recall.graph.walks.statements import neighbourhood_query
 from orion_recall.interfaces import EntityFinder, EntityLikeness, NameIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
 from orion_recall.sources.graph_paths import Evidence, along

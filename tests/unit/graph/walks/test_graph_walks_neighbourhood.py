@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rdflib import Dataset
 
+from orion_recall.graph.tenant_graph import neighbourhood_query
 from orion_recall.graph.vocabulary import entity_iri, tenant_graph
-from orion_recall.graph.walks.statements import neighbourhood_query
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Memory, Scope, Statement
 from tests.samples.graph_samples import apply, changes
