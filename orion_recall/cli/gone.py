@@ -29,7 +29,7 @@ GONE_COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "graph": {
         "import": "the graph is made from the record, which `memory backup` and `memory restore` carry",
-        "stats": "`graph sparql` counts, and edges.csv of `graph export` has the components",
+        "stats": "`graph sparql` counts, and nodes.csv of `graph export` has the components",
     },
 }
 GONE_OPTIONS: Mapping[str, str] = {

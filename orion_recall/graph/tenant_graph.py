@@ -61,7 +61,6 @@ class Edge:
     during: bool | None = None
 
     def other(self, end: str) -> str:
-        """The end opposite to this one."""
         return self.object if end == self.subject else self.subject
 
 

@@ -100,7 +100,6 @@ class Edge:
 
 
 def tenant_graph(tenant: str) -> URIRef:
-    """The name of the tenant's own graph."""
     return URIRef(f"{TENANTS}{quote(tenant, safe='')}")
 
 
@@ -118,7 +117,6 @@ def entity_iri(label: str) -> URIRef:
 
 @lru_cache(maxsize=4096)
 def relation_iri(label: str) -> URIRef:
-    """A relation by its name, folded as those of entities are."""
     return URIRef(f"{_RELATION}{_folded(label)}")
 
 
@@ -128,22 +126,18 @@ def relation_label(relation: URIRef) -> str:
 
 
 def memory_iri(key: int) -> URIRef:
-    """A memory by its key."""
     return URIRef(f"{_MEMORY}{key}")
 
 
 def key_of(iri: str) -> int:
-    """The key in a memory's IRI."""
     return int(iri.removeprefix(_MEMORY))
 
 
 def sentence(statement: Statement) -> str:
-    """A statement as a sentence: subject, relation, object."""
     return f"{statement.subject} {statement.relation} {statement.object}"
 
 
 def edge_of(statement: Statement) -> Edge:
-    """The edge of a statement."""
     return Edge(entity_iri(statement.subject), relation_iri(statement.relation), entity_iri(statement.object))
 
 
@@ -189,7 +183,6 @@ def entity_triples(entity: URIRef, spellings: Iterable[str], merged: Iterable[st
 
 @lru_cache(maxsize=4096)
 def relation_triples(relation: URIRef) -> Sequence[Triple]:
-    """The triples of a relation."""
     return (relation, _TYPE, RDF.Property), (relation, SKOS.prefLabel, Literal(relation_label(relation)))
 
 

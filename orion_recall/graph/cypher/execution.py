@@ -200,7 +200,6 @@ class _Compiler:
         self._returned: dict[str, None] = {}
 
     def compiled(self, graph: URIRef) -> Compiled:
-        """The whole SELECT with its columns."""
         columns = tuple(
             self._column(item.name, item.variable, item.property, item.at) for item in self._query.items
         )
@@ -223,14 +222,12 @@ class _Compiler:
         return f"?x{next(self._fresh)}"
 
     def _path(self, variable: str, name: str, at: int) -> str:
-        """The predicate of a property, or the path to it."""
         if name in (known := _PROPERTIES[self._kind(variable, at)]):
             return known[name]
         what = "an entity" if self._kinds[variable] == "entity" else "a relation"
         raise self._query.error(f"{what} has no {name}: it has {', '.join(known)}", at)
 
     def _kind(self, variable: str, at: int) -> Kind:
-        """The kind of a variable of which a property is asked for."""
         if variable in self._bare:
             raise self._query.error("several hops have no properties", at)
         if variable not in self._kinds:
@@ -299,7 +296,6 @@ class _Compiler:
         return f"VALUES {(one := self._new())} {{ {_iris(iris)} }} {edge} {RDF.predicate.n3()} {one} . "
 
     def _condition(self, one: Comparison) -> str:
-        """What binds or tests the variable of a comparison."""
         path, kind = self._path(one.variable, one.property, one.at), self._kinds[one.variable]
         variable = self._variable(one.variable)
         if one.property in _NUMBERS:
@@ -317,7 +313,6 @@ class _Compiler:
         return f"{variable} {path} {sparql_term(Literal(one.value))} . "
 
     def _node(self, node: Node) -> str:
-        """The type of a node, and the filter of its label."""
         variable, label = self._variable(node.variable), node.label
         if label == "Memory":
             raise self._query.error(

@@ -82,7 +82,6 @@ class Query:
     text: str
 
     def error(self, message: str, at: int) -> GraphQueryError:
-        """The error with its place in the query."""
         return _error(message, self.text, at)
 
 

@@ -58,7 +58,6 @@ class Node(NamedTuple):
 
 
 def node_of(row: Row, name: str = "node") -> Node:
-    """The node that a row is about."""
     return Node(URIRef(row["graph"]), URIRef(row[name]))
 
 

@@ -93,7 +93,6 @@ def _statement(
 
 
 def _triples(triples: Iterable[tuple[URIRef, URIRef, URIRef | Literal]]) -> str:
-    """The triples, consecutive ones of one subject abbreviated with a semicolon."""
     said: list[str] = []
     last: URIRef | None = None
     for subject, predicate, value in triples:
@@ -136,49 +135,26 @@ def updates(
     first and the new position last: after a crash between the two the data is written again. `guarded=False`, for a
     graph with one writer, leaves the condition on the position out.
     """
+    at = f"{_AT_POSITION} {Literal(held).n3()}"
+    seen = at if record is None else f"{at} . {_IS_OF} {Literal(record).n3()}"
     waiting: list[str] = []
-    length = 0
-    for operation in _data(operations, held, record, guarded=guarded):
+    if held == 0:
+        another = (
+            f"FILTER NOT EXISTS {{ {_IS_OF} ?other FILTER(?other != {Literal(record).n3()}) }}"
+            if record is not None
+            else ""
+        )
+        empty = f"FILTER NOT EXISTS {{ {_AT_POSITION} ?any }} {another}"
+        waiting.append(f"INSERT {{ {seen} . {_FORMAT} }} WHERE {{ {empty} }}")
+    length = sum(map(len, waiting))
+    for operation in rendered(operations, seen if guarded else None):
         if waiting and length + len(operation) > _MOST_CHARACTERS:
             yield ";\n".join(waiting)
             waiting, length = [], 0
         waiting.append(operation)
         length += len(operation)
     if reached != held:
-        waiting.append(_claim(held, reached, record))
+        moved = f"INSERT {{ {_AT_POSITION} {Literal(reached).n3()} }} WHERE {{ {seen} . {_AT_POSITION} ?any }}"
+        waiting.append(f"DELETE {{ {_AT_POSITION} ?any }} {moved}")
     if waiting:
         yield ";\n".join(waiting)
-
-
-def _data(operations: Iterable[Operation], held: int, record: str | None, *, guarded: bool) -> Iterator[str]:
-    seen = _seen(held, record)
-    if held == 0:
-        another = (
-            ""
-            if record is None
-            else f"FILTER NOT EXISTS {{ {_IS_OF} ?other FILTER(?other != {_identity(record)}) }}"
-        )
-        yield (f"INSERT {{ {seen} . {_FORMAT} }} WHERE {{ FILTER NOT EXISTS {{ {_AT_POSITION} ?any }} {another} }}")
-    yield from rendered(operations, seen if guarded else None)
-
-
-def _claim(held: int, reached: int, record: str | None) -> str:
-    """The update that moves the position; conditional, as all are, on where the graph was."""
-    moved = f"DELETE {{ {_AT_POSITION} ?any }} INSERT {{ {_at(reached)} }}"
-    return f"{moved} WHERE {{ {_seen(held, record)} . {_AT_POSITION} ?any }}"
-
-
-def _seen(held: int, record: str | None) -> str:
-    return _at(held) if record is None else f"{_at(held)} . {_of(record)}"
-
-
-def _at(position: int) -> str:
-    return f"{_AT_POSITION} {Literal(position).n3()}"
-
-
-def _of(record: str) -> str:
-    return f"{_IS_OF} {_identity(record)}"
-
-
-def _identity(record: str) -> str:
-    return Literal(record).n3()

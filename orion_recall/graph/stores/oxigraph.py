@@ -49,7 +49,6 @@ class RowCache:
         return self._writes
 
     def get(self, query: str) -> list[Row] | None:
-        """The rows of the query, None when they are not cached."""
         with self._lock:
             rows = self._kept.get(query)
             if rows is None:
@@ -69,7 +68,6 @@ class RowCache:
                 self._kept.popitem(last=False)
 
     def forget(self) -> None:
-        """Empty the cache: the graph was written to."""
         with self._lock:
             self._writes += 1
             self._kept.clear()
@@ -93,7 +91,6 @@ def columns_and_rows(
 
 
 def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:
-    """The rows alone."""
     return list(columns_and_rows(store, query)[1])
 
 
@@ -152,7 +149,6 @@ class RdfGraph:
         await self.check()
 
     async def close(self) -> None:
-        """Close the store and release the folder."""
         try:
             if self._store is not None and not self._is_flushed:
                 await self._threads.run(self._flush)  # or the next start would write the log's tables
@@ -202,26 +198,21 @@ class RdfGraph:
 
     @property
     def position(self) -> int:
-        """How far this copy has come in the outbox."""
         return self._position
 
     @property
     def database_identity(self) -> str | None:
-        """The database identity of the record that the graph was built from."""
         return self._record
 
     def expect(self, identity: str) -> None:
-        """Set the database identity that the graph must have."""
         self._expected = identity
 
     async def adopt(self) -> None:
-        """Write the expected database identity into a new graph."""
         expected = self._expected
         if expected is not None:
             await self._threads.run(lambda: self._set_identity(expected))
 
     async def check(self) -> None:
-        """AnotherRecordsCopy when it is another record's."""
         refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
 
     async def apply(self, changes: Sequence[Change]) -> None:
@@ -237,7 +228,6 @@ class RdfGraph:
                 await self._threads.run(self._flush)
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the graph holds, by key: piece by piece, recalls go in between."""
 
         def read() -> Mapping[int, int]:
             _, rows = columns_and_rows(self._open(), versions_query())
@@ -253,7 +243,6 @@ class RdfGraph:
                 await self._threads.run(lambda nodes=nodes: self._write(plan_removal(nodes), None))
 
     async def select(self, query: str) -> list[Row]:
-        """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
         await self.check()
         self._open()
         if (known := self._kept.get(query)) is not None:
@@ -264,7 +253,6 @@ class RdfGraph:
         return rows
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return memories(await self.select(memories_query(keys))) if keys else {}
 
     def _load(self) -> None:
@@ -312,7 +300,6 @@ class RdfGraph:
             self._write_alone(plan, self._position if reached is None else reached)
 
     def _flush(self) -> None:
-        """Writes down what is in memory."""
         with self._writing:
             self._is_flushed = True
             self._open().flush()
@@ -340,7 +327,6 @@ class RdfGraph:
 
 
 def _copied(store: pyoxigraph.Store, place: Path) -> pyoxigraph.Store:
-    """A new store in the place with all statements of another one."""
     path, dump = place / "store", place / "statements.nq"
     shutil.rmtree(path, ignore_errors=True)
     try:

@@ -63,7 +63,6 @@ def check_select(query: str) -> None:
 
 
 def _names(parsed: Any) -> Iterator[str]:
-    """The names of everything in the parse tree."""
     waiting: list[Any] = [*parsed]
     while waiting:
         one = waiting.pop()
@@ -106,7 +105,6 @@ class SparqlTable(NamedTuple):
 
     @classmethod
     def of(cls, columns: Sequence[str], rows: Iterable[Row], limit: int) -> SparqlTable:
-        """The first rows, as many as the limit allows."""
         found = [tuple(row.get(name) for name in columns) for row in islice(rows, limit + 1)]
         return cls(tuple(columns), tuple(found[:limit]), len(found) > limit)
 
@@ -181,7 +179,6 @@ class _FolderReader:
         self._store: pyoxigraph.Store | None = None
 
     async def open(self) -> None:
-        """SourceError when there is no graph, or when it cannot be read."""
         self._store = await _in_a_thread(self._opened, self._timeout_s)
 
     async def select(self, query: str) -> Sequence[Row]:

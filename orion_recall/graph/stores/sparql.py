@@ -37,7 +37,6 @@ def memories(rows: Sequence[Row]) -> dict[int, MemoryView]:
 
 
 def nodes_query(keys: Sequence[int]) -> str:
-    """SPARQL for the nodes of those of the memories that the graph holds: rows of (graph, node)."""
     values = " ".join(memory_iri(key).n3() for key in keys)
     return (
         f"SELECT ?graph ?node WHERE {{ VALUES ?node {{ {values} }} GRAPH ?graph {{ ?node {ORION.id.n3()} ?id }} }}"
@@ -45,7 +44,6 @@ def nodes_query(keys: Sequence[int]) -> str:
 
 
 def nodes_in(rows: Sequence[Row]) -> list[Node]:
-    """The nodes in the rows of `nodes_query`."""
     with reading_rows():
         return [node_of(row) for row in rows]
 
@@ -59,7 +57,6 @@ def versions_query(*, after: str | None = None, limit: int | None = None) -> str
 
 
 def versions_in(rows: Iterable[Row]) -> dict[int, int]:
-    """The version of every memory, by key, from the rows of `versions_query`."""
     with reading_rows():
         return {key_of(row["memory"]): int(row["version"]) for row in rows}
 
@@ -120,7 +117,6 @@ class SparqlGraph:
 
     @property
     def copy(self) -> str | None:
-        """The server's address, without secrets."""
         return self._client.address
 
     @property
@@ -130,11 +126,9 @@ class SparqlGraph:
 
     @property
     def database_identity(self) -> str | None:
-        """The database identity of the record that the graph was built from, as last reported."""
         return self._record
 
     def expect(self, identity: str) -> None:
-        """Set the database identity that the graph must have."""
         if identity != self._expected:
             self._expected, self._uncertain = identity, True
 
@@ -161,7 +155,6 @@ class SparqlGraph:
             raise TransientSourceError(str(error)) from error
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def apply(self, changes: Sequence[Change]) -> None:
@@ -181,7 +174,6 @@ class SparqlGraph:
             )
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the graph holds, by key; read in pages."""
         versions: dict[int, int] = {}
         after: str | None = None
         while True:
@@ -203,7 +195,6 @@ class SparqlGraph:
                 await self._write(plan_removal(nodes), held, held)
 
     async def select(self, query: str) -> list[Row]:
-        """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
         await self.check()
         try:
             return await self._client.select(query)
@@ -212,7 +203,6 @@ class SparqlGraph:
             raise
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return memories(await self.select(memories_query(keys))) if keys else {}
 
     @property
@@ -248,7 +238,6 @@ class SparqlGraph:
                 raise
 
     async def _operations(self, plan: OperationPlan) -> list[Operation]:
-        """The operations of the plan, whose queries the server answers."""
         rows: Sequence[Row] | None = None
         while True:
             step = await asyncio.to_thread(_step, plan, rows)
@@ -284,7 +273,6 @@ class SparqlGraph:
 
 
 def _step(plan: OperationPlan, rows: Sequence[Row] | None) -> str | list[Operation]:
-    """The plan's next query, or its operations at the end."""
     with reading_rows():
         try:
             return next(plan) if rows is None else plan.send(rows)

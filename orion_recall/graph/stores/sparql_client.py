@@ -66,7 +66,6 @@ class SparqlServer:
 
     @property
     def updates_at(self) -> str:
-        """Where updates are posted to."""
         if self.update_url is not None:
             return self.update_url
         parts = urlsplit(self.url)
@@ -118,7 +117,6 @@ class SparqlClient:
             await http.aclose()
 
     async def select(self, query: str, *, timeout_s: float | None = None) -> list[Row]:
-        """The rows of a SELECT, values as text; unbound ones are absent."""
         return (await self._answered(self._server.url, query, timeout_s or self._query_timeout_s))[1]
 
     async def table(self, query: str, *, graph: str) -> tuple[list[str], list[Row]]:
@@ -131,7 +129,6 @@ class SparqlClient:
         return await self._answered(url, query, self._query_timeout_s)
 
     async def update(self, text: str) -> None:
-        """Carry out an update request."""
         await self._post(self._server.updates_at, text, "update", self._update_timeout_s)
 
     def _connected(self) -> httpx.AsyncClient:

@@ -101,7 +101,6 @@ class _Reached:
     before: _Reached | None = None
 
     def way(self) -> list[_Reached]:
-        """From the seed to here."""
         found = [self]
         while found[-1].before is not None:
             found.append(found[-1].before)
@@ -177,7 +176,6 @@ class _Search:
     _names: dict[str, str] = field(default_factory=dict[str, str])
 
     async def run(self, seed: str) -> Ended:
-        """Fills `found`."""
         if self.via and not await self._match_relations():
             return "exhausted"
         if self.target is not None and not self.via:
@@ -313,7 +311,6 @@ class _Search:
         return 0.5 ** (max(0.0, self.now - seen) / (self.costs.half_life_days * _DAY_S))
 
     async def as_evidence(self, scope: Scope | None = None) -> tuple[Path, ...]:
-        """The paths found, with names, texts and memories (in the scope)."""
         ways = [reached.way() for reached in self.found]
         edges = list({one.edge.iri: None for way in ways for one in way if one.edge is not None})
         memories = await self.graph.edge_memories(edges, limit=self.bounds.memories, scope=scope)

@@ -52,16 +52,6 @@ async def test_questions_and_their_answers(query: str, found: list[str]):
     assert await names(query) == found
 
 
-async def test_a_whole_thing_is_shown_with_its_properties():
-    answer = await result("MATCH (e {name: 'Ida'})-[r:WORKS_AT]->(b) RETURN e, r, b.name")
-    assert answer.columns == ("e", "r", "b.name")
-    ((entity, relation, at),) = answer.rows
-    assert isinstance(entity, Mapping) and isinstance(relation, Mapping)
-    assert dict(entity) == {"is": "entity", "iri": "urn:orion:entity:ida", "name": "Ida"}
-    assert (relation["name"], relation["text"], relation["weight"]) == ("works at", "Ida works at Fjord Labs", 2)
-    assert at == "Fjord Labs"
-
-
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -179,14 +169,6 @@ async def test_no_text_leaves_its_place_in_the_query(text: str):
         found = await names(f"MATCH (a) WHERE a.name {operator} {quoted(text)} RETURN a.name", SHARED)
         assert not {"Eve", "Secret"}.intersection(found)
     assert set(SHARED.store) == store
-
-
-@given(HOSTILE)
-async def test_no_name_of_a_relation_gets_into_the_query(name: str):
-    graph = sample_graph(PEOPLE[:1])
-    with pytest.raises(GraphQueryError):
-        await result(f"MATCH (a)-[:`{name}`]->(b) RETURN a", graph)
-    assert len(graph.queries) <= 1
 
 
 @pytest.mark.parametrize(

@@ -80,17 +80,6 @@ def test_the_last_evidence_takes_the_edge_its_entities_and_its_relation_with_it(
     assert not {"Ana", "Fjord Labs"} & labels(store)
 
 
-def test_two_tenants_keep_their_own_weights_and_relations():
-    store = pyoxigraph.Store()
-    mine, theirs = stating("a", WORKS), replace(stating("a", WORKS), tenant="other")
-    apply(store, changes(mine, theirs), 0)
-    apply(store, changes(dead(mine), start=3), 2)
-    left = changes(theirs)
-    fresh = pyoxigraph.Store()
-    apply(fresh, left, 0)
-    assert told(store) == told(fresh)
-
-
 def test_a_memory_that_the_record_does_not_know_is_taken_out_with_what_only_it_told():
     store = pyoxigraph.Store()
     a, b = stating("a", WORKS), memory("b", "Bo sleeps.", entities=["Bo"])

@@ -34,14 +34,6 @@ def test_a_graph_that_is_elsewhere_is_left_as_it_is(held: int):
     assert set(store) == whole
 
 
-def test_a_graph_that_lost_its_position_takes_nothing_but_the_beginning():
-    store = pyoxigraph.Store()
-    apply(store, changes(memory("c"), start=8), 7)
-    assert set(store) == set()
-    apply(store, changes(memory("a")), 0)
-    assert positions(store) == ["1"]
-
-
 def test_long_batches_are_cut_between_operations_and_claimed_last():
     long = [replace(memory(f"m{number}"), text=f"{number} " + "word " * 19_000) for number in range(12)]
     operations = [Operation(graph=GRAPH, added=list(memory_triples(one))) for one in long]
