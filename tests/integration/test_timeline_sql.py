@@ -10,7 +10,7 @@ import pytest
 from timelines import NOW, ask, hits, ids, memories, timeline
 
 from orion_recall.postgres.pool import Connection, open_connection
-from orion_recall.sources.timeline_sql import time_sql, timeline_query
+from orion_recall.sources.timeline import time_sql, timeline_query
 from orion_recall.sources.timeline_table import Column, TimelineTable
 from tests.stand_ins.postgres_servers import debian_binaries, postgres_server, wheel_binaries
 

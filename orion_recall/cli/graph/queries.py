@@ -29,7 +29,8 @@ from orion_recall.cli.output import (
 )
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.graph.cypher.execution import Cell, QueryResult, run_cypher, similar_in_graph, similar_in_index
-from orion_recall.graph.stores.reader import GraphReader, SparqlTable, check_select
+from orion_recall.graph.stores.reader import GraphReader, check_select
+from orion_recall.graph.stores.sparql_client import SparqlTable
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import shown, tenant_graph
 from orion_recall.graph.walks.path import Path, PathBounds, Paths, find_path

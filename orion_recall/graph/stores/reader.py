@@ -7,10 +7,9 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import pyoxigraph
 from pyparsing import ParseBaseException
@@ -21,7 +20,7 @@ from rdflib.plugins.sparql.parserutils import CompValue
 from orion_recall.errors import GraphQueryError, SettingsError, SourceError, TransientSourceError
 from orion_recall.graph.projection.updates import METADATA_QUERY, Metadata
 from orion_recall.graph.stores.oxigraph import columns_and_rows, rows_of
-from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
+from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer, SparqlTable
 from orion_recall.graph.vocabulary import Row
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.engine_threads import translated
@@ -96,19 +95,6 @@ class GraphReader(Protocol):
         ...
 
 
-class SparqlTable(NamedTuple):
-    """The columns and rows of a SELECT; `truncated`: the limit cut rows off."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str | None, ...], ...]
-    truncated: bool
-
-    @classmethod
-    def of(cls, columns: Sequence[str], rows: Iterable[Row], limit: int) -> SparqlTable:
-        found = [tuple(row.get(name) for name in columns) for row in islice(rows, limit + 1)]
-        return cls(tuple(columns), tuple(found[:limit]), len(found) > limit)
-
-
 def sparql_server(settings: Settings) -> SparqlServer | None:
     """The server in the settings, None for the embedded graph. SettingsError for parts of it without its URL."""
     if settings.sparql_url is None:
@@ -135,7 +121,7 @@ async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGen
     if server is not None:
         client = SparqlClient(server, query_timeout_s=timeout_s)
         try:
-            yield _ServerReader(client)
+            yield client
         finally:
             await client.close()
         return
@@ -160,17 +146,6 @@ def _opened(folder: Path) -> pyoxigraph.Store:
                 raise SourceError(f"the graph in {folder} cannot be read: {error}") from error
             time.sleep(wait_s)
     raise AssertionError("the last try returns or raises")
-
-
-class _ServerReader:
-    def __init__(self, client: SparqlClient) -> None:
-        self._client = client
-
-    async def select(self, query: str) -> Sequence[Row]:
-        return await self._client.select(query)
-
-    async def table(self, query: str, *, graph: URIRef, limit: int) -> SparqlTable:
-        return SparqlTable.of(*await self._client.table(query, graph=str(graph)), limit)
 
 
 class _FolderReader:

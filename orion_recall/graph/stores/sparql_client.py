@@ -11,11 +11,15 @@ import json
 import logging
 import ssl
 from base64 import b64encode
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import httpx
 from pydantic import SecretStr
+from rdflib import URIRef
 
 from orion_recall.errors import QueryNotTaken, SettingsError, SourceError, TransientSourceError
 from orion_recall.graph.vocabulary import Row
@@ -83,6 +87,19 @@ class SparqlServer:
         return "Basic " + b64encode(f"{self.user}:{self.password.get_secret_value()}".encode()).decode()
 
 
+class SparqlTable(NamedTuple):
+    """The columns and rows of a SELECT; `truncated`: the limit cut rows off."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+    truncated: bool
+
+    @classmethod
+    def of(cls, columns: Sequence[str], rows: Iterable[Row], limit: int) -> SparqlTable:
+        found = [tuple(row.get(name) for name in columns) for row in islice(rows, limit + 1)]
+        return cls(tuple(columns), tuple(found[:limit]), len(found) > limit)
+
+
 class SparqlClient:
     """Queries and updates one server. A call that is cancelled or runs out of time closes its connection.
 
@@ -119,14 +136,14 @@ class SparqlClient:
     async def select(self, query: str, *, timeout_s: float | None = None) -> list[Row]:
         return (await self._answered(self._server.url, query, timeout_s or self._query_timeout_s))[1]
 
-    async def table(self, query: str, *, graph: str) -> tuple[list[str], list[Row]]:
+    async def table(self, query: str, *, graph: URIRef, limit: int) -> SparqlTable:
         """The columns and rows of a SELECT over the one named graph.
 
         The data set is part of the request, as the protocol has it: it holds whatever FROM the query names.
         """
         dataset = urlencode({"default-graph-uri": graph, "named-graph-uri": graph})
         url = f"{self._server.url}{'&' if urlsplit(self._server.url).query else '?'}{dataset}"
-        return await self._answered(url, query, self._query_timeout_s)
+        return SparqlTable.of(*await self._answered(url, query, self._query_timeout_s), limit)
 
     async def update(self, text: str) -> None:
         await self._post(self._server.updates_at, text, "update", self._update_timeout_s)
