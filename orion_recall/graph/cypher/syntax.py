@@ -56,15 +56,12 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """An item of RETURN: a property, or a whole variable where `property` is empty."""
+    """An item of RETURN, `name` as it was written: a property, or a whole variable where `property` is empty."""
 
+    name: str
     variable: str
     property: str
     at: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.variable}.{self.property}" if self.property else self.variable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +266,8 @@ class _Parser:
     def _item(self) -> Item:
         variable = self._need(_NAME)
         name = self._need(_NAME).text if self._take(".") else ""
-        return Item(variable=variable.text, property=name, at=variable.at)
+        shown = f"{variable.text}.{name}" if name else variable.text
+        return Item(name=shown, variable=variable.text, property=name, at=variable.at)
 
     def _limit(self) -> int:
         number = self._need(_WHOLE)

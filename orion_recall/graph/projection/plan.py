@@ -317,9 +317,11 @@ def _texts(edges: Mapping[Node, _EdgeChange]) -> Generator[str, Sequence[Row], d
     names: dict[Node, set[str]] = defaultdict(set)
     asked: dict[Node, None] = {}
     for node, one in edges.items():
+        if one.least is None:
+            continue
         if one.least in one.after:
             names[Node(node.graph, one.least)] = one.after[one.least].names
-        elif one.least is not None:
+        else:
             asked[Node(node.graph, one.least)] = None
     for row in (yield from _in_batches(_own_query, [node for node in asked if node not in names])):
         if "name" in row:

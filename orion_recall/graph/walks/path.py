@@ -101,7 +101,7 @@ class _Reached:
     before: _Reached | None = None
 
     def way(self) -> list[_Reached]:
-        found = [self]
+        found: list[_Reached] = [self]
         while found[-1].before is not None:
             found.append(found[-1].before)
         return found[::-1]
