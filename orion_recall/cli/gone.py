@@ -31,11 +31,11 @@ GONE_COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "graph": {
         "import": "the graph is made from the record, which `memory backup` and `memory restore` carry",
-        "stats": "`graph sparql` counts, and edges.csv of `graph export` has the components",
+        "stats": "`graph sparql` counts, and nodes.csv of `graph export` has the components",
     },
 }
 GONE_OPTIONS: Mapping[str, str] = {
-    "--format": 'the graph is exported as CSV; `graph sparql "CONSTRUCT …"` gives N-Triples',
+    "--format": "the graph is exported as CSV; `graph sparql` gives rows of any pattern",
     "--plot": "plots are no longer drawn: --json has the numbers",
     "--out": "--json prints the whole report",
     "--against": "a profile is compared with the control, which had the same memories",

@@ -97,7 +97,6 @@ class QdrantMapping(_Strict):
 
     @property
     def api_key(self) -> str | None:
-        """The key out of the environment; SettingsError when the variable is not set."""
         return _secret(self.name, self.api_key_env)
 
 
@@ -119,7 +118,6 @@ class SparqlMapping(_Strict):
 
     @property
     def token(self) -> str | None:
-        """The bearer token out of the environment; SettingsError when the variable is not set."""
         return _secret(self.name, self.token_env)
 
 
@@ -186,7 +184,6 @@ class TableMapping(_Strict):
 
     @property
     def dsn(self) -> str | None:
-        """The address out of the environment; SettingsError when the variable is not set."""
         return _secret(self.name, self.dsn_env)
 
 
@@ -258,7 +255,6 @@ def _told(path: Path, root: Any, loc: Sequence[int | str], message: str) -> str:
 
 
 def _line(node: Any, loc: Sequence[int | str]) -> int:
-    """The line of the key, or of the nearest thing above it that is written."""
     for part in loc:
         if isinstance(node, yaml.MappingNode):
             pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)

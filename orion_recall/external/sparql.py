@@ -78,7 +78,6 @@ class MappedGraphSource:
         return tenant == self.mapping.tenant
 
     async def sample(self) -> Mapping[str, str] | None:
-        """One thing with its label and text, or nothing when the graph has none."""
         rows = await self._graph.select(sample_query(self.mapping))
         return rows[0] if rows else None
 
@@ -121,7 +120,6 @@ def label_query(mapping: SparqlMapping, labels: Sequence[str], limit: int) -> st
 
 
 def sample_query(mapping: SparqlMapping) -> str:
-    """SPARQL for one thing that has both a label and a text."""
     pattern = f"?thing {URIRef(mapping.label).n3()} ?label . {_said(mapping)}"
     return f"SELECT ?thing ?label ?text ?time WHERE {{ {_inside(mapping, pattern)} }} LIMIT 1"
 

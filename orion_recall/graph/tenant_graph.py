@@ -1,27 +1,31 @@
-"""Bounded reads from one tenant's graph: entities, relations, edges, and the memories behind edges.
+"""Bounded reads from one tenant's graph: entities, relations, edges, the memories behind them, and statements.
 
 Each node has a sub-select with its own limit: a node with fifty thousand edges costs what one with fifty does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import ScopeNotKept, SourceError
+from orion_recall.graph.relation_words import identifies
 from orion_recall.graph.vocabulary import (
     ORION,
     TELLS,
-    UNEXPECTED_ROWS,
     edge_tells,
     entity_iri,
+    key_of,
+    overlap_filter,
+    reading_rows,
     sparql_term,
     tenant_graph,
 )
+from orion_recall.text.normal import memory_key
 from orion_recall.values import Scope, TimeRange
 
 MOST_RELATIONS = 5_000
@@ -29,6 +33,7 @@ _AT_ONCE = 64
 _LABEL, _ALSO, _MERGED = SKOS.prefLabel.n3(), SKOS.altLabel.n3(), SKOS.hiddenLabel.n3()
 _SUBJECT, _PREDICATE, _OBJECT = RDF.subject.n3(), RDF.predicate.n3(), RDF.object.n3()
 _ABOUT, _TEXT, _WEIGHT = ORION.about.n3(), ORION.text.n3(), ORION.weight.n3()
+_FROM, _MENTIONS, _OCCURRED = PROV.wasDerivedFrom.n3(), ORION.mentions.n3(), ORION.occurred.n3()
 
 
 class Queryable(Protocol):
@@ -56,7 +61,6 @@ class Edge:
     during: bool | None = None
 
     def other(self, end: str) -> str:
-        """The end opposite to this one."""
         return self.object if end == self.subject else self.subject
 
 
@@ -80,43 +84,53 @@ class TenantGraph:
         """The rows of a graph pattern, matched inside the tenant's graph."""
         return await self._store.select(f"SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {pattern} }} }}")
 
+    async def each(self, things: Sequence[str], part: Callable[[str], str]) -> list[tuple[str, Mapping[str, str]]]:
+        """The rows of a sub-select for each of the things, with the thing; many are read in one query.
+
+        `part` gives a sub-select from its variables on: `?a WHERE { … } LIMIT n`.
+        """
+        found: list[tuple[str, Mapping[str, str]]] = []
+        for start in range(0, len(things), _AT_ONCE):
+            batch = things[start : start + _AT_ONCE]
+            parts = (f'{{ SELECT ("{place}" AS ?place) {part(one)} }}' for place, one in enumerate(batch))
+            with reading_rows():
+                found += [(batch[int(row["place"])], row) for row in await self.rows(" UNION ".join(parts))]
+        return found
+
     async def edges(
         self,
         nodes: Sequence[str],
         *,
         limit: int,
-        relations: Mapping[str, Sequence[str]] | None = None,
+        relations: Sequence[str] | None = None,
         scan: int = 0,
         during: Sequence[TimeRange] = (),
     ) -> dict[str, list[Edge]]:
-        """The edges at each of the nodes, at most `limit` of each; nodes are read in batches.
+        """The edges at each of the nodes, at most `limit` of each.
 
-        With `relations` (IRIs by node) only edges of these relations, among the first `scan` of the node. With
-        `during` (epoch seconds) each edge says whether a memory of it tells of one of these intervals.
+        With `relations` (IRIs) only edges of these relations, among the first `scan` of the node. With `during`
+        (epoch seconds) each edge says whether a memory of it tells of one of these intervals.
         """
         told = f"BIND({edge_tells('?edge', during)} AS ?during)" if during else ""
-        found: dict[str, dict[str, Edge]] = {node: {} for node in nodes}
-        for start in range(0, len(nodes), _AT_ONCE):
-            batch = nodes[start : start + _AT_ONCE]
-            parts: list[str] = []
-            for place, node in enumerate(batch):
-                edges = f"{{ SELECT ?edge WHERE {{ ?edge {_ABOUT} {URIRef(node).n3()} }} LIMIT {scan or limit} }}"
-                if relations is not None:
-                    if not relations.get(node):
-                        continue
-                    wanted = ", ".join(URIRef(one).n3() for one in relations[node])
-                    # Filtered before anything else is read: of five hundred edges few are of these relations.
-                    edges = (
-                        f"{{ SELECT ?edge WHERE {{ {edges} ?edge {_PREDICATE} ?relation "
-                        f"FILTER(?relation IN ({wanted})) }} LIMIT {limit} }}"
-                    )
-                parts.append(
-                    f'{{ SELECT ("{place}" AS ?place) ?edge ?subject ?relation ?object ?text ?weight ?seen ?name '
-                    f"?during WHERE {{ {edges} {_EDGE} {told} }} LIMIT {limit} }}"
+        wanted = ", ".join(URIRef(one).n3() for one in relations or ())
+
+        def part(node: str) -> str:
+            edges = f"{{ SELECT ?edge WHERE {{ ?edge {_ABOUT} {URIRef(node).n3()} }} LIMIT {scan or limit} }}"
+            if relations is not None:
+                # Filtered before anything else is read: of five hundred edges few are of these relations.
+                edges = (
+                    f"{{ SELECT ?edge WHERE {{ {edges} ?edge {_PREDICATE} ?relation "
+                    f"FILTER(?relation IN ({wanted})) }} LIMIT {limit} }}"
                 )
-            for row in await self.rows(" UNION ".join(parts)) if parts else ():
-                edge = _edge(row)
-                found[batch[int(row["place"])]].setdefault(edge.iri, edge)
+            return (
+                "?edge ?subject ?relation ?object ?text ?weight ?seen ?name ?during "
+                f"WHERE {{ {edges} {_EDGE} {told} }} LIMIT {limit}"
+            )
+
+        found: dict[str, dict[str, Edge]] = {node: {} for node in nodes}
+        for node, row in await self.each(nodes, part):
+            edge = _edge(row)
+            found[node].setdefault(edge.iri, edge)
         return {node: list(edges.values()) for node, edges in found.items()}
 
     async def strongest(self, limit: int, *, scan: int) -> list[Edge]:
@@ -132,26 +146,22 @@ class TenantGraph:
     ) -> dict[str, list[EdgeMemory]]:
         """The memories (in the scope) that are evidence of each edge, at most `limit` of each, newest first."""
         seen = scope_conditions(scope) if scope is not None else ""
-        found: dict[str, dict[str, EdgeMemory]] = {edge: {} for edge in edges}
-        for start in range(0, len(edges), _AT_ONCE):
-            batch = edges[start : start + _AT_ONCE]
-            parts = (
-                f'{{ SELECT ("{place}" AS ?place) ?id ?text ?ts ?told WHERE {{ '
-                f"{{ SELECT ?memory WHERE {{ {URIRef(edge).n3()} {PROV.wasDerivedFrom.n3()} ?memory {seen}}} "
-                f"LIMIT {limit} }} "
-                f"?memory {ORION.id.n3()} ?id ; {ORION.content.n3()} ?text "
-                f"OPTIONAL {{ ?memory {ORION.occurred.n3()} ?ts }} OPTIONAL {{ ?memory {TELLS} ?told }} }} }}"
-                for place, edge in enumerate(batch)
+
+        def part(edge: str) -> str:
+            memories = f"SELECT ?memory WHERE {{ {URIRef(edge).n3()} {_FROM} ?memory {seen}}} LIMIT {limit}"
+            return (
+                f"?id ?text ?ts ?told WHERE {{ {{ {memories} }} ?memory {ORION.id.n3()} ?id ; "
+                f"{ORION.content.n3()} ?text OPTIONAL {{ ?memory {_OCCURRED} ?ts }} "
+                f"OPTIONAL {{ ?memory {TELLS} ?told }} }}"
             )
-            for row in await self.rows(" UNION ".join(parts)):
-                told = found[batch[int(_of(row, "place"))]]
-                before = told[_of(row, "id")].told if _of(row, "id") in told else ()
-                told[_of(row, "id")] = EdgeMemory(
-                    id=_of(row, "id"),
-                    text=_of(row, "text"),
-                    ts=_number(row, "ts"),
-                    told=tuple(sorted({*before, row["told"]})) if "told" in row else before,
-                )
+
+        found: dict[str, dict[str, EdgeMemory]] = {edge: {} for edge in edges}
+        for edge, row in await self.each(edges, part):
+            with reading_rows():
+                one = EdgeMemory(id=row["id"], text=row["text"], ts=_number(row, "ts"))
+            before = found[edge].get(one.id, one).told
+            told = tuple(sorted({*before, row["told"]})) if "told" in row else before
+            found[edge][one.id] = replace(one, told=told)
         return {
             edge: sorted(told.values(), key=lambda one: (-(one.ts or 0.0), one.id)) for edge, told in found.items()
         }
@@ -159,60 +169,49 @@ class TenantGraph:
     async def labels(self, entities: Sequence[str]) -> dict[str, str]:
         """The shown names of entities; entities without one are absent."""
         found: dict[str, str] = {}
-        for start in range(0, len(entities), 4 * _AT_ONCE):
-            values = " ".join(URIRef(one).n3() for one in entities[start : start + 4 * _AT_ONCE])
-            for row in await self.rows(f"VALUES ?entity {{ {values} }} ?entity {_LABEL} ?label"):
-                entity, label = _of(row, "entity"), _of(row, "label")
-                found[entity] = min(label, found.get(entity, label))
+        for entity, row in await self.each(
+            entities, lambda one: f"?label WHERE {{ {URIRef(one).n3()} {_LABEL} ?label }}"
+        ):
+            with reading_rows():
+                found[entity] = min(row["label"], found.get(entity, row["label"]))
         return found
 
     async def speakers(self, entities: Sequence[str]) -> frozenset[str]:
         """The entities among these that are a speaker of some memory."""
-        found: set[str] = set()
-        for start in range(0, len(entities), _AT_ONCE):
-            batch = entities[start : start + _AT_ONCE]
-            parts = (
-                f'{{ SELECT ("{place}" AS ?place) WHERE {{ ?memory {ORION.spokenBy.n3()} {URIRef(entity).n3()} }} '
-                "LIMIT 1 }"
-                for place, entity in enumerate(batch)
-            )
-            found.update(batch[int(_of(row, "place"))] for row in await self.rows(" UNION ".join(parts)))
-        return frozenset(found)
+        spoken_by = ORION.spokenBy.n3()
+        found = await self.each(entities, lambda one: f"WHERE {{ ?memory {spoken_by} {URIRef(one).n3()} }} LIMIT 1")
+        return frozenset(one for one, _ in found)
 
     async def relations(self) -> dict[str, str]:
         """The names of the relations that the graph has, by their IRIs; 5,000 of them at most."""
-        rows = await self.rows(
-            f"{{ SELECT ?relation ?name WHERE {{ ?relation a {RDF.Property.n3()} ; {_LABEL} ?name }} "
-            f"LIMIT {MOST_RELATIONS} }}"
-        )
-        return {_of(row, "relation"): _of(row, "name") for row in rows}
-
-    async def named(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """The entities (IRIs) of each name: by the name itself, folded, a spelling, or a name merged into it."""
-        wanted = list(dict.fromkeys(names))
-        parts = [
-            part
-            for place, name in enumerate(wanted)
-            for part in (
-                f'{{ SELECT ("{place}" AS ?place) ({entity_iri(name).n3()} AS ?entity) WHERE '
-                f"{{ {entity_iri(name).n3()} {_LABEL} ?label }} LIMIT 1 }}",
-                f'{{ SELECT ("{place}" AS ?place) ?entity WHERE {{ ?entity {_ALSO}|{_MERGED} '
-                f"{sparql_term(Literal(name))} }} LIMIT 8 }}",
-            )
-        ]
-        found: dict[str, list[str]] = {name: [] for name in wanted}
-        for row in await self.rows(" UNION ".join(parts)) if parts else ():
-            entities = found[wanted[int(_of(row, "place"))]]
-            if _of(row, "entity") not in entities:
-                entities.append(_of(row, "entity"))
-        return found
+        return await self._labels_of(RDF.Property, MOST_RELATIONS)
 
     async def all_labels(self, limit: int) -> dict[str, str]:
         """Names of entities by their IRIs, `limit` of them at most: whichever the engine comes to first."""
+        return await self._labels_of(SKOS.Concept, limit)
+
+    async def _labels_of(self, kind: URIRef, limit: int) -> dict[str, str]:
         rows = await self.rows(
-            f"{{ SELECT ?entity ?label WHERE {{ ?entity a {SKOS.Concept.n3()} ; {_LABEL} ?label }} LIMIT {limit} }}"
+            f"{{ SELECT ?node ?label WHERE {{ ?node a {kind.n3()} ; {_LABEL} ?label }} LIMIT {limit} }}"
         )
-        return {_of(row, "entity"): _of(row, "label") for row in rows}
+        with reading_rows():
+            return {row["node"]: row["label"] for row in rows}
+
+    async def named(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """The entities (IRIs) of each name: by the name itself, folded, a spelling, or a name merged into it."""
+
+        def part(name: str) -> str:
+            own, spelling = entity_iri(name).n3(), sparql_term(Literal(name))
+            itself = f"SELECT ({own} AS ?entity) WHERE {{ {own} {_LABEL} ?label }} LIMIT 1"
+            also = f"SELECT ?entity WHERE {{ ?entity {_ALSO}|{_MERGED} {spelling} }} LIMIT 8"
+            return f"?entity WHERE {{ {{ {itself} }} UNION {{ {also} }} }}"
+
+        found: dict[str, list[str]] = {name: [] for name in names}
+        for name, row in await self.each(list(found), part):
+            with reading_rows():
+                if row["entity"] not in found[name]:
+                    found[name].append(row["entity"])
+        return found
 
 
 _EDGE = (
@@ -255,25 +254,19 @@ def scope_conditions(scope: Scope) -> str:
 
 
 def _edge(row: Mapping[str, str]) -> Edge:
-    relation = _of(row, "relation")
-    return Edge(
-        iri=_of(row, "edge"),
-        subject=_of(row, "subject"),
-        relation=relation,
-        name=row.get("name") or relation.rpartition(":")[2].replace("_", " "),
-        object=_of(row, "object"),
-        text=_of(row, "text"),
-        weight=_number(row, "weight") or 1.0,
-        seen=_number(row, "seen"),
-        during=row["during"] == "true" if "during" in row else None,
-    )
-
-
-def _of(row: Mapping[str, str], name: str) -> str:
-    try:
-        return row[name]
-    except LookupError as error:
-        raise SourceError(UNEXPECTED_ROWS) from error
+    with reading_rows():
+        relation = row["relation"]
+        return Edge(
+            iri=row["edge"],
+            subject=row["subject"],
+            relation=relation,
+            name=row.get("name") or relation.rpartition(":")[2].replace("_", " "),
+            object=row["object"],
+            text=row["text"],
+            weight=_number(row, "weight") or 1.0,
+            seen=_number(row, "seen"),
+            during=row["during"] == "true" if "during" in row else None,
+        )
 
 
 def _number(row: Mapping[str, str], name: str) -> float | None:
@@ -283,3 +276,114 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
         raise SourceError(
             f"the graph holds a {name} that is not a number: it was not written by orion-recall"
         ) from error
+
+
+def neighbourhood_query(
+    graph: URIRef, entities: Sequence[URIRef], *, scope: Scope, hops: int, max_statements: int
+) -> str:
+    """SPARQL for rows of (seed, hop, memory, text); text is unbound where a memory only mentions the entity.
+
+    `seed` is the entity's place in `entities`. Only memories in scope are found and count towards the limits; the
+    scope's tenant is the graph. IRIs and values enter through rdflib's own n3().
+    """
+    each = max(4, max_statements // max(1, len(entities)))
+    seen = scope_conditions(scope)
+    parts: list[str] = []
+    for place, entity in enumerate(entities):
+        seed = entity.n3()
+        parts.append(
+            f'{{ SELECT ("{place}" AS ?seed) ("1" AS ?hop) ?memory ?text WHERE '
+            f"{{ ?s {_ABOUT} {seed} ; {_TEXT} ?text ; {_FROM} ?memory {seen}}} LIMIT {each} }}"
+        )
+        parts.append(
+            f'{{ SELECT ("{place}" AS ?seed) ("1" AS ?hop) ?memory WHERE '
+            f"{{ ?memory {_MENTIONS} {seed} {seen}}} LIMIT {each} }}"
+        )
+        if hops >= 2:
+            parts.append(
+                f'{{ SELECT ("{place}" AS ?seed) ("2" AS ?hop) ?memory ?text WHERE '
+                f"{{ {{ SELECT DISTINCT ?other WHERE {{ ?a {_ABOUT} {seed} ; {_ABOUT} ?other "
+                f"FILTER(?other != {seed}) }} LIMIT {each} }} "
+                f"?s {_ABOUT} ?other ; {_TEXT} ?text ; {_FROM} ?memory {seen}}} LIMIT {each} }}"
+            )
+    return f"SELECT ?seed ?hop ?memory ?text WHERE {{ GRAPH {graph.n3()} {{ {' UNION '.join(parts)} }} }}"
+
+
+_SCAN, _EDGES, _MEMORIES, _ROWS = 2_000, 8, 3, 48
+
+
+class Stated(NamedTuple):
+    """A memory (by its key) at an entity: the statement that it is evidence of, "" where it only mentions it.
+
+    `said` is the memory's time, `window` what it tells of the time that was asked for; None where it has none.
+    """
+
+    memory: int
+    text: str
+    said: float | None = None
+    window: str | None = None
+
+
+async def identities(graph: Queryable, entities: Sequence[str], scope: Scope) -> list[tuple[float, Stated]]:
+    """The statements of what the entities (IRIs) are, with the fit of their relation in (0, 1], best first.
+
+    Of equal fit first those of most evidence, then the newest. Only memories in the scope are evidence.
+    """
+    view = TenantGraph(graph, scope.tenant)
+    fits = {iri: fit for iri, name in (await view.relations()).items() if (fit := identifies(name)) > 0.0}
+    if not fits or not entities:
+        return []
+    found = await view.edges(entities, limit=4 * _EDGES, relations=list(fits), scan=_SCAN)
+    edges = {edge.iri: edge for at in found.values() for edge in at}
+    best = sorted(edges.values(), key=lambda one: (-fits[one.relation], -one.weight, -(one.seen or 0.0), one.iri))[
+        :_EDGES
+    ]
+    evidence = await view.edge_memories([edge.iri for edge in best], limit=_MEMORIES, scope=scope)
+    return [
+        (fits[edge.relation], Stated(memory_key(scope.tenant, memory.id), edge.text, memory.ts))
+        for edge in best
+        for memory in evidence[edge.iri]
+    ]
+
+
+async def stated_in(
+    graph: Queryable, entities: Sequence[str], scope: Scope, *, told: Sequence[TimeRange], said: Sequence[TimeRange]
+) -> list[Stated]:
+    """What memories in the scope state of the entities (IRIs) that tell of one of the intervals `told`, or that are
+    of one of the intervals `said` (half-open, epoch seconds), and the memories that only mention them.
+
+    Of an entity so many are read that a hub costs no more than another.
+    """
+    seen, parts = scope_conditions(scope), list[str]()
+    tests = " || ".join(
+        test
+        for test in (
+            "BOUND(?window)" if told else "",
+            *(f"({_within(since, until)})" for since, until in said),
+        )
+        if test
+    )
+    window = f"OPTIONAL {{ ?memory {TELLS} ?window FILTER{overlap_filter('?window', told)} }}" if told else ""
+    rest = f"OPTIONAL {{ ?memory {_OCCURRED} ?said }} {window} FILTER({tests})"
+    if not tests:
+        return []
+    for entity in (URIRef(one).n3() for one in entities):
+        edges = f"{{ SELECT ?edge WHERE {{ ?edge {_ABOUT} {entity} }} LIMIT {_SCAN} }}"
+        mentions = f"{{ SELECT ?memory WHERE {{ ?memory {_MENTIONS} {entity} {seen} }} LIMIT {_SCAN} }}"
+        parts += (
+            f"{{ SELECT ?memory ?text ?said ?window WHERE {{ {edges} ?edge {_TEXT} ?text ; "
+            f"{_FROM} ?memory {seen} {rest} }} LIMIT {_ROWS} }}",
+            f"{{ SELECT ?memory ?said ?window WHERE {{ {mentions} {rest} }} LIMIT {_ROWS} }}",
+        )
+    rows = await TenantGraph(graph, scope.tenant).rows(" UNION ".join(parts))
+    with reading_rows():
+        return [
+            Stated(key_of(row["memory"]), row.get("text", ""), _number(row, "said"), row.get("window"))
+            for row in rows
+        ]
+
+
+def _within(since: float | None, until: float | None) -> str:
+    bounds = [("<=", since), (">", until)]
+    tests = [f"{sparql_term(Literal(at))} {sign} ?said" for sign, at in bounds if at is not None]
+    return " && ".join(tests) or "BOUND(?said)"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import islice
 from urllib.parse import quote, unquote
 
 from rdflib import Literal, Namespace, URIRef
@@ -17,7 +15,7 @@ from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import SourceError
 from orion_recall.text.normal import memory_key, number_of, words
-from orion_recall.values import JsonValue, Memory, Statement, TimeRange, ToldTime
+from orion_recall.values import Memory, Statement, TimeRange, ToldTime
 
 Row = Mapping[str, str]
 """One row of a SELECT: values as text by variable name; unbound variables are absent."""
@@ -46,7 +44,6 @@ def reading_rows() -> Generator[None]:
 
 _FIELDS = ("in_reply_to", "refers_to")
 _BRACKETED = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
-_URI = re.compile(r"\b(?:[a-z][a-z0-9+.-]{1,20}://|urn:|mailto:|doi:)[^\s<>\"'`{}|\\^\[\]]{1,500}", re.IGNORECASE)
 _MOST = 16
 
 
@@ -62,28 +59,19 @@ def referred_ids(memory: Memory) -> Sequence[str]:
     return [one for one in found if one and one != memory.id][:_MOST]
 
 
-def quoted_uris(memory: Memory) -> Sequence[str]:
-    """The URIs in the memory's text, in order, without its own and without trailing punctuation; 16 at most."""
-    found = dict.fromkeys(match.group().rstrip(".,;:!?)") for match in _URI.finditer(memory.text))
-    return [one for one in found if one != memory.uri][:_MOST]
-
-
 ORION = Namespace("urn:orion:vocabulary:")
 PROJECTION = URIRef("urn:orion:projection")
 TENANTS = "urn:orion:tenant:"
 _MEMORY = "urn:orion:memory:"
 _RELATION = "urn:orion:relation:"
-_PROPERTY = "urn:orion:property:"
-_PROPERTY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,58}")
-_MOST_PROPERTIES, _MOST_VALUE = 16, 200
 
 # Raised whenever the same memories would give other triples: a graph of another format is built anew.
-FORMAT = 3
+FORMAT = 4
 
 # Attribute look-ups on a namespace are slow, and a memory has dozens of triples.
 _TYPE, _SUBJECT, _PREDICATE, _OBJECT, _STATEMENT = RDF.type, RDF.subject, RDF.predicate, RDF.object, RDF.Statement
 _MEMORY_TYPE, _SPOKENBY, _MENTIONS, _NAMED = ORION.Memory, ORION.spokenBy, ORION.mentions, ORION.named
-_REFERSTO, _QUOTES, _ABOUT = ORION.refersTo, ORION.quotes, ORION.about
+_REFERSTO, _ABOUT = ORION.refersTo, ORION.about
 _TOLD = {
     name: ORION[name]
     for name in (
@@ -112,7 +100,6 @@ class Edge:
 
 
 def tenant_graph(tenant: str) -> URIRef:
-    """The name of the tenant's own graph."""
     return URIRef(f"{TENANTS}{quote(tenant, safe='')}")
 
 
@@ -130,7 +117,6 @@ def entity_iri(label: str) -> URIRef:
 
 @lru_cache(maxsize=4096)
 def relation_iri(label: str) -> URIRef:
-    """A relation by its name, folded as those of entities are."""
     return URIRef(f"{_RELATION}{_folded(label)}")
 
 
@@ -140,22 +126,18 @@ def relation_label(relation: URIRef) -> str:
 
 
 def memory_iri(key: int) -> URIRef:
-    """A memory by its key."""
     return URIRef(f"{_MEMORY}{key}")
 
 
 def key_of(iri: str) -> int:
-    """The key in a memory's IRI."""
     return int(iri.removeprefix(_MEMORY))
 
 
 def sentence(statement: Statement) -> str:
-    """A statement as a sentence: subject, relation, object."""
     return f"{statement.subject} {statement.relation} {statement.object}"
 
 
 def edge_of(statement: Statement) -> Edge:
-    """The edge of a statement."""
     return Edge(entity_iri(statement.subject), relation_iri(statement.relation), entity_iri(statement.object))
 
 
@@ -185,9 +167,6 @@ def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]
         yield iri, _NAMED, _literal(name)
     for reference in referred_ids(memory):
         yield iri, _REFERSTO, memory_iri(memory_key(memory.tenant, reference))
-    for uri in quoted_uris(memory):
-        yield iri, _QUOTES, Literal(uri)
-    yield from ((iri, property_iri(name), Literal(value)) for name, value in own_properties(memory.metadata))
 
 
 def entity_triples(entity: URIRef, spellings: Iterable[str], merged: Iterable[str] = ()) -> Iterator[Triple]:
@@ -204,12 +183,11 @@ def entity_triples(entity: URIRef, spellings: Iterable[str], merged: Iterable[st
 
 @lru_cache(maxsize=4096)
 def relation_triples(relation: URIRef) -> Sequence[Triple]:
-    """The triples of a relation."""
     return (relation, _TYPE, RDF.Property), (relation, SKOS.prefLabel, Literal(relation_label(relation)))
 
 
 def edge_triples(edge: Edge) -> Iterator[Triple]:
-    """The triples of an edge and its relation, without those of its evidence (see `projection.edges`)."""
+    """The triples of an edge and its relation, without those of its evidence (see `projection.plan`)."""
     iri = edge.iri
     yield from relation_triples(edge.relation)
     yield iri, _TYPE, _STATEMENT
@@ -218,21 +196,6 @@ def edge_triples(edge: Edge) -> Iterator[Triple]:
     yield iri, _OBJECT, edge.object
     for end in dict.fromkeys((edge.subject, edge.object)):
         yield iri, _ABOUT, end
-
-
-def property_iri(name: str) -> URIRef:
-    """A property of one's own: a field of memories' metadata."""
-    return URIRef(f"{_PROPERTY}{quote(name, safe='')}")
-
-
-def own_properties(metadata: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
-    """The fields of a memory's metadata that the graph holds, as text: the first 16 that are short and no lists."""
-    plain = (
-        (name, json.dumps(value) if isinstance(value, bool) else str(value))
-        for name, value in metadata.items()
-        if isinstance(value, str | int | float) and _PROPERTY_NAME.fullmatch(name)
-    )
-    yield from islice(((name, value) for name, value in plain if 0 < len(value) <= _MOST_VALUE), _MOST_PROPERTIES)
 
 
 def event_time(memory: Memory) -> float | None:

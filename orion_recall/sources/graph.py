@@ -19,10 +19,9 @@ from rdflib import URIRef
 from rdflib.namespace import PROV, SKOS
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.graph.tenant_graph import Queryable, TenantGraph, scope_conditions
+from orion_recall.graph.tenant_graph import Queryable, TenantGraph, neighbourhood_query, scope_conditions
 from orion_recall.graph.vocabulary import (
     ORION,
-    UNEXPECTED_ROWS,
     Row,
     entity_iri,
     key_of,
@@ -31,7 +30,6 @@ from orion_recall.graph.vocabulary import (
     tenant_graph,
 )
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
-from orion_recall.graph.walks.statements import neighbourhood_query
 from orion_recall.interfaces import EntityFinder, EntityLikeness, NameIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
 from orion_recall.sources.graph_paths import Evidence, along
@@ -149,14 +147,12 @@ class RdfSource:
             max_statements=request.max_statements,
         )
         rows = await self._graph.select(query)
-        try:
+        with reading_rows():
             found = _gather(rows, [weight for _, weight in seeds], request.question.terms)
             return [
                 Hit(key=key_of(memory), score=round(way.score, 6), statements=tuple(way.statements)[:3])
                 for memory, way in found.items()
             ]
-        except (LookupError, ValueError) as error:
-            raise SourceError(UNEXPECTED_ROWS) from error
 
     async def _spread(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
         weights = {str(entity_iri(label)): weight for label, weight in reversed(seeds)}
@@ -240,7 +236,7 @@ def _words_of(statement: str) -> frozenset[str]:
 
 _MOST_OTHERS, _MOST_MEMORIES, _NAMES_OF_EACH = 16, 32, 8
 _ABOUT, _TEXT, _WEIGHT = ORION.about.n3(), ORION.text.n3(), ORION.weight.n3()
-_FROM = PROV.wasDerivedFrom.n3()
+_FROM, _MENTIONS = PROV.wasDerivedFrom.n3(), ORION.mentions.n3()
 
 
 class Around(NamedTuple):
@@ -251,22 +247,36 @@ class Around(NamedTuple):
 
 
 async def links_around(
-    graph: Queryable, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
+    store: Queryable, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
 ) -> Around:
     """Edges and mentions of the seeds, of entities up to two hops away, and the names in the memories.
 
     Of an entity so many are read as its part of `max_statements` allows, whether it has fifty edges or fifty
     thousand. Only memories in scope are found, and only edges that one of them states.
     """
+    graph, seen_by = TenantGraph(store, scope.tenant), scope_conditions(scope)
     links: dict[Link, None] = {}
     said: dict[str, dict[str, None]] = defaultdict(dict)
     seen = set(seeds)
     at: Sequence[str] = seeds
-    try:
+
+    def statements(one: str) -> str:
+        entity, each = URIRef(one).n3(), max(4, max_statements // len(at))
+        return (
+            f"?memory ?text ?weight ?other WHERE {{ {{ SELECT ?memory ?text ?weight ?other WHERE {{ "
+            f"?edge {_ABOUT} {entity} ; {_TEXT} ?text ; {_WEIGHT} ?weight ; {_FROM} ?memory {seen_by}"
+            f" OPTIONAL {{ ?edge {_ABOUT} ?other FILTER(?other != {entity}) }} }} LIMIT {each} }} UNION "
+            f"{{ SELECT ?memory WHERE {{ ?memory {_MENTIONS} {entity} {seen_by}}} LIMIT {each} }} }}"
+        )
+
+    def names(memory: str) -> str:
+        return f"?entity WHERE {{ {URIRef(memory).n3()} {_MENTIONS} ?entity }} LIMIT {_NAMES_OF_EACH}"
+
+    with reading_rows():
         for _ in range(hops):
             others: dict[str, float] = {}
-            for row in await graph.select(_entities_query(at, scope, max_statements)) if at else ():
-                entity, memory = at[int(row["place"])], row["memory"]
+            for entity, row in await graph.each(at, statements):
+                memory = row["memory"]
                 if "text" not in row:
                     links[Link(entity, memory, "mentioned")] = None
                     continue
@@ -280,39 +290,10 @@ async def links_around(
             at = [other for _, other in best[:_MOST_OTHERS]]
             seen.update(at)
         memories = list(dict.fromkeys(link.target for link in links if link.kind != "edge"))[:_MOST_MEMORIES]
-        for row in await graph.select(_names_query(memories, scope)) if memories else ():
-            memory, entity = memories[int(row["place"])], row["entity"]
-            links[Link(memory, entity, "mentions")] = None
-            links[Link(entity, memory, "mentioned")] = None
-    except (LookupError, ValueError) as error:
-        raise SourceError(UNEXPECTED_ROWS) from error
+        for memory, row in await graph.each(memories, names):
+            links[Link(memory, row["entity"], "mentions")] = None
+            links[Link(row["entity"], memory, "mentioned")] = None
     return Around(list(links), {memory: tuple(texts) for memory, texts in said.items()})
-
-
-def _entities_query(entities: Sequence[str], scope: Scope, max_statements: int) -> str:
-    each, seen = max(4, max_statements // len(entities)), scope_conditions(scope)
-    parts: list[str] = []
-    for place, entity in enumerate(URIRef(one).n3() for one in entities):
-        parts += (
-            f'{{ SELECT ("{place}" AS ?place) ?memory ?text ?weight ?other WHERE {{ '
-            f"?edge {_ABOUT} {entity} ; {_TEXT} ?text ; {_WEIGHT} ?weight ; {_FROM} ?memory {seen}"
-            f" OPTIONAL {{ ?edge {_ABOUT} ?other FILTER(?other != {entity}) }} }} LIMIT {each} }}",
-            f'{{ SELECT ("{place}" AS ?place) ?memory WHERE {{ ?memory {ORION.mentions.n3()} {entity} {seen}}} '
-            f"LIMIT {each} }}",
-        )
-    graph = tenant_graph(scope.tenant).n3()
-    return f"SELECT ?place ?memory ?text ?weight ?other WHERE {{ GRAPH {graph} {{ {' UNION '.join(parts)} }} }}"
-
-
-def _names_query(memories: Sequence[str], scope: Scope) -> str:
-    parts = (
-        f'{{ SELECT ("{place}" AS ?place) ?entity WHERE {{ {URIRef(memory).n3()} {ORION.mentions.n3()} ?entity }} '
-        f"LIMIT {_NAMES_OF_EACH} }}"
-        for place, memory in enumerate(memories)
-    )
-    return (
-        f"SELECT ?place ?entity WHERE {{ GRAPH {tenant_graph(scope.tenant).n3()} {{ {' UNION '.join(parts)} }} }}"
-    )
 
 
 class GraphEvidence:
@@ -328,7 +309,7 @@ class GraphEvidence:
         values = " ".join(memory_iri(key).n3() for key in keys)
         rows = await TenantGraph(self._graph, tenant).rows(
             f"{{ SELECT ?memory (SUM(?weight) AS ?total) WHERE {{ VALUES ?memory {{ {values} }} "
-            f"?edge {PROV.wasDerivedFrom.n3()} ?memory ; {ORION.weight.n3()} ?weight }} GROUP BY ?memory }}"
+            f"?edge {_FROM} ?memory ; {_WEIGHT} ?weight }} GROUP BY ?memory }}"
         )
         with reading_rows():
             return {key_of(row["memory"]): float(row["total"]) for row in rows}

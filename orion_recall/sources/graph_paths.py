@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from orion_recall.graph.tenant_graph import Queryable, TenantGraph
+from orion_recall.graph.tenant_graph import Queryable, Stated, TenantGraph, identities, stated_in
 from orion_recall.graph.vocabulary import entity_iri, read_window, shown
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
-from orion_recall.graph.walks.statements import Stated, identities, stated_in
 from orion_recall.scoring.intervals import told_ranges, told_share
 from orion_recall.text.normal import content_words, memory_key, words
 from orion_recall.values import Chain, Question, Scope, SearchRequest, TimeRange

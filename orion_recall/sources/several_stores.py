@@ -112,7 +112,7 @@ class SeveralStores:
             if not answers_for(store, request.scope.tenant):
                 continue
             if self.breakers[name].lets_through(time.monotonic(), is_short=request.is_short):
-                tasks[name], waited[name] = noticed(_asked(store, request))
+                tasks[name], waited[name] = noticed(store.search(request))
             else:
                 silent[name] = f"left alone after: {self.breakers[name].last_error}"
         try:
@@ -152,10 +152,6 @@ def _in_proportion(found: Sequence[Sequence[Hit]]) -> list[Sequence[Hit]]:
         else [hit._replace(score=hit.score * best[0][1] / score) for hit in hits]
         for hits, score in best
     ]
-
-
-async def _asked(store: Source, request: SearchRequest) -> Sequence[Hit]:
-    return await store.search(request)
 
 
 def _failure(store: str, task: asyncio.Task[Sequence[Hit]], request: SearchRequest, *, late: bool) -> str | None:

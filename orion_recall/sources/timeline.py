@@ -3,6 +3,11 @@
 The rows of the window are narrowed by tenant and scope, and the newest of them ranked by whether and how well
 their text matches, how recent they are in the window, and whether they are of the query's own session or node.
 Text search runs over the window only: over a whole table an OR query takes most of a second.
+
+In its SQL identifiers are quoted, everything else is a parameter. Times may be columns of times, of numbers (epoch
+seconds or milliseconds) or of text (ISO 8601, or such numbers). A pattern lets through what every Postgres can
+cast, and nothing else: text that cannot be read is no time, and never an error. Only what looks like a date is one:
+`now` and `infinity` could be cast, too.
 """
 
 from __future__ import annotations
@@ -11,19 +16,20 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, cast
 
-from orion_recall.errors import SourceError, TransientSourceError
+from orion_recall.errors import ScopeNotKept, SourceError, TransientSourceError
 from orion_recall.postgres.address import quote_qualified, read_address
 from orion_recall.postgres.pool import HeldConnections, Row
-from orion_recall.sources.hits import MOST_TEXT, cited_id, mapped_key, tags_of
-from orion_recall.sources.timeline_sql import COUNTED, count_query, sample_query, text_name, timeline_query
-from orion_recall.sources.timeline_table import CATALOGUE, TimelineShape, TimelineTable, shape_of
+from orion_recall.setting_values import TIMELINE_ROLES
+from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT, cited_id, mapped_key, tags_of
+from orion_recall.sources.timeline_table import CATALOGUE, Column, TimelineShape, TimelineTable, shape_of
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.text.small_talk import is_chatter
+from orion_recall.time_values import in_calendar
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")
@@ -162,3 +168,287 @@ def tags_in(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         return ()
     return tags_of(cast("Sequence[object]", value))
+
+
+_NEWEST = 200
+COUNTED = 100_000
+# More would be refused by to_tsvector, and with it the whole query.
+_SEARCHED_CHARACTERS = 200_000
+# From here on a number is read as milliseconds (1973), up to here (the year 5138).
+_MILLISECONDS, _LAST_MILLISECOND = 10**11, 10**14
+# No zone is further from UTC.
+_ZONE_S, _DAY_S = 15 * 3600.0, 86_400.0
+_LATEST = 4e9  # of 2096: as text it has ten digits, as those of the last 25 years
+
+# Every date of the calendar from the year 1000 to 2999, with an optional time and zone. No backslashes: what they
+# mean in a literal is a setting of the server.
+_DATE = (
+    "(?:[12][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    "|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    "|(?:[12][0-9](?:0[48]|[2468][048]|[13579][26])|(?:1[26]|2[048])00)-02-29)"
+)
+_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]+)?)?"
+_ZONE = "(?: ?(?:[Zz]|UTC|GMT|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?))?"
+_ISO = f"^{_DATE}(?:[Tt ]{_CLOCK}{_ZONE})?$"
+_EPOCH = "^[0-9]{9,13}(?:[.][0-9]+)?$"
+# Postgres refuses what is much longer, such as a fraction of a hundred digits.
+_LONGEST = 40
+
+
+def window_of(request: SearchRequest) -> tuple[float, float]:
+    """Where the window begins and ends, in epoch seconds: never after the query's now.
+
+    It begins where the query says (`since`). Else a time that the question names is the window, with a day on both
+    sides, as people are vague about days; without one it is the last minutes, as many as the profile says.
+    """
+    question, since = request.question, request.scope.since
+    usual = question.now - request.window_minutes * 60
+    named = [(one.start, one.end) for one in question.time.intervals]
+    starts = [start for start, _ in named if start is not None]
+    if since is not None:
+        return since, question.now
+    if not named or len(starts) < len(named) or min(starts) >= usual:
+        return usual, question.now
+    ends = [question.now if end is None else end + _DAY_S for _, end in named]
+    return min(starts) - _DAY_S, min(question.now, max(ends))
+
+
+def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, list[Any]]:
+    """The statement and its values: the window's newest rows, best first.
+
+    Raises ScopeNotKept when the scope asks for what the table has no column for.
+    """
+    scope, question = request.scope, request.question
+    if scope.told:
+        raise ScopeNotKept("a timeline cannot be searched by the times that its texts tell")
+    values: list[Any] = [_moment(moment) for moment in window_of(request)]
+    conditions = [*_narrowed(shape, request, values), *_usable(shape)]
+    time = shape.column("ts")
+    conditions += _roughly(time, values[0].timestamp(), values[1].timestamp(), values)
+    # A column without a zone is read as UTC, which is the session's.
+    window = ["ts >= $1::timestamptz", "ts <= $2::timestamptz"]
+    if scope.until is not None:
+        values.append(_moment(scope.until))
+        window.append(f"ts < ${len(values)}::timestamptz")
+    if scope.as_of is not None:
+        values.append(_moment(scope.as_of))
+        window.append(f"ts <= ${len(values)}::timestamptz")
+    values.append(" or ".join(sorted(question.terms)[:32]))
+    # In a SELECT of its own it is read once; a plan for any values would read it anew for every row, twice.
+    words = f"(SELECT websearch_to_tsquery('english', ${len(values)}))"
+    values.extend((question.session_id, question.node_id, request.limit))
+    session, node, limit = (f"${len(values) - back}" for back in (2, 1, 0))
+    parts = (*conditions, *window, words)
+    if (statement := shape.statements.get(parts)) is None:
+        score = _score(words, _either(shape, session, node))
+        statement = shape.statements[parts] = _statement(shape, conditions, window, score, limit)
+    return statement, values
+
+
+def _statement(
+    shape: TimelineShape, conditions: Sequence[str], window: Sequence[str], score: str, limit: str
+) -> str:
+    """SQL for the rows that the conditions hold for in the window, best first, `limit` at most."""
+    chosen, time = _chosen(shape), shape.column("ts")
+    names = ", ".join(name for name in chosen if name not in ("ts", "search"))
+    # OFFSET 0 keeps the planner from evaluating the pattern of a text column several times a row.
+    barrier = "" if time.kind == "time" else " OFFSET 0"
+    rows = (
+        f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in chosen.items())} "  # noqa: S608 (quoted)
+        f"FROM {shape.relation} WHERE {' AND '.join(conditions)}{barrier}"
+    )
+    newest = (
+        f"SELECT {names}, ts::timestamptz AS ts, {_searched(shape)} AS searched FROM ({rows}) AS rows "  # noqa: S608
+        f"WHERE {' AND '.join(window)} ORDER BY rows.ts DESC LIMIT {_NEWEST}"
+    )
+    return (
+        f"SELECT {_bounded(shape, chosen)}, ts, ({score})::float8 AS score FROM ({newest}) AS newest "  # noqa: S608 (quoted above)
+        f"ORDER BY score DESC, ts DESC, id LIMIT {limit}"
+    )
+
+
+def sample_query(shape: TimelineShape) -> str:
+    """SQL for the newest row with everything as text; where times are worked out, of the first `COUNTED` rows."""
+    chosen = [
+        f"left(({sql})::text, {MOST_TEXT}) AS {name}" for name, sql in _chosen(shape).items() if name != "search"
+    ]
+    newest = f"{time_sql(shape.column('ts'))} DESC NULLS LAST"
+    rows = shape.relation if shape.column("ts").kind == "time" else _first_rows(shape)
+    return f"SELECT {', '.join(chosen)} FROM {rows} ORDER BY {newest} LIMIT 1"  # noqa: S608 (quoted)
+
+
+def count_query(shape: TimelineShape) -> str:
+    """SQL for the number of rows, of the first `COUNTED`, and of those that are never found for want of a role."""
+    identity, text = _usable(shape)
+    return (
+        f"SELECT count(*) AS rows, count(*) FILTER (WHERE {time_sql(shape.column('ts'))} IS NULL) AS ts, "  # noqa: S608
+        f"count(*) FILTER (WHERE ({identity}) IS NOT TRUE) AS id, "
+        f"count(*) FILTER (WHERE ({text}) IS NOT TRUE) AS text FROM {_first_rows(shape)}"
+    )
+
+
+def _first_rows(shape: TimelineShape) -> str:
+    return f"(SELECT * FROM {shape.relation} LIMIT {COUNTED}) AS first_rows"  # noqa: S608 (quoted)
+
+
+def text_name(place: int) -> str:
+    return f"text_{place}"
+
+
+def _chosen(shape: TimelineShape) -> dict[str, str]:
+    chosen = {
+        role: shape.columns[role].as_text for role in TIMELINE_ROLES if role in shape.columns and role != "ts"
+    }
+    chosen["ts"] = time_sql(shape.column("ts"))
+    for role in ("tags", "search"):
+        if role in shape.columns and shape.columns[role].kind in ("list", "vector"):
+            chosen[role] = shape.columns[role].quoted
+    return chosen | {text_name(place): column.as_text for place, column in enumerate(shape.text)}
+
+
+def _bounded(shape: TimelineShape, chosen: Mapping[str, str]) -> str:
+    """SQL for what is shown of a row, none of it longer than of an own memory."""
+    texts = {"tags", *(text_name(place) for place in range(len(shape.text)))}
+    bounded: list[str] = []
+    for name in chosen:
+        if name == "tags" and shape.columns[name].kind == "list":
+            first = f"SELECT left(tag::text, {MOST_NAME}) FROM unnest(tags[:{MOST_TAGS}]) AS tag"  # noqa: S608
+            bounded.append(f"ARRAY({first}) AS tags")
+        elif name not in ("ts", "search"):
+            most = MOST_TEXT if name in texts else MOST_LINE if name in ("id", "title", "uri") else MOST_NAME
+            bounded.append(f"left({name}, {most}) AS {name}")
+    return ", ".join(bounded)
+
+
+def _usable(shape: TimelineShape) -> tuple[str, str]:
+    """SQL that holds for rows with an id, and for those with a text."""
+    texts = " OR ".join(f"left({column.as_text}, {MOST_TEXT}) ~ '[^[:space:]]'" for column in shape.text)
+    column, identity = shape.column("id"), shape.column("id").as_text
+    if column.kind == "number":
+        return f"{column.quoted} IS NOT NULL", f"({texts})"
+    return f"{identity} <> '' AND length({identity}) <= {MOST_LINE}", f"({texts})"
+
+
+def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -> Iterable[str]:
+    scope = request.scope
+    # A table of one tenant is only searched for that tenant.
+    tenant = None if shape.of_one_tenant else scope.tenant
+    ids = {
+        "tenant": tenant, "session_id": scope.session_id, "user_id": scope.user_id, "agent_id": scope.agent_id,
+        "run_id": scope.run_id,
+    }  # fmt: skip
+    for role, value in ids.items():
+        if value is not None:
+            values.append(value)
+            yield f"{shape.column(role).as_text} = ${len(values)}::text"
+    for role, wanted in (("kind", scope.kinds), ("speaker", scope.speakers)):
+        if wanted:
+            values.append(list(wanted))
+            yield f"{shape.column(role).as_text} = ANY(${len(values)}::text[])"
+    if scope.tags:
+        column = shape.column("tags")
+        values.append(list(scope.tags) if column.kind == "list" or column.type == "jsonb" else _written(scope.tags))
+        yield _has_tag(column, f"${len(values)}::text[]")
+
+
+def _has_tag(column: Column, wanted: str) -> str:
+    if column.kind == "list":
+        return f"{column.quoted}{'' if column.type == '_text' else '::text[]'} && {wanted}"
+    if column.type == "jsonb":
+        return f"{column.quoted} ?| {wanted}"
+    text = f"btrim({column.as_text})"
+    listed = f"ARRAY(SELECT found[1] FROM regexp_matches({text}, '\"([^\"]*)\"', 'g') AS found)"  # noqa: S608 (quoted)
+    split = f"regexp_split_to_array({text}, '[[:space:]]*,[[:space:]]*')"
+    return f"(CASE WHEN left({text}, 1) = '[' THEN {listed} ELSE {split} END) && {wanted}"
+
+
+def _written(tags: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(form for tag in tags for form in (tag, json.dumps(tag)[1:-1], _json(tag))))
+
+
+def _json(tag: str) -> str:
+    return json.dumps(tag, ensure_ascii=False)[1:-1]
+
+
+def time_sql(column: Column) -> str:
+    """SQL for the column's time, null where it cannot be read."""
+    if column.kind == "time":
+        return column.quoted
+    if column.kind == "number":
+        return _epoch(column.quoted)
+    text = column.as_text
+    # In bytes order: patterns know no collation that is not deterministic.
+    plain = f'{text} COLLATE "C"'
+    return (
+        f"CASE WHEN length({text}) > {_LONGEST} THEN NULL WHEN {plain} ~ '{_ISO}' THEN {text}::timestamptz "
+        f"WHEN {plain} ~ '{_EPOCH}' THEN {_epoch(f'{text}::float8')} END"
+    )
+
+
+def _epoch(number: str) -> str:
+    return (
+        f"CASE WHEN {number} >= 0 AND {number} < {_MILLISECONDS} THEN to_timestamp({number}::float8) "
+        f"WHEN {number} >= {_MILLISECONDS} AND {number} <= {_LAST_MILLISECOND} "
+        f"THEN to_timestamp({number}::float8 / 1000) END"
+    )
+
+
+def _roughly(column: Column, since: float, until: float, values: list[Any]) -> Iterable[str]:
+    """SQL that holds for all of the window and little besides, and that an index on the column can serve."""
+
+    def value(one: str | int) -> str:
+        values.append(one)
+        return f"${len(values)}::{'text' if isinstance(one, str) else 'bigint'}"
+
+    if column.kind == "number":
+        low, high = int(since), int(until) + 1
+        milliseconds = f"{value(max(low * 1000, _MILLISECONDS))} AND {value(high * 1000)}"
+        yield f"({column.quoted} BETWEEN {value(low)} AND {value(high)} OR {column.quoted} BETWEEN {milliseconds})"
+    elif column.kind == "text" and since < 10**9:
+        # Of numbers of several lengths the order as text is not that of their values.
+        yield f"{column.quoted} >= {value('0')}"
+    elif column.kind == "text":
+        # ISO 8601 sorts by time, up to the zone. The seconds are the first ten digits of milliseconds, too.
+        ranges = (
+            (_day(since - _ZONE_S), _day(until + _ZONE_S + _DAY_S)),
+            (str(int(since)), str(int(until) + 1)),
+        )
+        parts = [f"{column.quoted} >= {value(low)} AND {column.quoted} < {value(high)}" for low, high in ranges]
+        yield f"({' OR '.join(parts)})"
+
+
+def _score(words: str, own: str) -> str:
+    """SQL in [0, 1]: half for sharing a word at all, so that no row is ahead of one that does by being newer."""
+    recency = (
+        "coalesce(extract(epoch FROM ts - $1::timestamptz) "
+        "/ nullif(extract(epoch FROM $2::timestamptz - $1::timestamptz), 0), 0)"
+    )
+    matched = f"coalesce((searched @@ {words})::int, 0)"
+    # What shares no word has no rank: it is not worked out.
+    rank = f"CASE WHEN searched @@ {words} THEN ts_rank_cd(searched, {words}, 32) ELSE 0 END"
+    return f"0.5 * {matched} + 0.2 * ({rank}) + 0.2 * {recency} + 0.1 * {own}"
+
+
+def _either(shape: TimelineShape, session: str, node: str) -> str:
+    """SQL that is 1 when the row is of the query's session or node, else 0; both parameters are always used."""
+    parts = [
+        f"coalesce({role} = {value}::text, false)" if role in shape.columns else f"{value}::text = ''"
+        for role, value in (("session_id", session), ("node_id", node))
+    ]
+    return f"(CASE WHEN {' OR '.join(parts)} THEN 1 ELSE 0 END)"
+
+
+def _searched(shape: TimelineShape) -> str:
+    if "search" in shape.columns:
+        return "search"
+    names = [*(["title"] if "title" in shape.columns else []), *(text_name(n) for n in range(len(shape.text)))]
+    names = [f"left({name}, {MOST_TEXT})" for name in names]
+    return f"to_tsvector('english', left(concat_ws(' ', {', '.join(names)}), {_SEARCHED_CHARACTERS}))"
+
+
+def _day(seconds: float) -> str:
+    return f"{_moment(seconds):%Y-%m-%d}"
+
+
+def _moment(seconds: float) -> datetime:
+    return in_calendar(min(seconds, _LATEST))

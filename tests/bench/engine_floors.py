@@ -39,8 +39,7 @@ from orion_recall.recall.understand.question import understand
 from orion_recall.serving.backends import Opened, open_sources, timeline_table
 from orion_recall.settings import Settings
 from orion_recall.sources.graph import RdfSource
-from orion_recall.sources.timeline import TimelineSource
-from orion_recall.sources.timeline_sql import timeline_query
+from orion_recall.sources.timeline import TimelineSource, timeline_query
 from orion_recall.values import Scope, SearchRequest, SourceName
 from tests.bench.measure import Cost, cost, cost_of_calls
 

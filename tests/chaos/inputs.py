@@ -47,7 +47,7 @@ _WORDS = (
 ).split()
 _CYPHER = (
     "MATCH WHERE RETURN AND OR NOT DISTINCT ORDER BY DESC SKIP LIMIT AS CONTAINS STARTS ENDS WITH SIMILAR "
-    "IN count ( ) ( ) [ ] { } - -> <- -- : :Person :Memory a b r a.name b.type r.confidence = <> < <= > "
+    "IN count ( ) ( ) [ ] { } - -> <- -- : :Person :Place a b r a.name b.type r.confidence = <> < <= > "
     ">= 'x' \"y\" `q r` * *1..2 *..9 *0 1 -1 1.5 1e400 true null , ; | // /* */ KNOWS $p . .. DELETE CREATE "
     "SELECT ASK ?x <urn:x> \\' '"
 ).split()
@@ -138,8 +138,8 @@ def seeds(name: str) -> list[bytes]:
         ],
         "cypher": [
             b"MATCH (a:Person {name: 'Ada'})<-[r:KNOWS|`works at`*1..2]-(b) WHERE b.name SIMILAR \"x\" "
-            b"RETURN a, b.name AS n",
-            b"MATCH (a), (a)--(m:Memory {kind: 'plan'}) WHERE a.name = 'y' RETURN a LIMIT 7;",
+            b"RETURN a, b.name",
+            b"MATCH (a)--(b:Place)-[r {name: 'knows'}]->(c) WHERE a.name = 'y' RETURN a, r.text LIMIT 7;",
         ],
     }[name]
 

@@ -35,9 +35,9 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import OrionError
 from orion_recall.external.mappings import load_mappings
+from orion_recall.graph.cypher.execution import KnownNames, compile_query
 from orion_recall.graph.cypher.syntax import parse
-from orion_recall.graph.cypher.to_sparql import KnownNames, compile_query
-from orion_recall.graph.stores.reader import reading_form
+from orion_recall.graph.stores.reader import check_select
 from orion_recall.memory.extraction.light import extract
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.transfer.importer import ImportMapping, read_batches
@@ -136,9 +136,9 @@ def read_cypher(raw: bytes) -> None:
     """A query of the graph, in Cypher and in SPARQL."""
     text = _text(raw)
     try:
-        compile_query(parse(text), URIRef("urn:g"), KnownNames())
+        compile_query(parse(text), URIRef("urn:g"), KnownNames({}, {}, {}))
     except OrionError:
-        reading_form(text, confined=True)
+        check_select(text)
         raise
 
 

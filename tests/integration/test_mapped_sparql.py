@@ -10,7 +10,7 @@ import pytest
 
 from orion_recall.errors import ScopeNotKept
 from orion_recall.external.mappings import SparqlMapping
-from orion_recall.external.sparql import MappedGraphSource, possible_labels
+from orion_recall.external.sparql import MappedGraphSource
 from orion_recall.text.normal import content_words
 from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest
 
@@ -116,18 +116,6 @@ async def test_a_period_is_kept_by_the_times_that_there_are_and_fails_nothing(wi
 @pytest.mark.parametrize("text", ['"} } DROP ALL #', "Ana\\", "'; DELETE", "<urn:x>", "\ud800 Ana", "? ! ."])
 async def test_nothing_enters_the_query_but_as_a_value(wiki: MappedGraphSource, text: str) -> None:
     await wiki.search(ask(text))
-
-
-async def test_a_sample_has_label_and_text(wiki: MappedGraphSource) -> None:
-    sample = await wiki.sample()
-    assert sample is not None and {"thing", "label", "text"} <= set(sample)
-
-
-def test_runs_of_words_may_be_labels_but_stop_words_are_none() -> None:
-    labels = possible_labels("what about the Harbour crane's gearbox?")
-    assert {"Harbour crane", "Harbour Crane", "harbour crane", "gearbox", "Gearbox"} <= set(labels)
-    assert "the" not in labels and "what about" not in labels
-    assert len(possible_labels("word " * 500)) <= 96
 
 
 class Partial:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncGenerator, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from timelines import NOW, ask, hits, ids, memories, timeline
 
 from orion_recall.postgres.pool import Connection, open_connection
-from orion_recall.sources.timeline_sql import time_sql, timeline_query
+from orion_recall.sources.timeline import time_sql, timeline_query
 from orion_recall.sources.timeline_table import Column, TimelineTable
 from tests.stand_ins.postgres_servers import debian_binaries, postgres_server, wheel_binaries
 
@@ -82,38 +81,6 @@ NO_TIMES = [
 
 async def test_what_is_no_time_is_none_and_never_an_error(connection: Connection) -> None:
     assert [text for text, ts in zip(NO_TIMES, await read(connection, NO_TIMES), strict=True) if ts] == []
-
-
-async def test_exactly_the_days_of_the_calendar_are_days(connection: Connection) -> None:
-    def is_day(year: int, month: int, day: int) -> bool:
-        try:
-            return bool(date(year, month, day))
-        except ValueError:
-            return False
-
-    years = (1000, 1200, 1900, 1996, 2000, 2023, 2024, 2100, 2400, 2999)
-    days = [(year, month, day) for year in years for month in range(14) for day in range(33)]
-    found = await read(connection, [f"{year:04}-{month:02}-{day:02}" for year, month, day in days])
-    assert [one for one, ts in zip(days, found, strict=True) if (ts is not None) != is_day(*one)] == []
-
-
-async def test_whatever_garbles_a_time_it_is_read_as_others_read_it_or_not_at_all(connection: Connection) -> None:
-    chance = random.Random(7)
-    alphabet = "0123456789-:+.TZ /,eBC"
-    texts: list[str] = []
-    for _ in range(4000):
-        text = list(
-            chance.choice(["2026-03-01T10:15:00.5+00:00", "2024-02-29 23:59:59", "1772360100", "2026-12-31"])
-        )
-        for _ in range(chance.randint(1, 3)):
-            place = chance.randrange(len(text))
-            text[place : place + chance.randint(0, 1)] = chance.choice(alphabet)
-        texts.append("".join(text))
-    for text, ts in zip(texts, await read(connection, texts), strict=True):
-        if ts is not None and "-" in text:
-            moment = datetime.fromisoformat(text.replace(" +", "+").replace(" -", "-").replace(" Z", "Z"))
-            assert ts == (moment if moment.tzinfo else moment.replace(tzinfo=UTC)), text
-    assert sum(ts is not None for ts in await read(connection, texts)) > 200
 
 
 TIMES: list[tuple[str, str, str]] = [
@@ -229,18 +196,6 @@ async def test_json_that_no_text_can_hold_costs_its_own_row_only(
         assert await source.lacking() == (5, {"text": 4})
 
 
-async def test_tags_in_json_that_no_text_can_hold_are_none(connection: Connection, server_dsn: str) -> None:
-    await connection.execute("CREATE TABLE log (id int, ts timestamptz, text text, tags json)")
-    for place, tags in enumerate(['["a"]', f"[{UNREADABLE[0]}]", f"[{UNREADABLE[1]}]", "1e999999", "[1e999999]"]):
-        await connection.execute(
-            f"INSERT INTO log VALUES ($1, to_timestamp({NOW}), 'crane', $2::text::json)", place, tags
-        )
-    table = TimelineTable.mapped("log", {"tags": "tags"}, "acme")
-    found = {memory.id: memory.tags for memory in memories(await hits(server_dsn, ask("crane"), table))}
-    assert len(found) == 5 and (found["log:0"], found["log:1"], found["log:2"]) == (("a",), (), ())
-    assert await ids(server_dsn, ask("crane", tags=("a",)), table) == ["log:0"]
-
-
 async def test_an_id_that_is_empty_or_nothing_in_json_is_none(connection: Connection, server_dsn: str) -> None:
     await connection.execute("CREATE TABLE log (id jsonb, ts timestamptz, text text)")
     await connection.execute(
@@ -273,13 +228,6 @@ async def test_of_a_long_row_as_much_is_read_as_an_own_memory_may_hold(
     (read,) = memories([hit])
     assert (len(read.text), len(read.title or ""), len(read.speaker or "")) == (100_000, 4096, 512)
     assert (len(read.tags), max(len(tag) for tag in read.tags)) == (256, 512)
-
-
-async def test_tags_of_endless_brackets_cost_no_recall(connection: Connection, server_dsn: str) -> None:
-    await connection.execute("CREATE TABLE log (id int, ts timestamptz, text text, tags text)")
-    await connection.execute(f"INSERT INTO log VALUES (1, to_timestamp({NOW}), 'crane', repeat('[', 30000))")
-    found = memories(await hits(server_dsn, ask("crane"), TimelineTable.mapped("log", {"tags": "tags"}, "acme")))
-    assert [(memory.id, memory.text) for memory in found] == [("log:1", "crane")]
 
 
 async def test_the_sample_of_a_table_that_maps_what_is_searched_is_the_rest(

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from orion_recall.graph.projection.changes import plan_changes
-from orion_recall.graph.projection.plan import run_plan
+from orion_recall.graph.projection.plan import plan_changes, run_plan
 from orion_recall.graph.projection.updates import updates
 from orion_recall.graph.stores.oxigraph import rows_of
 from orion_recall.text.normal import text_hash

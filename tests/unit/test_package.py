@@ -49,7 +49,7 @@ def test_the_program_begins_where_it_can_say_what_is_missing():
 
 OF_THE_CLIENT = [name for name in orion_recall.__all__ if name != "open_sources"]
 HEAVY = (
-    "numpy onnxruntime asyncpg qdrant_client rdflib tiktoken tokenizers typer rich httpx opentelemetry yaml lark "
+    "numpy onnxruntime asyncpg qdrant_client rdflib tiktoken tokenizers typer rich httpx opentelemetry yaml "
     "pydantic_settings prometheus_client pyoxigraph qdrant_edge rapidfuzz"
 ).split()
 # As in a plain install: none of the extras' packages can be found.

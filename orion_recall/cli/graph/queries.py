@@ -27,25 +27,15 @@ from orion_recall.cli.output import (
     table,
     visible,
 )
-from orion_recall.errors import ModelError, OrionError
-from orion_recall.graph.cypher.execution import (
-    Cell,
-    FirstAvailable,
-    GraphEntities,
-    GraphMemories,
-    IndexedEntities,
-    IndexedMemories,
-    QueryResult,
-    SimilarEntities,
-    run_cypher,
-)
-from orion_recall.graph.stores.reader import GraphReader, SparqlAnswer, reading_form
+from orion_recall.errors import ModelError, SourceError
+from orion_recall.graph.cypher.execution import Cell, QueryResult, run_cypher, similar_in_graph, similar_in_index
+from orion_recall.graph.stores.reader import GraphReader, check_select
+from orion_recall.graph.stores.sparql_client import SparqlTable
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import shown, tenant_graph
 from orion_recall.graph.walks.path import Path, PathBounds, Paths, find_path
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
-from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
@@ -162,28 +152,25 @@ def run_query(
 ) -> None:
     """Run a small Cypher query over the graph: MATCH, WHERE with =, SIMILAR and AND, RETURN, LIMIT (default: 100).
 
-    Nodes are entities (Person, Place, Organisation, Speaker or Entity) and memories (Memory: id, kind, text,
-    speaker, ts; meta_NAME is a field of its metadata). Relations are the graph's own, such as WORKS_AT, and
-    MENTIONS, SPOKEN_BY, NEXT, REFERS_TO. Hops go up to five: *1..5. SIMILAR finds names and memories like a text.
-    `graph sparql` counts, sorts and compares.
+    Nodes are entities: Person, Place, Organisation, Speaker or Entity. Relations are the graph's own, such as
+    WORKS_AT. Hops go up to five: *1..5. SIMILAR finds names like a text. `graph sparql` finds memories, counts,
+    sorts and compares.
 
     Example: `orion-recall graph query "MATCH (a:Person {name: 'Ana'})-[r]-(b) RETURN b, r.text LIMIT 10"`
     """
 
     async def run(graph: GraphReader, settings: Settings) -> QueryResult:
         async with contextlib.AsyncExitStack() as stack:
-            finders: list[SimilarEntities] = [GraphEntities(graph)]
-            if settings.qdrant_url is not None and "similar" in query.casefold():
-                finders = [*await _index(settings, stack), *finders]
-            similar = FirstAvailable(finders, told=_by_letters)
-            return await run_cypher(
-                query,
-                graph,
-                tenant or settings.default_tenant,
-                similar,
-                _Memories(settings, graph, stack),
-                timeout_s=timeout,
-            )
+
+            async def similar(text: str, whose: str, limit: int) -> Sequence[str]:
+                if settings.qdrant_url is not None:
+                    try:
+                        return await _similar_in_index(settings, stack, text, whose, limit)
+                    except (ModelError, SourceError) as error:
+                        note(f"names are compared by words and letters: {error}")
+                return await similar_in_graph(graph, text, whose, limit)
+
+            return await run_cypher(query, graph, tenant or settings.default_tenant, similar, timeout_s=timeout)
 
     answer = with_graph(data, timeout, run)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
@@ -200,74 +187,45 @@ def _shown(cell: Cell) -> Any:
     """A node or an edge as one line."""
     if not isinstance(cell, Mapping):
         return cell
-    if cell["is"] == "memory":
-        return f"[{cell['id']}] {' '.join(str(cell['text'] or '').split())[:120]}"
     return cell["text"] if cell["is"] == "relation" else cell["name"]
 
 
-class _Memories:
-    """Similar memories by their vectors; the embedder is opened when a query asks for them."""
-
-    def __init__(self, settings: Settings, graph: GraphReader, stack: contextlib.AsyncExitStack) -> None:
-        self._settings, self._graph, self._stack = settings, graph, stack
-
-    async def similar_memories(self, text: str, tenant: str, limit: int) -> Sequence[str]:
-        """As the index on its server, else as the graph's texts say. ModelError without an embedder."""
-        embedder = await self._stack.enter_async_context(open_embedder(self._settings))
-        if self._settings.qdrant_url is None:
-            return await GraphMemories(self._graph, embedder).similar_memories(text, tenant, limit)
-        index = await _opened(self._settings, embedder, self._stack)
-        return await IndexedMemories(index, embedder).similar_memories(text, tenant, limit)
-
-
-async def _opened(settings: Settings, embedder: Embedder, stack: contextlib.AsyncExitStack) -> QdrantIndex:
+async def _similar_in_index(
+    settings: Settings, stack: contextlib.AsyncExitStack, text: str, tenant: str, limit: int
+) -> Sequence[str]:
+    """As the index on its server has it. An embedded one belongs to its worker alone."""
     assert settings.qdrant_url is not None
+    embedder = await stack.enter_async_context(open_embedder(settings))
     server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
     index = QdrantIndex(server, settings.qdrant_collection, embedder, SparseEncoder(settings.keyword_weights))
     stack.push_async_callback(index.close)
-    return index
-
-
-async def _index(settings: Settings, stack: contextlib.AsyncExitStack) -> list[SimilarEntities]:
-    """The index on its server, if it can be used. An embedded one belongs to its worker alone."""
-    try:
-        embedder = await stack.enter_async_context(open_embedder(settings))
-    except ModelError as error:
-        _by_letters(error)
-        return []
-    index = await _opened(settings, embedder, stack)
-    return [IndexedEntities(index, NamesByMeaning(index, embedder))]
-
-
-def _by_letters(error: OrionError) -> None:
-    note(f"names are compared by words and letters: {error}")
+    return await similar_in_index(text, tenant, limit, finder=index, meaning=NamesByMeaning(index, embedder))
 
 
 def run_sparql(
-    query: Annotated[str, typer.Argument(metavar="SPARQL", help="SELECT, ASK, CONSTRUCT or DESCRIBE.")],
+    query: Annotated[str, typer.Argument(metavar="SPARQL", help="A SELECT.")],
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")] = 1000,
     tenant: Tenant = None,
     timeout: TimeOut = 10.0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a read-only SPARQL query over one tenant's graph; SERVICE and updates are refused.
+    """Run a SPARQL SELECT over one tenant's graph; SERVICE and updates are refused.
 
-    The tenant's graph is the default graph, and the only named one. CONSTRUCT and DESCRIBE give N-Triples.
+    The tenant's graph is the default graph, and the only named one.
 
     Example: `orion-recall graph sparql "SELECT ?text WHERE { ?edge <urn:orion:vocabulary:text> ?text }" --limit 5`
     """
-    form = reading_form(query, confined=True)
+    check_select(query)
 
-    async def run(graph: GraphReader, settings: Settings) -> SparqlAnswer:
+    async def run(graph: GraphReader, settings: Settings) -> SparqlTable:
         whose = tenant_graph(tenant or settings.default_tenant)
-        return await graph.answer(query, form, graph=whose, limit=limit)
+        return await graph.table(query, graph=whose, limit=limit)
 
     found = with_graph(data, timeout, run)
-    value: Any = {"columns": found.columns, "rows": found.rows, "truncated": found.truncated}
-    shown = [table(found.columns, found.rows)]
-    if form == "ASK":
-        value, shown = {"boolean": found.truth}, [visible(found.truth)]
-    elif form != "SELECT":
-        shown = [" ".join(part or "" for part in row) + " ." for row in found.rows]
-    show(value, *shown, as_json=as_json, remarks=[limited(limit + 1, limit, "row") if found.truncated else None])
+    show(
+        {"columns": found.columns, "rows": found.rows, "truncated": found.truncated},
+        table(found.columns, found.rows),
+        as_json=as_json,
+        remarks=[limited(limit + 1, limit, "row") if found.truncated else None],
+    )

@@ -11,7 +11,7 @@ import typer
 
 from orion_recall.cli.connect.addresses import find
 from orion_recall.errors import GraphQueryError, OrionError
-from orion_recall.graph.cypher.execution import GraphEntities
+from orion_recall.graph.cypher.execution import similar_in_graph
 from orion_recall.graph.stores.reader import GraphReader, open_graph_reader
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.settings import Settings
@@ -40,7 +40,7 @@ async def entity_named(name: str, graph: GraphReader, tenant: str) -> str:
     found = (await TenantGraph(graph, tenant).named([name]))[name]
     if found:
         return found[0]
-    near = await GraphEntities(graph).similar_entities(name, tenant, 5)
+    near = await similar_in_graph(graph, name, tenant, 5)
     labels = await TenantGraph(graph, tenant).labels(near)
     hint = f"; similar names: {', '.join(labels[iri] for iri in near)}" if near else ""
     raise OrionError(f"the graph of {tenant!r} has no entity named {name!r}{hint}")

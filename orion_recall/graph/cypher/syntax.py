@@ -1,35 +1,25 @@
 """A small part of Cypher (https://opencypher.org): its syntax tree, and the parser.
 
-One MATCH, WHERE with `=`, SIMILAR and AND, RETURN, LIMIT; the grammar is in `cypher.lark`. Anything else is an
-error with its place and what was expected there; what this part leaves out is asked for in SPARQL.
+    MATCH node (relation node)* [WHERE comparison (AND comparison)*] RETURN item (, item)* [LIMIT n] [;]
+    node      ([name][:Label][{property: value, …}])
+    relation  -[[name][:TYPE|`other type`][*min..max][{property: value, …}]]->, <-[…]-, -[…]- or --
+    comparison  name.property = value, or name.property SIMILAR 'text'
+
+Keywords are in any case. Anything else is an error with its place and what was expected there; what this part
+leaves out is asked for in SPARQL.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
-
-from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
-from lark.exceptions import VisitError
-from lark.visitors import v_args  # pyright: ignore[reportUnknownVariableType]
+from typing import Literal, NamedTuple
 
 from orion_recall.errors import GraphQueryError
 
 MOST_CHARACTERS = 8_000
 MOST_HOPS = 5
 DEFAULT_LIMIT, MOST_LIMIT = 100, 10_000
-
-Direction = Literal["right", "left", "either"]
-
-
-class Place(NamedTuple):
-    """A position in the query's text, counted from 1."""
-
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +30,7 @@ class Comparison:
     property: str
     operator: Literal["=", "SIMILAR"]
     value: str | float
-    at: Place
+    at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +39,7 @@ class Node:
 
     variable: str
     label: str | None
-    at: Place
+    at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +50,8 @@ class Relation:
     types: tuple[str, ...]
     low: int
     high: int
-    direction: Direction
-    at: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """Nodes with a relation between each two neighbours."""
-
-    nodes: tuple[Node, ...]
-    relations: tuple[Relation, ...]
+    direction: Literal["right", "left", "either"]
+    at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,28 +61,49 @@ class Item:
     name: str
     variable: str
     property: str
-    at: Place
+    at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A whole query; all `comparisons` must hold."""
+    """A whole query: a relation between each two neighbouring nodes; all `comparisons` must hold.
 
-    chains: tuple[Chain, ...]
+    `at` of each part is its offset in `text`.
+    """
+
+    nodes: tuple[Node, ...]
+    relations: tuple[Relation, ...]
     comparisons: tuple[Comparison, ...]
     items: tuple[Item, ...]
     limit: int
     text: str
 
-    def error(self, message: str, at: Place) -> GraphQueryError:
-        """The error with its place in the query."""
-        return GraphQueryError(message, text=self.text, line=at.line, column=at.column)
+    def error(self, message: str, at: int) -> GraphQueryError:
+        return _error(message, self.text, at)
 
 
-def _at(token: Token) -> Place:
-    return Place(token.line or 1, token.column or 1)
+def parse(text: str) -> Query:
+    """The query as a tree; GraphQueryError with line, column and what was expected."""
+    if len(text) > MOST_CHARACTERS:
+        raise GraphQueryError(f"the query has {len(text)} characters: {MOST_CHARACTERS} are the most")
+    if re.search("[\x00\ud800-\udfff]", text):
+        raise GraphQueryError("the query holds a NUL or half a character")
+    return _Parser(text).query()
 
 
+def _error(message: str, text: str, at: int) -> GraphQueryError:
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return GraphQueryError(message, text=text, line=line, column=column)
+
+
+# Of signs only `..` has two characters: `--` may be a relation.
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|//[^\n]*)|(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?P<quoted>`[^`\r\n]{1,200}`)
+    |(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)|(?P<name>[A-Za-z_][A-Za-z0-9_]{0,63})|(?P<sign>\.\.|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_NAME, _STRING, _NUMBER, _WHOLE, _QUOTED = "a name", "a text in quotes", "a number", "a whole number", "a `name`"
+_NAMES = {"string": _STRING, "quoted": _QUOTED, "number": _NUMBER, "name": _NAME, "sign": ""}
 _ESCAPED = {
     "n": "\n",
     "t": "\t",
@@ -113,34 +116,172 @@ _ESCAPED = {
     "`": "`",
     "/": "/",
 }
+_LEFT_OUT = re.compile(
+    r"""\b(?:ORDER\s+BY|SKIP|DISTINCT|COUNT|OR|NOT|CONTAINS|(?:STARTS|ENDS)\s+WITH|DURING|AS|OPTIONAL|UNION|CREATE
+    |MERGE|DELETE|SET|REMOVE)\b|<>|[<>]=?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_NO_WORDS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`\r\n]*`|<-|->", re.DOTALL)
 
 
-class _Hops(NamedTuple):
-    low: int
-    high: int | None
-    at: Place | None
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+    def is_one_of(self, wanted: tuple[str, ...]) -> bool:
+        is_whole = self.kind == _NUMBER and self.text.isdigit()
+        return self.kind in wanted or (is_whole and _WHOLE in wanted) or (
+            self.kind in ("", _NAME) and self.text.upper() in wanted
+        )  # fmt: skip
 
 
-_Pair = tuple[Token, str | float]
-
-
-@v_args(inline=True)
-class _Tree(Transformer[Token, Any]):
-    """A method for each rule of the grammar; optional parts that are missing are None."""
+class _Parser:
+    """Recursive descent, a method for each rule."""
 
     def __init__(self, text: str) -> None:
-        super().__init__()
         self._text = text
-        self._unnamed = 0
+        found = [match for match in _TOKEN.finditer(text) if match.lastgroup != "space"]
+        self._tokens = [_Token(_NAMES[match.lastgroup or ""], match[0], match.start()) for match in found]
+        self._place = 0
+        self._expected: list[str] = []
         self._comparisons: list[Comparison] = []
+        self._unnamed = 0
 
-    def _wrong(self, message: str, at: Place) -> GraphQueryError:
-        return GraphQueryError(message, text=self._text, line=at.line, column=at.column)
+    def query(self) -> Query:
+        self._need("MATCH")
+        nodes, relations = [self._node()], list[Relation]()
+        while sign := self._take("<", "-"):
+            relations.append(self._relation(sign))
+            nodes.append(self._node())
+        within = list[Comparison]()
+        if self._take("WHERE"):
+            within = [self._comparison()]
+            while self._take("AND"):
+                within.append(self._comparison())
+        self._need("RETURN")
+        items = [self._item()]
+        while self._take(","):
+            items.append(self._item())
+            if items[-1].name in [one.name for one in items[:-1]]:
+                raise _error(f"{items[-1].name} is returned twice", self._text, items[-1].at)
+        limit = self._limit() if self._take("LIMIT") else DEFAULT_LIMIT
+        self._take(";")
+        if self._place < len(self._tokens):
+            raise self._unexpected()
+        return Query(
+            nodes=tuple(nodes),
+            relations=tuple(relations),
+            comparisons=(*self._comparisons, *within),
+            items=tuple(items),
+            limit=limit,
+            text=self._text,
+        )
 
-    def literal(self, value: Token) -> str | float:
-        return float(value) if value.type == "NUMBER" else self._string(value)
+    def _take(self, *wanted: str) -> _Token | None:
+        """The next token when it is a wanted one: a kind, a sign, or a keyword in capitals."""
+        if self._place < len(self._tokens) and self._tokens[self._place].is_one_of(wanted):
+            self._place += 1
+            self._expected = []
+            return self._tokens[self._place - 1]
+        self._expected += wanted
+        return None
 
-    def _string(self, token: Token) -> str:
+    def _need(self, *wanted: str) -> _Token:
+        if (found := self._take(*wanted)) is None:
+            raise self._unexpected()
+        return found
+
+    def _node(self) -> Node:
+        start = self._need("(")
+        name = self._take(_NAME)
+        label = self._need(_NAME).text if self._take(":") else None
+        variable = self._variable(name)
+        self._need(")")
+        return Node(variable=variable, label=label, at=start.at)
+
+    def _relation(self, start: _Token) -> Relation:
+        if start.text == "<":
+            self._need("-")
+        name, types, low, high, at = None, list[str](), 1, 1, start.at
+        if bracket := self._take("["):
+            name = self._take(_NAME)
+            if self._take(":"):
+                types.append(self._type())
+                while self._take("|"):
+                    self._take(":")
+                    types.append(self._type())
+            if star := self._take("*"):
+                low, high, at = self._hops(star)
+        variable = self._variable(name if bracket else None)
+        if bracket:
+            self._need("]")
+        self._need("-")
+        direction = "left" if start.text == "<" else "right" if self._take(">") else "either"
+        return Relation(variable=variable, types=tuple(types), low=low, high=high, direction=direction, at=at)
+
+    def _type(self) -> str:
+        token = self._need(_NAME, _QUOTED)
+        return token.text.strip("`")
+
+    def _hops(self, star: _Token) -> tuple[int, int, int]:
+        low = high = self._take(_WHOLE)
+        if self._take(".."):
+            high = self._take(_WHOLE)
+        at = next((token.at for token in (low, high) if token is not None), star.at)
+        if high is None:
+            raise _error(f"say how many hops at most, up to {MOST_HOPS}: *1..{MOST_HOPS}", self._text, at)
+        least, most = int(low.text) if low is not None else 1, int(high.text)
+        if not 1 <= least <= most <= MOST_HOPS:
+            raise _error(f"{least}..{most} hops: from 1 to {MOST_HOPS}, the smaller first", self._text, at)
+        return least, most, at
+
+    def _variable(self, name: _Token | None) -> str:
+        """The variable of a node or relation; the properties behind it become comparisons."""
+        self._unnamed += 1
+        variable = f"#{self._unnamed}" if name is None else name.text
+        if self._take("{"):
+            self._equal(variable)
+            while self._take(","):
+                self._equal(variable)
+            self._need("}")
+        return variable
+
+    def _equal(self, variable: str) -> None:
+        name = self._need(_NAME)
+        self._need(":")
+        self._comparisons.append(
+            Comparison(variable=variable, property=name.text, operator="=", value=self._value(), at=name.at)
+        )
+
+    def _comparison(self) -> Comparison:
+        variable = self._need(_NAME)
+        self._need(".")
+        name = self._need(_NAME).text
+        operator = "=" if self._need("=", "SIMILAR").text == "=" else "SIMILAR"
+        return Comparison(
+            variable=variable.text, property=name, operator=operator, value=self._value(), at=variable.at
+        )
+
+    def _item(self) -> Item:
+        variable = self._need(_NAME)
+        name = self._need(_NAME).text if self._take(".") else ""
+        shown = f"{variable.text}.{name}" if name else variable.text
+        return Item(name=shown, variable=variable.text, property=name, at=variable.at)
+
+    def _limit(self) -> int:
+        number = self._need(_WHOLE)
+        if int(number.text) > MOST_LIMIT:
+            raise _error(f"LIMIT {number.text}: {MOST_LIMIT} is the most", self._text, number.at)
+        return int(number.text)
+
+    def _value(self) -> str | float:
+        if self._take("-"):
+            return -float(self._need(_NUMBER).text)
+        token = self._need(_NUMBER, _STRING)
+        return float(token.text) if token.kind == _NUMBER else self._string(token)
+
+    def _string(self, token: _Token) -> str:
         def plain(match: re.Match[str]) -> str:
             escape = match[1]
             if len(escape) == 5:
@@ -149,171 +290,21 @@ class _Tree(Transformer[Token, Any]):
                     return character
             elif escape in _ESCAPED:
                 return _ESCAPED[escape]
-            raise self._wrong(f"there is no escape \\{escape}", _at(token))
+            raise _error(f"there is no escape \\{escape}", self._text, token.at)
 
-        return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", plain, token[1:-1], flags=re.DOTALL)
+        return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", plain, token.text[1:-1], flags=re.DOTALL)
 
-    def types(self, *names: Token) -> tuple[str, ...]:
-        return tuple(name[1:-1] if name.type == "QUOTED" else str(name) for name in names)
-
-    def exactly(self, count: Token | None) -> _Hops:
-        return _Hops(1, None, None) if count is None else _Hops(int(count), int(count), _at(count))
-
-    def between(self, low: Token | None, high: Token | None) -> _Hops:
-        place = low if low is not None else high
-        return _Hops(
-            1 if low is None else int(low),
-            None if high is None else int(high),
-            None if place is None else _at(place),
-        )
-
-    def property(self, name: Token, value: str | float) -> _Pair:
-        return name, value
-
-    def properties(self, *pairs: _Pair) -> tuple[_Pair, ...]:
-        return pairs
-
-    def _variable(self, name: Token | None, properties: tuple[_Pair, ...] | None) -> str:
-        self._unnamed += 1
-        variable = f"#{self._unnamed}" if name is None else str(name)
-        for one, value in properties or ():
-            self._comparisons.append(
-                Comparison(variable=variable, property=str(one), operator="=", value=value, at=_at(one))
-            )
-        return variable
-
-    @v_args(inline=False, meta=True)
-    def node(self, meta: Any, parts: list[Any]) -> Node:
-        name, label, properties = parts
-        return Node(
-            variable=self._variable(name, properties),
-            label=None if label is None else str(label),
-            at=Place(meta.line, meta.column),
-        )
-
-    def body(self, *parts: Any) -> tuple[Any, ...]:
-        return parts
-
-    def _relation(self, direction: Direction, meta: Any, body: list[Any]) -> Relation:
-        name, types, hops, properties = body[0] if body else (None, None, None, None)
-        low, high, place = hops or _Hops(1, 1, None)
-        at = place or Place(meta.line, meta.column)
-        if high is None:
-            raise self._wrong(f"say how many hops at most, up to {MOST_HOPS}: *1..{MOST_HOPS}", at)
-        if not 1 <= low <= high <= MOST_HOPS:
-            raise self._wrong(f"{low}..{high} hops: from 1 to {MOST_HOPS}, the smaller first", at)
-        variable = self._variable(name, properties)
-        return Relation(variable=variable, types=types or (), low=low, high=high, direction=direction, at=at)
-
-    @v_args(inline=False, meta=True)
-    def right(self, meta: Any, body: list[Any]) -> Relation:
-        return self._relation("right", meta, body)
-
-    @v_args(inline=False, meta=True)
-    def left(self, meta: Any, body: list[Any]) -> Relation:
-        return self._relation("left", meta, body)
-
-    @v_args(inline=False, meta=True)
-    def either(self, meta: Any, body: list[Any]) -> Relation:
-        return self._relation("either", meta, body)
-
-    def chain(self, *parts: Node | Relation) -> Chain:
-        return Chain(
-            tuple(part for part in parts if isinstance(part, Node)),
-            tuple(part for part in parts if isinstance(part, Relation)),
-        )
-
-    def comparison(self, variable: Token, name: Token, operator: Token, value: str | float) -> Comparison:
-        return Comparison(
-            variable=str(variable),
-            property=str(name),
-            operator="=" if operator == "=" else "SIMILAR",
-            value=value,
-            at=_at(variable),
-        )
-
-    def where(self, *comparisons: Comparison) -> None:
-        self._comparisons += comparisons
-
-    def item(self, variable: Token, name: Token | None) -> Item:
-        shown = str(variable) if name is None else f"{variable}.{name}"
-        return Item(name=shown, variable=str(variable), property=str(name or ""), at=_at(variable))
-
-    def limit(self, number: Token) -> int:
-        if int(number) > MOST_LIMIT:
-            raise self._wrong(f"LIMIT {number}: {MOST_LIMIT} is the most", _at(number))
-        return int(number)
-
-    def query(self, *parts: Chain | Item | int | None) -> Query:
-        items = tuple(part for part in parts if isinstance(part, Item))
-        for place, item in enumerate(items):
-            if item.name in [one.name for one in items[:place]]:
-                raise self._wrong(f"{item.name} is returned twice", item.at)
-        return Query(
-            chains=tuple(part for part in parts if isinstance(part, Chain)),
-            comparisons=tuple(self._comparisons),
-            items=items,
-            limit=next((part for part in parts if isinstance(part, int)), DEFAULT_LIMIT),
-            text=self._text,
-        )
-
-
-def parse(text: str) -> Query:
-    """The query as a tree; GraphQueryError with line, column and what was expected."""
-    if len(text) > MOST_CHARACTERS:
-        raise GraphQueryError(f"the query has {len(text)} characters: {MOST_CHARACTERS} are the most")
-    if re.search("[\x00\ud800-\udfff]", text):
-        raise GraphQueryError("the query holds a NUL or half a character")
-    try:
-        tree = _grammar().parse(text)  # pyright: ignore[reportUnknownMemberType]
-        return cast("Query", _Tree(text).transform(tree))  # pyright: ignore[reportUnknownMemberType]
-    except UnexpectedInput as error:
-        raise _syntax_error(error, text) from None
-    except VisitError as error:
-        if isinstance(error.orig_exc, GraphQueryError):
-            raise error.orig_exc from None
-        raise
-
-
-@cache
-def _grammar() -> Lark:
-    text = (Path(__file__).parent / "cypher.lark").read_text("utf-8")
-    return Lark(text, start="query", parser="lalr", propagate_positions=True, maybe_placeholders=True)
-
-
-# The names of tokens in error messages.
-_SHOWN = {
-    "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COLON": ":", "COMMA": ",",
-    "DOT": ".", "STAR": "*", "MINUS": "-", "VBAR": "|", "SEMICOLON": ";", "NAME": "a name",
-    "STRING": "a text in quotes", "INT": "a whole number", "NUMBER": "a number", "QUOTED": "a `name`",
-    "OPERATOR": "= or SIMILAR", "$END": "the end",
-}  # fmt: skip
-_LEFT_OUT = re.compile(
-    r"""\b(?:ORDER\s+BY|SKIP|DISTINCT|COUNT|OR|NOT|CONTAINS|(?:STARTS|ENDS)\s+WITH|DURING|AS|OPTIONAL|UNION|CREATE
-    |MERGE|DELETE|SET|REMOVE)\b|<>|[<>]=?""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`\r\n]*`|<-|->", re.DOTALL)
-
-
-def _syntax_error(error: UnexpectedInput, text: str) -> GraphQueryError:
-    line, column = error.line, error.column
-    expected: set[str] = set()
-    found = "this"
-    if isinstance(error, UnexpectedToken):
-        token = cast("Token", error.token)  # pyright: ignore[reportUnknownMemberType]
-        expected, found = set(error.accepts or error.expected), f"{str(token)[:40]!r}"
-        if token.type == "$END":
-            found = "the query ends"
-            line, column = text.count("\n") + 1, len(text) - (text.rfind("\n") + 1) + 1
-    elif isinstance(error, UnexpectedCharacters):
-        character = cast("str", error.char)  # pyright: ignore[reportUnknownMemberType]
-        if character in "'\"":
-            return GraphQueryError("this text has no end", text=text, line=line, column=column)
-        expected, found = set(error.allowed or ()), f"{character!r}"
-    shown = sorted(_SHOWN.get(name, name.strip("_")) for name in expected)
-    what = " or ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
-    told = f"{found} where {what} was expected" if shown else f"{found} is not expected here"
-    if (other := _LEFT_OUT.search(_QUOTED.sub(" ", text))) is not None:
-        told += f"; {other[0].upper()} is no part of this Cypher: ask in SPARQL (`orion-recall graph sparql`)"
-    return GraphQueryError(told, text=text, line=line, column=column)
+    def _unexpected(self) -> GraphQueryError:
+        """The error at the next token, with all that could have stood there."""
+        found, at = "the query ends", len(self._text)
+        if self._place < len(self._tokens):
+            token = self._tokens[self._place]
+            found, at = repr(token.text[:40]), token.at
+            if token.text in ("'", '"'):
+                return _error("this text has no end", self._text, at)
+        wanted = sorted(set(self._expected))
+        what = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if wanted[1:] else wanted)
+        told = f"{found} where {what} was expected"
+        if (other := _LEFT_OUT.search(_NO_WORDS.sub(" ", self._text))) is not None:
+            told += f"; {other[0].upper()} is no part of this Cypher: ask in SPARQL (`orion-recall graph sparql`)"
+        return _error(told, self._text, at)

@@ -17,7 +17,7 @@ from orion_recall.graph.vocabulary import ORION, TENANTS, Row, relation_label, s
 
 NODES_AT_ONCE, ENDS_AT_ONCE = 1_000, 20_000
 _LOOKED_UP_AT_ONCE = 1_000
-NODE_COLUMNS: tuple[str, ...] = ("id", "label", "also", "edges", "tenant")
+NODE_COLUMNS: tuple[str, ...] = ("id", "label", "also", "edges", "component", "tenant")
 EDGE_COLUMNS: tuple[str, ...] = (
     "source", "relation", "target", "text", "weight", "first_seen", "last_seen", "told", "memories",
     "source_id", "target_id", "tenant",
@@ -31,27 +31,21 @@ Node = Mapping[str, Sequence[str]]
 class Components:
     """Connected components, grown edge by edge (union-find), and the degrees of entities.
 
-    Entities without an edge are in no component; an edge from an entity to itself counts once.
+    Entities without an edge are a component each; an edge from an entity to itself counts once.
     """
 
     def __init__(self) -> None:
         self._parents: dict[str, str] = {}
         self.degrees = Counter[str]()
-        self.edges = 0
 
     def add(self, edges: Iterable[tuple[str, str]]) -> None:
-        """Adds edges, each by its two ends."""
         for ends_of_edge in edges:
-            self.edges += 1
             self.degrees.update(set(ends_of_edge))
-            one, other = map(self._root, ends_of_edge)
-            self._parents[one] = other
+            first, other = sorted(map(self.component, ends_of_edge))
+            self._parents[other] = first
 
-    def sizes(self) -> list[int]:
-        """The number of entities in each component, largest first."""
-        return sorted(Counter(map(self._root, self._parents)).values(), reverse=True)
-
-    def _root(self, entity: str) -> str:
+    def component(self, entity: str) -> str:
+        """The first by name of all entities of its component."""
         parents = self._parents
         parents.setdefault(entity, entity)
         while parents[entity] != entity:
@@ -60,12 +54,10 @@ class Components:
 
 
 def tenant_of(graph: URIRef) -> str:
-    """The tenant of a graph, from its name."""
     return unquote(graph.removeprefix(TENANTS))
 
 
 async def tenants(select: Select) -> list[URIRef]:
-    """The tenants' graphs that hold memories, by name."""
     rows = await select(
         f"SELECT DISTINCT ?graph WHERE {{ GRAPH ?graph {{ ?memory a {ORION.Memory.n3()} }} "
         f'FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) }}'
@@ -109,14 +101,6 @@ async def ends(select: Select, graph: URIRef) -> AsyncIterator[list[tuple[str, s
         after = rows[-1]["edge"]
 
 
-async def count(select: Select, graph: URIRef, kind: URIRef) -> int:
-    """The number of nodes of a kind."""
-    (row,) = await select(
-        f"SELECT (COUNT(?node) AS ?count) WHERE {{ GRAPH {graph.n3()} {{ ?node a {kind.n3()} }} }}"
-    )
-    return int(row["count"])
-
-
 async def values_of(select: Select, graph: URIRef, iris: Sequence[str], name: URIRef) -> dict[str, list[str]]:
     """The values of one property, by IRI, for those of the nodes that have it."""
     found: dict[str, list[str]] = {}
@@ -149,19 +133,20 @@ async def write_csv(
             async for page in ends(select, graph):
                 shape.add(page)
             async for page in nodes(select, graph, SKOS.Concept):
-                entities.writerows(_entity_row(iri, node, shape.degrees[iri], graph) for iri, node in page.items())
+                entities.writerows(_entity_row(iri, node, shape, graph) for iri, node in page.items())
                 advanced(len(page))
             async for page in nodes(select, graph, RDF.Statement):
                 edges.writerows(await _edge_rows(select, graph, list(page.values())))
                 advanced(len(page))
 
 
-def _entity_row(iri: str, node: Node, edges: int, graph: URIRef) -> dict[str, Any]:
+def _entity_row(iri: str, node: Node, shape: Components, graph: URIRef) -> dict[str, Any]:
     return {
         "id": iri,
         "label": _one(node, SKOS.prefLabel),
         "also": json.dumps(sorted(node.get(str(SKOS.altLabel), ())), ensure_ascii=False),
-        "edges": edges,
+        "edges": shape.degrees[iri],
+        "component": shape.component(iri),
         "tenant": tenant_of(graph),
     }
 
@@ -198,5 +183,4 @@ def _one(node: Node, name: URIRef) -> str:
 
 
 def _text(iri: str) -> str:
-    """An IRI's text as a literal."""
     return f"STR({sparql_term(URIRef(iri))})"

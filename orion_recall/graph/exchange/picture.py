@@ -118,7 +118,6 @@ async def _strongest(graph: TenantGraph, max_nodes: int) -> tuple[list[str], lis
 
 
 def page(part: Subgraph, *, title: str) -> str:
-    """The whole page as HTML."""
     script, style = _script_and_style()
     return Template((_HERE / "picture.html").read_text("utf-8")).substitute(
         policy=page_policy(), title=escape(title), style=style, script=script, data=_embedded(_data(part))

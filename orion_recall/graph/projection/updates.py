@@ -7,21 +7,22 @@ does one that reaches another data set.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal as OneOf
+from typing import NamedTuple
 
 from rdflib import Literal, URIRef
 
-from orion_recall.graph.projection.plan import Operation, rendered
-from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, TENANTS, Row
+from orion_recall.graph.vocabulary import FORMAT, ORION, PROJECTION, Row, Triple, sparql_term
 
+_TOGETHER = 50_000
 _MOST_CHARACTERS = 500_000
-_CLEARED_AT_ONCE = 100_000
 _AT_POSITION = f"{PROJECTION.n3()} {ORION.position.n3()}"
 _IS_OF = f"{PROJECTION.n3()} {ORION.record.n3()}"
 
 _FORMAT_NAME = ORION["format"].n3()
 _FORMAT = f"{PROJECTION.n3()} {_FORMAT_NAME} {Literal(FORMAT).n3()}"
-_OF_ANOTHER_FORMAT = f"FILTER NOT EXISTS {{ {_FORMAT} }}"
 
 # A graph's metadata, one value a row: positions with their format, and database identities.
 METADATA_QUERY = (
@@ -29,44 +30,100 @@ METADATA_QUERY = (
     f"OPTIONAL {{ {PROJECTION.n3()} {_FORMAT_NAME} ?format }} }} UNION {{ {_IS_OF} ?record }} }}"
 )
 
-# For a graph of another format: its tenants' graphs are emptied batch by batch, then its metadata is deleted.
-OTHER_FORMAT_QUERY = (
-    f'SELECT ?graph WHERE {{ GRAPH ?graph {{}} FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) {_OF_ANOTHER_FORMAT} }}'
-)
-FORGET_OTHER_FORMAT = (
-    f"DELETE {{ {PROJECTION.n3()} ?p ?o }} WHERE {{ {PROJECTION.n3()} ?p ?o {_OF_ANOTHER_FORMAT} }}"
-)
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One atomic write: first properties of nodes are cleared, then triples removed, then triples added.
 
-def count_query(graph: str) -> str:
-    """One row (count): the number of triples in a graph."""
-    return f"SELECT (COUNT(*) AS ?count) WHERE {{ GRAPH {URIRef(graph).n3()} {{ ?s ?p ?o }} }}"
-
-
-def clear_update(graph: str) -> str:
-    """An update that deletes a batch of a tenant's graph, unless the data set has this format by then."""
-    inside = f"GRAPH {URIRef(graph).n3()} {{ ?s ?p ?o }}"
-    return (
-        f"DELETE {{ {inside} }} WHERE {{ {_OF_ANOTHER_FORMAT} "
-        f"{{ SELECT ?s ?p ?o WHERE {{ {inside} }} LIMIT {_CLEARED_AT_ONCE} }} }}"
-    )
-
-
-def position_in(rows: Iterable[Row]) -> int | None:
-    """The position in the rows of `METADATA_QUERY`; None for a graph of another format, or an empty one.
-
-    ValueError for a position that is not a number.
+    `cleared` are nodes that lose the given `properties`, or all their properties when none is given.
     """
-    # More than one is an error that is repaired by writing again from the lowest.
-    found = [(int(row["position"]), row.get("format")) for row in rows if "position" in row]
-    if any(format_ != str(FORMAT) for _, format_ in found):
-        return None
-    return min((position for position, _ in found), default=None)
+
+    graph: URIRef
+    cleared: Sequence[URIRef] = ()
+    properties: Sequence[URIRef] = ()
+    removed: Sequence[tuple[URIRef, URIRef, URIRef]] = ()
+    added: Sequence[Triple] = ()
 
 
-def identities_in(rows: Iterable[Row]) -> list[str]:
-    """The database identities in the rows of `METADATA_QUERY`, sorted."""
-    return sorted({row["record"] for row in rows if "record" in row})
+def rendered(operations: Iterable[Operation], condition: str | None = None) -> Iterator[str]:
+    """The operations as SPARQL updates, in order. With a condition they do nothing unless it holds.
+
+    Consecutive operations that only add triples to one graph are merged: an engine takes them in half the time.
+    """
+    waiting: list[str] = []
+    length = 0
+    graph: URIRef | None = None
+    for operation in operations:
+        if waiting and (graph != operation.graph or operation.cleared or operation.removed or length > _TOGETHER):
+            yield _statement("INSERT", graph, waiting, condition)
+            waiting, length = [], 0
+        graph = operation.graph
+        if operation.cleared or operation.removed:
+            yield ";\n".join(_statements(operation, condition))
+        elif operation.added:
+            waiting.append(_triples(operation.added))
+            length += len(waiting[-1])
+    if waiting:
+        yield _statement("INSERT", graph, waiting, condition)
+
+
+def _statements(operation: Operation, condition: str | None) -> Iterator[str]:
+    graph = operation.graph.n3()
+    if operation.cleared:
+        values = f"VALUES ?node {{ {' '.join(node.n3() for node in operation.cleared)} }}"
+        if operation.properties:
+            values += f" VALUES ?property {{ {' '.join(name.n3() for name in operation.properties)} }}"
+        yield (
+            f"DELETE {{ GRAPH {graph} {{ ?node ?property ?value }} }} WHERE {{ "
+            f"{f'{condition} . ' if condition else ''}GRAPH {graph} {{ {values} ?node ?property ?value }} }}"
+        )
+    if operation.removed:
+        yield _statement("DELETE", operation.graph, [_triples(operation.removed)], condition)
+    if operation.added:
+        yield _statement("INSERT", operation.graph, [_triples(operation.added)], condition)
+
+
+def _statement(
+    verb: OneOf["INSERT", "DELETE"], graph: URIRef | None, triples: Sequence[str], condition: str | None
+) -> str:
+    assert graph is not None, "triples are of a graph"
+    told = f"{{ GRAPH {graph.n3()} {{ {' . '.join(triples)} }} }}"
+    # INSERT DATA where there is no condition: twice as fast again.
+    return f"{verb} DATA {told}" if condition is None else f"{verb} {told} WHERE {{ {condition} }}"
+
+
+def _triples(triples: Iterable[tuple[URIRef, URIRef, URIRef | Literal]]) -> str:
+    said: list[str] = []
+    last: URIRef | None = None
+    for subject, predicate, value in triples:
+        if subject == last:
+            said.append(f" ; {predicate.n3()} {sparql_term(value)}")
+        else:
+            said.append(f"{' . ' if said else ''}{subject.n3()} {predicate.n3()} {sparql_term(value)}")
+        last = subject
+    return "".join(said)
+
+
+class Metadata(NamedTuple):
+    """What a graph says of itself: its position in the outbox, its format, and its database identities.
+
+    `is_built`: it has a position in this format. `has_other_format`: in another.
+    """
+
+    position: int
+    is_built: bool
+    has_other_format: bool
+    identities: Sequence[str]
+
+    @classmethod
+    def read(cls, rows: Sequence[Row]) -> Metadata:
+        """From the rows of `METADATA_QUERY`; ValueError for a position that is not a number."""
+        # More than one is an error that is repaired by writing again from the lowest.
+        positions = [int(row["position"]) for row in rows if "position" in row]
+        formats = {row.get("format") for row in rows if "position" in row}
+        is_built = formats == {str(FORMAT)}
+        identities = sorted({row["record"] for row in rows if "record" in row})
+        return cls(min(positions) if is_built else 0, is_built, bool(formats) and not is_built, identities)
 
 
 def updates(
@@ -78,49 +135,26 @@ def updates(
     first and the new position last: after a crash between the two the data is written again. `guarded=False`, for a
     graph with one writer, leaves the condition on the position out.
     """
+    at = f"{_AT_POSITION} {Literal(held).n3()}"
+    seen = at if record is None else f"{at} . {_IS_OF} {Literal(record).n3()}"
     waiting: list[str] = []
-    length = 0
-    for operation in _data(operations, held, record, guarded=guarded):
+    if held == 0:
+        another = (
+            f"FILTER NOT EXISTS {{ {_IS_OF} ?other FILTER(?other != {Literal(record).n3()}) }}"
+            if record is not None
+            else ""
+        )
+        empty = f"FILTER NOT EXISTS {{ {_AT_POSITION} ?any }} {another}"
+        waiting.append(f"INSERT {{ {seen} . {_FORMAT} }} WHERE {{ {empty} }}")
+    length = sum(map(len, waiting))
+    for operation in rendered(operations, seen if guarded else None):
         if waiting and length + len(operation) > _MOST_CHARACTERS:
             yield ";\n".join(waiting)
             waiting, length = [], 0
         waiting.append(operation)
         length += len(operation)
     if reached != held:
-        waiting.append(_claim(held, reached, record))
+        moved = f"INSERT {{ {_AT_POSITION} {Literal(reached).n3()} }} WHERE {{ {seen} . {_AT_POSITION} ?any }}"
+        waiting.append(f"DELETE {{ {_AT_POSITION} ?any }} {moved}")
     if waiting:
         yield ";\n".join(waiting)
-
-
-def _data(operations: Iterable[Operation], held: int, record: str | None, *, guarded: bool) -> Iterator[str]:
-    seen = _seen(held, record)
-    if held == 0:
-        another = (
-            ""
-            if record is None
-            else f"FILTER NOT EXISTS {{ {_IS_OF} ?other FILTER(?other != {_identity(record)}) }}"
-        )
-        yield (f"INSERT {{ {seen} . {_FORMAT} }} WHERE {{ FILTER NOT EXISTS {{ {_AT_POSITION} ?any }} {another} }}")
-    yield from rendered(operations, seen if guarded else None)
-
-
-def _claim(held: int, reached: int, record: str | None) -> str:
-    """The update that moves the position; conditional, as all are, on where the graph was."""
-    moved = f"DELETE {{ {_AT_POSITION} ?any }} INSERT {{ {_at(reached)} }}"
-    return f"{moved} WHERE {{ {_seen(held, record)} . {_AT_POSITION} ?any }}"
-
-
-def _seen(held: int, record: str | None) -> str:
-    return _at(held) if record is None else f"{_at(held)} . {_of(record)}"
-
-
-def _at(position: int) -> str:
-    return f"{_AT_POSITION} {Literal(position).n3()}"
-
-
-def _of(record: str) -> str:
-    return f"{_IS_OF} {_identity(record)}"
-
-
-def _identity(record: str) -> str:
-    return Literal(record).n3()

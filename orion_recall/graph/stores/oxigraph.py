@@ -16,9 +16,8 @@ from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import DiskShort, SourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.graph.projection.changes import plan_changes, plan_removal
-from orion_recall.graph.projection.plan import OperationPlan, run_plan
-from orion_recall.graph.projection.updates import METADATA_QUERY, identities_in, position_in, updates
+from orion_recall.graph.projection.plan import OperationPlan, plan_changes, plan_removal, run_plan
+from orion_recall.graph.projection.updates import METADATA_QUERY, Metadata, updates
 from orion_recall.graph.stores.sparql import (
     memories,
     memories_query,
@@ -50,7 +49,6 @@ class RowCache:
         return self._writes
 
     def get(self, query: str) -> list[Row] | None:
-        """The rows of the query, None when they are not cached."""
         with self._lock:
             rows = self._kept.get(query)
             if rows is None:
@@ -70,25 +68,34 @@ class RowCache:
                 self._kept.popitem(last=False)
 
     def forget(self) -> None:
-        """Empty the cache: the graph was written to."""
         with self._lock:
             self._writes += 1
             self._kept.clear()
 
 
-def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:
-    """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
-    return list(each_row(store, query))
+def columns_and_rows(
+    store: pyoxigraph.Store, query: str, *, only: pyoxigraph.NamedNode | None = None
+) -> tuple[list[str], Iterator[Row]]:
+    """The columns of a SPARQL SELECT and its rows, values as text; unbound ones are absent.
 
-
-def each_row(store: pyoxigraph.Store, query: str) -> Iterator[Row]:
-    """As `rows_of`, one by one."""
+    `only`: over this named graph alone, which is the default graph, too.
+    """
     # Not through rdflib: making its terms only to take their text costs more than the query does.
-    solutions = store.query(query)
+    solutions = store.query(query, default_graph=only, named_graphs=None if only is None else [only])
     assert isinstance(solutions, pyoxigraph.QuerySolutions)
     names = [variable.value for variable in solutions.variables]
-    for row in solutions:
-        yield {name: value.value for name, value in zip(names, row, strict=True) if value is not None}
+    return names, (
+        {name: _text(value) for name, value in zip(names, row, strict=True) if value is not None}
+        for row in solutions
+    )
+
+
+def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:
+    return list(columns_and_rows(store, query)[1])
+
+
+def _text(value: pyoxigraph.NamedNode | pyoxigraph.Literal | pyoxigraph.BlankNode | pyoxigraph.Triple) -> str:
+    return str(value) if isinstance(value, pyoxigraph.Triple) else value.value
 
 
 log = logging.getLogger("orion_recall.sources")
@@ -142,7 +149,6 @@ class RdfGraph:
         await self.check()
 
     async def close(self) -> None:
-        """Close the store and release the folder."""
         try:
             if self._store is not None and not self._is_flushed:
                 await self._threads.run(self._flush)  # or the next start would write the log's tables
@@ -192,26 +198,21 @@ class RdfGraph:
 
     @property
     def position(self) -> int:
-        """How far this copy has come in the outbox."""
         return self._position
 
     @property
     def database_identity(self) -> str | None:
-        """The database identity of the record that the graph was built from."""
         return self._record
 
     def expect(self, identity: str) -> None:
-        """Set the database identity that the graph must have."""
         self._expected = identity
 
     async def adopt(self) -> None:
-        """Write the expected database identity into a new graph."""
         expected = self._expected
         if expected is not None:
             await self._threads.run(lambda: self._set_identity(expected))
 
     async def check(self) -> None:
-        """AnotherRecordsCopy when it is another record's."""
         refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
 
     async def apply(self, changes: Sequence[Change]) -> None:
@@ -227,10 +228,10 @@ class RdfGraph:
                 await self._threads.run(self._flush)
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the graph holds, by key: piece by piece, recalls go in between."""
 
         def read() -> Mapping[int, int]:
-            return versions_in(FOREGROUND.throttled(each_row(self._open(), versions_query()), _ROWS_AT_A_TIME))
+            _, rows = columns_and_rows(self._open(), versions_query())
+            return versions_in(FOREGROUND.throttled(rows, _ROWS_AT_A_TIME))
 
         return await self._threads.run(read)
 
@@ -242,7 +243,6 @@ class RdfGraph:
                 await self._threads.run(lambda nodes=nodes: self._write(plan_removal(nodes), None))
 
     async def select(self, query: str) -> list[Row]:
-        """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
         await self.check()
         self._open()
         if (known := self._kept.get(query)) is not None:
@@ -253,7 +253,6 @@ class RdfGraph:
         return rows
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return memories(await self.select(memories_query(keys))) if keys else {}
 
     def _load(self) -> None:
@@ -269,13 +268,13 @@ class RdfGraph:
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
             ) from error
         self._store = store
-        metadata = self._select(METADATA_QUERY)
-        found, identities = position_in(metadata), identities_in(metadata)
-        if found is None and len(store) > len(identities):
+        found = Metadata.read(self._select(METADATA_QUERY))
+        identities = found.identities
+        if not found.is_built and len(store) > len(identities):
             log.warning("the graph in %s is of another format: it is built anew from the record", self.folder)
             store.clear()
             identities = []
-        self._position, self._record = found or 0, identities[0] if identities else None
+        self._position, self._record = found.position, identities[0] if identities else None
 
     @property
     def _what(self) -> str:
@@ -301,7 +300,6 @@ class RdfGraph:
             self._write_alone(plan, self._position if reached is None else reached)
 
     def _flush(self) -> None:
-        """Writes down what is in memory."""
         with self._writing:
             self._is_flushed = True
             self._open().flush()
@@ -329,7 +327,6 @@ class RdfGraph:
 
 
 def _copied(store: pyoxigraph.Store, place: Path) -> pyoxigraph.Store:
-    """A new store in the place with all statements of another one."""
     path, dump = place / "store", place / "statements.nq"
     shutil.rmtree(path, ignore_errors=True)
     try:

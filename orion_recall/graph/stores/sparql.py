@@ -7,18 +7,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
-from orion_recall.graph.projection.changes import plan_changes, plan_removal
-from orion_recall.graph.projection.plan import Node, Operation, OperationPlan, node_of
-from orion_recall.graph.projection.updates import (
-    FORGET_OTHER_FORMAT,
-    METADATA_QUERY,
-    OTHER_FORMAT_QUERY,
-    clear_update,
-    count_query,
-    identities_in,
-    position_in,
-    updates,
-)
+from orion_recall.graph.projection.plan import Node, OperationPlan, node_of, plan_changes, plan_removal
+from orion_recall.graph.projection.updates import METADATA_QUERY, Metadata, Operation, updates
 from orion_recall.graph.stores.sparql_client import SparqlClient
 from orion_recall.graph.vocabulary import ORION, Row, key_of, memory_iri, reading_rows
 from orion_recall.index.metadata import refuse_another
@@ -47,7 +37,6 @@ def memories(rows: Sequence[Row]) -> dict[int, MemoryView]:
 
 
 def nodes_query(keys: Sequence[int]) -> str:
-    """SPARQL for the nodes of those of the memories that the graph holds: rows of (graph, node)."""
     values = " ".join(memory_iri(key).n3() for key in keys)
     return (
         f"SELECT ?graph ?node WHERE {{ VALUES ?node {{ {values} }} GRAPH ?graph {{ ?node {ORION.id.n3()} ?id }} }}"
@@ -55,7 +44,6 @@ def nodes_query(keys: Sequence[int]) -> str:
 
 
 def nodes_in(rows: Sequence[Row]) -> list[Node]:
-    """The nodes in the rows of `nodes_query`."""
     with reading_rows():
         return [node_of(row) for row in rows]
 
@@ -69,7 +57,6 @@ def versions_query(*, after: str | None = None, limit: int | None = None) -> str
 
 
 def versions_in(rows: Iterable[Row]) -> dict[int, int]:
-    """The version of every memory, by key, from the rows of `versions_query`."""
     with reading_rows():
         return {key_of(row["memory"]): int(row["version"]) for row in rows}
 
@@ -126,14 +113,10 @@ class SparqlGraph:
         self._record: str | None = None
         self._position = 0
         self._uncertain = True
-        # Whether the graph has this format, as last reported; any other is emptied before the first write.
-        self._has_format = False
-        self._warned = False
         self._writing = asyncio.Lock()
 
     @property
     def copy(self) -> str | None:
-        """The server's address, without secrets."""
         return self._client.address
 
     @property
@@ -143,11 +126,9 @@ class SparqlGraph:
 
     @property
     def database_identity(self) -> str | None:
-        """The database identity of the record that the graph was built from, as last reported."""
         return self._record
 
     def expect(self, identity: str) -> None:
-        """Set the database identity that the graph must have."""
         if identity != self._expected:
             self._expected, self._uncertain = identity, True
 
@@ -174,7 +155,6 @@ class SparqlGraph:
             raise TransientSourceError(str(error)) from error
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def apply(self, changes: Sequence[Change]) -> None:
@@ -194,7 +174,6 @@ class SparqlGraph:
             )
 
     async def held(self) -> Mapping[int, int]:
-        """The version of every memory that the graph holds, by key; read in pages."""
         versions: dict[int, int] = {}
         after: str | None = None
         while True:
@@ -216,7 +195,6 @@ class SparqlGraph:
                 await self._write(plan_removal(nodes), held, held)
 
     async def select(self, query: str) -> list[Row]:
-        """The rows of a SPARQL SELECT, values as text; unbound ones are absent."""
         await self.check()
         try:
             return await self._client.select(query)
@@ -225,7 +203,6 @@ class SparqlGraph:
             raise
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return memories(await self.select(memories_query(keys))) if keys else {}
 
     @property
@@ -250,8 +227,6 @@ class SparqlGraph:
         """Run the plan's queries, write its operations to a graph at position `held`, and read the new position."""
         async with self._writing:
             try:
-                if not self._has_format:
-                    await self._empty()
                 operations = await self._operations(plan)
                 requests = updates(operations, held, reached, record=self._expected)
                 # In a thread: rendering a few hundred memories as text would block the loop noticeably.
@@ -263,7 +238,6 @@ class SparqlGraph:
                 raise
 
     async def _operations(self, plan: OperationPlan) -> list[Operation]:
-        """The operations of the plan, whose queries the server answers."""
         rows: Sequence[Row] | None = None
         while True:
             step = await asyncio.to_thread(_step, plan, rows)
@@ -271,58 +245,34 @@ class SparqlGraph:
                 return step
             rows = await self._client.select(step)
 
-    async def _empty(self) -> None:
-        """Remove the data of another format. Does nothing to a graph of this format, however late it runs."""
-        with reading_rows():
-            graphs = [row["graph"] for row in await self._client.select(OTHER_FORMAT_QUERY)]
-            for graph in graphs:
-                await self._empty_one(graph)
-        await self._client.update(FORGET_OTHER_FORMAT)
-
-    async def _empty_one(self, graph: str) -> None:
-        before: int | None = None
-        while left := int((await self._client.select(count_query(graph)))[0]["count"]):
-            if before is not None and left >= before:
-                raise SourceError(
-                    f"the SPARQL server at {self._client.address} does not delete a graph of another format: empty "
-                    "its data set yourself, and it is built anew"
-                )
-            before = left
-            await self._client.update(clear_update(graph))
-
     async def _read_metadata(self, *, timeout_s: float | None = None) -> None:
         """Read position and identity from the server; AnotherRecordsCopy when they are another record's."""
         self._uncertain = True
         rows = await self._client.select(METADATA_QUERY, timeout_s=timeout_s)
         try:
-            found = position_in(rows)
-        except (KeyError, ValueError) as error:
+            found = Metadata.read(rows)
+        except ValueError as error:
             raise SourceError(
                 f"the SPARQL server at {self._client.address} holds a position that is no number: its graph was "
                 "not written by orion-recall"
             ) from error
-        if found is None and any("position" in row for row in rows) and not self._warned:
-            self._warned = True
-            log.warning(
-                "the graph at %s is of another format: it is built anew from the record", self._client.address
-            )
-        identities = identities_in(rows)
+        if found.has_other_format:
+            raise SourceError(f"{self._what} is of another format: empty its data set, and it is built anew")
+        identities = found.identities
         # Of several identities at least one is another record's.
         others = (identity for identity in identities if identity != self._expected)
         self._record = next(others, identities[0] if identities else None)
-        position = found or 0
-        if position < self._position:
+        if found.position < self._position:
             log.warning(
                 "the graph at %s is at position %d and was at %d: it is written again from there",
-                self._client.address, position, self._position,
+                self._client.address, found.position, self._position,
             )  # fmt: skip
-        self._position, self._has_format = position, found is not None
+        self._position = found.position
         refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
         self._uncertain = False
 
 
 def _step(plan: OperationPlan, rows: Sequence[Row] | None) -> str | list[Operation]:
-    """The plan's next query, or its operations at the end."""
     with reading_rows():
         try:
             return next(plan) if rows is None else plan.send(rows)

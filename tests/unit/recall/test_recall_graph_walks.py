@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orion_recall.graph.cypher.execution import GraphEntities, IndexedMemories, run_cypher
+from orion_recall.graph.cypher.execution import run_cypher, similar_in_graph
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
@@ -70,8 +71,7 @@ class Copies:
     async def edges(self, name: str = "Ida") -> list[str]:
         """The statements at an entity, by the query language."""
         query = f"MATCH (a {{name: '{name}'}})-[r]-(b) RETURN r.text"
-        memories = IndexedMemories(self.index, HashingEmbedder())
-        found = await run_cypher(query, self.graph, TENANT, GraphEntities(self.graph), memories)
+        found = await run_cypher(query, self.graph, TENANT, partial(similar_in_graph, self.graph))
         return sorted(str(row[0]) for row in found.rows)
 
 

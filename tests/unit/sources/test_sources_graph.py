@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyoxigraph as ox
 import pytest
-from rdflib.namespace import PROV
 
 from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
-from orion_recall.graph.vocabulary import ORION, entity_iri, memory_iri, tenant_graph
+from orion_recall.graph.vocabulary import ORION
 from orion_recall.interfaces import MemoryGraph
 from orion_recall.recall.ranking.score import evidence_of
-from orion_recall.sources.graph import GraphEvidence, RdfSource, links_around
+from orion_recall.sources.graph import GraphEvidence, RdfSource
 from orion_recall.values import Chain, Change, Memory, Scope, SearchRequest
 from tests.samples.source_samples import NOW, TENANT, changes, key, memory, names, request
-from tests.stand_ins.graph import SampleGraph
 from tests.stand_ins.oxigraph import Oxigraph
 
 WORK = memory(
@@ -86,11 +82,6 @@ async def test_memories_near_a_named_entity_are_found_with_the_reasons(graph: Me
 async def test_a_question_that_names_nothing_finds_nothing(graph: MemoryGraph):
     assert await search(graph, "how is the weather?") == []
     assert await search(graph, "?!") == []
-
-
-async def test_entities_come_from_the_keyword_index_when_it_is_there(graph: MemoryGraph):
-    assert await search(graph, "the ship", Names(("Aurora", 3.0))) == ["ship"]
-    assert await search(graph, "Fjord Labs", Names()) == []
 
 
 @pytest.mark.parametrize("error", [SourceError("index away"), TransientSourceError("index busy")])
@@ -381,79 +372,7 @@ async def test_every_way_of_spreading_finds_what_is_near_in_scope_with_its_reaso
     assert await RdfSource(graph, None).search(asked) == hits
 
 
-@pytest.mark.parametrize("arm", ["activation", "pagerank"])
-async def test_damping_and_rounds_of_the_request_are_those_of_the_walk(graph: MemoryGraph, arm: Any):
-    await graph.apply(changes(*FAMILY, start=9))
-
-    async def scores(**fields: Any) -> list[float]:
-        asked = request("Ida", hops=2, graph_method=arm, max_statements=100, **fields)
-        return [hit.score for hit in await RdfSource(graph, None).search(asked)]
-
-    usual = await scores()
-    assert usual == await scores(graph_damping=0.6, graph_rounds={"activation": 3, "pagerank": 20}[arm])
-    assert usual != await scores(graph_damping=0.3)
-    assert usual != await scores(graph_rounds=1)
-
-
 ACME = "acme"
-HUB = str(entity_iri("Hub"))
-
-
-def hub(edges: int) -> SampleGraph:
-    """A name with so many edges, each told by a memory of its own that names it too."""
-    about, text, weight, told, mentions = (
-        one.n3() for one in (ORION.about, ORION.text, ORION.weight, PROV.wasDerivedFrom, ORION.mentions)
-    )
-    name = entity_iri("Hub").n3()
-    lines: list[str] = []
-    for place in range(edges):
-        edge, memory = f"<urn:orion:edge:{place}>", memory_iri(place).n3()
-        lines += (
-            f"{edge} {about} {name} .",
-            f"{edge} {about} <urn:orion:entity:other_{place}> .",
-            f'{edge} {text} "Hub knows other {place}" .',
-            f'{edge} {weight} "1" .',
-            f"{edge} {told} {memory} .",
-            f"{memory} {mentions} {name} .",
-        )
-    made = SampleGraph()
-    graph = ox.NamedNode(str(tenant_graph(ACME)))
-    made.store.bulk_load("\n".join(lines).encode(), ox.RdfFormat.N_TRIPLES, to_graph=graph)
-    return made
-
-
-@pytest.fixture(scope="module")
-def big() -> SampleGraph:
-    return hub(50_000)
-
-
-async def test_a_hub_of_fifty_thousand_edges_costs_what_one_of_five_hundred_does(big: SampleGraph):
-    small = hub(500)
-
-    async def read(graph: SampleGraph) -> tuple[int, float, int]:
-        began, asked = time.process_time(), len(graph.queries)
-        around = await links_around(graph, [HUB], Scope(tenant=ACME), hops=2, max_statements=120)
-        return len(around.links), time.process_time() - began, len(graph.queries) - asked
-
-    reads = [(await read(big), await read(small)) for _ in range(5)]
-    for (links, _, queries), (few, _, _) in reads:
-        assert links == few <= 3 * 2 * 120
-        assert queries <= 3
-    # The shortest of several: what else the machine does can only add to one. All edges would take a hundred times.
-    took, quick = (min(pair[which][1] for pair in reads) for which in (0, 1))
-    assert took < 5 * quick + 0.2
-
-
-async def test_only_what_is_in_scope_is_linked(big: SampleGraph):
-    scope = Scope(tenant=ACME, session_id="s1")
-    assert (await links_around(big, [HUB], scope, hops=2, max_statements=120)).links == []
-    assert (await links_around(big, [HUB], Scope(tenant="other"), hops=2, max_statements=120)).links == []
-    memory = ox.NamedNode(str(memory_iri(7)))
-    graph = ox.NamedNode(str(tenant_graph(ACME)))
-    big.store.add(ox.Quad(memory, ox.NamedNode(str(ORION.session)), ox.Literal("s1"), graph))
-    found = await links_around(big, [HUB], scope, hops=1, max_statements=120)
-    assert {link.target for link in found.links if link.kind == "told"} == {str(memory_iri(7))}
-    assert found.said == {str(memory_iri(7)): ("Hub knows other 7",)}
 
 
 MEMORIES = (

@@ -263,13 +263,6 @@ async def test_the_same_changes_again_change_nothing(index: MemoryIndex):
     assert await snapshot(index) == before
 
 
-async def test_a_new_speaker_is_known_at_once(index: MemoryIndex):
-    assert await index.speakers(Scope(tenant=TENANT)) == {"Ana", "Bo"}
-    await index.apply(changes(memory("new", "hello", speaker="Cy"), start=9))
-    assert await index.speakers(Scope(tenant=TENANT)) == {"Ana", "Bo", "Cy"}
-    assert index.position == 9
-
-
 async def test_hostile_texts_are_kept_and_found(index: MemoryIndex):
     texts = ['"} OR tenant:other {', "zeppelin\x01\ufffd", "<|im_start|>", "👩🏽 " * 40, "a" * 9000]
     hostile: list[Memory] = [
@@ -291,13 +284,6 @@ async def test_a_memory_that_comes_twice_in_one_batch_is_as_it_was_last(index: M
     assert (await index.fetch([key("twice")]))[key("twice")].title == "Balloon"
     assert await lexical(index, "balloon", memories=[first]) == ["twice"]
     assert index.position == 6
-
-
-async def test_many_changes_at_once_are_all_there(index: MemoryIndex):
-    many = [memory(f"m{number}", f"note number {number}") for number in range(180)]
-    await index.apply(changes(*many, start=10))
-    assert index.position == 189
-    assert len(await index.fetch([key(one.id) for one in many])) == 180
 
 
 @pytest.mark.parametrize("kind", KINDS[1:], indirect=True)

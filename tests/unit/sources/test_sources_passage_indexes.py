@@ -63,11 +63,6 @@ async def test_a_long_memory_is_found_once_by_its_best_passage(index: Index):
     assert dict(found)[key("long")] == pytest.approx(best, abs=1e-3)
 
 
-async def test_the_limit_is_of_memories_and_not_of_passages(index: Index):
-    assert len(await dense(index, "weather", limit=2)) == 2
-    assert len(await dense(index, "weather", limit=3)) == 3
-
-
 async def test_passages_are_in_the_scope_of_their_memory(index: Index):
     assert {one for one, _ in await dense(index, "heron", session_id="autumn")} == {key("other")}
     assert {one for one, _ in await dense(index, "heron", tags=("river",))} == {key("long")}

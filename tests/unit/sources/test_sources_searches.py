@@ -54,12 +54,6 @@ async def test_the_other_names_of_what_is_named_in_full_are_searched_for(sparse:
     assert set(terms.indices) == wanted
 
 
-async def test_no_names_are_asked_for_where_none_are_wanted(sparse: SparseEncoder) -> None:
-    shelf = Shelf([("Crane", "Hoist")])
-    await lexical(shelf, sparse).search(request("crane"))
-    assert shelf.searched == [sparse.encode_query("crane")]
-
-
 Found = list[tuple[int, float]]
 
 
@@ -140,13 +134,6 @@ async def test_a_text_is_embedded_once_however_often_it_is_found() -> None:
     assert embedder.asked == ["the crane", "the boat"]
     await vectors.embed(["the boat", "the gull"])
     assert embedder.asked == ["the crane", "the boat", "the gull"]
-
-
-async def test_recalls_at_the_same_time_embed_a_text_once() -> None:
-    embedder = Counting()
-    vectors = TextVectors(embedder)
-    await asyncio.gather(*(vectors.embed(["the crane"]) for _ in range(5)))
-    assert embedder.asked == ["the crane"]
 
 
 async def test_texts_are_near_as_the_index_would_have_them() -> None:

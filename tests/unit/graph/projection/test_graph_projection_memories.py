@@ -7,12 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 import pyoxigraph
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orion_recall.graph.projection.changes import plan_changes
-from orion_recall.graph.projection.plan import Node, rendered, run_plan
+from orion_recall.graph.projection.plan import Node, plan_changes, run_plan
+from orion_recall.graph.projection.updates import rendered
 from orion_recall.graph.vocabulary import memory_iri, tenant_graph
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Memory, MergedName, Neighbour, Statement
@@ -79,17 +78,6 @@ def test_the_last_evidence_takes_the_edge_its_entities_and_its_relation_with_it(
     assert (edges(store), relations(store)) == ({}, set())
     assert "Bo" in labels(store)
     assert not {"Ana", "Fjord Labs"} & labels(store)
-
-
-def test_two_tenants_keep_their_own_weights_and_relations():
-    store = pyoxigraph.Store()
-    mine, theirs = stating("a", WORKS), replace(stating("a", WORKS), tenant="other")
-    apply(store, changes(mine, theirs), 0)
-    apply(store, changes(dead(mine), start=3), 2)
-    left = changes(theirs)
-    fresh = pyoxigraph.Store()
-    apply(fresh, left, 0)
-    assert told(store) == told(fresh)
 
 
 def test_a_memory_that_the_record_does_not_know_is_taken_out_with_what_only_it_told():
@@ -224,18 +212,6 @@ def test_a_batch_that_broke_off_anywhere_is_mended_by_the_next_one(
     fresh = pyoxigraph.Store()
     apply(fresh, record.changes(0, last), 0)
     assert told(store) == told(fresh)
-
-
-@pytest.mark.parametrize("uri", ["https://x.example/a", "urn:b:1"])
-def test_a_quoted_uri_leads_to_the_memory_that_has_it(uri: str):
-    store = pyoxigraph.Store()
-    apply(store, changes(memory("a", f"I read {uri}, did you?"), memory("b", "words", uri=uri)), 0)
-    rows = select(
-        store,
-        f"{PREFIXES} SELECT ?from ?to WHERE {{ GRAPH ?g "
-        "{ ?a o:quotes ?uri ; o:id ?from . ?b o:uri ?uri ; o:id ?to } }",
-    )
-    assert rows == [{"from": "a", "to": "b"}]
 
 
 def merged(change: Change, label: str, *aliases: str) -> Change:

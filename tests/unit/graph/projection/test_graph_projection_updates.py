@@ -7,18 +7,9 @@ from dataclasses import replace
 import pyoxigraph
 import pytest
 
-from orion_recall.graph.projection.plan import Operation
-from orion_recall.graph.projection.updates import (
-    FORGET_OTHER_FORMAT,
-    METADATA_QUERY,
-    OTHER_FORMAT_QUERY,
-    clear_update,
-    count_query,
-    position_in,
-    updates,
-)
+from orion_recall.graph.projection.updates import Operation, updates
 from orion_recall.graph.vocabulary import memory_triples, tenant_graph
-from tests.samples.graph_samples import apply, changes, memory, positions, select
+from tests.samples.graph_samples import apply, changes, memory, positions
 
 GRAPH = tenant_graph("acme")
 GRAPH_NAME = str(GRAPH)
@@ -43,14 +34,6 @@ def test_a_graph_that_is_elsewhere_is_left_as_it_is(held: int):
     assert set(store) == whole
 
 
-def test_a_graph_that_lost_its_position_takes_nothing_but_the_beginning():
-    store = pyoxigraph.Store()
-    apply(store, changes(memory("c"), start=8), 7)
-    assert set(store) == set()
-    apply(store, changes(memory("a")), 0)
-    assert positions(store) == ["1"]
-
-
 def test_long_batches_are_cut_between_operations_and_claimed_last():
     long = [replace(memory(f"m{number}"), text=f"{number} " + "word " * 19_000) for number in range(12)]
     operations = [Operation(graph=GRAPH, added=list(memory_triples(one))) for one in long]
@@ -63,22 +46,3 @@ def test_long_batches_are_cut_between_operations_and_claimed_last():
         assert positions(store) == ["0"]
     store.update(requests[-1])
     assert positions(store) == ["12"]
-
-
-def test_a_graph_of_another_format_has_no_position_and_is_emptied_of_tenants_alone():
-    store = pyoxigraph.Store()
-    store.update(
-        "INSERT DATA { <urn:orion:projection> <urn:orion:vocabulary:position> 4 . <urn:theirs> <urn:p> 1 . "
-        "GRAPH <urn:orion:tenant:acme> { <urn:a> <urn:p> 1 } GRAPH <urn:theirs> { <urn:a> <urn:p> 1 } }"
-    )
-    assert position_in(select(store, METADATA_QUERY)) is None
-    assert select(store, OTHER_FORMAT_QUERY) == [{"graph": GRAPH_NAME}]
-    assert select(store, count_query(GRAPH_NAME)) == [{"count": "1"}]
-    store.update(clear_update(GRAPH_NAME))
-    assert select(store, count_query(GRAPH_NAME)) == [{"count": "0"}]
-    store.update(FORGET_OTHER_FORMAT)
-    assert {quad.subject.value for quad in store if isinstance(quad.subject, pyoxigraph.NamedNode)} == {
-        "urn:theirs", "urn:a",
-    }  # fmt: skip
-    apply(store, changes(memory("a")), 0)
-    assert position_in(select(store, METADATA_QUERY)) == 1

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import pyoxigraph
 import pytest
 
 from orion_recall.errors import EngineError, SourceError
-from orion_recall.graph.stores import oxigraph as rdf
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.sources.graph import RdfSource
 from tests.samples.source_samples import changes, memory, names, request
@@ -51,18 +48,6 @@ async def test_position_and_triples_survive_reopening(graph: RdfGraph, folder: P
         await again.close()
 
 
-async def test_a_deleted_folder_is_rebuilt_the_same(graph: RdfGraph, folder: Path):
-    before = await everything(graph)
-    await graph.close()
-    shutil.rmtree(folder / "graph")
-    again = RdfGraph(folder / "graph")
-    await again.open()
-    assert again.position == 0
-    await again.apply(changes(*ALL))
-    assert await everything(again) == before
-    await again.close()
-
-
 async def test_a_graph_of_another_format_is_emptied_and_written_anew(
     graph: RdfGraph, folder: Path, caplog: pytest.LogCaptureFixture
 ):
@@ -98,43 +83,9 @@ async def test_a_store_that_cannot_be_opened_is_an_error_with_advice(graph: RdfG
     await again.close()
 
 
-async def test_the_loop_goes_on_while_a_closing_graph_waits_for_a_query(
-    graph: RdfGraph, monkeypatch: pytest.MonkeyPatch
-):
-    began, go_on = threading.Event(), threading.Event()
-
-    def until_the_loop_says_so(store: object, query: str) -> list[dict[str, str]]:
-        began.set()
-        return [{"went": "on"}] if go_on.wait(60) else []
-
-    monkeypatch.setattr(rdf, "rows_of", until_the_loop_says_so)
-    asking = asyncio.create_task(graph.select("SELECT * WHERE { ?s ?p ?o }"))
-    await asyncio.to_thread(began.wait, 60)
-    closing = asyncio.create_task(graph.close())
-    await asyncio.sleep(0)
-    go_on.set()
-    await closing
-    assert await asking == [{"went": "on"}]
-    with pytest.raises(SourceError, match="is not open"):
-        await graph.select("SELECT * WHERE { ?s ?p ?o }")
-
-
-async def test_what_was_written_leaves_the_engines_log_after_so_many_changes_and_at_the_end(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(rdf, "_FLUSH_AFTER", 3)
-    flushed: list[int] = []
-    flush = RdfGraph._flush  # pyright: ignore[reportPrivateUsage]
-
-    def noted(graph: RdfGraph) -> None:
-        flush(graph)
-        flushed.append(graph.position)
-
-    monkeypatch.setattr(RdfGraph, "_flush", noted)
-    graph = RdfGraph(folder / "graph")
-    await graph.open()
-    await graph.apply(changes(*ALL))
-    assert flushed == [4]
-    await graph.apply(changes(*ALL[:1]))
-    await graph.close()
-    assert flushed == [4, 1]
+async def test_rows_are_kept_until_something_is_written(graph: RdfGraph):
+    query = "SELECT ?id WHERE { GRAPH <urn:orion:tenant:acme> { ?m <urn:orion:vocabulary:id> ?id } }"
+    before = await graph.select(query)
+    assert await graph.select(query) == before
+    await graph.apply(changes(memory("new", "It rained."), start=5))
+    assert len(await graph.select(query)) == len(before) + 1

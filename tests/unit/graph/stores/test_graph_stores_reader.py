@@ -45,37 +45,16 @@ async def reader(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[
         yield await stack.enter_async_context(open_graph_reader(settings, timeout_s=20))
 
 
-async def test_rows_are_read_while_the_writer_is_there(reader: GraphReader):
-    rows = await reader.select(
-        f"SELECT ?id WHERE {{ GRAPH {US.n3()} {{ ?m <urn:orion:vocabulary:id> ?id }} }} ORDER BY ?id"
-    )
-    assert rows == [{"id": "m1"}, {"id": "m2"}]
-
-
 @pytest.mark.parametrize("query", [IDS, NAMED])
 async def test_a_confined_query_sees_one_tenant(reader: GraphReader, query: str):
-    found = await reader.answer(query, "SELECT", graph=US, limit=10)
+    found = await reader.table(query, graph=US, limit=10)
     assert (found.columns, found.rows, found.truncated) == (("id",), (("m1",), ("m2",)), False)
-    assert (await reader.answer(query, "SELECT", graph=tenant_graph("nobody"), limit=10)).rows == ()
+    assert (await reader.table(query, graph=tenant_graph("nobody"), limit=10)).rows == ()
 
 
 async def test_rows_are_capped_and_that_is_said(reader: GraphReader):
-    found = await reader.answer(IDS, "SELECT", graph=US, limit=1)
+    found = await reader.table(IDS, graph=US, limit=1)
     assert (found.rows, found.truncated) == ((("m1",),), True)
-
-
-async def test_what_the_writer_adds_is_seen_by_who_opens_after_it(folder: Path):
-    graph = RdfGraph(folder / "graph")
-    await graph.open()
-    try:
-        await graph.apply(changes(OURS[0]))
-        settings = Settings.read(data_dir=folder)
-        for seen in (1, 2):
-            async with open_graph_reader(settings, timeout_s=20) as reader:
-                assert len((await reader.answer(IDS, "SELECT", graph=US, limit=10)).rows) == seen
-            await graph.apply(changes(OURS[1], start=2))
-    finally:
-        await graph.close()
 
 
 async def test_a_query_that_takes_too_long_is_given_up(folder: Path):
@@ -86,7 +65,7 @@ async def test_a_query_that_takes_too_long_is_given_up(folder: Path):
     async with open_graph_reader(Settings.read(data_dir=folder), timeout_s=0.2) as reader:
         began = asyncio.get_running_loop().time()
         with pytest.raises(TransientSourceError, match=r"no answer within 0.2 s"):
-            await reader.answer(HEAVY, "SELECT", graph=URIRef(US), limit=10)
+            await reader.table(HEAVY, graph=URIRef(US), limit=10)
         assert asyncio.get_running_loop().time() - began < 30
 
 
@@ -101,4 +80,4 @@ async def test_a_server_that_is_away_is_a_source_error(folder: Path):
     settings = Settings.read(data_dir=folder, sparql_url="http://127.0.0.1:9/query")
     async with open_graph_reader(settings, timeout_s=5) as reader:
         with pytest.raises(TransientSourceError, match="cannot be reached"):
-            await reader.answer(IDS, "SELECT", graph=US, limit=1)
+            await reader.table(IDS, graph=US, limit=1)

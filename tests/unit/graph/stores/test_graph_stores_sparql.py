@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.projection.changes import plan_changes
-from orion_recall.graph.projection.plan import Operation, OperationPlan, run_plan
+from orion_recall.graph.projection.plan import plan_changes, run_plan
 from orion_recall.graph.projection.updates import METADATA_QUERY, updates
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
@@ -78,69 +77,20 @@ async def test_what_a_server_carries_out_late_changes_nothing(graph: SparqlGraph
     assert await positions(graph) == ["5"]
 
 
-async def test_a_batch_that_broke_off_before_its_claim_is_written_again(
+async def test_a_graph_of_another_format_is_left_as_it_is_and_says_what_to_do(
     graph: SparqlGraph, empty_oxigraph: Oxigraph
 ):
-    (request,) = sparql_term(changes(*ALL), 0)
-    *parts, _ = request.split(";\n")
-    await empty_oxigraph.update(";\n".join(parts))
-    assert await graph.fetch([key("m0")]) != {}
-    await graph.open()
-    assert graph.position == 0
-    await graph.apply(changes(*ALL))
-    assert graph.position == 6
-
-
-async def test_a_graph_of_another_format_is_emptied_and_written_anew(
-    graph: SparqlGraph, empty_oxigraph: Oxigraph, caplog: pytest.LogCaptureFixture
-):
     await empty_oxigraph.update(
-        f"INSERT DATA {{ {POSITION} 9 . GRAPH <urn:orion:tenant:old> {{ <urn:a> <urn:p> 1 }} "
-        "GRAPH <urn:theirs> { <urn:a> <urn:p> 1 } }"
+        f"INSERT DATA {{ {POSITION} 9 . GRAPH <urn:orion:tenant:old> {{ <urn:a> <urn:p> 1 }} }}"
     )
+    with pytest.raises(TransientSourceError, match="is of another format: empty its data set"):
+        await graph.open()
+    with pytest.raises(SourceError, match="is of another format"):
+        await graph.select("SELECT * WHERE { ?s ?p ?o }")
+    await empty_oxigraph.update("DROP ALL")
     await graph.open()
-    assert graph.position == 0
-    assert "is of another format: it is built anew" in caplog.text
     await graph.apply(changes(*ALL))
     assert graph.position == 6
-    assert {name for name, *_ in await everything(graph)} == {"urn:orion:tenant:acme", "urn:theirs"}
-
-
-async def test_a_graph_that_cannot_be_emptied_is_an_error_and_not_an_endless_loop():
-    def told(asked: Asked) -> Answer:
-        rows = [{"count": "5"}] if "COUNT" in asked.body.decode() else [{"graph": "urn:orion:tenant:a"}]
-        bindings = [] if POSITION in asked.body.decode() else rows
-        shaped = [{name: {"type": "literal", "value": value} for name, value in row.items()} for row in bindings]
-        body = json.dumps({"head": {"vars": ["count", "graph"]}, "results": {"bindings": shaped}}).encode()
-        return Answer(media_type="application/sparql-results+json", body=body)
-
-    async with answering(told) as stand_in:
-        graph = graph_at(f"{stand_in.url}/query")
-        await graph.open()
-        with pytest.raises(SourceError, match="does not delete a graph of another format"):
-            await graph.apply(changes(*ALL))
-        await graph.close()
-
-
-async def test_a_writer_that_was_overtaken_while_it_asked_does_not_move_the_graph_back(
-    graph: SparqlGraph, empty_oxigraph: Oxigraph, monkeypatch: pytest.MonkeyPatch
-):
-    other = graph_at(empty_oxigraph.url)
-    await other.open()
-    answered_by = SparqlGraph._operations  # pyright: ignore[reportPrivateUsage]
-
-    async def overtaken(self: SparqlGraph, asking: OperationPlan) -> list[Operation]:
-        operations = await answered_by(self, asking)
-        if self is graph:
-            await other.apply(changes(*ALL))
-            await graph.open()  # as a search does that looks where the graph is
-        return operations
-
-    monkeypatch.setattr(SparqlGraph, "_operations", overtaken)
-    await graph.apply(changes(*ALL[:2]))
-    assert await positions(graph) == ["6"]
-    assert (graph.position, len(await graph.held())) == (6, 6)
-    await other.close()
 
 
 async def test_a_server_that_is_away_at_the_start_is_found_when_it_comes():
@@ -162,18 +112,6 @@ async def test_a_server_that_is_away_at_the_start_is_found_when_it_comes():
         assert set(await graph.fetch([key("m1")])) == {key("m1")}
         assert graph.position == 6
         await graph.close()
-
-
-async def test_a_server_that_comes_back_empty_is_noticed_and_filled_from_the_beginning(
-    graph: SparqlGraph, empty_oxigraph: Oxigraph
-):
-    await graph.apply(changes(*ALL))
-    before = await everything(graph)
-    await empty_oxigraph.update("DROP ALL")
-    await graph.apply(changes(memory("new", "Bo is new."), start=7))
-    assert (graph.position, await everything(graph)) == (0, set())
-    await graph.apply(changes(*ALL))
-    assert (graph.position, await everything(graph)) == (6, before)
 
 
 async def test_a_server_that_keeps_nothing_is_an_error_and_not_an_endless_loop():

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
+from orion_recall.graph.walks.spreading import Link, activation, pagerank, personalised_pagerank, push
 
 Spread = Callable[[Sequence[Link], Mapping[str, float]], dict[str, float]]
 WAYS: tuple[Spread, ...] = (activation, push, pagerank)
@@ -59,9 +59,10 @@ def test_scores_are_finite_and_what_a_walk_spends_is_one(links: list[Link], seed
         assert sum(pagerank(links, seeds).values()) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_fifty_thousand_links_are_no_matter(way: Spread):
-    hub = [Link("ana", f"m{place}", "told") for place in range(50_000)]
-    began = time.process_time()
-    assert len(way(hub, ANA)) >= 50_000
-    assert time.process_time() - began < 30
+def test_a_chain_of_three_nodes_worked_by_hand():
+    # 0 - 1 - 2, restarted at 0, damping d = 1/2. From 1 half goes each way, from 0 and 2 all goes to 1:
+    # r0 = d * r1/2 + 1/2,  r1 = d * (r0 + r2),  r2 = d * r1/2   =>   r1 = 2/6, r2 = 1/12, r0 = 7/12.
+    found = personalised_pagerank(
+        np.array([0, 1]), np.array([1, 2]), np.ones(2), np.array([1.0, 0.0, 0.0]), damping=0.5, rounds=200
+    )
+    assert found.tolist() == pytest.approx([7 / 12, 4 / 12, 1 / 12])
