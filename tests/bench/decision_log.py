@@ -11,14 +11,12 @@ import argparse
 import asyncio
 import tempfile
 import time
-from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
 from docs.tools.decision_log_questions import QUESTIONS
-from orion_recall.decisions.retention import purge_older
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres.pool import Connection, close_connection, close_pool, open_connection, open_pool
+from orion_recall.postgres.pool import Connection, close_connection, open_connection
 from orion_recall.postgres.schema import migrate
 
 _AT_ONCE = 250_000
@@ -102,42 +100,22 @@ async def measure(connection: Connection) -> None:
         print(f"{view:28} {median(spent):10.1f} ms, first {spent[0]:10.1f} ms", flush=True)
 
 
-async def purge(dsn: str) -> None:
-    """Print how fast retention deletes the oldest day, in its batches without their pauses."""
-    pool = await open_pool(dsn, name="bench", max_size=1)
-    try:
-        oldest = await pool.fetchval("SELECT min(created_at) FROM recall_decisions")
-        began = time.perf_counter()
-        gone = sum(part.count for part in await purge_older(pool, oldest + timedelta(days=1)))
-        spent = time.perf_counter() - began
-        print(f"{gone:,} decisions of the oldest day deleted in {spent:.1f} s: {gone / spent:,.0f} a second")
-    finally:
-        await close_pool(pool)
-
-
-async def _ask(dsn: str, rows: int | None) -> None:
-    connection = await open_connection(dsn, name="bench", statement_timeout_ms=1_800_000)
-    try:
-        if rows is not None:
-            await fill(connection, rows)
-        await measure(connection)
-    finally:
-        await close_connection(connection)
-    await purge(dsn)
-
-
 async def _run(rows: int, folder: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="orion-log-", dir=folder) as made:
         Path(made).chmod(0o755)  # as root, Postgres runs as another user
         async with EmbeddedEngines.start(Path(made) / "data", valkey=False) as engines:
             await migrate(engines.postgres_dsn)
-            await _ask(engines.postgres_dsn, rows)
+            connection = await open_connection(engines.postgres_dsn, name="bench", statement_timeout_ms=1_800_000)
+            try:
+                await fill(connection, rows)
+                await measure(connection)
+            finally:
+                await close_connection(connection)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("rows", type=int, nargs="?", default=10_000_000)
     parser.add_argument("--folder", type=Path, help="where the database is made, and removed")
-    parser.add_argument("--dsn", help="a database that is filled already: its oldest day is deleted")
     given = parser.parse_args()
-    asyncio.run(_ask(given.dsn, None) if given.dsn else _run(given.rows, given.folder))
+    asyncio.run(_run(given.rows, given.folder))
