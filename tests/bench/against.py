@@ -129,7 +129,9 @@ async def running(
     environment = {"PYTHONPATH": str(tree.folder), "PYTHONSAFEPATH": "1"}
     _check_modules(tree, environment)
     told = corpus(size, now=time.time())
-    started = filled_worker(told, profile, folder / "data", processes=processes, python=tree.python, **environment)
+    started = filled_worker(
+        told, profile, folder / "data", processes=processes, python=tree.python, settings=environment
+    )
     async with started as worker:
         yield worker
 

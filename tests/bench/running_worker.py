@@ -73,7 +73,7 @@ async def worker_process(
 
     With more `processes` it is the parent of that many.
     """
-    environment = {
+    environment: dict[str, Any] = {
         **settings,
         "ORION_REDIS_URL": engines.redis_url,
         "ORION_POSTGRES_DSN": engines.postgres_dsn,
@@ -151,22 +151,24 @@ async def filled_worker(
     profile: str,
     data: Path,
     *,
+    python: str = sys.executable,
     processes: int = 1,
     then: Callable[[EmbeddedEngines], Awaitable[None]] | None = None,
-    **how: str,
+    settings: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[RunningWorker]:
     """Engines with the memories; then a new worker, so that its memory is that of recalls, not of an import.
 
-    `then` is done in between, while nobody has the copies open. `how` is as for `worker_process`.
+    `then` is done in between, while nobody has the copies open.
     """
     async with contextlib.AsyncExitStack() as stack:
         engines = await stack.enter_async_context(EmbeddedEngines.start(data))
         log = stack.enter_context((data.parent / "worker.log").open("ab"))
-        async with worker_process(engines, data, log, **how) as importing:
+        async with worker_process(engines, data, log, python=python, **settings or {}) as importing:
             imported = await import_all(engines, told, importing.pid, say)
         if then is not None:
             await then(engines)
-        worker = await stack.enter_async_context(worker_process(engines, data, log, processes=processes, **how))
+        started = worker_process(engines, data, log, python=python, processes=processes, **settings or {})
+        worker = await stack.enter_async_context(started)
         client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
         yield RunningWorker(
             size=len(told.memories),

@@ -198,6 +198,7 @@ async def test_weights_are_learned_from_what_callers_used(
     assert recall["learned, held out"] > recall["reflect.v1"]
 
 
+@pytest.mark.slow
 async def test_without_feedback_the_command_says_what_to_do_and_leaves_the_file(
     service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
 ) -> None:

@@ -138,7 +138,7 @@ class Ours:
 async def open_ours(told: Corpus, profile: str, folder: Path) -> AsyncGenerator[Ours]:
     """With its memories, ten of which are asked for."""
     options = RecallOptionsV1(k=K, max_tokens=_MAX_TOKENS)
-    async with filled_worker(told, profile, folder / "data", ORION_TENANTS="*") as worker:
+    async with filled_worker(told, profile, folder / "data", settings={"ORION_TENANTS": "*"}) as worker:
         worker = replace(worker, queries=queries_from(told.recent_sessions, profile, options=options))
         await settled([worker])
         yield Ours(worker, profile)

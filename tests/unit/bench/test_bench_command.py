@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import against, bench, imports, scale
+from tests.bench import against, bench, imports
 from tests.bench.command import engines_folder, finish
 from tests.bench.peers import __main__ as peers
+from tests.bench.scale import __main__ as scale
 from tests.chaos import __main__ as chaos
 
 Read = Callable[[list[str]], Namespace]

@@ -27,7 +27,7 @@ class Echo(Peer):
     def ask(self, question: str, k: int, at: str | None) -> list[str]:
         if question == "fail":
             raise LookupError("no\nanswer")
-        return self.ids[::-1][:k]
+        return list(self.ids[::-1][:k])
 
 
 ECHO = Kind(shown="X", packages=(), open=Echo, environment=".venv-of-nobody")

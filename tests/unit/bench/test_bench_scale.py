@@ -9,8 +9,8 @@ from rich.console import Console
 
 from tests.bench.command import engines_folder
 from tests.bench.running_worker import queries_from
-from tests.bench.scale import print_report
-from tests.bench.scale_stores import LARGE, SMALL, open_stores
+from tests.bench.scale.__main__ import print_report
+from tests.bench.scale.stores import LARGE, SMALL, open_stores
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
     python -m tests.bench.scale [--sizes 10000,100000] [--rounds 3] [--seconds-per-cell 3] [--keep FOLDER]
                                 [--json FILE]
 
-Stores are filled without the bus and with quick vectors (`scale_stores`): a tenant of 1,000 memories and one of all
+Stores are filled without the bus and with quick vectors (`stores`): a tenant of 1,000 memories and one of all
 others in the same stores. On them run the engines alone, call by call, and a real worker for each size: recalls
 of both tenants in turns, size by size in every round, then changes. With --keep the stores stay in the folder for
 another run; the last hours of their timeline are then in the past. A million memories take about 15 GB of disk.
@@ -45,7 +45,7 @@ from tests.bench.running_worker import (
     recall_cell,
     worker_process,
 )
-from tests.bench.scale_stores import LARGE, SMALL, Stores, open_stores
+from tests.bench.scale.stores import LARGE, SMALL, Stores, open_stores
 
 _IN_FLIGHT = (1, 8)
 _CHANGES, _QUESTIONS = 20, 24
