@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from docs.tools.decision_log_questions import MEASURED_MS, OF_READERS, QUESTIONS
+from docs.tools.decision_log_questions import OF_READERS, QUESTIONS
 from orion_recall.postgres.pool import Row, open_connection
 
 _COLUMNS = """
@@ -26,7 +26,7 @@ read it; so does any client of Postgres as the role `orion_analyst`. That role r
 `GRANT orion_reader TO carla`, where carla has a login of her own.
 
 Each view comes with a question that it answers from an index: a view that is asked without a condition reads the
-whole log. The times are medians on ten million decisions of 90 days, in the embedded Postgres, on two busy cores.
+whole log.
 """
 
 
@@ -57,8 +57,6 @@ def _section(relation: str, columns: list[Row]) -> Iterator[str]:
     if sql := QUESTIONS.get(relation):
         mark = "not run: for orion_reader" if relation in OF_READERS else "run"
         yield from ("", f"<!-- {mark} -->", "```sql", sql, "```")
-        if (spent := MEASURED_MS.get(relation)) is not None:
-            yield from ("", f"On ten million decisions: {spent:,} ms.")
 
 
 def _first(meaning: str) -> str:

@@ -1,4 +1,4 @@
-"""What each view of the decision log is asked: one statement a view, for its page, its test and its measurement."""
+"""What each view of the decision log is asked: one statement a view, for its page and its test."""
 
 from __future__ import annotations
 
@@ -55,19 +55,3 @@ FROM recall_follow_ups WHERE tenant = 'default' AND session_id = 's-1' ORDER BY 
 }
 # For orion_reader: `decisions sql` runs as orion_analyst.
 OF_READERS = ("recall_texts", "recall_never_selected")
-# Medians of five, in ms, of `python -m tests.bench.decision_log` on 2026-11-25: ten million decisions of 90 days,
-# on two cores that others used, too. No candidates were kept.
-MEASURED_MS: Mapping[str, int] = {
-    "recall_queries": 198,
-    "recall_memory_usage": 627,
-    "recall_stage_ms": 444,
-    "recall_feedback_by_profile": 45,
-    "recall_texts": 1,
-    "recall_never_selected": 346,
-    "recall_by_profile_hour": 436,
-    "recall_by_source": 441,
-    "recall_dropped": 806,
-    "recall_selected": 584,
-    "recall_layers": 264,
-    "recall_follow_ups": 1,
-}

@@ -16,7 +16,7 @@ import pytest
 
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.index.embedded.folders import free_place, live_place, swap
-from tests.bench import bench, imports
+from tests.bench import bench, imports, running_worker
 from tests.bench.running_worker import worker_process
 
 pytestmark = pytest.mark.slow
@@ -37,10 +37,10 @@ def run(command: Callable[[], None], monkeypatch: pytest.MonkeyPatch, *arguments
 
 @contextlib.asynccontextmanager
 async def worker_whose_index_was_optimised(
-    engines: EmbeddedEngines, data: Path, log: IO[bytes]
+    engines: EmbeddedEngines, data: Path, log: IO[bytes], *, processes: int = 1
 ) -> AsyncGenerator[Process]:
     """A worker; after its end the index is where an optimised copy has taken its place."""
-    async with worker_process(engines, data, log) as process:
+    async with worker_process(engines, data, log, processes=processes) as process:
         yield process
     index = data / "index"
     if (live := live_place(index)) == index:
@@ -53,7 +53,7 @@ async def worker_whose_index_was_optimised(
 def test_recalls_and_their_floors_are_measured_where_an_optimised_copy_is_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench, "worker_process", worker_whose_index_was_optimised)
+    monkeypatch.setattr(running_worker, "worker_process", worker_whose_index_was_optimised)
     monkeypatch.setattr(bench, "FLOOR_QUESTIONS", 8)
     monkeypatch.setattr(bench, "BUS_REQUESTS", 64)
     file = tmp_path / "found.json"

@@ -129,6 +129,7 @@ def test_memories_of_a_tenant_that_is_not_served_are_rejected(up: Up) -> None:
     assert "does not serve" in done.json["problems"][0]["reason"]
 
 
+@pytest.mark.slow
 def test_a_worker_without_a_record_refuses_the_file(up: Up) -> None:
     alone = Program(
         up.program.folder,

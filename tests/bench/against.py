@@ -36,20 +36,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orion_recall.client import RecallClient
-from orion_recall.engines.embedded import EmbeddedEngines
 from tests.bench.background import Waited, settled
-from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far
+from tests.bench.command import at_least, engines_folder, finish, parser_of, say, seconds_so_far
 from tests.bench.corpus import corpus
 from tests.bench.measure import QUIET_BUSY_SHARE, RestOfMachine, Spread, tree_peak_memory_mib
 from tests.bench.running_worker import (
     WORKER,
     Cell,
     RunningWorker,
-    import_all,
-    queries_from,
+    filled_worker,
     recall_cell,
-    worker_process,
 )
 
 IN_FLIGHT = (1, 8, 32)
@@ -129,27 +125,15 @@ async def running(
     tree: Tree, size: int, profile: str, folder: Path, *, processes: int = 1
 ) -> AsyncGenerator[RunningWorker]:
     """A worker of the tree with its memories, on engines of its own."""
-    async with contextlib.AsyncExitStack() as stack:
-        data = folder / "data"
-        engines = await stack.enter_async_context(EmbeddedEngines.start(data))
-        log = stack.enter_context((folder / "worker.log").open("ab"))
-        # Without PYTHONSAFEPATH `python -m` takes the modules of the current folder: this tree's, for both.
-        how: dict[str, Any] = {"python": tree.python, "PYTHONPATH": str(tree.folder), "PYTHONSAFEPATH": "1"}
-        _check_modules(tree, {name: value for name, value in how.items() if name != "python"})
-        told = corpus(size, now=time.time())
-        async with worker_process(engines, data, log, **how) as importing:
-            imported = await import_all(engines, told, importing.pid, say)
-        started = worker_process(engines, data, log, processes=processes, **how)
-        worker = await stack.enter_async_context(started)
-        client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
-        yield RunningWorker(
-            size=size,
-            engines=engines,
-            worker_pid=worker.pid,
-            client=client,
-            queries=queries_from(told.recent_sessions, profile),
-            imported=imported,
-        )
+    # Without PYTHONSAFEPATH `python -m` takes the modules of the current folder: this tree's, for both.
+    environment = {"PYTHONPATH": str(tree.folder), "PYTHONSAFEPATH": "1"}
+    _check_modules(tree, environment)
+    told = corpus(size, now=time.time())
+    started = filled_worker(
+        told, profile, folder / "data", processes=processes, python=tree.python, settings=environment
+    )
+    async with started as worker:
+        yield worker
 
 
 def _check_modules(tree: Tree, environment: Mapping[str, str]) -> None:
@@ -168,10 +152,8 @@ async def run(options: argparse.Namespace, folder: Path) -> Comparison:
         workers: list[RunningWorker] = []
         for place, tree in enumerate((ours, theirs)):
             say(f"{tree.name}: engines and {options.size:,} memories")
-            own = folder / str(place)
-            own.mkdir(mode=0o711)
             processes = options.processes if tree is ours else 1
-            made = running(tree, options.size, options.profile, own, processes=processes)
+            made = running(tree, options.size, options.profile, folder / str(place), processes=processes)
             workers.append(await stack.enter_async_context(made))
         waited = await settled(workers)
         rounds: list[Round] = []
@@ -251,17 +233,11 @@ def print_report(result: Comparison, out: Console) -> None:
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = parser_of(__doc__)
+    parser = parser_of(__doc__, rounds=4)
     parser.add_argument("revision", metavar="REVISION", help="a commit, tag or branch of this repository")
-    parser.add_argument("--size", type=int, default=1000, help="memories")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seconds-per-cell", type=float, default=3.0)
-    parser.add_argument("--profile", default="reflect.v1")
-    parser.add_argument("--processes", type=int, default=1, help="of this tree's worker; the other has one")
-    read = parser.parse_args(arguments)
-    if min(read.rounds, read.processes) < 1 or read.seconds_per_cell <= 0 or read.size < 100:
-        parser.error("at least one round and process, seconds above 0, and 100 memories")
-    return read
+    parser.add_argument("--size", type=at_least(100), default=1000, help="memories")
+    parser.add_argument("--processes", type=at_least(1), default=1, help="of this tree's worker; the other has one")
+    return parser.parse_args(arguments)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import Tokens
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Memory, Scope
-from tests.bench.command import engines_folder, finish, parser_of, say, sizes
+from tests.bench.command import at_least, engines_folder, finish, parser_of, say, sizes
+from tests.bench.measure import percentile
 
 AS_WRITTEN, OPTIMISED, UNTOLD = "as written", "optimised", "optimised, without parameters"
 _AT_ONCE, _DEPTHS, _CLUSTER = 1_000, (10, 100), 100
@@ -47,7 +48,7 @@ _AT_ONCE, _DEPTHS, _CLUSTER = 1_000, (10, 100), 100
 _KINDS = ("fact", "event", "preference")
 
 Array = npt.NDArray[np.float32]
-Search = Callable[[Vector], Awaitable[Sequence[int]]]
+Search = Callable[[EdgeIndex, Vector, Scope], Awaitable[Sequence[int]]]
 
 
 class GivenVectors:
@@ -100,25 +101,6 @@ def clustered(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Searched:
-    """What is searched: a tenant, or the memories of one kind of it, and the numbers of the memories there."""
-
-    tenant: str
-    of_kind: bool
-    numbers: Sequence[int]
-
-    @property
-    def scope(self) -> Scope:
-        """The scope of the searches."""
-        return Scope(tenant=self.tenant, kinds=_KINDS[:1] if self.of_kind else ())
-
-    @property
-    def label(self) -> str:
-        """As the table names it."""
-        return f"{self.tenant}, one kind" if self.of_kind else self.tenant
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """A state of the index, and what was searched: the mean share of the exact first k that was found, and ms."""
 
@@ -131,115 +113,82 @@ class Measured:
     cpu_p50_ms: float
 
 
-@dataclass(slots=True)
-class _Seen:
-    """The searches of one way to ask: shares that were found by depth, and milliseconds."""
-
-    shares: dict[int, list[float]] = field(default_factory=lambda: {depth: [] for depth in _DEPTHS})
-    took_ms: list[float] = field(default_factory=list[float])
-    cpu_ms: list[float] = field(default_factory=list[float])
-
-    async def ask(self, search: Search, question: Vector, wanted: Sequence[int]) -> None:
-        """Searches, and compares with the exact answer."""
-        began, cpu_began = time.perf_counter(), time.process_time()
-        keys = await search(question)
-        self.cpu_ms.append((time.process_time() - cpu_began) * 1000)
-        self.took_ms.append((time.perf_counter() - began) * 1000)
-        for depth, shares in self.shares.items():
-            shares.append(len({*keys[:depth]} & {*wanted[:depth]}) / len(wanted[:depth]))
-
-    def as_measured(self, index: str, one: Searched) -> Measured:
-        """The means and percentiles."""
-        return Measured(
-            index=index,
-            tenant=one.label,
-            memories=len(one.numbers),
-            recall={depth: float(np.mean(values)) for depth, values in self.shares.items()},
-            p50_ms=float(np.percentile(self.took_ms, 50)),
-            p95_ms=float(np.percentile(self.took_ms, 95)),
-            cpu_p50_ms=float(np.percentile(self.cpu_ms, 50)),
-        )
-
-
 async def compare(vectors: GivenVectors, folder: Path, of_tenants: Sequence[int]) -> list[Measured]:
-    """Fill an index, and search it as it is written and optimised, as every tenant."""
-    sparse, size = SparseEncoder(), len(vectors.documents)
-    tenants = _tenants(size, of_tenants)
-    index = EdgeIndex(folder, vectors, sparse)
+    """Fill an index, and search it as it is written and optimised, as every tenant, whole and for one kind."""
+    size = len(vectors.documents)
+    ends = [*accumulate(of_tenants), size]
+    tenants = {f"of {end - start:,}": range(start, end) for start, end in pairwise([0, *ends])}
+    index = EdgeIndex(folder, vectors, SparseEncoder())
     await index.open()
     steps = changes([_memory(number, tenant) for tenant, numbers in tenants.items() for number in numbers])
     for start in range(0, size, _AT_ONCE):
         await index.apply(steps[start : start + _AT_ONCE])
     await index.save()
     say(f"{size:,} memories are written")
-    parts = [part for name, numbers in tenants.items() for part in _parts(name, numbers)]
-    found = [one for part in parts for one in await _measured(part, {AS_WRITTEN: _asked(index, part)}, vectors)]
+    parts = [(name, kinds) for name in tenants for kinds in ((), _KINDS[:1])]
+    found: list[Measured] = []
+    for name, kinds in parts:
+        found += await _measured(index, vectors, tenants[name], name, kinds, {AS_WRITTEN: _asked})
     began = time.perf_counter()
     await index.optimise()
     say(f"optimised in {time.perf_counter() - began:.0f} s")
-    for part in parts:
-        ways = {OPTIMISED: _asked(index, part), UNTOLD: _untold(index, part)}
-        found += await _measured(part, ways, vectors)
+    for name, kinds in parts:
+        ways = {OPTIMISED: _asked, UNTOLD: _untold}
+        found += await _measured(index, vectors, tenants[name], name, kinds, ways)
     await index.close()
     return found
 
 
-def _tenants(size: int, of_tenants: Sequence[int]) -> dict[str, range]:
-    """The numbers of each tenant's memories."""
-    ends = [*accumulate(of_tenants), size]
-    return {f"of {end - start:,}": range(start, end) for start, end in pairwise([0, *ends])}
-
-
-def _parts(tenant: str, numbers: range) -> list[Searched]:
-    of_kind = [number for number in numbers if _kind(number) == _KINDS[0]]
+async def _measured(
+    index: EdgeIndex,
+    vectors: GivenVectors,
+    numbers: Sequence[int],
+    tenant: str,
+    kinds: tuple[str, ...],
+    ways: Mapping[str, Search],
+) -> list[Measured]:
+    """Each question asked in every way, one after another, of a tenant or of the memories of these kinds of it."""
+    numbers = [number for number in numbers if not kinds or _kind(number) in kinds]
+    documents, scope = vectors.documents[numbers], Scope(tenant=tenant, kinds=kinds)
+    shares = {way: {depth: list[float]() for depth in _DEPTHS} for way in ways}
+    took_ms, cpu_ms = {way: list[float]() for way in ways}, {way: list[float]() for way in ways}
+    for question in vectors.questions:  # the cosines of all at once would take a hundred megabytes
+        best = np.argsort(-(documents @ question), kind="stable")[: max(_DEPTHS)]
+        wanted = [memory_key(tenant, f"m-{numbers[place]}") for place in best]
+        for way, search in ways.items():
+            began, cpu_began = time.perf_counter(), time.process_time()
+            keys = await search(index, question, scope)
+            cpu_ms[way].append((time.process_time() - cpu_began) * 1000)
+            took_ms[way].append((time.perf_counter() - began) * 1000)
+            for depth, each in shares[way].items():
+                each.append(len({*keys[:depth]} & {*wanted[:depth]}) / len(wanted[:depth]))
     return [
-        Searched(tenant=tenant, of_kind=False, numbers=numbers),
-        Searched(tenant=tenant, of_kind=True, numbers=of_kind),
+        Measured(
+            index=way,
+            tenant=f"{tenant}, one kind" if kinds else tenant,
+            memories=len(numbers),
+            recall={depth: float(np.mean(values)) for depth, values in shares[way].items()},
+            p50_ms=percentile(took_ms[way], 0.5),
+            p95_ms=percentile(took_ms[way], 0.95),
+            cpu_p50_ms=percentile(cpu_ms[way], 0.5),
+        )
+        for way in ways
     ]
 
 
-async def _measured(part: Searched, ways: Mapping[str, Search], vectors: GivenVectors) -> list[Measured]:
-    """Each question asked in every way, one after another, of a part."""
-    exact = _exact(vectors.documents[list(part.numbers)], vectors.questions, max(_DEPTHS))
-    seen = {way: _Seen() for way in ways}
-    for question, best in zip(vectors.questions, exact, strict=True):
-        wanted = [memory_key(part.tenant, f"m-{part.numbers[place]}") for place in best]
-        for way, search in ways.items():
-            await seen[way].ask(search, question, wanted)
-    return [one.as_measured(way, part) for way, one in seen.items()]
-
-
-def _asked(index: EdgeIndex, part: Searched) -> Search:
+async def _asked(index: EdgeIndex, question: Vector, scope: Scope) -> Sequence[int]:
     """As a recall asks."""
-
-    async def search(question: Vector) -> Sequence[int]:
-        hits = await index.search_dense(question.tolist(), part.scope, max(_DEPTHS), -1.0)
-        return [key for key, _ in hits]
-
-    return search
+    hits = await index.search_dense(question.tolist(), scope, max(_DEPTHS), -1.0)
+    return [key for key, _ in hits]
 
 
-def _untold(index: EdgeIndex, part: Searched) -> Search:
+async def _untold(index: EdgeIndex, question: Vector, scope: Scope) -> Sequence[int]:
     """With what the engine has as a default."""
-
     shard = index._live.checked()  # pyright: ignore[reportPrivateUsage]
-
-    async def search(question: Vector) -> Sequence[int]:
-        query = qe.Query.Nearest(question.tolist(), using="dense")
-        wanted = qe.QueryRequest(
-            query=query, limit=max(_DEPTHS), filter=edge_filter(scope_filter(part.scope)), score_threshold=-1.0
-        )
-        return [int(point.id) for point in shard.query(wanted)]
-
-    return search
-
-
-def _exact(documents: Array, questions: Array, depth: int) -> list[list[int]]:
-    """The places of the nearest documents of every question, best first."""
-    found: list[list[int]] = []
-    for question in questions:  # the cosines of all at once would take a hundred megabytes
-        found.append(np.argsort(-(documents @ question), kind="stable")[:depth].tolist())
-    return found
+    query = qe.Query.Nearest(question.tolist(), using="dense")
+    where = edge_filter(scope_filter(scope))
+    wanted = qe.QueryRequest(query=query, limit=max(_DEPTHS), filter=where, score_threshold=-1.0)
+    return [int(point.id) for point in shard.query(wanted)]
 
 
 def _memory(number: int, tenant: str) -> Memory:
@@ -260,15 +209,8 @@ def _number(text: str) -> int:
 
 def show(found: list[Measured], out: Console) -> None:
     """A row for each state of the index and tenant."""
-    columns = (
-        "index",
-        "tenant",
-        "memories",
-        *(f"recall@{depth}" for depth in _DEPTHS),
-        "P50 ms",
-        "P95 ms",
-        "CPU ms",
-    )
+    recalls = (f"recall@{depth}" for depth in _DEPTHS)
+    columns = ("index", "tenant", "memories", *recalls, "P50 ms", "P95 ms", "CPU ms")
     rows = [
         (one.index, one.tenant, f"{one.memories:,}", *(f"{one.recall[depth]:.4f}" for depth in _DEPTHS),
          f"{one.p50_ms:.2f}", f"{one.p95_ms:.2f}", f"{one.cpu_p50_ms:.2f}")
@@ -280,9 +222,9 @@ def show(found: list[Measured], out: Console) -> None:
 def main() -> None:
     """Read the options, measure, print."""
     parser = parser_of(__doc__)
-    parser.add_argument("--size", type=int, default=100_000, help="memories in all, at most")
+    parser.add_argument("--size", type=at_least(100), default=100_000, help="memories in all, at most")
     parser.add_argument("--tenants", type=sizes, default=[1_000], metavar="N,...", help="memories of each, but one")
-    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--queries", type=at_least(1), default=200)
     options = parser.parse_args()
     with engines_folder() as folder:
         finish(

@@ -33,7 +33,6 @@ from rich.console import Console
 from rich.text import Text
 
 from orion_recall.cli.output import table
-from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.int8 import Int8Encoder
 from orion_recall.models.onnx_encoder import Encoder, find_weights
@@ -43,7 +42,7 @@ from tests.bench.background import Waited, settled
 from tests.bench.bus_floor import bus_floor
 from tests.bench.command import engines_folder, finish, parser_of, say, seconds_so_far, sizes
 from tests.bench.corpus import corpus
-from tests.bench.engine_floors import BUS, BUS_TOGETHER, CPU_SUM, WALL_SUM, EngineFloors, recorded
+from tests.bench.engine_floors import BUS, BUS_TOGETHER, CPU_SUM, WALL_SUM, Asked, EngineFloors, recorded
 from tests.bench.measure import (
     QUIET_BUSY_SHARE,
     Cost,
@@ -61,11 +60,10 @@ from tests.bench.running_worker import (
     Cell,
     Imported,
     RunningWorker,
-    import_all,
+    filled_worker,
     module_process,
     queries_from,
     recall_cell,
-    worker_process,
 )
 
 IN_FLIGHT = (1, 8, 32)
@@ -74,9 +72,10 @@ FLOOR_QUESTIONS, BUS_REQUESTS = 128, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup(RunningWorker):
+class Setup:
     """One size, ready to be measured with its floors."""
 
+    worker: RunningWorker
     echo_pid: int
     floors: EngineFloors
     encoder: Encoder
@@ -144,6 +143,11 @@ class Ratio:
     counted: int
     target: float | None = None
 
+    @classmethod
+    def of(cls, name: str, values: Sequence[float], target: float | None = None) -> Ratio:
+        """Over these rounds."""
+        return cls(name=name, spread=Spread.of(values), counted=len(values), target=target)
+
     @property
     def verdict(self) -> str:
         """Whether the target is reached; empty without one."""
@@ -157,53 +161,50 @@ class Ratio:
 @contextlib.asynccontextmanager
 async def open_setup(size: int, profile: str, folder: Path, encoder: Encoder) -> AsyncGenerator[Setup]:
     """Engines started, memories imported, a copy taken for the floors, and a new worker for the recalls."""
-    async with contextlib.AsyncExitStack() as stack:
-        data, copy = folder / "data", folder / "copy"
-        engines = await stack.enter_async_context(EmbeddedEngines.start(data))
-        log = stack.enter_context((folder / "worker.log").open("ab"))
-        now = time.time()
-        told = corpus(size, now=now)
-        async with worker_process(engines, data, log) as importing:
-            imported = await import_all(engines, told, importing.pid, say)
+    now, data, copy = time.time(), folder / "data", folder / "copy"
+    told = corpus(size, now=now)
+    asked: list[Asked] = []
+
+    async def record_questions(engines: EmbeddedEngines) -> None:
         for part in ("index", "graph"):
             await asyncio.to_thread(shutil.copytree, data / part, copy / part)
-        queries = queries_from(told.recent_sessions, profile)
         settings = Settings.read(
             redis_url=SecretStr(engines.redis_url), postgres_dsn=SecretStr(engines.postgres_dsn), data_dir=copy
         )
-        asked = await recorded(settings, profile, list(itertools.islice(queries, FLOOR_QUESTIONS)), now)
-        floors = await stack.enter_async_context(EngineFloors.open(copy, engines.postgres_dsn, asked))
-        worker = await stack.enter_async_context(worker_process(engines, data, log))
-        echo = await stack.enter_async_context(module_process("tests.bench.bus_floor", engines.redis_url, log=log))
-        client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
-        yield Setup(
-            size=size,
-            engines=engines,
-            worker_pid=worker.pid,
-            echo_pid=echo.pid,
-            client=client,
-            queries=queries,
-            floors=floors,
-            encoder=encoder,
-            request=asked[0].envelope,
-            imported=imported,
-        )
+        # Other questions than those of the recalls.
+        queries = queries_from(told.recent_sessions, profile, seed=13)
+        asked.extend(await recorded(settings, profile, list(itertools.islice(queries, FLOOR_QUESTIONS)), now))
+
+    async with contextlib.AsyncExitStack() as stack:
+        filled = filled_worker(told, profile, data, then=record_questions)
+        worker = await stack.enter_async_context(filled)
+        floors = await stack.enter_async_context(EngineFloors.open(copy, worker.engines.postgres_dsn, asked))
+        log = stack.enter_context((folder / "worker.log").open("ab"))
+        echoing = module_process("tests.bench.bus_floor", worker.engines.redis_url, log=log)
+        echo = await stack.enter_async_context(echoing)
+        request = asked[0].envelope
+        yield Setup(worker=worker, echo_pid=echo.pid, floors=floors, encoder=encoder, request=request)
 
 
 async def measure_round(setup: Setup, seconds: float) -> tuple[Round, float]:
     """Floors, then recalls one at a time and concurrently; and Postgres's memory under the last of them, in MiB."""
-    rest = RestOfMachine()
+    rest, worker = RestOfMachine(), setup.worker
     floors = {
         name: await bus_floor(
-            setup.engines.redis_url, setup.echo_pid, request=setup.request, rounds=BUS_REQUESTS, in_flight=in_flight
+            worker.engines.redis_url,
+            setup.echo_pid,
+            request=setup.request,
+            rounds=BUS_REQUESTS,
+            in_flight=in_flight,
         )
         for name, in_flight in ((BUS, 1), (BUS_TOGETHER, IN_FLIGHT[-1]))
     } | await setup.floors.measure(setup.encoder)
-    alone = await recall_cell(setup, IN_FLIGHT[0], seconds)
+    cells = {IN_FLIGHT[0]: await recall_cell(worker, IN_FLIGHT[0], seconds)}
     rest_busy = rest.busy_share()
-    others = [await recall_cell(setup, in_flight, seconds) for in_flight in IN_FLIGHT[1:]]
-    cells = {cell.in_flight: cell for cell in (alone, *others)}
-    return Round(floors=floors, cells=cells, rest_busy=rest_busy), tree_memory_mib(setup.engines.pids["postgres"])
+    for in_flight in IN_FLIGHT[1:]:
+        cells[in_flight] = await recall_cell(worker, in_flight, seconds)
+    memory_mib = tree_memory_mib(worker.engines.pids["postgres"])
+    return Round(floors=floors, cells=cells, rest_busy=rest_busy), memory_mib
 
 
 async def run(options: argparse.Namespace, folder: Path) -> Result:
@@ -215,21 +216,16 @@ async def run(options: argparse.Namespace, folder: Path) -> Result:
             say(f"{size:,} memories: engines, import, copies")
             setup = open_setup(size, options.profile, folder / str(size), encoder)
             setups.append(await stack.enter_async_context(setup))
-        waited = await settled(setups)
+        waited = await settled([setup.worker for setup in setups])
         # The objects made so far are not measured: the garbage collector need not scan them again.
         gc.collect()
         gc.freeze()
-        rounds: dict[int, list[Round]] = {setup.size: [] for setup in setups}
-        postgres_mib = dict.fromkeys(rounds, 0.0)
+        found: list[list[tuple[Round, float]]] = [[] for _ in setups]
         for number in range(options.rounds):
-            for setup in setups:
-                say(f"round {number + 1} of {options.rounds}: {setup.size:,} memories")
-                measured, memory = await measure_round(setup, options.seconds_per_cell)
-                rounds[setup.size].append(measured)
-                postgres_mib[setup.size] = max(postgres_mib[setup.size], memory)
-        measured_sizes = [
-            await _size_result(setup, rounds[setup.size], postgres_mib[setup.size]) for setup in setups
-        ]
+            for setup, rounds in zip(setups, found, strict=True):
+                say(f"round {number + 1} of {options.rounds}: {setup.worker.size:,} memories")
+                rounds.append(await measure_round(setup, options.seconds_per_cell))
+        measured = [await _size_result(setup.worker, rounds) for setup, rounds in zip(setups, found, strict=True)]
     return Result(
         machine={"cores": os.cpu_count(), "machine": platform.machine(), "Python": platform.python_version()},
         settings={
@@ -239,53 +235,48 @@ async def run(options: argparse.Namespace, folder: Path) -> Result:
             "worker concurrency": Settings.read().concurrency,
         },
         waited=waited,
-        sizes=measured_sizes,
+        sizes=measured,
         seconds=seconds_so_far(),
     )
 
 
-async def _size_result(setup: Setup, rounds: Sequence[Round], postgres_mib: float) -> SizeResult:
-    connection = await open_connection(setup.engines.postgres_dsn, name="bench", statement_timeout_ms=30_000)
+async def _size_result(worker: RunningWorker, rounds: Sequence[tuple[Round, float]]) -> SizeResult:
+    connection = await open_connection(worker.engines.postgres_dsn, name="bench", statement_timeout_ms=30_000)
     try:
         outcomes = await connection.fetch(
-            "SELECT outcome AS name, count(*) AS count FROM recall_decisions GROUP BY outcome ORDER BY count DESC"
+            "SELECT outcome, count(*) FROM recall_decisions GROUP BY 1 ORDER BY 2 DESC"
         )
         silent = await connection.fetch(
-            "SELECT source.key AS name, count(*) AS count FROM recall_decisions, jsonb_each(sources) AS source "
-            "WHERE source.value->>'status' IN ('late', 'failed') GROUP BY source.key ORDER BY source.key"
+            "SELECT source.key, count(*) FROM recall_decisions, jsonb_each(sources) AS source "
+            "WHERE source.value->>'status' IN ('late', 'failed') GROUP BY 1 ORDER BY 1"
         )
     finally:
         await close_connection(connection)
     return SizeResult(
-        size=setup.size,
-        imported=setup.imported,
-        rounds=rounds,
+        size=worker.size,
+        imported=worker.imported,
+        rounds=[one for one, _ in rounds],
         peak_mib={
-            WORKER: tree_peak_memory_mib(setup.worker_pid),
-            VALKEY: peak_memory_mib(setup.engines.pids["valkey"]),
-            RECORD: postgres_mib,
+            WORKER: tree_peak_memory_mib(worker.worker_pid),
+            VALKEY: peak_memory_mib(worker.engines.pids["valkey"]),
+            RECORD: max(memory for _, memory in rounds),
             CLIENT: peak_memory_mib(os.getpid()),
         },
-        outcomes={row["name"]: row["count"] for row in outcomes},
-        silent={row["name"]: row["count"] for row in silent},
+        outcomes={row[0]: row[1] for row in outcomes},
+        silent={row[0]: row[1] for row in silent},
     )
 
 
 def ratios(rounds: Sequence[Round]) -> list[Ratio]:
     """The ratios of one size; those of wall times over quiet rounds alone."""
-    quiet = [one.cells[min(one.cells)].p50_ms / one.wall_sum_ms for one in rounds if one.quiet]
+    last = max(rounds[0].cells)
+    wall = [one.cells[min(one.cells)].p50_ms / one.wall_sum_ms for one in rounds if one.quiet]
     cpu = [one.last.cpu_ms[WORKER] / one.cpu_sum_ms for one in rounds]
     loop = [one.last.loop_ms / one.last.cpu_ms[WORKER] for one in rounds]
-    last = max(rounds[0].cells)
-    wall = "p50 one at a time / sum of the wall floors"
     return [
-        Ratio(name=wall, spread=Spread.of(quiet), counted=len(quiet), target=P50_TARGET),
-        Ratio(name=f"worker CPU, {last} in flight / CPU of the floors", spread=Spread.of(cpu), counted=len(cpu)),
-        Ratio(
-            name=f"the loop's share of the worker's CPU, {last} in flight",
-            spread=Spread.of(loop),
-            counted=len(loop),
-        ),
+        Ratio.of("p50 one at a time / sum of the wall floors", wall, P50_TARGET),
+        Ratio.of(f"worker CPU, {last} in flight / CPU of the floors", cpu),
+        Ratio.of(f"the loop's share of the worker's CPU, {last} in flight", loop),
     ]
 
 
@@ -297,12 +288,9 @@ def growth(small: SizeResult, large: SizeResult) -> list[Ratio]:
         "CPU of the floors": lambda one: one.cpu_sum_ms,
     }
     pairs = list(zip(small.rounds, large.rounds, strict=True))
+    which = f"{large.size:,} memories against {small.size:,}"
     return [
-        Ratio(
-            name=f"{what}, {large.size:,} memories against {small.size:,}",
-            spread=Spread.of([of(after) / of(before) for before, after in pairs]),
-            counted=len(pairs),
-        )
+        Ratio.of(f"{what}, {which}", [of(after) / of(before) for before, after in pairs])
         for what, of in figures.items()
     ]
 
@@ -337,15 +325,13 @@ def print_report(result: Result, out: Console) -> None:
 
 
 def _floors(rounds: Sequence[Round]) -> object:
-    columns: Sequence[Callable[[Cost], float]] = (
-        lambda one: one.p50_ms,
-        lambda one: one.p95_ms,
-        lambda one: one.cpu_ms,
-    )
     rows = [
         (
             name,
-            *(_median([of(one.floors[name]) for one in rounds]) for of in columns),
+            *(
+                _median([getattr(one.floors[name], figure) for one in rounds])
+                for figure in ("p50_ms", "p95_ms", "cpu_ms")
+            ),
             " and ".join(what for what, names in (("wall", WALL_SUM), ("CPU", CPU_SUM)) if name in names) or "-",
         )
         for name in rounds[0].floors
@@ -389,15 +375,9 @@ def _median(values: Sequence[float]) -> str:
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = parser_of(__doc__)
+    parser = parser_of(__doc__, rounds=4)
     parser.add_argument("--sizes", type=sizes, default="1000,10000", help="memories, separated by commas")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seconds-per-cell", type=float, default=3.0)
-    parser.add_argument("--profile", default="reflect.v1")
-    read = parser.parse_args(arguments)
-    if read.rounds < 1 or read.seconds_per_cell <= 0:
-        parser.error("at least one round, and seconds above 0")
-    return read
+    return parser.parse_args(arguments)
 
 
 def main() -> None:

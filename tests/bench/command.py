@@ -1,4 +1,4 @@
-"""Shared code of the bench's commands: progress, options, a folder for engines, the result as JSON."""
+"""Shared code of the bench's commands: progress, options, a folder for engines, the result as table and JSON."""
 
 from __future__ import annotations
 
@@ -34,11 +34,33 @@ def say(text: str) -> None:
     print(f"[{seconds_so_far():6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
-def parser_of(description: str | None) -> argparse.ArgumentParser:
-    """With `--json`, which all have."""
+def parser_of(description: str | None, *, rounds: int | None = None) -> argparse.ArgumentParser:
+    """With `--json`; with `rounds` as a default, the options of what measures in rounds of cells."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=None, metavar="FILE", help="write everything there, too")
+    if rounds is not None:
+        parser.add_argument("--rounds", type=at_least(1), default=rounds)
+        parser.add_argument("--seconds-per-cell", type=above_zero, default=3.0)
+        parser.add_argument("--profile", default="reflect.v1")
     return parser
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """For `type` of an argument: a whole number that is not less."""
+
+    def read(text: str) -> int:
+        if (number := int(text)) < least:
+            raise argparse.ArgumentTypeError(f"{number} is less than {least}")
+        return number
+
+    return read
+
+
+def above_zero(text: str) -> float:
+    """For `type` of an argument."""
+    if (number := float(text)) <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return number
 
 
 def sizes(text: str) -> list[int]:

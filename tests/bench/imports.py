@@ -11,7 +11,9 @@ does not count, nor does Postgres's log, which is bounded; CPU is that of each s
 Then recalls are asked at a steady rate, quiet, and again while another portion is imported. A recall is asked when
 its time has come, however late the others are. Ratios are of one round; the median of the rounds is reported.
 
-It is a measurement, not a test: the exit code is 0 whatever comes out.
+It is a measurement, not a test: the exit code is 0 whatever comes out. `python -m tests.bench.imports importer URL
+DSN` is the importing side: it imports the files that it is told, one a line on standard input, as `orion-recall
+import` does once it has started, and answers each with a line of JSON.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ import argparse
 import asyncio
 import contextlib
 import json
-import re
+import os
 import sys
 import time
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -37,25 +39,29 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import ClientError
-from tests.bench.command import engines_folder, finish, parser_of, say, sizes
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.transfer.importer import import_file, wait_for_copies
+from orion_recall.postgres.pool import open_pool
+from tests.bench.command import above_zero, at_least, engines_folder, finish, parser_of, say, sizes
 from tests.bench.corpus import corpus
-from tests.bench.measure import RestOfMachine, Spread, percentile, process_tree, tree_cpu_s, tree_peak_memory_mib
-from tests.bench.running_worker import queries_from, worker_process
+from tests.bench.measure import (
+    WAL,
+    RestOfMachine,
+    Spread,
+    disk_by_store,
+    peak_memory_mib,
+    percentile,
+    resident_mib,
+    tree_cpu_s,
+    tree_peak_memory_mib,
+)
+from tests.bench.running_worker import module_process, queries_from, worker_process
 
 DISK_TARGET_BYTES, HEAP_TARGET_BYTES, P95_TARGET = 20_000, 3_000, 1.6
 # Long enough for a save of the index, which comes ten seconds after a write.
 _REST_S = 15.0
 _PORTION = 1_000
-_STATUS = re.compile(r"^(RssAnon|RssFile):\s+(\d+) kB", re.MULTILINE)
-_WAL = "postgres: write-ahead log"
-# The first part of a path that fits names the store.
-_STORES = (
-    ("index/", "index"),
-    ("graph/", "graph"),
-    ("postgres/cluster/pg_wal/", _WAL),
-    ("postgres/", "postgres: tables"),
-    ("valkey/", "valkey"),
-)
+_STALLED_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +77,13 @@ class Import:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The stores with so many memories, and the import that led there. Disk (by store) and memory are in bytes."""
+    """The stores with so many memories, and the import that led there. Disk (by store) is in bytes."""
 
     memories: int
     imported: Import
     disk: Mapping[str, int]
-    private: int
-    mapped: int
+    private_mib: float
+    mapped_mib: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,16 +118,16 @@ class Result:
         """The growth of a store on disk in bytes a memory; of all but Postgres's log, which has a fixed size."""
 
         def bytes_of(one: Size) -> int:
-            return one.disk.get(store, 0) if store is not None else sum(one.disk.values()) - one.disk.get(_WAL, 0)
+            return one.disk.get(store, 0) if store is not None else sum(one.disk.values()) - one.disk.get(WAL, 0)
 
         return self._growth(bytes_of)
 
     @property
     def private_each(self) -> float:
         """The growth of the worker's private memory, in bytes a memory."""
-        return self._growth(lambda one: one.private)
+        return self._growth(lambda one: one.private_mib) * 2**20
 
-    def _growth(self, of: Callable[[Size], int]) -> float:
+    def _growth(self, of: Callable[[Size], float]) -> float:
         first, last = self.sizes[0], self.sizes[-1]
         return (of(last) - of(first)) / (last.memories - first.memories)
 
@@ -129,35 +135,31 @@ class Result:
 class Importer:
     """The process that imports, and those whose CPU is counted meanwhile by name."""
 
-    def __init__(self, process: asyncio.subprocess.Process, counted: Mapping[str, int], folder: Path) -> None:
+    def __init__(self, process: Process, counted: Mapping[str, int], folder: Path) -> None:
         self._process, self._counted, self._folder = process, counted, folder
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def start(cls, engines: EmbeddedEngines, worker_pid: int, folder: Path) -> AsyncGenerator[Importer]:
+    async def start(
+        cls, engines: EmbeddedEngines, worker_pid: int, folder: Path, log: IO[bytes]
+    ) -> AsyncGenerator[Importer]:
         """Started, connected, waiting for files; ended with this block."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.bench.import_child", engines.redis_url, engines.postgres_dsn,
-            stdin=PIPE, stdout=PIPE,
-        )  # fmt: skip
-        try:
-            await _line(process)
+        line = ("importer", engines.redis_url, engines.postgres_dsn)
+        async with module_process("tests.bench.imports", *line, log=log, stdin=PIPE) as process:
             servers = {name: engines.pids[name] for name in ("valkey", "postgres")}
             yield cls(process, {"worker": worker_pid} | servers, folder)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
 
     async def run(self, memories: Sequence[Mapping[str, Any]]) -> Import:
         """Imports them as one file; done when index and graph have them."""
         path = self._folder / "portion.jsonl"
         path.write_text("".join(json.dumps(one) + "\n" for one in memories), "utf-8")
         before = {name: tree_cpu_s(pid) for name, pid in self._counted.items()}
-        assert self._process.stdin is not None
+        assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{path}\n".encode())
         await self._process.stdin.drain()
-        told = json.loads(await _line(self._process))
+        if not (line := await self._process.stdout.readline()):
+            raise RuntimeError("the importer has ended: see the worker's log")
+        told = json.loads(line)
         used = {name: tree_cpu_s(pid) - before[name] for name, pid in self._counted.items()}
         used["importer"] = told["cpu_seconds"]
         if told["memories"] != len(memories):
@@ -171,11 +173,34 @@ class Importer:
         )
 
 
-async def _line(process: asyncio.subprocess.Process) -> str:
-    assert process.stdout is not None
-    if not (line := await process.stdout.readline()):
-        raise RuntimeError("the importer has ended: see above")
-    return line.decode()
+async def import_what_is_told(url: str, dsn: str) -> None:
+    """The importing side, until standard input ends."""
+    pool = await open_pool(dsn, name="bench-import", max_size=1)
+    try:
+        async with RecallClient.connect(url, service="bench-import") as client:
+            print("ready", flush=True)
+            while path := (await asyncio.to_thread(sys.stdin.readline)).strip():
+                print(json.dumps(await _imported(client, Record(pool), Path(path))), flush=True)
+    finally:
+        await pool.close()
+
+
+async def _imported(client: RecallClient, record: Record, path: Path) -> dict[str, float]:
+    began, cpu = time.perf_counter(), time.process_time()
+    summary = await import_file(client, path)
+    stored_s = time.perf_counter() - began
+    if summary.position is None or summary.rejected or summary.conflict:
+        raise RuntimeError(f"not all of it was stored: {summary.describe()}")
+    waited = await wait_for_copies(record, summary.position, stalled_s=_STALLED_S)
+    if not waited.caught_up:
+        raise RuntimeError(f"index and graph do not move: {waited}")
+    return {
+        "memories": summary.stored,
+        "seconds": time.perf_counter() - began,
+        "stored_seconds": stored_s,
+        "cpu_seconds": time.process_time() - cpu,
+        "peak_mib": peak_memory_mib(os.getpid()),
+    }
 
 
 async def asked(
@@ -222,7 +247,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> Result:
         engines = await stack.enter_async_context(EmbeddedEngines.start(data))
         log = stack.enter_context((folder / "worker.log").open("ab"))
         worker = await stack.enter_async_context(worker_process(engines, data, log))
-        importer = await stack.enter_async_context(Importer.start(engines, worker.pid, folder))
+        importer = await stack.enter_async_context(Importer.start(engines, worker.pid, folder, log))
         client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
         # From the newest on, so that the sessions that are asked from are there.
         left = told.memories[::-1]
@@ -230,9 +255,9 @@ async def measure(options: argparse.Namespace, folder: Path) -> Result:
             say(f"{size:,} memories")
             imported = await importer.run(left[before:size])
             await asyncio.sleep(options.rest)
-            private, mapped = worker_memory(worker.pid)
+            private, mapped = resident_mib(worker.pid)
             disk = await asyncio.to_thread(disk_by_store, data)
-            found.append(Size(memories=size, imported=imported, disk=disk, private=private, mapped=mapped))
+            found.append(Size(memories=size, imported=imported, disk=disk, private_mib=private, mapped_mib=mapped))
         for number in range(options.rounds):
             say(f"round {number + 1} of {options.rounds}: {options.portion:,} memories beside recalls")
             first, rest = options.sizes[-1] + number * options.portion, RestOfMachine()
@@ -243,27 +268,6 @@ async def measure(options: argparse.Namespace, folder: Path) -> Result:
             during = await asked(client, queries, rate, importing.done)
             rounds.append(Round(quiet=quiet, during=during, beside=await importing, rest_busy=rest.busy_share()))
         return Result(sizes=found, rounds=rounds, worker_peak_mib=tree_peak_memory_mib(worker.pid))
-
-
-def disk_by_store(folder: Path) -> dict[str, int]:
-    """The bytes that the files below a data folder take on the disk, by store; all others are `other`."""
-    found = dict.fromkeys((*(store for _, store in _STORES), "other"), 0)
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            if path.is_file() and not path.is_symlink():
-                name = path.relative_to(folder).as_posix()
-                store = next((store for part, store in _STORES if name.startswith(part)), "other")
-                found[store] += path.stat().st_blocks * 512
-    return found
-
-
-def worker_memory(pid: int) -> tuple[int, int]:
-    """Private and mapped bytes of a worker and the process of its index."""
-    total = {"RssAnon": 0, "RssFile": 0}
-    for process in process_tree(pid):
-        for name, kib in _STATUS.findall(Path(f"/proc/{process.pid}/status").read_text("ascii", "replace")):
-            total[name] += int(kib) << 10
-    return total["RssAnon"], total["RssFile"]
 
 
 def as_json(result: Result) -> dict[str, Any]:
@@ -282,8 +286,8 @@ def print_report(result: Result, out: Console) -> None:
     whole, heap = result.disk_each(), result.private_each
     rows += [
         _row("disk MB", [sum(one.disk.values()) / 1e6 for one in steps], whole, DISK_TARGET_BYTES),
-        _row("worker MB, private", [one.private / 1e6 for one in steps], heap, HEAP_TARGET_BYTES),
-        _row("worker MB, mapped files", [one.mapped / 1e6 for one in steps]),
+        _row("worker MiB, private", [one.private_mib for one in steps], heap, HEAP_TARGET_BYTES),
+        _row("worker MiB, mapped files", [one.mapped_mib for one in steps]),
         _row("memories a second", [one.imported.per_s for one in steps]),
         _row("stored a second", [one.imported.stored_per_s for one in steps]),
     ]
@@ -323,23 +327,24 @@ def _row(name: str, values: Sequence[float], each: float | None = None, most: in
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = parser_of(__doc__)
-    parser.add_argument("--sizes", type=sizes, default="1000,5000,10000", help="separated by commas")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--recalls-per-second", type=float, default=10.0)
-    parser.add_argument("--quiet-seconds", type=float, default=10.0, help="of quiet recalls in every round")
-    parser.add_argument("--portion", type=int, default=_PORTION, help="memories imported beside recalls in a round")
+    parser.add_argument("--sizes", type=sizes, default="1000,5000,10000", help="at least two, separated by commas")
+    parser.add_argument("--rounds", type=at_least(1), default=3)
+    parser.add_argument("--recalls-per-second", type=above_zero, default=10.0)
+    parser.add_argument("--quiet-seconds", type=above_zero, default=10.0, help="of quiet recalls in every round")
+    parser.add_argument("--portion", type=at_least(1), default=_PORTION, help="imported beside recalls in a round")
     parser.add_argument("--rest", type=float, default=_REST_S, help="seconds before disk and memory are read")
     parser.add_argument("--profile", default="reflect.v1")
     read = parser.parse_args(arguments)
     if len(read.sizes) < 2:
         parser.error("at least two sizes")
-    if min(read.rounds, read.portion) < 1 or min(read.recalls_per_second, read.quiet_seconds) <= 0:
-        parser.error("at least one round and memory, recalls a second and quiet seconds above 0")
     return read
 
 
 def main() -> None:
     """Read the arguments, run, report."""
+    if sys.argv[1:2] == ["importer"]:
+        asyncio.run(import_what_is_told(*sys.argv[2:]))
+        return
     options = read_options()
     with engines_folder() as folder:
         finish(measure(options, folder), show=print_report, as_json=as_json, file=options.json)

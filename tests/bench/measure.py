@@ -18,6 +18,16 @@ import psutil
 QUIET_BUSY_SHARE = 0.15
 """Wall times count where the rest of the machine was less busy."""
 _MIB = 1024 * 1024
+WAL = "postgres: write-ahead log"
+# The first part of a path that fits names the store.
+_STORES = (
+    ("index/", "index"),
+    ("graph/", "graph"),
+    ("postgres/cluster/pg_wal/", WAL),
+    ("postgres/", "postgres: tables"),
+    ("valkey/", "valkey"),
+)
+_RESIDENT = re.compile(r"^(RssAnon|RssFile):\s+(\d+) kB", re.MULTILINE)
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)
 
 
@@ -124,6 +134,27 @@ def tree_memory_mib(pid: int) -> float:
             memory = process.memory_full_info()
             total += getattr(memory, "pss", memory.rss)
     return total / _MIB
+
+
+def resident_mib(pid: int) -> tuple[float, float]:
+    """What is resident now of a process and all below it: their own memory, and mapped files."""
+    total = {"RssAnon": 0.0, "RssFile": 0.0}
+    for process in process_tree(pid):
+        for name, kib in _RESIDENT.findall(Path(f"/proc/{process.pid}/status").read_text("ascii", "replace")):
+            total[name] += int(kib) / 1024
+    return total["RssAnon"], total["RssFile"]
+
+
+def disk_by_store(folder: Path) -> dict[str, int]:
+    """The bytes that the files below a data folder take on the disk, by store; holes take none."""
+    found = dict.fromkeys((*(store for _, store in _STORES), "other"), 0)
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file() and not path.is_symlink():
+                name = path.relative_to(folder).as_posix()
+                store = next((store for part, store in _STORES if name.startswith(part)), "other")
+                found[store] += path.stat().st_blocks * 512
+    return found
 
 
 class RestOfMachine:

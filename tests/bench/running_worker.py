@@ -12,18 +12,19 @@ import random
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from orion_recall.client import RecallClient
-from orion_recall.contracts import RecallQueryV1
+from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import ClientError, InvalidMessage
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.importer import wait_for_copies
 from orion_recall.postgres.pool import open_pool
+from tests.bench.command import say
 from tests.bench.corpus import Corpus, questions
 from tests.bench.measure import percentile, thread_cpu_s, tree_cpu_s, tree_peak_memory_mib
 
@@ -72,7 +73,7 @@ async def worker_process(
 
     With more `processes` it is the parent of that many.
     """
-    environment = {
+    environment: dict[str, Any] = {
         **settings,
         "ORION_REDIS_URL": engines.redis_url,
         "ORION_POSTGRES_DSN": engines.postgres_dsn,
@@ -86,19 +87,18 @@ async def worker_process(
 
 @contextlib.asynccontextmanager
 async def module_process(
-    module: str, *arguments: str, log: IO[bytes], python: str = sys.executable, **environment: str
+    module: str,
+    *arguments: str,
+    log: IO[bytes],
+    python: str = sys.executable,
+    stdin: int = DEVNULL,
+    **environment: str,
 ) -> AsyncGenerator[Process]:
     """A Python module as a process that has said its first line; ended by SIGTERM."""
     process = await asyncio.create_subprocess_exec(
-        python,
-        "-m",
-        module,
-        *arguments,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=log,
-        env={**os.environ, **environment},
-    )
+        python, "-m", module, *arguments,
+        stdin=stdin, stdout=PIPE, stderr=log, env={**os.environ, **environment},
+    )  # fmt: skip
     try:
         assert process.stdout is not None
         async with asyncio.timeout(_START_TIMEOUT_S):
@@ -145,12 +145,50 @@ async def import_all(engines: EmbeddedEngines, told: Corpus, worker_pid: int, sa
     )
 
 
-def queries_from(sessions: Sequence[str], profile: str) -> Iterator[RecallQueryV1]:
+@contextlib.asynccontextmanager
+async def filled_worker(
+    told: Corpus,
+    profile: str,
+    data: Path,
+    *,
+    python: str = sys.executable,
+    processes: int = 1,
+    then: Callable[[EmbeddedEngines], Awaitable[None]] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> AsyncGenerator[RunningWorker]:
+    """Engines with the memories; then a new worker, so that its memory is that of recalls, not of an import.
+
+    `then` is done in between, while nobody has the copies open.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        engines = await stack.enter_async_context(EmbeddedEngines.start(data))
+        log = stack.enter_context((data.parent / "worker.log").open("ab"))
+        async with worker_process(engines, data, log, python=python, **settings or {}) as importing:
+            imported = await import_all(engines, told, importing.pid, say)
+        if then is not None:
+            await then(engines)
+        started = worker_process(engines, data, log, python=python, processes=processes, **settings or {})
+        worker = await stack.enter_async_context(started)
+        client = await stack.enter_async_context(RecallClient.connect(engines.redis_url, service="bench"))
+        yield RunningWorker(
+            size=len(told.memories),
+            engines=engines,
+            worker_pid=worker.pid,
+            client=client,
+            queries=queries_from(told.recent_sessions, profile),
+            imported=imported,
+        )
+
+
+def queries_from(
+    sessions: Sequence[str], profile: str, *, seed: int = 11, options: RecallOptionsV1 | None = None
+) -> Iterator[RecallQueryV1]:
     """Queries as an executor would send them, each from one of the sessions that are going on."""
     rng = random.Random(5)
-    for question in questions():
-        fields: dict[str, Any] = {"fragment": question, "verb": "reflect", "session_id": rng.choice(sessions)}
-        yield RecallQueryV1(**fields, profile=profile)
+    fields: dict[str, Any] = {} if options is None else {"options": options}
+    for question in questions(seed=seed):
+        named = {"fragment": question, "verb": "reflect", "session_id": rng.choice(sessions)}
+        yield RecallQueryV1(**named, profile=profile, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +217,19 @@ async def recall_cell(setup: RunningWorker, in_flight: int, seconds: float) -> C
     client_s = time.process_time() - client_before
     await asyncio.sleep(_SETTLE_S)
     used_s = {name: after - before[name] for name, after in _cpu_s(setup).items()} | {CLIENT: client_s}
+    loop_s = thread_cpu_s(setup.worker_pid) - loop_before
+    return cell_of(taken_s, in_flight=in_flight, passed_s=passed_s, used_s=used_s, loop_s=loop_s)
+
+
+def cell_of(
+    taken_s: Sequence[float | None],
+    *,
+    in_flight: int,
+    passed_s: float,
+    used_s: Mapping[str, float],
+    loop_s: float = 0.0,
+) -> Cell:
+    """From the seconds of every question, None for one without an answer, and the CPU of each process."""
     answered = [taken for taken in taken_s if taken is not None]
     count = len(answered)
     if not count:
@@ -191,7 +242,7 @@ async def recall_cell(setup: RunningWorker, in_flight: int, seconds: float) -> C
         p95_ms=percentile(answered, 0.95) * 1000,
         per_s=count / passed_s,
         cpu_ms={name: used * 1000 / count for name, used in used_s.items()},
-        loop_ms=(thread_cpu_s(setup.worker_pid) - loop_before) * 1000 / count,
+        loop_ms=loop_s * 1000 / count,
     )
 
 

@@ -14,36 +14,21 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from types import ModuleType
 
 from orion_recall.cli.output import console
 from tests.bench.command import parser_of, say
 from tests.chaos import fuzz, leaks, overload, soak, steady
 from tests.chaos.trial import Trial, as_json, show
 
-Runs = Callable[[argparse.Namespace], Awaitable[Trial]]
-TRIALS: dict[str, Runs] = {
-    "steady": lambda given: steady.run(
-        queries=given.queries,
-        stores=given.stores,
-        per_s=given.per_s,
-        seed=given.seed,
-        faults=given.faults,
-        most_minutes=given.most_minutes,
-        processes=given.processes,
-    ),
-    "fuzz": lambda given: fuzz.run(
-        inputs=given.inputs, giants=given.giants, seed=given.seed, most_minutes=given.most_minutes
-    ),
-    "leaks": lambda given: leaks.run(
-        questions=given.questions,
-        tenants=given.tenants,
-        in_flight=given.in_flight,
-        seed=given.seed,
-        most_minutes=given.most_minutes,
-    ),
-    "overload": lambda given: overload.run(seconds=given.seconds, memories=given.memories),
-    "soak": lambda given: soak.run(minutes=given.minutes, memories=given.memories),
+# Of each its options.
+TRIALS: dict[str, tuple[ModuleType, str]] = {
+    "steady": (steady, "queries stores per_s seed faults most_minutes processes"),
+    "fuzz": (fuzz, "inputs giants seed most_minutes"),
+    "leaks": (leaks, "questions tenants in_flight seed most_minutes"),
+    "overload": (overload, "seconds memories"),
+    "soak": (soak, "minutes memories"),
 }
 
 
@@ -81,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for name in given.trials or TRIALS:
             say(f"{name} begins")
-            ended.append(asyncio.run(_run(TRIALS[name], given)))
+            ended.append(asyncio.run(_run(name, given)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         say("stopped")
         code = 130
@@ -93,13 +78,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-async def _run(runs: Runs, given: argparse.Namespace) -> Trial:
+async def _run(name: str, given: argparse.Namespace) -> Trial:
     """SIGTERM ends it as Ctrl-C does, and that also where a shell started it to ignore Ctrl-C."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    return await runs(given)
+    module, names = TRIALS[name]
+    return await module.run(**{option: getattr(given, option) for option in names.split()})
 
 
 if __name__ == "__main__":

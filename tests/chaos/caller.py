@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -49,6 +49,7 @@ class Caller:
 
     def __init__(self, redis: Redis, reading: Redis, kind: str, noted: Noted | None = None) -> None:
         self.sent: dict[str, Sent] = {}
+        self._open: dict[str, Sent] = {}
         self.unknown = 0
         self.is_done = False
         self._last = "0"
@@ -66,7 +67,7 @@ class Caller:
         self, message: str | bytes, name: str, *, ttl_ms: int | None = None, about: Any = None
     ) -> Sent:
         """The same with a message as it is, whose correlation id is `name`."""
-        sent = self.sent[name] = Sent(name, time.monotonic(), ttl_ms, about=about)
+        sent = self.sent[name] = self._open[name] = Sent(name, time.monotonic(), ttl_ms, about=about)
         with suppress(*_AWAY):
             await self._redis.xadd(self._kind, {"envelope": message})
             sent.is_sure = True
@@ -80,7 +81,7 @@ class Caller:
     @property
     def waiting(self) -> list[Sent]:
         """What is sure to be there and has no answer yet."""
-        return [sent for sent in self.sent.values() if sent.is_sure and not sent.answers]
+        return [sent for sent in self._open.values() if sent.is_sure]
 
     async def all_answered(self, *, stalled_s: float) -> bool:
         """Wait for what is waited for; False when nothing more has come for so many seconds."""
@@ -92,6 +93,22 @@ class Caller:
             if (now_left := len(self.waiting)) != left:
                 left, since = now_left, time.monotonic()
         return True
+
+    def wait_no_longer(self) -> None:
+        """What has no answer yet is not waited for any more."""
+        self._open.clear()
+
+    async def in_closed_loop(
+        self, texts: Iterator[str], seconds: float, *, in_flight: int = 16, **options: Any
+    ) -> tuple[list[Sent], float]:
+        """Ask for so long with so many in flight at any time: what was asked, and the seconds it took."""
+        began, asked = time.monotonic(), list[Sent]()
+        while time.monotonic() - began < seconds:
+            while len(self.waiting) >= in_flight:
+                await asyncio.sleep(0.002)
+            asked.append(await self.send({"fragment": next(texts), "options": options}))
+        await self.all_answered(stalled_s=60)
+        return asked, time.monotonic() - began
 
     async def read(self) -> None:
         """Collect answers until `is_done`, whatever happens to the bus."""
@@ -117,6 +134,7 @@ class Caller:
         if sent is None:
             self.unknown += 1
             return
+        self._open.pop(sent.name, None)
         sent.answers.append((now, outcome_of(envelope["payload"])))
         if self._noted is not None:
             self._noted(sent, raw)

@@ -20,12 +20,12 @@ from typing import Any, cast
 from tests.bench.command import say
 from tests.chaos.caller import Caller, Sent, caller_on
 from tests.chaos.canaries import Asked, World, world
-from tests.chaos.place import Place, open_place
+from tests.chaos.place import QUERIES, Place, fill, open_place
 from tests.chaos.trial import Trial, at_most
 from tests.stand_ins.servers import Answer, answering
 
-_QUERIES, _STORES, _DELETES = "recall.query.v1", "memory.store.v1", "memory.delete.v1"
-_BATCH, _ROWS = 100, 500
+_DELETES = "memory.delete.v1"
+_ROWS = 500
 _SAMPLE = "tenant-0"
 _KEPT_LEAKS = 20
 
@@ -72,13 +72,12 @@ async def run(
         file.write_text(json.dumps(mappings), "utf-8")
         patient = str(place.folder / "patient-profiles")
         await place.start("a", ORION_PROFILES_DIR=patient, ORION_MAPPINGS=str(file))
-        await _store(place, told.memories)
-        say(f"{len(told.memories):,} memories of {tenants} tenants are stored")
+        await fill(place, told.memories)
 
         def look(sent: Sent, raw: bytes) -> None:
             found.look("reply", raw.decode(), sent.about)
 
-        async with caller_on(place.engines.redis_url, _QUERIES, look) as caller:
+        async with caller_on(place.engines.redis_url, QUERIES, look) as caller:
             await _ask(place, caller, told, questions, in_flight, began + most_minutes * 60)
             lost = len(caller.waiting)
             sent = list(caller.sent.values())
@@ -127,15 +126,6 @@ def _with(told: World) -> list[str]:
     return sorted({place.tenant for place in told.places} - {_SAMPLE})[:2]
 
 
-async def _store(place: Place, memories: Sequence[Mapping[str, Any]]) -> None:
-    async with caller_on(place.engines.redis_url, _STORES) as caller:
-        for start in range(0, len(memories), _BATCH):
-            sent = await caller.send({"memories": memories[start : start + _BATCH]})
-            assert await caller.all_answered(stalled_s=120), "the memories were not stored"
-            assert sent.answers[0][1] == "stored", sent.answers
-    await place.copies_caught_up()
-
-
 async def _ask(place: Place, caller: Caller, told: World, questions: int, in_flight: int, until: float) -> None:
     """Ask; while the eighth of ten parts is asked, Postgres is away."""
     away, back = questions * 7 // 10, questions * 8 // 10
@@ -182,7 +172,7 @@ async def _compare_scores(place: Place, told: World, now: float) -> tuple[int, i
     new = [told.add(told.rng.choice(others), now) for _ in range(len(told.memories) // 4 + 20)]
     for memory in new:  # the words that the tenant asks for become common elsewhere
         memory["text"] += " " + told.rng.choice(texts)
-    await _store(place, new)
+    await fill(place, new)
     after = await _answers(place, texts, now)
     async with caller_on(place.engines.redis_url, _DELETES) as caller:
         for memory in new[::2]:
@@ -199,7 +189,7 @@ async def _answers(place: Place, texts: Sequence[str], now: float) -> list[Any]:
     def keep(sent: Sent, raw: bytes) -> None:
         found[sent.about] = _timeless(json.loads(raw)["payload"]["bundle"])
 
-    async with caller_on(place.engines.redis_url, _QUERIES, keep) as caller:
+    async with caller_on(place.engines.redis_url, QUERIES, keep) as caller:
         for text in dict.fromkeys(texts):
             options = {"tenant": _SAMPLE, "as_of": now, "include": {"trace": True}}
             outcome = "degraded"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +19,12 @@ from orion_recall.postgres.pool import Connection
 from orion_recall.serving.index_process.link import PROGRAM as INDEX_PROGRAM
 from orion_recall.shipped import shipped_folder
 from tests.acceptance.processes import WorkerProcess, running_engines, start_worker
+from tests.bench.command import say
+from tests.chaos.caller import caller_on
 from tests.stand_ins.small_disk import small_disk
 
+QUERIES, STORES = "recall.query.v1", "memory.store.v1"
+_BATCH = 100
 _SMALL_BYTES = 1 << 30
 _ODD = "tests.chaos.odd_worker"
 _AGAIN = "takes queries again, as process"
@@ -143,6 +147,17 @@ class Place:
             while (await self.rows(statement))[0]["n"] < 2 * len(self.workers) * self.processes:
                 await asyncio.sleep(0.2)
         return True
+
+
+async def fill(place: Place, memories: Sequence[Mapping[str, Any]]) -> None:
+    """Store them, and wait until the copies have them."""
+    async with caller_on(place.engines.redis_url, STORES) as caller:
+        for start in range(0, len(memories), _BATCH):
+            sent = await caller.send({"memories": memories[start : start + _BATCH]})
+            assert await caller.all_answered(stalled_s=120), "the memories were not stored"
+            assert sent.answers[0][1] in ("stored", "unchanged"), sent.answers
+    await place.copies_caught_up()
+    say(f"{len(memories):,} memories are stored")
 
 
 @asynccontextmanager

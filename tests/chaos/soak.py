@@ -20,12 +20,10 @@ from tests.bench.command import say
 from tests.bench.corpus import corpus, questions
 from tests.bench.measure import process_tree, tree_memory_mib
 from tests.chaos.caller import Caller, caller_on
-from tests.chaos.place import Place, open_place
+from tests.chaos.place import QUERIES, STORES, Place, fill, open_place
 from tests.chaos.trial import Promise, Trial, at_most
 
-_QUERIES, _STORES = "recall.query.v1", "memory.store.v1"
-_BATCH = 100
-_WARM_MINUTES, _CAPACITY_S, _IN_FLIGHT = 5.0, 8.0, 16
+_WARM_MINUTES, _CAPACITY_S = 5.0, 8.0
 # A row for each recall or use: what retention is for.
 _BY_DESIGN = ("recall_decisions", "recall.decision.v1", "recall.reply.v1")
 # Beyond what it was: in parts of it, and at least so much of each kind.
@@ -40,13 +38,14 @@ async def run(*, minutes: float, memories: int) -> Trial:
     async with open_place(ORION_DEADLINE_MS="60000") as place:
         worker = await place.start("a")
         pid = worker.running.process.pid
-        await _fill(place, memories)
+        await fill(place, corpus(memories, now=time.time()).memories)
         async with (
-            caller_on(place.engines.redis_url, _QUERIES) as asked,
-            caller_on(place.engines.redis_url, _STORES) as stored,
+            caller_on(place.engines.redis_url, QUERIES) as asked,
+            caller_on(place.engines.redis_url, STORES) as stored,
             connect(place.engines.redis_url) as redis,
         ):
-            per_s = await _capacity(asked)
+            answered, passed_s = await asked.in_closed_loop(questions(seed=5), _CAPACITY_S)
+            per_s = len(answered) / passed_s
             say(f"the capacity is {per_s:.1f}/s; half of it for {minutes:g} minutes")
             load = asyncio.create_task(_load(asked, stored, per_s / 2))
             samples: list[tuple[float, Sample]] = []
@@ -75,26 +74,6 @@ async def run(*, minutes: float, memories: int) -> Trial:
         },
         seconds=time.monotonic() - began,
     )
-
-
-async def _fill(place: Place, memories: int) -> None:
-    told = corpus(memories, now=time.time()).memories
-    async with caller_on(place.engines.redis_url, _STORES) as caller:
-        for start in range(0, len(told), _BATCH):
-            await caller.send({"memories": told[start : start + _BATCH]})
-            assert await caller.all_answered(stalled_s=120), "the memories were not stored"
-    await place.copies_caught_up()
-
-
-async def _capacity(asked: Caller) -> float:
-    """Answers a second with some in flight at any time."""
-    texts, before, began = questions(seed=5), len(asked.sent), time.monotonic()
-    while time.monotonic() - began < _CAPACITY_S:
-        while len(asked.waiting) >= _IN_FLIGHT:
-            await asyncio.sleep(0.005)
-        await asked.send({"fragment": next(texts), "options": {}})
-    await asked.all_answered(stalled_s=60)
-    return (len(asked.sent) - before) / (time.monotonic() - began)
 
 
 async def _load(asked: Caller, stored: Caller, per_s: float) -> None:

@@ -24,10 +24,9 @@ from tests.bench.command import say
 from tests.bench.measure import percentile
 from tests.chaos.caller import Caller, Sent, caller_on
 from tests.chaos.faults import FAULTS
-from tests.chaos.place import Place, open_place
+from tests.chaos.place import QUERIES, STORES, Place, fill, open_place
 from tests.chaos.trial import Promise, Trial, at_most
 
-_QUERIES, _STORES = "recall.query.v1", "memory.store.v1"
 _GOOD = ("ok", "empty", "stored", "unchanged")
 _NORMAL_S = 1.0
 # A reply that comes twice comes after another worker has claimed its entry.
@@ -35,7 +34,7 @@ _AFTERWARDS_S = 8.0
 # Nothing more comes for so long: what is not there by then is missing, however slow the machine is.
 _STALLED_S = 120.0
 _TTL_MS = 120_000
-_LOST = re.compile(rf"{_QUERIES} was emptied by somebody [^:]*: about (\d+) entries")
+_LOST = re.compile(rf"{QUERIES} was emptied by somebody [^:]*: about (\d+) entries")
 
 
 @dataclass(slots=True)
@@ -105,11 +104,11 @@ async def run(
         done = [name for name in wanted if not cannot.get(name)]
         assert done, "no file system can be mounted here, or a worker is one process: as root, or with other faults"
         await asyncio.gather(place.start("a"), place.start("b"))
+        await fill(place, MEMORIES)
         async with (
-            caller_on(place.engines.redis_url, _QUERIES) as asked,
-            caller_on(place.engines.redis_url, _STORES) as stored,
+            caller_on(place.engines.redis_url, QUERIES) as asked,
+            caller_on(place.engines.redis_url, STORES) as stored,
         ):
-            await _fill(place, stored)
             load = Load(asked, stored, rng)
             sending = load.send(queries, stores, per_s, began + most_minutes * 60)
             await _with_faults(place, load, sending, queries / per_s, done)
@@ -124,14 +123,6 @@ async def run(
         figures=figures | {"flush": flushed, "faults that cannot be done here": [*{*wanted} - {*done}]},
         seconds=time.monotonic() - began,
     )
-
-
-async def _fill(place: Place, stored: Caller) -> None:
-    for memory in MEMORIES:
-        await stored.send({"memories": [memory]}, about=memory["id"])
-    assert await stored.all_answered(stalled_s=60), "the memories of the trial were not stored"
-    await place.copies_caught_up()
-    say(f"{len(MEMORIES)} memories are stored")
 
 
 async def _with_faults(
@@ -263,7 +254,7 @@ async def _decided_on_bus(place: Place) -> Counter[str]:
 async def _pending(place: Place) -> dict[str, int]:
     found: dict[str, int] = {}
     async with connect(place.engines.redis_url) as redis:
-        for stream in (_QUERIES, _STORES):
+        for stream in (QUERIES, STORES):
             told = await redis.xpending(stream, "orion-recall")
             found[stream] = int(told["pending"]) + int(await redis.xlen(stream))
     return found

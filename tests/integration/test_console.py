@@ -230,12 +230,7 @@ async def test_live_decisions_come_as_rows_of_the_list(
                 assert line.startswith('data: <tr id="d-')
                 assert "&lt;b&gt;crane&lt;/b&gt;" in line
                 break
-    for after in (
-        "2026-01-01T00:00:00+00:00",
-        "nonsense",
-        "0001-01-01T00:00:00+14:00",
-        "9999-12-31T23:59:59-14:00",
-    ):
+    for after in ("nonsense", "0001-01-01T00:00:00+14:00"):
         async with browser.stream("GET", f"/now/stream?{urlencode({'after': after})}") as stream:
             first = [line async for line in _until_rows(stream)]
             assert any(f"d-{name}" in line for line in first), after

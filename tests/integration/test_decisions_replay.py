@@ -143,6 +143,7 @@ async def test_erased_memories_and_what_cannot_be_asked_again_are_counted_apart(
     assert erased not in first.control.ids
 
 
+@pytest.mark.slow
 async def test_the_gate_fails_a_profile_without_speakers_and_passes_one_with_another_comment(
     service: Service, client: RecallClient, pool: Pool, tenant: str, tmp_path: Path
 ) -> None:

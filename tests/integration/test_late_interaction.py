@@ -80,6 +80,7 @@ def parts(recalled: Recalled) -> dict[str, float | None]:
     return {item.memory.id: item.parts.get("late") for item in recalled.ranked}
 
 
+@pytest.mark.slow
 async def test_an_index_made_without_tokens_gets_them_by_reembed(record: Record, data_dir: Path) -> None:
     without = Settings.read(data_dir=data_dir, token_vectors=False)
     wanted = Settings.read(data_dir=data_dir)

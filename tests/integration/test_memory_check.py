@@ -78,7 +78,7 @@ async def break_it(record: Record, memory_changes: MemoryChanges, projector: Pro
     await part.apply([Change(position=position, memory=ghost)])
 
 
-@pytest.mark.parametrize("kind", ["index", "graph"])
+@pytest.mark.parametrize("kind", ["index", pytest.param("graph", marks=pytest.mark.slow)])
 async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data_dir: Path, kind: str) -> None:
     reader, memory_changes = RecordReader(pool), MemoryChanges(pool)
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:

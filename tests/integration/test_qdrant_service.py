@@ -86,6 +86,7 @@ def statuses(decision: dict[str, Any]) -> dict[str, str]:
     return {name: report["status"] for name, report in decision["sources"].items()}
 
 
+@pytest.mark.slow
 async def test_a_service_with_a_qdrant_server_stores_recalls_and_outlives_it(
     engines: EmbeddedEngines, database: str, qdrant: QdrantStandIn, tmp_path: Path, prefix: str
 ) -> None:

@@ -170,6 +170,7 @@ def entry(profile: str, fragment: str) -> Entry:
 
 
 @pytest.mark.parametrize("profile", MOST)
+@pytest.mark.slow
 async def test_a_recall_costs_no_more_than_it_did(
     served: tuple[Worker, Commits], profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

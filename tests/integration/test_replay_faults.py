@@ -62,8 +62,15 @@ async def begun(env: dict[str, str], tmp_path: Path, *arguments: str) -> Forked:
     return process
 
 
-@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("command", ["replay", "explain"])
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        ("replay", signal.SIGTERM),
+        ("explain", signal.SIGINT),
+        pytest.param("replay", signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param("explain", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
 async def test_an_interrupted_replay_leaves_no_folder_however_often_it_is_interrupted(
     asked: Asked, env: dict[str, str], tmp_path: Path, command: str, first: signal.Signals
 ) -> None:
@@ -102,7 +109,9 @@ async def test_what_a_killed_replay_left_goes_with_the_next_one(
     assert delete_left(tmp_path / "data")[0] == 0
 
 
-@pytest.mark.parametrize("position", ["1000000000000000000000000000000", "4000000000000"])
+@pytest.mark.parametrize(
+    "position", ["1000000000000000000000000000000", pytest.param("4000000000000", marks=pytest.mark.slow)]
+)
 async def test_a_decision_of_positions_that_no_record_has_is_set_apart_with_its_reason(
     asked: Asked, env: dict[str, str], position: str
 ) -> None:

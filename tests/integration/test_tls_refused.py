@@ -117,6 +117,7 @@ async def test_a_certificate_that_proves_nothing_is_refused_with_address_and_rea
     assert SECRET not in told
 
 
+@pytest.mark.slow
 async def test_a_right_certificate_is_taken_by_every_client(
     engines: EmbeddedEngines, certificates: Certificates, trusted: Path, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 _ANYWHERE = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-settings.register_profile("quick", _ANYWHERE, max_examples=20)
+settings.register_profile("quick", _ANYWHERE, max_examples=8)
 settings.register_profile("thorough", _ANYWHERE, max_examples=200)
 settings.load_profile("quick")
 

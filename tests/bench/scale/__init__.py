@@ -1,1 +1,1 @@
-"""Many memories: stores filled in bulk, recalls on a real worker, and what grows with the number of memories."""
+"""Many memories: filled stores, recalls on a real worker, and what grows with the number of memories."""

@@ -3,11 +3,10 @@
     python -m tests.bench.scale [--sizes 10000,100000] [--rounds 3] [--seconds-per-cell 3] [--keep FOLDER]
                                 [--json FILE]
 
-Stores are filled in bulk, without the bus and without embedding (`memories`, `record`, `graph`, `index`): a tenant
-of 1,000 memories and a tenant of all others in the same stores. On them run the engines alone, call by call, and a
-real worker for each size: recalls of both tenants in turns, size by size in every round, then changes. With --keep
-the stores stay in the folder for another run; the last hours of their timeline are then in the past. A million
-memories take about 15 GB of disk.
+Stores are filled without the bus and with quick vectors (`stores`): a tenant of 1,000 memories and one of all
+others in the same stores. On them run the engines alone, call by call, and a real worker for each size: recalls
+of both tenants in turns, size by size in every round, then changes. With --keep the stores stay in the folder for
+another run; the last hours of their timeline are then in the past. A million memories take about 15 GB of disk.
 
 It is a measurement, not a test: the exit code is 0 whatever comes out. Wall times count on a quiet machine only;
 ratios are within a round.
@@ -18,119 +17,197 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-from collections.abc import Generator, Sequence
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from rich.console import Console
+
+from orion_recall.cli.output import table
+from orion_recall.client import RecallClient
+from orion_recall.contracts import RecallOptionsV1
+from orion_recall.memory.record.record import Record
+from orion_recall.memory.transfer.importer import wait_for_copies
+from orion_recall.postgres.pool import open_pool
 from tests.bench.background import settled
 from tests.bench.command import engines_folder, finish, parser_of, say, sizes
-from tests.bench.running_worker import Cell, recall_cell
-from tests.bench.scale.calls import Called, call_engines
-from tests.bench.scale.memories import LARGE, SMALL
-from tests.bench.scale.report import Result, SizeResult, as_json, print_report
-from tests.bench.scale.stores import Stores, open_stores
-from tests.bench.scale.worker import (
-    Changed,
-    Serving,
-    Started,
-    changes,
-    disks,
-    memory_mib,
-    serving,
+from tests.bench.engine_floors import EngineFloors, recorded
+from tests.bench.measure import disk_by_store, percentile, resident_mib, tree_cpu_s
+from tests.bench.running_worker import (
+    RECORD,
+    WORKER,
+    Imported,
+    RunningWorker,
+    queries_from,
+    recall_cell,
+    worker_process,
 )
+from tests.bench.scale.stores import LARGE, SMALL, Stores, open_stores
 
 _IN_FLIGHT = (1, 8)
-_CHANGES = 20
-Cells = dict[tuple[int, str, int], list[Cell]]
+_CHANGES, _QUESTIONS = 20, 24
+_SETTLE_S = 2.0
+Figures = dict[str, list[float]]
+"""Of one size: what was measured once, or in every round, by its name."""
 
 
-async def run(options: argparse.Namespace, folder: Path) -> Result:
+async def run(options: argparse.Namespace, folder: Path) -> Mapping[int, Figures]:
     """All sizes: engines alone, then recalls side by side, then what changes them."""
+    found: dict[int, Figures] = {size: defaultdict(list) for size in options.sizes}
     async with contextlib.AsyncExitStack() as stack:
         every: list[Stores] = []
         for size in options.sizes:
-            say(f"{size:,} memories: stores")
-            every.append(await stack.enter_async_context(open_stores(size, folder / str(size), say)))
-        called: dict[int, list[Called]] = {}
-        for stores in every:
-            say(f"{stores.size:,} memories: engines alone")
-            called[stores.size] = await call_engines(stores, options.profile)
-        disk = {stores.size: await asyncio.to_thread(disks, stores) for stores in every}
-        cells, started, memory = await _recalls(every, options)
-        return Result(
-            profile=options.profile,
-            rounds=options.rounds,
-            sizes=[
-                SizeResult(
-                    size=stores.size,
-                    filled_s=stores.filled_s,
-                    disk_mib=disk[stores.size],
-                    called=called[stores.size],
-                    started=started[stores.size],
-                    memory_mib=memory[stores.size],
-                    cells={f"{tenant} {many}": cells[stores.size, tenant, many] for tenant, many in _kinds()},
-                    changes=await _changes(stores, options.profile),
-                )
+            stores = await stack.enter_async_context(open_stores(size, folder / str(size)))
+            every.append(stores)
+            say(f"{size:,} memories: engines alone")
+            found[size]["filled in s"].append(stores.filled_s)
+            await _engines_alone(stores, options.profile, found[size])
+            for name, taken in (await asyncio.to_thread(disk_by_store, stores.settings.data_dir)).items():
+                found[size][f"disk, MiB: {name}"].append(taken / 2**20)
+        async with contextlib.AsyncExitStack() as workers:
+            serving = [
+                await workers.enter_async_context(_serving(stores, options.profile, found[stores.size]))
                 for stores in every
-            ],
-        )
+            ]
+            await settled([one[LARGE] for one in serving])
+            for number in range(options.rounds):
+                say(f"round {number + 1} of {options.rounds}: recalls")
+                for tenant, many in itertools.product((SMALL, LARGE), _IN_FLIGHT):
+                    for one in serving:
+                        await _recalls(one[tenant], tenant, many, options.seconds_per_cell, found[one[tenant].size])
+            for one in serving:
+                say(f"{one[LARGE].size:,} memories: changes")
+                figures = found[one[LARGE].size]
+                own, mapped = resident_mib(one[LARGE].worker_pid)
+                figures["memory after recalls, MiB: own"].append(own)
+                figures["memory after recalls, MiB: mapped files"].append(mapped)
+                await _changes(one[LARGE], figures)
+    return found
 
 
-def _kinds() -> list[tuple[str, int]]:
-    return [(tenant, many) for tenant in (SMALL, LARGE) for many in _IN_FLIGHT]
+async def _engines_alone(stores: Stores, profile: str, figures: Figures) -> None:
+    """What each call costs for both tenants; nobody else may have the stores' index and graph open."""
+    for tenant in (SMALL, LARGE):
+        settings = stores.settings.changed(default_tenant=tenant)
+        queries = list(itertools.islice(queries_from(stores.sessions[tenant], profile), _QUESTIONS))
+        asked = await recorded(settings, profile, queries, stores.now)
+        async with EngineFloors.open(settings.data_dir, stores.engines.postgres_dsn, asked) as floors:
+            for name, cost in (await floors.measure()).items():
+                figures[f"engine alone, CPU ms, {tenant} tenant: {name}"].append(cost.cpu_ms)
+            for depth, share in floors.found().items():
+                figures[f"{tenant} tenant: share of the exact first {depth}"].append(share)
 
 
-async def _recalls(
-    every: Sequence[Stores], options: argparse.Namespace
-) -> tuple[Cells, dict[int, Started], dict[int, dict[str, float]]]:
-    """Cells of recalls by size, tenant and number in flight, one of each in every round; start and memory."""
-    cells: Cells = {}
+@contextlib.asynccontextmanager
+async def _serving(stores: Stores, profile: str, figures: Figures) -> AsyncGenerator[Mapping[str, RunningWorker]]:
+    """A worker on the stores until the end of the block, with its questions by tenant."""
     async with contextlib.AsyncExitStack() as stack:
-        workers: list[Serving] = []
-        for stores in every:
-            workers.append(await stack.enter_async_context(serving(stores, options.profile)))
-        await settled([worker.by_tenant[LARGE] for worker in workers])
-        for number in range(options.rounds):
-            say(f"round {number + 1} of {options.rounds}: recalls")
-            for tenant, many in _kinds():
-                for worker in workers:
-                    cell = await recall_cell(worker.by_tenant[tenant], many, options.seconds_per_cell)
-                    cells.setdefault((worker.stores.size, tenant, many), []).append(cell)
-        started = {worker.stores.size: worker.started for worker in workers}
-        memory = {worker.stores.size: memory_mib(worker.pid) for worker in workers}
-    return cells, started, memory
+        data = stores.settings.data_dir
+        log = stack.enter_context((data.parent / "worker.log").open("ab"))
+        began = time.perf_counter()
+        process = worker_process(stores.engines, data, log, ORION_TENANTS="*")
+        worker = await stack.enter_async_context(process)
+        figures["start of the worker, s"].append(time.perf_counter() - began)
+        figures["start of the worker, CPU s"].append(tree_cpu_s(worker.pid))
+        client = await stack.enter_async_context(RecallClient.connect(stores.engines.redis_url, service="bench"))
+        one = RunningWorker(
+            size=stores.size,
+            engines=stores.engines,
+            worker_pid=worker.pid,
+            client=client,
+            queries=iter(()),
+            imported=Imported(memories=stores.size, seconds=stores.filled_s, worker_peak_mib=0.0),
+        )
+        yield {
+            tenant: replace(one, queries=queries_from(sessions, profile, options=RecallOptionsV1(tenant=tenant)))
+            for tenant, sessions in stores.sessions.items()
+        }
 
 
-async def _changes(stores: Stores, profile: str) -> list[Changed]:
-    say(f"{stores.size:,} memories: changes")
-    async with serving(stores, profile) as worker:
-        return await changes(worker, _CHANGES)
+async def _recalls(worker: RunningWorker, tenant: str, many: int, seconds: float, figures: Figures) -> None:
+    cell = await recall_cell(worker, many, seconds)
+    for name, value in (
+        ("p50 ms", cell.p50_ms),
+        ("p95 ms", cell.p95_ms),
+        ("CPU ms, worker", cell.cpu_ms[WORKER]),
+        ("CPU ms, Postgres", cell.cpu_ms[RECORD]),
+        ("per s", cell.per_s),
+    ):
+        figures[f"{tenant} tenant, {many} in flight: {name}"].append(value)
+
+
+async def _changes(worker: RunningWorker, figures: Figures) -> None:
+    """Updates, then deletions, of memories of the large tenant, one after another, until every copy has them."""
+    step = max(1, worker.size // 2 // (2 * _CHANGES))
+    names = [f"m-{number * step:06d}" for number in range(2 * _CHANGES)]
+    pool = await open_pool(worker.engines.postgres_dsn, name="bench", max_size=1)
+    pids = {"worker": worker.worker_pid, "Postgres": worker.engines.pids["postgres"]}
+    try:
+        for what, some in (("update", names[:_CHANGES]), ("deletion", names[_CHANGES:])):
+            await asyncio.sleep(_SETTLE_S)
+            before, taken_ms = {name: tree_cpu_s(pid) for name, pid in pids.items()}, list[float]()
+            for name in some:
+                began = time.perf_counter()
+                if what == "update":
+                    told = [
+                        {"id": name, "text": f"The meeting about {name} is on Thursday at nine, not on Monday."}
+                    ]
+                    receipt = await worker.client.update(told, tenant=LARGE)
+                else:
+                    receipt = await worker.client.delete([name], tenant=LARGE)
+                taken_ms.append((time.perf_counter() - began) * 1000)
+                if receipt.error is not None or not (receipt.updated or receipt.deleted):
+                    raise RuntimeError(f"{what}: {receipt}")
+            record = Record(pool)
+            await wait_for_copies(record, await record.head())
+            figures[f"one {what}: ms to the receipt"].append(percentile(taken_ms, 0.5))
+            for name, pid in pids.items():
+                used_ms = (tree_cpu_s(pid) - before[name]) * 1000
+                figures[f"one {what}: CPU ms, {name}"].append(used_ms / len(some))
+    finally:
+        await pool.close()
+
+
+def print_report(result: Mapping[int, Figures], out: Console) -> None:
+    """A column for each size, medians of the rounds; x: how much more than the first size, round by round."""
+    first, *others = result.values()
+    names = ("", *(f"{size:,}" for size in result), *(f"x at {size:,}" for size in list(result)[1:]))
+    rows = [
+        (
+            name,
+            *(_number(percentile(figures[name], 0.5)) for figures in result.values()),
+            *(_ratio(first[name], figures[name]) for figures in others),
+        )
+        for name in first
+    ]
+    out.print(table(names, rows))
+
+
+def _ratio(before: Sequence[float], after: Sequence[float]) -> str:
+    each = [new / old for old, new in zip(before, after, strict=True) if old]
+    return f"{percentile(each, 0.5):.2f}" if each else "-"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 20 else f"{value:.3f}"
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = parser_of(__doc__)
+    parser = parser_of(__doc__, rounds=3)
     parser.add_argument("--sizes", type=sizes, default="10000,100000", help="memories, separated by commas")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds-per-cell", type=float, default=3.0)
-    parser.add_argument("--profile", default="reflect.v1")
     parser.add_argument("--keep", type=Path, default=None, metavar="FOLDER", help="where the stores stay")
-    read = parser.parse_args(arguments)
-    if read.rounds < 1 or read.seconds_per_cell <= 0:
-        parser.error("at least one round, and seconds above 0")
-    return read
-
-
-@contextlib.contextmanager
-def _kept(folder: Path) -> Generator[Path]:
-    folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-    yield folder
+    return parser.parse_args(arguments)
 
 
 def main() -> None:
     """Read the arguments, run, report."""
     options = read_options()
-    with engines_folder() if options.keep is None else _kept(options.keep) as folder:
-        finish(run(options, folder), show=print_report, as_json=as_json, file=options.json)
+    with contextlib.nullcontext(options.keep) if options.keep else engines_folder() as folder:
+        finish(run(options, folder), show=print_report, as_json=lambda found: {"sizes": found}, file=options.json)
 
 
 if __name__ == "__main__":

@@ -4,37 +4,49 @@ import asyncio
 import json
 import os
 import signal
-from argparse import ArgumentTypeError
+from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.bench import bench, imports
-from tests.bench.command import engines_folder, finish, sizes
+from tests.bench import against, bench, imports
+from tests.bench.command import engines_folder, finish
+from tests.bench.peers import __main__ as peers
+from tests.bench.scale import __main__ as scale
+from tests.chaos import __main__ as chaos
 
-
-def test_sizes_are_given_from_the_smallest_without_repetitions() -> None:
-    assert sizes("10000,100,10000") == [100, 10_000]
-
-
-@pytest.mark.parametrize("text", ["99", "1000,5", "", "many"])
-def test_sizes_that_cannot_be_measured_are_refused(text: str) -> None:
-    with pytest.raises((ArgumentTypeError, ValueError)):
-        sizes(text)
+Read = Callable[[list[str]], Namespace]
 
 
 def test_every_command_has_its_defaults_and_takes_a_file_for_json() -> None:
     assert bench.read_options(["--json", "x.json"]).sizes == [1000, 10_000]
+    assert bench.read_options(["--sizes", "10000,100,10000"]).sizes == [100, 10_000]
     read = imports.read_options(["--rounds", "7", "--json", "x.json"])
     assert (read.sizes, read.rounds, read.json) == ([1000, 5000, 10_000], 7, Path("x.json"))
+    assert scale.read_options([]).keep is None
+    assert peers.read_options(["--only", "mem0", "--only", "qdrant"]).only == ["mem0", "qdrant"]
 
 
-@pytest.mark.parametrize("arguments", [["--sizes", "5"], ["--sizes", "1000"], ["--rounds", "0"], ["--rounds", "x"]])
+@pytest.mark.parametrize(
+    ("read", "arguments"),
+    [
+        (imports.read_options, ["--sizes", "5"]),
+        (imports.read_options, ["--sizes", "1000"]),
+        (imports.read_options, ["--sizes", "many,1000"]),
+        (bench.read_options, ["--rounds", "0"]),
+        (bench.read_options, ["--seconds-per-cell", "0"]),
+        (against.read_options, ["HEAD", "--processes", "0"]),
+        (peers.read_options, ["--size", "10"]),
+        (peers.read_options, ["--only", "nobody"]),
+        (chaos.read_options, ["no-such-trial"]),
+    ],
+)
 def test_what_cannot_be_measured_is_an_error_of_the_command_line(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+    read: Read, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        imports.read_options(arguments)
+        read(arguments)
 
     assert ended.value.code == 2
     assert "error:" in capsys.readouterr().err

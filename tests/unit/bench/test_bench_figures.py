@@ -11,8 +11,8 @@ import pytest
 from tests.bench.background import Waited, settled
 from tests.bench.bench import Imported, Ratio, Round, SizeResult, growth, ratios
 from tests.bench.engine_floors import CPU_SUM, WALL_SUM
-from tests.bench.imports import Import, Result, Size, disk_by_store
-from tests.bench.measure import Cost, Spread
+from tests.bench.imports import Import, Result, Size
+from tests.bench.measure import Cost, Spread, disk_by_store
 from tests.bench.running_worker import BUS, CLIENT, RECORD, WORKER, Cell
 
 
@@ -65,8 +65,8 @@ def test_each_memory_takes_the_growth_and_not_what_an_empty_store_takes() -> Non
             memories=memories,
             imported=Import(memories=1, per_s=1.0, stored_per_s=1.0, cpu_ms={}, importer_peak_mib=1.0),
             disk={"index": index, "graph": 1_000_000, "postgres: write-ahead log": log},
-            private=private,
-            mapped=0,
+            private_mib=private / 2**20,
+            mapped_mib=0,
         )
 
     steps = [size(1000, 50_000_000, 300_000_000, 0), size(2000, 1, 1, 0), size(11_000, 150_000_000, 340_000_000, 9)]

@@ -3,28 +3,23 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from itertools import count
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from orion_recall.evaluation.measures import Mean
-from tests.bench.peers.__main__ import read_options, turns
-from tests.bench.peers.asked import About, CannotMeasure, Figures, Questions, figures
-from tests.bench.peers.hindsight import settings
-from tests.bench.peers.peer import Kind, Place, Told, fused, words
-from tests.bench.peers.peer_process import open_process
-from tests.bench.peers.report import IN_FLIGHT, Comparison, Measured, Skipped, print_report
-from tests.bench.peers.serve import answer, cell, serve
+from tests.bench.peers.__main__ import IN_FLIGHT, Comparison, Measured, print_report
+from tests.bench.peers.serve import Kind, Peer, Place, Told, answer, cell, fused, hindsight_settings, serve, words
+from tests.bench.peers.systems import CannotMeasure, open_process
+from tests.bench.running_worker import Cell, cell_of
 
 
-class Echo:
+class Echo(Peer):
     """A peer that finds what it was filled with, newest first; it cannot answer "fail"."""
 
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.closed = False
+    ids: Sequence[str] = ()
 
     def fill(self, memories: Sequence[Told]) -> None:
         self.ids = [one.id for one in memories]
@@ -32,24 +27,25 @@ class Echo:
     def ask(self, question: str, k: int, at: str | None) -> list[str]:
         if question == "fail":
             raise LookupError("no\nanswer")
-        return self.ids[::-1][:k]
-
-    def pids(self) -> list[int]:
-        return [1]
-
-    def close(self) -> None:
-        self.closed = True
+        return list(self.ids[::-1][:k])
 
 
-def one_cell(in_flight: int, ms: float) -> Figures:
-    return Figures(
-        in_flight=in_flight, asked=10, unanswered=1, p50_ms=ms, p95_ms=2 * ms, per_s=1000 / ms, cpu_ms=ms / 2
-    )
+ECHO = Kind(shown="X", packages=(), open=Echo, environment=".venv-of-nobody")
+
+
+def one_cell(in_flight: int, ms: float) -> Cell:
+    return Cell(
+        in_flight=in_flight, recalls=9, unanswered=1, p50_ms=ms, p95_ms=2 * ms, per_s=1000 / ms, loop_ms=0.0,
+        cpu_ms={"peer": ms / 2},
+    )  # fmt: skip
 
 
 def measured(shown: str, *ms: float) -> Measured:
     return Measured(
-        about=About(name="a", shown=shown, way="HTTP", versions={"a-package": "1.2"}, fill_s=31.4),
+        shown=shown,
+        way="HTTP",
+        versions={"a-package": "1.2"},
+        fill_s=31.4,
         rounds=[{n: one_cell(n, one * n) for n in IN_FLIGHT} for one in ms],
         memory_mib=1234.5,
         recall={10: Mean(mean=0.75, low=0.6, high=0.8), 5: Mean(mean=0.5, low=0.4, high=0.6)},
@@ -59,25 +55,11 @@ def measured(shown: str, *ms: float) -> Measured:
 RESULT = Comparison(
     size=1000,
     k=10,
-    seconds_per_cell=3.0,
     measured=[measured("ours", 10, 30, 20)],
-    skipped=[Skipped(shown="mem0", reason="ModuleNotFoundError: no mem0")],
+    skipped={"mem0": "ModuleNotFoundError: no mem0"},
     rest_busy=[0.5, 0.7, 0.6],
     seconds=60.0,
 )
-
-
-def test_the_options_have_defaults_and_are_checked():
-    read = read_options([])
-    assert (read.size, read.rounds, read.seconds_per_cell, read.only, read.json) == (1000, 3, 3.0, None, None)
-    assert read_options(["--only", "mem0", "--only", "qdrant"]).only == ["mem0", "qdrant"]
-    for wrong in (["--size", "10"], ["--rounds", "0"], ["--seconds-per-cell", "0"], ["--only", "nobody"]):
-        with pytest.raises(SystemExit):
-            read_options(wrong)
-
-
-def test_each_system_is_first_in_one_of_the_rounds():
-    assert [turns(3, number) for number in range(4)] == [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]
 
 
 def test_the_report_has_medians_of_the_rounds_recall_by_depth_versions_skipped_peers_and_a_busy_machine():
@@ -97,40 +79,27 @@ def test_the_report_has_medians_of_the_rounds_recall_by_depth_versions_skipped_p
     assert "used 60% of it" in text
 
 
-def test_a_failed_question_has_no_time_and_a_system_that_answers_nothing_is_left_out():
-    found = figures([0.01, None, 0.03], in_flight=8, passed_s=2.0, cpu_s=0.1)
-    assert (found.asked, found.unanswered, found.per_s, found.cpu_ms) == (3, 1, 1.0, 50.0)
+def test_a_failed_question_has_no_time():
+    found = cell_of([0.01, None, 0.03], in_flight=8, passed_s=2.0, used_s={"peer": 0.1})
+    assert (found.recalls, found.unanswered, found.per_s, found.cpu_ms) == (2, 1, 1.0, {"peer": 50.0})
     assert found.p50_ms == pytest.approx(20)
-    with pytest.raises(CannotMeasure):
-        figures([None], in_flight=1, passed_s=1.0, cpu_s=0.1)
-
-
-def test_questions_that_a_cell_did_not_use_come_again():
-    coming = Questions(str(number) for number in count())
-    assert coming.coming(3) == ["0", "1", "2"]
-    coming.used(1)
-    assert coming.coming(3) == ["1", "2", "3"]
 
 
 async def test_a_peer_without_its_environment_is_left_out_with_the_reason(tmp_path: Path):
-    kind = Kind(name="x", shown="X", way="", module="x", packages=(), environment=".venv-of-nobody")
     with pytest.raises(CannotMeasure, match=r"\.venv-of-nobody is not there"):
-        async with open_process(kind, tmp_path):
+        async with open_process("x", ECHO, tmp_path):
             pass
 
 
 def test_a_peer_that_cannot_be_opened_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = io.StringIO()
-    kind = Kind(name="x", shown="X", way="", module="not_there", packages=())
-    serve(kind, Place(folder=tmp_path), iter(()), out)
-    assert json.loads(out.getvalue()) == {
-        "error": "ModuleNotFoundError: No module named 'tests.bench.peers.not_there'"
-    }
+    serve(replace(ECHO, packages=("not-there",)), Place(folder=tmp_path), iter(()), out)
+    assert json.loads(out.getvalue())["error"].startswith("PackageNotFoundError")
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_requests_are_answered_by_the_peer():
-    peer = Echo()
+    peer = Echo(Place(folder=Path()))
     memories = [{"id": "a", "text": "", "at": ""}, {"id": "b", "text": "", "at": ""}]
     assert answer(peer, {"do": "fill", "memories": memories})["seconds"] >= 0
     assert answer(peer, {"do": "ask", "question": "?", "k": 1, "at": None}) == {"ids": ["b"]}
@@ -139,8 +108,10 @@ def test_requests_are_answered_by_the_peer():
 
 
 def test_a_question_that_fails_is_counted(capsys: pytest.CaptureFixture[str]):
-    assert cell(Echo(), ["fail"], 1, 0.0, 10)["taken_s"] == [None]
-    assert len(cell(Echo(), ["?"] * 3, 3, 0.0, 10)["taken_s"]) == 3, "each thread asks once at least"
+    assert cell(Echo(Place(folder=Path())), ["fail"], 1, 0.0, 10)["taken_s"] == [None]
+    assert len(cell(Echo(Place(folder=Path())), ["?"] * 3, 3, 0.0, 10)["taken_s"]) == 3, (
+        "each thread asks once at least"
+    )
     assert "LookupError" in capsys.readouterr().err
 
 
@@ -151,8 +122,8 @@ def test_ranks_are_fused_and_words_have_no_marks():
 
 def test_hindsight_asks_no_language_model_and_is_given_its_database(tmp_path: Path):
     model = tmp_path / "onnx" / "model.onnx"
-    given = settings(Place(folder=tmp_path, postgres_dsn="postgresql://x", onnx_model=model))
+    given = hindsight_settings(Place(folder=tmp_path, postgres_dsn="postgresql://x", onnx_model=model))
     assert given["HINDSIGHT_API_LLM_PROVIDER"] == "none"
     assert given["HINDSIGHT_API_EMBEDDINGS_ONNX_TOKENIZER_NAME_OR_PATH"] == str(tmp_path)
     with pytest.raises(ValueError, match="needs a Postgres"):
-        settings(Place(folder=tmp_path))
+        hindsight_settings(Place(folder=tmp_path))
