@@ -50,16 +50,3 @@ async def test_entries_that_nobody_has_read_wait_since_they_were_seen(reader: Gr
     assert second.looked_at > first.looked_at
     (entry,) = await reader.read_waiting(1)
     assert (await looked(reader)).oldest_at == entry.added_at
-
-
-async def test_a_group_that_is_gone_is_made_again_by_a_look_and_its_loss_is_counted(
-    reader: GroupReader, bus: Redis
-) -> None:
-    for _ in range(5):
-        await bus.xadd(reader.stream, {"envelope": "x"})
-    await looked(reader)
-    await bus.unlink(reader.stream)
-    await bus.xadd(reader.stream, {"envelope": "a sender goes on"})
-    await reader.refresh(())
-    assert (reader.healed.groups, reader.healed.lost) == (1, 4)
-    assert (await looked(reader)).count == 1

@@ -104,19 +104,6 @@ async def test_what_is_published_is_answered_on_the_channel_that_it_names(state:
         assert (decision["corr_id"], decision["outcome"]) == ("c-1", "ok")
 
 
-async def test_with_two_workers_listening_each_message_enters_once(scene: Scene) -> None:
-    async with scene.worker() as first, scene.worker() as second:
-        for number in range(30):
-            assert await scene.publish(scene.query(correlation_id=f"c-{number}")) == 2
-        await heard(30, first, second)
-        decisions = await scene.decided(30)
-    assert sorted(one["corr_id"] for one in decisions) == sorted(f"c-{number}" for number in range(30))
-    entered = [service.channels.queries.counts["entered"] for service in (first, second)]
-    assert sum(entered) == 30
-    replies = await scene.executor.replies(scene.executor.reply_to)
-    assert len(replies) == 30
-
-
 async def test_an_id_that_is_published_again_within_a_minute_enters_once_on_whatever_channel(scene: Scene) -> None:
     message = scene.query()
     async with scene.worker() as service:
@@ -172,13 +159,6 @@ async def test_what_is_too_large_is_refused_and_only_its_size_and_its_ends_are_k
     assert data.startswith(head)
     assert data.endswith(tail)
     assert b"field:envelope" not in letter
-
-
-async def test_without_query_channels_nobody_listens(scene: Scene) -> None:
-    async with scene.worker(query_channels=()) as service:
-        assert await scene.publish(scene.query()) == 0
-        assert (await scene.executor.answer({"fragment": "Who feeds the gulls?"}))["bundle"]["items"]
-        assert service.channels.subscribed == frozenset()
 
 
 async def test_a_worker_that_stops_unsubscribes_and_puts_in_what_it_has_heard(
@@ -379,20 +359,6 @@ async def test_of_a_burst_every_message_enters_once(server: RedisServer, listene
         assert sum(one["entered"] for one in counts) == 3000
         assert sum(one["duplicate"] for one in counts) == 3000 * (listeners - 1)
         assert sum(one["dropped"] for one in counts) == 0
-
-
-async def test_a_full_listener_takes_more_once_some_was_sent(bus: Redis, prefix: str) -> None:
-    queries = PublishedQueries(bus, stream=f"{prefix}recall.query.v1", max_bytes=1000)
-    since_ms = await queries.server_ms()
-    for number in range(600):
-        queries.take(b"c", b'{"id": "m-%d"}' % number, since_ms=since_ms)
-    room = asyncio.create_task(queries.room())
-    await asyncio.sleep(0)
-    assert not room.done()
-    queries.finish()
-    await queries.run()
-    await room
-    assert queries.counts["entered"] == 600
 
 
 async def _equals(channels: QueryChannels, count: int) -> bool:

@@ -15,7 +15,6 @@ from redis.exceptions import ConnectionError, RedisError
 from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus.connect import BUS_AWAY, Sentinels, connect
-from orion_recall.bus.query_channels import PublishedQueries, QueryChannels
 from orion_recall.models.tokenizer import TokenCounter
 from tests.stand_ins.ports import free_port
 from tests.stand_ins.redis_servers import SentinelSetup, sentinel_setup
@@ -187,28 +186,3 @@ async def test_a_replica_that_a_sentinel_still_takes_for_the_master_is_not_writt
             await redis.set("a", "b")
         with pytest.raises(ConnectionError, match="no longer the master"):
             await redis.set("a", "b")
-
-
-async def test_the_query_channels_are_heard_on_the_new_master_after_a_failover(setup: SentinelSetup) -> None:
-    async with connect(setup.url) as redis:
-        channels = QueryChannels(setup.url, ["one"], PublishedQueries(redis, stream="queries", max_bytes=1000))
-        running = asyncio.create_task(channels.run())
-        await channels.opened()
-        await setup.first.end()
-
-        await until(lambda: _moved(setup), "the other server is the master")
-        async with Redis(port=setup.second.port) as master:
-
-            async def listens_there() -> bool:
-                return await command(master, "PUBSUB", "NUMSUB", "one") == [b"one", 1]
-
-            await until(listens_there, "the subscription on the new master")
-            await command(master, "PUBLISH", "one", b'{"id": "after"}')
-
-            async def entered() -> bool:
-                return await master.xlen("queries") == 1
-
-            await until(entered, "the entry on the new master")
-        channels.stop()
-        await running
-        assert channels.reconnects >= 1

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from deploy_servers import (
@@ -267,46 +267,3 @@ async def test_the_operator_looks_asks_and_imports(deployed: Deployed, tmp_path:
     status = json.loads(out)
     assert status["bus"]["queries"]["consumers"] == ["deployed"]
     assert status["postgres"]["memories"]["default"] >= 1
-
-
-async def test_the_analyst_asks_the_log_and_not_the_record(deployed: Deployed, client: RecallClient) -> None:
-    await client.recall("is there anything?")
-    analyst = deployed.environment("operator", "orion_worker")
-
-    async def counted() -> bool:
-        code, out, err = await run_program(
-            analyst, "decisions", "sql", "SELECT count(*) FROM recall_decisions", "--json"
-        )
-        assert code == 0, err
-        return json.loads(out)["rows"][0][0] > 0
-
-    await until(counted, "a decision that the analyst can read")
-    code, _, err = await run_program(analyst, "decisions", "sql", "SELECT * FROM memories")
-    assert code == 1
-    assert "permission denied" in err
-
-
-async def test_a_reply_by_pub_sub(deployed: Deployed) -> None:
-    channel = f"{PREFIX}orion-exec:result:7"
-    async with connect(deployed.bus.url("client")) as redis:
-        listener = cast("Any", redis).pubsub()
-        await listener.subscribe(channel)
-        message = {"correlation_id": "c-channel", "reply_to": channel, "payload": {"fragment": "anything?"}}
-        await redis.xadd(f"{PREFIX}recall.query.v1", {"envelope": json.dumps(message)})
-        async with asyncio.timeout(30):
-            while (heard := await listener.get_message(ignore_subscribe_messages=True, timeout=1)) is None:
-                pass
-        assert json.loads(heard["data"])["correlation_id"] == "c-channel"
-        await listener.aclose()
-
-
-async def test_the_sink_writes_everything_and_meets_no_error(deployed: Deployed, client: RecallClient) -> None:
-    await client.recall("is there anything else?")
-    sink = deployed.service.sink
-    assert sink is not None
-
-    async def done() -> bool:
-        return sink.lag == 0 and sink.counts.trimmed > 0
-
-    await until(done, "a sink that has written and trimmed everything")
-    assert sink.healed.errors == {}

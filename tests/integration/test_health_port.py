@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import threading
 import time
@@ -14,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from executor import Executor, command, until
+from executor import Executor, until
 from prometheus_client.parser import text_string_to_metric_families
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
@@ -150,27 +149,6 @@ async def test_a_missing_group_and_a_model_that_is_not_loaded_are_told(
     # It has stopped, so nobody makes the group again; what is asked is asked anew.
     small.observer.readiness.attach(small, bus)
     assert RECALL_GROUP in ((await small.observer.readiness.check()).checks["bus"] or "")
-
-
-async def test_what_is_heard_on_a_channel_is_counted_by_what_became_of_it(
-    health: httpx.AsyncClient, executor: Executor
-) -> None:
-    before = await numbers(health)
-    message = json.dumps(executor.message({"fragment": "Where does Ana work?"}))
-    for _ in range(2):
-        await command(executor.redis, "PUBLISH", f"{executor.prefix}recall.query.v1", message)
-
-    async def counted() -> bool:
-        after = await numbers(health)
-        names = [sample("published_total", result=result) for result in ("received", "entered", "duplicate")]
-        return [after[name] - before.get(name, 0) for name in names] == [2, 1, 1]
-
-    await until(counted, "one entry of two messages with one id")
-
-    async def answered() -> bool:
-        return len(await executor.replies(executor.reply_to)) == 1
-
-    await until(answered, "its reply")
 
 
 async def test_numbers_move_with_a_recall_and_every_one_is_in_the_reference(

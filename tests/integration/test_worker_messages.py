@@ -196,17 +196,6 @@ def _bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-async def test_what_cannot_be_parsed_is_answered_under_an_id_that_its_decision_has_beside_the_entrys(
-    executor: Executor,
-) -> None:
-    entry_id = await executor.add({"envelope": "no JSON"})
-    ended = await executor.ended(entry_id)
-    (reply,) = ended.shared
-    assert reply["correlation_id"] == ended.decision["corr_id"] == str(UUID(reply["correlation_id"]))
-    assert ended.decision["entry_id"] == entry_id
-    assert ended.letters[0][b"correlation_id"].decode() == reply["correlation_id"]
-
-
 async def test_a_ttl_is_counted_from_the_entrys_own_id(executor: Executor) -> None:
     async def stream_is_a_second_old() -> bool:
         last = (await executor.redis.xinfo_stream(executor.queries))["last-generated-id"]
@@ -255,26 +244,6 @@ async def test_an_address_that_holds_a_key_of_another_type_is_refused_on_the_sha
     assert await executor.redis.get(executor.reply_to) == b"precious"
 
 
-async def test_an_invalid_message_stays_invalid_when_its_address_cannot_be_written_to(
-    executor: Executor,
-) -> None:
-    await executor.redis.set(executor.reply_to, "precious", ex=60)
-    ended = await executor.ended(await executor.ask({"verb": "reflect", "options": {}}))
-    assert ended.decision["outcome"] == ended.shared[0]["payload"]["error"]["type"] == "invalid"
-    assert len(ended.letters) == 1
-
-
-async def test_an_address_whose_stream_has_used_up_its_ids_is_refused_on_the_shared_stream(
-    executor: Executor,
-) -> None:
-    last = 2**64 - 1
-    full = f"{executor.reply_to}-full"
-    await executor.add({"a": "b"}, stream=full, entry_id=f"{last}-{last}")
-    ended = await executor.ended(await executor.ask(WITH_OPTIONS, reply_to=full))
-    await executor.redis.unlink(full)
-    assert ended.decision["outcome"] == ended.shared[0]["payload"]["error"]["type"] == "refused"
-
-
 @pytest.mark.parametrize(
     "text", ["a\x00b", "lone \ud800 surrogate", "both \udfff and \x00"], ids=["NUL", "surrogate", "both"]
 )
@@ -296,20 +265,6 @@ async def test_names_that_would_become_one_name_are_refused(
         ended = await settled(executor, service_database, await executor.ask(payload))
         assert ended.decision["outcome"] == "invalid"
         assert "payload.options.tenant: a name may hold neither NUL" in ended.decision["error"]
-
-
-async def test_a_fragment_of_a_megabyte_is_answered(executor: Executor, service_database: Connection) -> None:
-    fragment = "Where does Ana work? " * 50_000
-    ended = await settled(executor, service_database, await executor.ask({"fragment": fragment}))
-    assert ended.decision["outcome"] in ("ok", "degraded")  # a source may be late for a question of this length
-    assert ended.decision["query_chars"] == len(fragment)
-    assert len(ended.decision["query"]) == 4000
-
-
-async def test_an_envelope_among_a_thousand_fields_is_found(executor: Executor) -> None:
-    others = {f"f{number}": "x" for number in range(999)}
-    ended = await executor.ended(await executor.add(others | {"envelope": json.dumps(executor.message(QUESTION))}))
-    assert ended.decision["outcome"] == "ok"
 
 
 async def test_an_unknown_profile_falls_back_to_the_default_one_and_that_is_recorded(
@@ -337,11 +292,6 @@ async def test_a_decision_tells_how_far_the_copies_were_and_which_model_decided(
     embedder = service.opened.embedder
     assert decided["build"]["model"] == embedder.name
     assert decided["build"]["weights"] == embedder.weights_sha256[:12]
-
-
-async def test_fields_that_nobody_knows_are_ignored_and_counted(executor: Executor) -> None:
-    ended = await executor.ended(await executor.ask(QUESTION | {"mood": "grey"}, flavour="mint"))
-    assert (ended.decision["outcome"], ended.decision["unknown_fields"]) == ("ok", 2), ended.decision["sources"]
 
 
 async def test_an_option_that_nobody_knows_is_refused_with_the_nearest_one(executor: Executor) -> None:

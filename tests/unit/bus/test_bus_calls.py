@@ -12,12 +12,11 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.exceptions import NoPermissionError
 
 from orion_recall.bus.calls import Calls
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.query_channels import _id_and_ttl  # pyright: ignore[reportPrivateUsage]
-from orion_recall.errors import BusRefused, ReplyTimeout
+from orion_recall.errors import ReplyTimeout
 
 Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
@@ -84,35 +83,6 @@ async def test_a_late_reply_to_an_earlier_message_is_not_taken_for_that_to_the_n
         await bus.replies.put(reply(first, "late"))
         await bus.replies.put(reply(second, "mine"))
         assert await again == {"said": "mine"}
-
-
-async def test_replies_that_may_not_be_read_end_the_calls_that_wait_and_those_that_follow():
-    bus = Bus()
-    async with calling(bus) as calls:
-        waiting = asyncio.create_task(calls.call("k", {}, timeout_s=60))
-        await bus.sent.get()
-        await bus.replies.put(NoPermissionError("this user has no permissions to run the 'xread' command"))
-        with pytest.raises(BusRefused, match=r"the bus refuses to give replies: this user has no permissions"):
-            await waiting
-        with pytest.raises(BusRefused, match=r"the bus refuses to give replies"):
-            await calls.call("k", {}, timeout_s=60)
-        assert bus.sent.empty(), "nothing is sent whose answer could not be read"
-        await bus.replies.put({"correlation_id": "another", "payload": {}})
-
-        async def readable() -> bool:
-            asking = asyncio.create_task(calls.call("k", {}, timeout_s=60, correlation_id="c"))
-            getting = asyncio.create_task(bus.sent.get())
-            await asyncio.wait((asking, getting), return_when=asyncio.FIRST_COMPLETED)
-            if not getting.done():
-                getting.cancel()
-                assert isinstance(asking.exception(), BusRefused)
-                return False
-            await bus.replies.put(reply(getting.result(), "again"))
-            return await asking == {"said": "again"}
-
-        async with asyncio.timeout(60):
-            while not await readable():
-                await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("message_id", ["m-1", "58455E0F-b539-435c-bcc9-f19c29c472b8", "a:b_c.d"])

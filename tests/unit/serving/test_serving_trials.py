@@ -182,27 +182,12 @@ async def test_a_source_that_fails_is_what_the_shadow_says_and_its_text_is_kept_
     assert "gulls" not in json.dumps(told)
 
 
-async def test_one_in_hand_is_dropped_when_the_worker_stops() -> None:
-    stage = Stage(Gulls())
-    stage.source.go.clear()
-    stage.note(3)
-    async with stage.running():
-        await stage.until_asked(1)
-    assert stage.sent == []
-
-
 def test_the_share_is_chosen_by_the_correlation_id() -> None:
     profiles = {"test.v1": loaded("test.v1", shadow={"profile": "other.v1", "share": 0.25}), "other.v1": OTHER}
     chosen = [shadow_for(facts(f"c-{n}"), profiles) for n in range(2000)]
     assert chosen == [shadow_for(facts(f"c-{n}"), profiles) for n in range(2000)]
     assert {one for one in chosen if one is not None} == {OTHER}
     assert 0.2 < sum(one is not None for one in chosen) / 2000 < 0.3
-
-
-def test_without_a_shadow_or_with_one_that_is_not_there_nothing_is_recalled_twice() -> None:
-    assert shadow_for(facts(), {"test.v1": loaded("test.v1")}) is None
-    gone = loaded("test.v1", shadow={"profile": "gone.v1", "share": 1})
-    assert shadow_for(facts(), {"test.v1": gone}) is None
 
 
 def variant(

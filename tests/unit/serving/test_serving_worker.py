@@ -228,14 +228,6 @@ async def test_who_asks_why_memories_are_found_only_looks_at_them(
     assert desk.used == ([("default", used)] if used else [])
 
 
-async def test_a_fenced_commit_is_counted_as_such_and_as_no_outcome() -> None:
-    desk = Desk("fenced")
-    await desk.serve(QUESTION)
-    assert desk.worker.counters.fenced == 1
-    assert set(desk.worker.counters.outcomes.values()) == {0}
-    assert desk.used == []
-
-
 async def test_the_unforeseen_is_answered_as_a_failure_without_its_details(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
