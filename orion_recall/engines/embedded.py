@@ -166,11 +166,11 @@ class EmbeddedEngines:
 
     @property
     def valkey(self) -> Engine:
-        return self._engine("valkey")
+        return self._engines["valkey"]
 
     @property
     def postgres(self) -> Engine:
-        return self._engine("postgres")
+        return self._engines["postgres"]
 
     @property
     def redis_url(self) -> str:
@@ -200,12 +200,6 @@ class EmbeddedEngines:
                 for name, engine in self._engines.items()
             ]
             self._watches.append(asyncio.create_task(self._guard.run(), name="watch the disks"))
-
-    def _engine(self, name: str) -> Engine:
-        try:
-            return self._engines[name]
-        except KeyError:
-            raise EngineError(f"{name} was not started with these engines: start them with {name}=True") from None
 
     async def _start_all(self) -> None:
         starts = [engine.start() for engine in self._engines.values()]

@@ -44,7 +44,7 @@ from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, ope
 from orion_recall.postgres.schema import migrate
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened, own_copy
-from orion_recall.serving.recall_again import RecallRequests
+from orion_recall.serving.explain import RecallRequests
 from orion_recall.settings import Settings
 from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 

@@ -31,6 +31,7 @@ from orion_recall.models.opening import check_models
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, profiles_with_default
 from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
+from orion_recall.serving.observe.health import SourceChecks
 from orion_recall.serving.observe.heartbeat_fields import (
     HEALTH,
     DiskState,
@@ -39,9 +40,7 @@ from orion_recall.serving.observe.heartbeat_fields import (
     health_field,
     model_fields,
 )
-from orion_recall.serving.observe.observer import Observer, observing
-from orion_recall.serving.observe.port import listening_socket
-from orion_recall.serving.observe.source_checks import SourceChecks
+from orion_recall.serving.observe.observer import Observer, listening_socket, observing
 from orion_recall.serving.observe.spans import otlp_exporters
 from orion_recall.serving.query_queue import Admission, QueryQueue
 from orion_recall.serving.trials import Shadows, to_decisions

@@ -99,8 +99,8 @@ async def test_a_service_is_not_ready_while_postgres_is_away_and_says_so(
 async def test_a_service_is_not_ready_without_its_bus_its_group_or_a_source(
     bus: Redis, bus_alone: EmbeddedEngines, service: Service, tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.serving.observe.port._FRESH_S", 0.0)
-    monkeypatch.setattr("orion_recall.serving.observe.port._CHECK_S", 0.3)
+    monkeypatch.setattr("orion_recall.serving.observe.health._FRESH_S", 0.0)
+    monkeypatch.setattr("orion_recall.serving.observe.health._CHECK_S", 0.3)
     source = OneMemory()
     opened = replace(opened_with(source, tokens), embedder=service.opened.embedder)
     settings = quick_settings(bus_alone.redis_url, health_port=0)
@@ -139,16 +139,16 @@ async def test_a_missing_group_and_a_model_that_is_not_loaded_are_told(
     settings = quick_settings(bus_alone.redis_url, health_port=0, ready_sources="rdf")
     async with serving(settings, opened_with(OneMemory(), tokens)) as (small, _):
         found = await small.observer.readiness.check()
-        assert not found.ready
-        assert found.checks["bus"] is None
-        assert "not loaded" in (found.checks["model"] or "")
-        assert found.checks["rdf"] == "not configured"
-        assert "vector" not in found.checks, "the settings name what is required"
+        assert any(found.values())
+        assert found["bus"] is None
+        assert "not loaded" in (found["model"] or "")
+        assert found["rdf"] == "not configured"
+        assert "vector" not in found, "the settings name what is required"
         small.stop()
     await bus.xgroup_destroy(settings.query_stream, RECALL_GROUP)
     # It has stopped, so nobody makes the group again; what is asked is asked anew.
     small.observer.readiness.attach(small, bus)
-    assert RECALL_GROUP in ((await small.observer.readiness.check()).checks["bus"] or "")
+    assert RECALL_GROUP in ((await small.observer.readiness.check())["bus"] or "")
 
 
 async def test_numbers_move_with_a_recall_and_every_one_is_in_the_reference(

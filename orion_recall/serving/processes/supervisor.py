@@ -29,7 +29,7 @@ from orion_recall.engines.engine import how_it_ended
 from orion_recall.engines.launch import __file__ as launcher
 from orion_recall.errors import SettingsError, WorkersFailed
 from orion_recall.serving.backends import has_own_process
-from orion_recall.serving.observe.port import listening_socket
+from orion_recall.serving.observe.observer import listening_socket
 from orion_recall.settings import Settings
 from orion_recall.tasks import Backoff, Sleep, sleep
 

@@ -19,6 +19,7 @@ from orion_recall.recall.bundle.lines import SelectedItem, Selection
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.serving.observe.health import answers
 from orion_recall.serving.observe.heartbeat_fields import (
     CopyState,
     StoreState,
@@ -26,8 +27,7 @@ from orion_recall.serving.observe.heartbeat_fields import (
     health_field,
     health_of,
 )
-from orion_recall.serving.observe.port import HttpPort, json_answer
-from orion_recall.serving.observe.source_checks import answers
+from orion_recall.serving.observe.observer import HttpPort, json_answer
 from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import continue_trace
@@ -133,8 +133,8 @@ async def test_what_is_no_request_for_a_path_is_told_so(
 async def test_silent_clients_and_those_beyond_its_room_are_dropped_and_others_served_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("orion_recall.serving.observe.port._Handler.timeout", 0.3)
-    monkeypatch.setattr("orion_recall.serving.observe.port._MOST_CONNECTIONS", 4)
+    monkeypatch.setattr("orion_recall.serving.observe.observer._Handler.timeout", 0.3)
+    monkeypatch.setattr("orion_recall.serving.observe.observer._MOST_CONNECTIONS", 4)
     port = HttpPort("127.0.0.1", 0, {"/live": lambda: json_answer(HTTPStatus.OK, {"live": True})})
     port.start()
     clients = [await asyncio.open_connection(*address(port)) for _ in range(6)]
