@@ -33,7 +33,6 @@ async def cancel(*tasks: asyncio.Future[Any]) -> None:
 
 
 async def in_time(work: Awaitable[T], seconds: float) -> T:
-    """What it gives, or TimeoutError after so many seconds."""
     async with asyncio.timeout(seconds):
         return await work
 
@@ -81,7 +80,6 @@ def noticed(work: Coroutine[Any, Any, T]) -> tuple[asyncio.Task[T], Waited]:
 
 
 def note_waited() -> None:
-    """Tell whoever `noticed` this task that it was ended while it waited for its turn."""
     if (waited := _WAITED.get()) is not None:
         waited.is_set = True
 
@@ -104,7 +102,6 @@ class Slots:
             raise
 
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        """Give it back; without an error it was answered."""
         self._answered += kind is None
         self._free.release()
 

@@ -115,7 +115,6 @@ def continue_trace(
 
 
 def _unrecorded(context: Context) -> Span:
-    """A span that only has ids. It keeps the sampled flag of its parent; a new trace is sampled."""
     parent = trace.get_current_span(context).get_span_context()
     return NonRecordingSpan(
         SpanContext(
@@ -151,7 +150,6 @@ class TextLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as text; an exception follows on lines of its own."""
         level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
         fields: dict[str, object] = getattr(record, "fields", {})
         told = [f"{name}={_shown(value)}" for name, value in fields.items() if value not in (None, "", [])]

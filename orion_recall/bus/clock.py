@@ -36,7 +36,6 @@ class BusClock:
         self._is_beyond = False
 
     def began(self) -> float:
-        """A reading of this process's clock, to give to `told`."""
         return self._monotonic()
 
     def told(self, server_s: float, *, asked_at: float) -> None:

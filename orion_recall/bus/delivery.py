@@ -62,7 +62,6 @@ class ReplyRules:
         )
 
     def resolve_or_shared(self, reply_to: str | None) -> tuple[ReplyAddress, RefusedMessage | None]:
-        """The address to reply to; with the reason where the requested one is refused."""
         try:
             return self.resolve(reply_to), None
         except RefusedMessage as refused:
@@ -169,11 +168,9 @@ class Deliveries:
         )
 
     def now(self) -> float:
-        """Epoch seconds by the clock of the bus; by this machine's while that is not known."""
         return self._server_time() or time.time()
 
     def poison(self, delivery: Delivery) -> str | None:
-        """Why the message is not served again; None while it was not delivered too often."""
         deliveries = delivery.received.entry.deliveries
         if deliveries <= self._max_deliveries:
             return None

@@ -215,7 +215,6 @@ def _head(
 
 
 def _is_storable(entry: Entry) -> bool:
-    """Whether no text of the message can hold what cannot be stored: seen in its bytes, for most at once."""
     raw = next((entry.fields[name] for name in MESSAGE_FIELDS if name in entry.fields), b"")
     return _MAY_BE_UNSTORABLE.search(raw) is None
 

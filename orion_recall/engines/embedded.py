@@ -75,13 +75,11 @@ class DiskGuard:
         self._told: dict[str, tuple[int | None, bool]] = {}
 
     async def run(self) -> None:
-        """Looks every second."""
         while True:
             await self.look()
             await asyncio.sleep(_EVERY_S)
 
     async def look(self) -> None:
-        """Tells each server whose disk has become short, or has room again."""
         for engine, server in self._servers:
             if engine.pid is not None:
                 try:
@@ -178,7 +176,6 @@ class EmbeddedEngines:
 
     @property
     def postgres_dsn(self) -> str:
-        """The record's DSN for asyncpg: the database `orion`, which exists."""
         return self.postgres.address
 
     @property

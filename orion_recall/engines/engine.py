@@ -136,7 +136,6 @@ class Child:
         return await self._process.wait()
 
     async def stop(self, timeout_s: float) -> None:
-        """Ends it: the stop signal, and SIGKILL when it takes longer than `timeout_s`."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(self.command.stop_signal)
         try:
@@ -198,7 +197,6 @@ def _environment() -> dict[str, str]:
 
 
 def _open_log(path: Path) -> BinaryIO:
-    """The log file at its end. A log that has grown large is set aside first, over the one before it."""
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size > _LOG_LIMIT_BYTES:
             path.replace(path.with_name(path.name + ".1"))
@@ -289,7 +287,6 @@ class Engine:
             self._wanted = True
 
     async def stop(self) -> None:
-        """Returns when it has ended; nothing happens when it has already."""
         self._wanted = False
         async with self._transition:
             if self._child is not None:
@@ -339,7 +336,6 @@ class Engine:
         logger.info("%s serves as process %d after %.2f s", self.name, self._child.pid, took_s)
 
     async def _spawn(self, lock_fd: int) -> Child:
-        """A child that serves; nothing is left of one that does not come so far."""
         child = await Child.start(await self._server.prepare(lock_fd))
         try:
             await until_ready(child, self._server.ready, _START_TIMEOUT_S)

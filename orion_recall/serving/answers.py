@@ -70,7 +70,6 @@ class Counters:
 
 
 def searched_s(deadline_s: float) -> float:
-    """Seconds for the search before a deadline."""
     return max(deadline_s - _RESERVE_S, deadline_s / 2)
 
 
@@ -141,7 +140,6 @@ class Answers:
         )
 
     def _read(self, request: QueryRequest) -> RecallQueryV1:
-        """The query as its lane narrows it, checked; tenant, profile and unused fields become facts."""
         received = request.delivery.received
         query = read_message(RecallQueryV1, received.payload, "payload")
         unused = received.unknown_fields + ignored_fields(received.payload)

@@ -100,7 +100,6 @@ class RecallRequests:
         self._requests, self._copy = CopyRequests(pool), copy
 
     async def run(self) -> None:
-        """Polls for requests; waits while the record is away."""
         while True:
             await asyncio.sleep(_POLL_S)
             with contextlib.suppress(RecordError):
@@ -211,7 +210,6 @@ def _decided(logged: RecallDecisionV1, recalled: Recalled) -> RecallDecisionV1:
 async def _fate_of(
     memory_id: str, recalled: Recalled, query: RecallQueryV1, profile: Profile, sources: Sources
 ) -> Fate | None:
-    """What became of the memory; None where nothing was searched."""
     result, key = recalled.result, memory_key(recalled.scope.tenant, memory_id)
     if result is None or recalled.understood is None:
         return None

@@ -173,7 +173,6 @@ class Service:
         return self.profiles_in_use.current
 
     def reload_profiles(self) -> None:
-        """Read the profile files again, soon; what cannot be used is refused, and the last good ones stay."""
         self._profile_watch.ask()
 
     def _profiles_changed(self) -> None:
@@ -198,7 +197,6 @@ class Service:
 
     @property
     def is_bus_full(self) -> bool:
-        """Whether the bus refused a message of this worker for want of memory, when it last wrote one."""
         return self._heartbeat.is_full
 
     @property
@@ -267,7 +265,6 @@ class Service:
                 raise error
 
     async def _end(self, *tasks: asyncio.Task[Any]) -> list[BaseException | None]:
-        """What the cancelled tasks end with; a query that Postgres does not answer is cut off."""
         for task in tasks:
             task.cancel()
         _, waiting = await asyncio.wait(tasks, timeout=_CUT_OFF_S)

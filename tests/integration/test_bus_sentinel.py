@@ -6,7 +6,6 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from executor import Executor, command, until
@@ -14,7 +13,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, RedisError
 from serving import OneMemory, opened_with, quick_settings, serving
 
-from orion_recall.bus.connect import BUS_AWAY, Sentinels, connect
+from orion_recall.bus.connect import BUS_AWAY, connect
 from orion_recall.models.tokenizer import TokenCounter
 from tests.stand_ins.ports import free_port
 from tests.stand_ins.redis_servers import SentinelSetup, sentinel_setup
@@ -134,37 +133,6 @@ async def test_a_failover_under_queries_costs_what_replication_had_not_carried_o
             assert len(lost) <= 5, lost
         assert not set(lost) & set(asking.sent[-30:]), "nothing is lost after the failover"
         assert (await command(redis, "ROLE"))[0] == b"master"
-
-
-async def test_a_sentinel_that_is_dead_or_hung_is_asked_only_once(
-    setup: SentinelSetup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    ask = vars(Sentinels)["_ask"]
-
-    async def noted(sentinels: Sentinels, host: str, port: int) -> Any:
-        asked.append(port)
-        return await ask(sentinels, host, port)
-
-    monkeypatch.setattr(Sentinels, "_ask", noted)
-    dead, hung, well = setup.sentinels
-    dead.send(signal.SIGKILL)
-    hung.send(signal.SIGSTOP)
-    try:
-        async with connect(setup.url) as redis:
-            assert await command(redis, "ECHO", "a") == b"a"
-            assert (asked[:2], asked[-1]) == ([dead.port, hung.port], well.port)
-            asked.clear()
-            await redis.connection_pool.disconnect()
-            assert await command(redis, "ECHO", "b") == b"b"
-            assert asked[0] == well.port, "the one that answered is asked first"
-        well.send(signal.SIGSTOP)
-        async with connect(setup.url) as redis:
-            with pytest.raises(ConnectionError, match=r"no Sentinel names a master: .*Timeout"):
-                await command(redis, "PING")
-    finally:
-        for one in (hung, well):
-            one.send(signal.SIGCONT)
 
 
 async def test_what_no_sentinel_knows_is_named(setup: SentinelSetup) -> None:

@@ -11,7 +11,6 @@ from decision_samples import CASCADE, decision, envelope
 from deploy_servers import guarded_postgres, password, role_dsn, role_passwords, run_program, run_psql, session
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.decisions.feedback import FeedbackLog
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
@@ -247,30 +246,6 @@ async def test_a_login_that_is_a_reader_also_reads_texts_and_no_table_of_the_rec
 async def test_nobody_logs_in_as_orion_reader(server: str) -> None:
     async with session(server) as superuser:
         assert await superuser.fetchval("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'orion_reader'") is False
-
-
-async def test_feedback_is_read_by_the_worker_and_not_by_the_analyst(dsn: str) -> None:
-    made = decision(corr_id="c-fed-back")
-    async with session(role_dsn(dsn, WORKER)) as worker:
-        await worker.execute(INSERT, [envelope(made)])
-        await worker.execute(
-            "INSERT INTO recall_feedback (tenant, corr_id, used, entry_id) VALUES ($1, 'c-fed-back', '{m1}', 'e')",
-            made["tenant"],
-        )
-    for role in (WORKER, ANALYST):
-        pool = await open_pool(role_dsn(dsn, role), name="feedback", max_size=1)
-        try:
-            log = FeedbackLog(pool)
-            if role == WORKER:
-                assert await log.count() == 1
-                assert [one and one.decision_id async for one, _ in log.read()] == [made["id"]]
-                continue
-            with pytest.raises(RecordError, match="a login with the rights of orion_worker"):
-                await log.count()
-            with pytest.raises(RecordError, match="a login with the rights of orion_worker"):
-                _ = [one async for one in log.read()]
-        finally:
-            await pool.close()
 
 
 async def test_the_documented_sql_runs_in_psql_by_the_names_alone_and_by_qualified_ones(dsn: str) -> None:

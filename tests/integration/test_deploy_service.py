@@ -161,29 +161,6 @@ async def test_an_executor_publishes_as_a_client_and_an_analyst_hears_the_decisi
     assert set(json.loads(out)["channels"]["listeners"].values()) == {1}
 
 
-async def test_a_workers_login_can_ask_logged_queries_again(
-    deployed: Deployed, client: RecallClient, tmp_path: Path
-) -> None:
-    receipt = await client.store([{"id": "m-anchor", "text": "The anchor of the Vega lies off Bodø."}])
-    await caught_up(deployed.service, receipt.position or 0)
-    reply = await client.recall("Where does the anchor of the Vega lie?", options={})
-    await client.update([{"id": "m-anchor", "text": "The anchor of the Vega is on board."}])
-    asked = tmp_path / "ids"
-    asked.write_text(f"{reply.bundle.stats.decision_id}\n", "utf-8")
-
-    async def written() -> bool:
-        async with session(deployed.superuser_dsn) as superuser:
-            found = "SELECT count(*) FROM recall_decisions WHERE id::text = $1"
-            return bool(await superuser.fetchval(found, reply.bundle.stats.decision_id))
-
-    await until(written, "the decision")
-    environment = deployed.environment("operator", "orion_worker") | {"XDG_CACHE_HOME": str(tmp_path)}
-    code, out, err = await run_program(environment, "decisions", "replay", "--ids", str(asked), "--json")
-    assert code == 0, err
-    told = json.loads(out)
-    assert (told["queries"], told["control_against_logged"]["means"]["identical"]["mean"]) == (1, 1.0)
-
-
 async def test_memories_are_changed_and_deleted_and_feedback_is_kept(
     deployed: Deployed, client: RecallClient, caplog: pytest.LogCaptureFixture
 ) -> None:

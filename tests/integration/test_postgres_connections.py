@@ -145,21 +145,6 @@ async def test_a_table_of_others_is_looked_up_where_the_login_looks(
             await timeline.close()
 
 
-async def test_the_meshs_own_collapse_mirror_is_read_by_its_qualified_name_and_ours_without(database: str) -> None:
-    async with visitor(database) as connection:
-        await connection.execute("CREATE TABLE collapse_mirror (id text, ts timestamptz, text text)")
-        await connection.execute("INSERT INTO collapse_mirror VALUES ('c1', now(), 'the crane collapsed')")
-    await migrate(database)
-    await use(database, "acme")
-    columns = {"id": "id", "ts": "ts", "text": "text"}
-    timeline = TimelineSource(database, TimelineTable.mapped("public.collapse_mirror", columns, "acme"))
-    try:
-        hits = await timeline.search(asked("acme", datetime.now(UTC).timestamp() + 60))
-        assert [hit.read().text for hit in hits if hit.read] == ["the crane collapsed"]
-    finally:
-        await timeline.close()
-
-
 @pytest.mark.parametrize("parameters", ["", POOLED], ids=["direct", "pooled"])
 async def test_two_schemas_of_one_database_are_two_installations(
     empty_database: str, parameters: str, tmp_path: Path

@@ -6,7 +6,6 @@ Asked is over the bus's own socket, beside the proxy: what is measured is what t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import shutil
@@ -28,14 +27,11 @@ from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus.connect import connect
-from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.errors import RecordError, ReplyTimeout, SourceError
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres.pool import borrow, close_pool, open_connection, open_pool
+from orion_recall.postgres.pool import open_connection
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
-from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from tests.stand_ins.proxy import Proxy
 
 pytestmark = pytest.mark.slow
@@ -378,44 +374,6 @@ async def test_a_worker_stops_while_a_server_hangs_and_leaves_nothing_behind(
     await until(as_before, "no task is left behind")
     async with connect(own.redis_url) as redis:
         await _remove(redis, settings.prefix)
-
-
-async def test_a_timeline_and_a_pool_are_closed_while_postgres_says_nothing(own: EmbeddedEngines) -> None:
-    before = tasks()
-    async with ways(own) as (_, postgres_way, addresses):
-        dsn = addresses["postgres_dsn"]
-        timeline, pool = TimelineSource(dsn, TimelineTable()), await open_pool(dsn, name="test", max_size=2)
-        with contextlib.suppress(SourceError):  # the schema may not be there
-            await timeline.shape()  # over a connection that it holds from now on
-        async with borrow(pool) as connection:
-            assert await connection.fetchval("SELECT 1") == 1
-        postgres_way.hang()
-        began = time.monotonic()
-        await asyncio.gather(timeline.close(), close_pool(pool))
-        assert time.monotonic() - began < 30
-        with pytest.raises(RecordError, match="did not answer in time"):
-            await open_connection(dsn, name="test", statement_timeout_ms=5000)
-        postgres_way.resume()
-
-        async def all_closed() -> bool:
-            return postgres_way.connections == 0
-
-        await until(all_closed, "every connection is closed")
-
-    async def as_before() -> bool:  # the service of other tests shares the loop, and may just be saying something
-        return not tasks() - before
-
-    await until(as_before, "no task is left behind")
-
-
-async def test_a_client_may_have_more_calls_in_flight_than_its_pool_has_connections(own: EmbeddedEngines) -> None:
-    async with RecallClient.connect(own.redis_url, prefix="nobody:") as client:
-        calls = [client.recall("who?", timeout_s=5) for _ in range(300)]
-        ended = await asyncio.gather(*calls, return_exceptions=True)
-    assert {type(one) for one in ended} == {ReplyTimeout}, "sent, every one of them, and answered by nobody"
-    async with connect(own.redis_url) as redis:
-        assert await redis.xlen("nobody:recall.query.v1") == 300
-        await _remove(redis, "nobody:")
 
 
 async def _remove(redis: Redis, prefix: str) -> None:

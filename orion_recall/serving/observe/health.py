@@ -40,7 +40,6 @@ class SourceChecks:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Probe now: a store may have changed."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -56,7 +55,6 @@ class SourceChecks:
 
     @property
     def stores(self) -> list[StoreState]:
-        """Every store of every source, as last seen."""
         required = _required_sources(self._running)
         sources = self._running.opened.sources.by_name
         states = [
@@ -72,7 +70,6 @@ class SourceChecks:
 
     @property
     def copies(self) -> list[CopyState]:
-        """Index and graph: the lag of the copy that this worker keeps, or why it cannot be used."""
         broken = self._running.opened.broken
         kept = [
             CopyState(kind=one.kind, copy=one.copy, behind=one.lag, error=one.error or one.projection.damage)

@@ -65,7 +65,6 @@ class Observer:
             self.tracer = self._traces.get_tracer(INSTRUMENTATION)
 
     def attach(self, running: ObservedService, redis: Redis) -> None:
-        """Read metrics and readiness from this service from now on."""
         if self._instruments is not None:
             Gauges(self._meter, running)
         self.readiness.attach(running, redis)
@@ -207,7 +206,6 @@ class HttpPort(ThreadingHTTPServer):
         self._thread.start()
 
     async def stop(self) -> None:
-        """Stop listening; requests that are being answered end by themselves."""
         await asyncio.to_thread(self.shutdown)
         await asyncio.to_thread(self._thread.join, _STOP_S)
         self.server_close()

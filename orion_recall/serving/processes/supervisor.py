@@ -76,7 +76,6 @@ def data_dir_of(data_dir: Path, number: int) -> Path:
 
 
 def further_folders(data_dir: Path) -> Iterator[tuple[int, Path]]:
-    """The folders of further workers that are there, with their numbers."""
     place = data_dir.resolve() / WORKERS
     for path in sorted(place.iterdir()) if place.is_dir() else ():
         if path.name.isdecimal() and str(int(path.name)) == path.name and path.is_dir():
@@ -84,7 +83,6 @@ def further_folders(data_dir: Path) -> Iterator[tuple[int, Path]]:
 
 
 def log_file_of(file: Path, number: int) -> Path:
-    """The log file of that worker: NAME.log of the first one, NAME-2.log of the second."""
     return file if number == 1 else file.with_name(f"{file.stem}-{number}{file.suffix}")
 
 
