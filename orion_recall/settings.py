@@ -46,6 +46,8 @@ DECISIONS_GROUP = "orion-recall-decisions"
 _FORMER = {
     "ORION_SUCCESSIONS": "successions are not recognised, only stated ones count; the profile's `superseded` says "
     "what becomes of the older memory. Unset it",
+    "ORION_LOG_FILE": "the log goes to standard error: send that to a file (2>> worker.log), which logrotate can "
+    "rotate. Unset it",
 }
 """Settings that an earlier version had, and what took their place."""
 
@@ -295,10 +297,6 @@ class Settings(StreamNames, SecretAddresses, BaseSettings):
     )
     content_capture: bool = Field(default=False, description="let query and memory text into logs and spans")
     log_level: LogLevel = Field(default="info", description="debug, info, warning or error")
-    log_file: Path | None = Field(
-        default=None,
-        description="a file for the log as well, one for each worker; rotated at 10 MiB, five are kept",
-    )
 
     @classmethod
     def settings_customise_sources(

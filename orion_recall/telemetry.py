@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import TextIOWrapper
-from logging.handlers import RotatingFileHandler
-from pathlib import Path
 from typing import Any
 
 from opentelemetry import trace
@@ -61,7 +57,6 @@ OPERATIONS_OF_MESSAGES: Mapping[str, str] = {
 }
 SPAN_KIND_RETRIEVER, SPAN_KIND_CHAIN = "RETRIEVER", "CHAIN"
 
-LOG_FILE_BYTES, LOG_FILES = 10 << 20, 5
 LOG_WORKER = "orion_recall.serving.worker"
 
 RESOURCE = Resource.create({"service.name": "orion-recall"})
@@ -168,43 +163,18 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def log_to_stderr(level: str, file: Path | None = None) -> None:
+def log_to_stderr(level: str) -> None:
     """Logs of this program on standard error, as text on a terminal and as JSON lines elsewhere.
 
-    With a `file` they are written to that, too, as JSON lines: it is made with its folder, only for its owner to
-    read, and at `LOG_FILE_BYTES` it becomes `FILE.1`, that `FILE.2`, up to `LOG_FILES` of them. OSError when it
-    cannot be written. Standard output belongs to results. OpenTelemetry's own logs go with ours from warnings on:
-    they tell of a collector that is away.
+    Standard output belongs to results. OpenTelemetry's own logs go with ours from warnings on: they tell of a
+    collector that is away.
     """
     # No line tells its thread or process: each record would ask for them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextLines() if sys.stderr.isatty() else JsonLines())
-    handlers: list[logging.Handler] = [handler, *([_log_file(file)] if file is not None else ())]
     for name, lowest in (("orion_recall", level.upper()), ("opentelemetry", "WARNING")):
         logger = logging.getLogger(name)
-        for old in {*logger.handlers}.difference(handlers):
-            old.close()
-        logger.handlers[:] = handlers
+        logger.handlers[:] = [handler]
         logger.setLevel(lowest)
         logger.propagate = False
-
-
-class _OwnersFile(RotatingFileHandler):
-    """A rotated file that only its owner may read."""
-
-    def _open(self) -> TextIOWrapper:
-        return open(self.baseFilename, "a", encoding="utf-8", opener=_for_its_owner)
-
-
-def _for_its_owner(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)  # a file that was there may be readable by others
-    return descriptor
-
-
-def _log_file(file: Path) -> logging.Handler:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handler = _OwnersFile(file, maxBytes=LOG_FILE_BYTES, backupCount=LOG_FILES, encoding="utf-8")
-    handler.setFormatter(JsonLines())
-    return handler

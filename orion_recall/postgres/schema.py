@@ -103,7 +103,7 @@ async def migrate(dsn: str, migrations: Sequence[Migration] | None = None) -> li
     wanted = shipped_migrations() if migrations is None else migrations
     schema = read_address(dsn).schema
     # Our schema may not be there yet.
-    dsn, options = connect_options(dsn, "migrate", 0, None, in_our_schema=False)
+    dsn, options = connect_options(dsn, "migrate", 0, in_our_schema=False)
     options["command_timeout"] = _APPLY_TIMEOUT_S
     with translate("applying the schema"):
         opened: object = await connect(dsn, **options)

@@ -82,15 +82,6 @@ def further_folders(data_dir: Path) -> Iterator[tuple[int, Path]]:
             yield int(path.name), path
 
 
-def log_file_of(file: Path, number: int) -> Path:
-    return file if number == 1 else file.with_name(f"{file.stem}-{number}{file.suffix}")
-
-
-def parents_log_file(file: Path | None) -> Path | None:
-    """The log file of the process that starts the workers: no two processes can rotate one file."""
-    return file and file.with_name(f"{file.stem}-parent{file.suffix}")
-
-
 def _own_variables(settings: Settings, number: int, count: int) -> dict[str, str]:
     found = {
         "ORION_DATA_DIR": str(data_dir_of(settings.data_dir, number)),
@@ -99,8 +90,6 @@ def _own_variables(settings: Settings, number: int, count: int) -> dict[str, str
     }
     if "instance" in settings.model_fields_set and number > 1:
         found["ORION_INSTANCE"] = f"{settings.instance}-{number}"
-    if settings.log_file is not None:
-        found["ORION_LOG_FILE"] = str(log_file_of(settings.log_file, number))
     if settings.health_port:  # 0: each takes a free one
         found["ORION_HEALTH_PORT"] = str(settings.health_port + number - 1)
     return found
@@ -209,7 +198,7 @@ Ready = Mapping[str, Any]
 
 
 class Running(Protocol):
-    """What the supervisor needs of a worker's process; `process.WorkerProcess` has it."""
+    """What the supervisor needs of a worker's process."""
 
     error: str
 
