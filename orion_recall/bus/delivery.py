@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -199,8 +199,3 @@ class Deliveries:
         if result == "reply_not_writable":
             result = await commit_when_possible(self._committer, commit_to(self._rules.shared))
         return result
-
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]:
-        """Commit all together; None for each one that failed here and has to be committed alone."""
-        results = await self._committer.commit_all(commits)
-        return [result if result in ("committed", "fenced") else None for result in results]

@@ -34,7 +34,7 @@ class WorkerBus:
         self, settings: Settings, redis: Redis, *, queries: Redis, changes: Redis, decisions: Redis
     ) -> None:
         self.redis, self.queries, self.changes, self.decisions = redis, queries, changes, decisions
-        self.clock = BusClock(bound_s=settings.clock_bound_ms / 1000)
+        self.clock = BusClock()
         self._settings = settings
         self._ring = KeyRing(settings.keys_file) if settings.keys_file is not None else None
 

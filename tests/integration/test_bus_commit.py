@@ -219,8 +219,8 @@ async def test_of_those_that_travel_together_one_that_is_refused_does_not_hold_u
             "committed",
             "committed",
         ]
-        assert await committer.commit_all([commits[2]]) == [None]
-        assert await committer.commit_all([commits[0], intake.commit(ids[2])]) == ["fenced", "committed"]
+        assert await committer.commit(commits[0]) == "fenced"
+        assert await committer.commit(intake.commit(ids[2])) == "committed"
     await command(intake.redis, "ACL", "DELUSER", "narrow")
     assert await intake.counts() == (6, 6, 0) and await intake.pending() == 0
 

@@ -106,9 +106,9 @@ START = 1_700_000_000.0
 class Machine:
     """A machine whose clocks are set by hand, and a server `server_ahead_s` ahead of its monotonic clock."""
 
-    def __init__(self, *, wall: float = START, bound_s: float = 1.0) -> None:
+    def __init__(self, *, wall: float = START) -> None:
         self.monotonic, self.wall, self.server_offset_s = 100.0, wall, START - 100.0
-        self.clock = BusClock(bound_s=bound_s, monotonic=lambda: self.monotonic, wall=lambda: self.wall)
+        self.clock = BusClock(monotonic=lambda: self.monotonic, wall=lambda: self.wall)
 
     @property
     def server(self) -> float:

@@ -44,9 +44,6 @@ class Commits:
         self.commits.append(commit)
         return "committed"
 
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]:
-        return [await self.commit(one) for one in commits]
-
 
 class Told:
     """Raises what it was given, one error a call; then it has done it."""

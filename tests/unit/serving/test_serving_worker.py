@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.exceptions import RedisError
 
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.commit import Commit, Committed
@@ -84,15 +83,6 @@ class Commits:
         if isinstance(said, Exception):
             raise said
         return said
-
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]:
-        results: list[Committed | None] = []
-        for one in commits:
-            try:
-                results.append(await self.commit(one))
-            except RedisError:
-                results.append(None)
-        return results
 
 
 class Gulls:
