@@ -126,7 +126,7 @@ class Settings(StreamNames, SecretAddresses, BaseSettings):
         description="the same of messages that store or change memories, and of feedback",
     )
     clock_bound_ms: int = Field(
-        default=1000, ge=1, description="difference between this machine's clock and the bus's that is warned of"
+        default=1000, ge=1, description="difference between this machine's clock and the bus's that doctor warns of"
     )
     query_lane: LaneUse = Field(
         default="ignore",
