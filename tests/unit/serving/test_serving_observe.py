@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -14,12 +14,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.errors import SettingsError
 from orion_recall.recall.bundle.lines import SelectedItem, Selection
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.serving.observe.health import answers
 from orion_recall.serving.observe.heartbeat_fields import (
     CopyState,
     StoreState,
@@ -37,8 +36,6 @@ from orion_recall.values import (
     MemoryView,
     Outcome,
     Scope,
-    SearchRequest,
-    SourceName,
     SourceReport,
 )
 
@@ -155,46 +152,6 @@ async def gone(reader: asyncio.StreamReader) -> bool:
         return await reader.read() == b""
     except ConnectionError:
         return True
-
-
-class Store:
-    """Finds nothing, or fails as it is told; keeps what it was asked."""
-
-    name: SourceName = "vector"
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.error = error
-        self.asked: list[SearchRequest] = []
-
-    async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        self.asked.append(request)
-        if self.error is not None:
-            raise self.error
-        return []
-
-
-class Silent(Store):
-    async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        await asyncio.Event().wait()
-        return []
-
-
-class Graph:
-    def __init__(self, error: SourceError | None = None) -> None:
-        self.error = error
-
-    async def select(self, query: str) -> Sequence[Mapping[str, str]]:
-        if self.error is not None:
-            raise self.error
-        return []
-
-
-async def test_a_store_answers_or_it_is_said_why_not() -> None:
-    assert await answers(Store(), "home", within_s=1) is None
-    assert await answers(Store(TransientSourceError("away")), "home", within_s=1) == "away"
-    assert await answers(Silent(), "home", within_s=0.02) == "no answer within 0.02 s"
-    assert await answers(Store(), "home", graph=Graph(), within_s=1) is None
-    assert await answers(Store(), "home", graph=Graph(SourceError("no graph")), within_s=1) == "no graph"
 
 
 BEGAN_NS = 1_772_400_000_000_000_000
