@@ -42,7 +42,6 @@ from orion_recall.contracts import (
     read_message,
     refuse_unknown,
     refuse_unknown_names,
-    reply_without_asking,
 )
 from orion_recall.errors import InvalidMessage
 
@@ -75,8 +74,8 @@ class RecallClient:
     An error in a worker's answer is no exception: see `reply.error` and `receipt.error`.
     """
 
-    def __init__(self, calls: Calls, *, skip_small_talk: bool = False) -> None:
-        self._calls, self._skip_small_talk = calls, skip_small_talk
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
 
     @property
     def reply_stream(self) -> str:
@@ -94,7 +93,6 @@ class RecallClient:
         max_message_bytes: int = 8_388_608,
         max_query_bytes: int = 262_144,
         key: Path | str | None = None,
-        skip_small_talk: bool = False,
     ) -> AsyncGenerator[RecallClient]:
         """A connected client.
 
@@ -105,9 +103,6 @@ class RecallClient:
 
         `key` is the file of the key that messages are signed with (default: what ORION_KEY names, else they are not
         signed).
-
-        `skip_small_talk`: a query that asks nothing of memory (a greeting, thanks, a farewell) is
-        not sent: the reply is an empty bundle with the reason in `stats.no_answer`, and there is no decision.
 
         Raises SettingsError for an invalid address or key, BusUnavailable when the server does not answer,
         BusRefused when it denies the user access.
@@ -121,7 +116,7 @@ class RecallClient:
             max_query_bytes=max_query_bytes,
             key=_key(key),
         ) as calls:
-            yield cls(calls, skip_small_talk=skip_small_talk)
+            yield cls(calls)
 
     async def recall(
         self,
@@ -157,8 +152,6 @@ class RecallClient:
             raise TypeError(f"a ready-made query takes no further fields: set {', '.join(given)} in it")
         if query.reply_to:
             raise InvalidMessage("query.reply_to: replies come to the client: leave it out")
-        if self._skip_small_talk and (reply := reply_without_asking(query)) is not None:
-            return reply
         payload = _json(query)
         payload["options"] = payload.get("options") or {}  # without them a reply has no room for an error
         how = _Call(timeout_s, correlation_id, trace, causality_chain)

@@ -54,6 +54,8 @@ DECISIONS_GROUP = "orion-recall-decisions"
 _FORMER = {
     "ORION_SUCCESSIONS": "successions are not recognised, only stated ones count; the profile's `superseded` says "
     "what becomes of the older memory. Unset it",
+    "ORION_LOG_FILE": "the log goes to standard error: send that to a file (2>> worker.log), which logrotate can "
+    "rotate. Unset it",
 }
 """Settings that an earlier version had, and what took their place."""
 
@@ -132,7 +134,7 @@ class Settings(BaseSettings):
         description="the same of messages that store or change memories, and of feedback",
     )
     clock_bound_ms: int = Field(
-        default=1000, ge=1, description="difference between this machine's clock and the bus's that is warned of"
+        default=1000, ge=1, description="difference between this machine's clock and the bus's that doctor warns of"
     )
     query_lane: LaneUse = Field(
         default="ignore",
@@ -303,10 +305,6 @@ class Settings(BaseSettings):
     )
     content_capture: bool = Field(default=False, description="let query and memory text into logs and spans")
     log_level: LogLevel = Field(default="info", description="debug, info, warning or error")
-    log_file: Path | None = Field(
-        default=None,
-        description="a file for the log as well, one for each worker; rotated at 10 MiB, five are kept",
-    )
 
     @classmethod
     def settings_customise_sources(

@@ -80,7 +80,6 @@ class SyncRecallClient:
         max_message_bytes: int = 8_388_608,
         max_query_bytes: int = 262_144,
         key: Path | str | None = None,
-        skip_small_talk: bool = False,
     ) -> Self:
         """A connected client. Fields and errors are those of `RecallClient.connect`."""
         return cls(
@@ -91,7 +90,6 @@ class SyncRecallClient:
                 max_message_bytes=max_message_bytes,
                 max_query_bytes=max_query_bytes,
                 key=key,
-                skip_small_talk=skip_small_talk,
             )
         )
 

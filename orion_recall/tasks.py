@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 import traceback
-import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -33,54 +32,22 @@ async def cancel(*tasks: asyncio.Future[Any]) -> None:
             report("a task failed while it was being ended", outcome)
 
 
-async def in_time(work: Coroutine[Any, Any, T], seconds: float) -> T:
-    """What it gives, or TimeoutError after so many seconds. It costs no timer where nothing is waited for."""
-    try:
-        waited_for = work.send(None)
-    except StopIteration as ended:
-        return ended.value
+async def in_time(work: Awaitable[T], seconds: float) -> T:
     async with asyncio.timeout(seconds):
-        return await _rest(work, waited_for)
+        return await work
 
 
-async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:
-    """What the two give, at once; when the second fails, the first is cancelled. The second always runs to its end.
-
-    It takes a task less than `gather`, and none where the second waits for nothing.
-    """
-    try:
-        waited_for = second.send(None)
-    except StopIteration as ended:
-        return await first, ended.value
-    except BaseException:
-        first.close()
-        raise
+async def both(first: Coroutine[Any, Any, T], second: Awaitable[U]) -> tuple[T, U]:
+    """What the two give, at once; when the second fails, the first is cancelled."""
     task = asyncio.create_task(first)
     try:
-        found = await _rest(second, waited_for)
+        found = await second
     except BaseException:
         await cancel(task)
         if not task.cancelled():
             task.exception()  # of two errors one is told
         raise
     return await task, found
-
-
-@types.coroutine
-def _rest(work: Coroutine[Any, Any, T], waited_for: Any) -> Generator[Any, Any, T]:
-    try:
-        while True:
-            try:
-                told = yield waited_for
-            except GeneratorExit:
-                work.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 (it is handed on: a cancellation, above all)
-                waited_for = work.throw(error)
-            else:
-                waited_for = work.send(told)
-    except StopIteration as ended:
-        return ended.value
 
 
 async def sleep(seconds: float, until: asyncio.Event | None = None) -> bool:
@@ -113,7 +80,6 @@ def noticed(work: Coroutine[Any, Any, T]) -> tuple[asyncio.Task[T], Waited]:
 
 
 def note_waited() -> None:
-    """Tell whoever `noticed` this task that it was ended while it waited for its turn."""
     if (waited := _WAITED.get()) is not None:
         waited.is_set = True
 
@@ -136,7 +102,6 @@ class Slots:
             raise
 
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        """Give it back; without an error it was answered."""
         self._answered += kind is None
         self._free.release()
 

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import TextIOWrapper
-from logging.handlers import RotatingFileHandler
-from pathlib import Path
 from typing import Any
 
 from opentelemetry import trace
@@ -61,41 +57,6 @@ OPERATIONS_OF_MESSAGES: Mapping[str, str] = {
 }
 SPAN_KIND_RETRIEVER, SPAN_KIND_CHAIN = "RETRIEVER", "CHAIN"
 
-METRIC_RECALLS = "orion.recall.recalls"
-METRIC_DURATION = "orion.recall.duration"
-METRIC_STAGE_DURATION = "orion.recall.stage.duration"
-METRIC_SEARCHES = "orion.recall.source.searches"
-METRIC_SOURCE_DURATION = "orion.recall.source.duration"
-METRIC_BREAKER_OPEN = "orion.recall.source.breaker.open"
-METRIC_RESULTS = "orion.recall.results"
-METRIC_FALLBACKS = "orion.recall.fallbacks"
-METRIC_NO_ANSWERS = "orion.recall.no_answers"
-METRIC_IN_FLIGHT = "orion.recall.in_hand"
-METRIC_UNANSWERED = "orion.recall.unanswered"
-METRIC_UNANSWERED_AGE = "orion.recall.unanswered.age"
-METRIC_WAITING = "orion.recall.waiting"
-METRIC_TURNED_AWAY = "orion.recall.turned_away"
-METRIC_SLOTS = "orion.recall.slots"
-METRIC_POISON = "orion.recall.poison"
-METRIC_DECISIONS = "orion.recall.decisions"
-METRIC_PUBLISHED = "orion.recall.published"
-METRIC_DECISIONS_LAG = "orion.recall.decisions.lag"
-METRIC_EXTRACTIONS = "orion.recall.extractions"
-METRIC_COPY_LAG = "orion.recall.projection.behind"
-METRIC_CLOCK_AHEAD = "orion.recall.clock.ahead"
-METRIC_DISK_FREE = "orion.recall.disk.free"
-METRIC_DISK_SHORT = "orion.recall.disk.short"
-METRIC_MEMORY = "orion.recall.process.memory"
-METRIC_LOST = "orion.recall.bus.lost"
-METRIC_BUS_FULL = "orion.recall.bus.full"
-METRIC_EMBEDDING_QUERIES = "orion.recall.embedding.queries"
-
-LABEL_OUTCOME, LABEL_PROFILE, LABEL_STAGE = "outcome", "profile", "stage"
-LABEL_SOURCE, LABEL_STATUS, LABEL_STREAM = "source", "status", "stream"
-LABEL_RESULT, LABEL_COPY, LABEL_CACHE = "result", "copy", "cache"
-LABEL_EXTRACTOR, LABEL_REASON, LABEL_FOLDER = "extractor", "reason", "folder"
-
-LOG_FILE_BYTES, LOG_FILES = 10 << 20, 5
 LOG_WORKER = "orion_recall.serving.worker"
 
 RESOURCE = Resource.create({"service.name": "orion-recall"})
@@ -149,7 +110,6 @@ def continue_trace(
 
 
 def _unrecorded(context: Context) -> Span:
-    """A span that only has ids. It keeps the sampled flag of its parent; a new trace is sampled."""
     parent = trace.get_current_span(context).get_span_context()
     return NonRecordingSpan(
         SpanContext(
@@ -185,7 +145,6 @@ class TextLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as text; an exception follows on lines of its own."""
         level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
         fields: dict[str, object] = getattr(record, "fields", {})
         told = [f"{name}={_shown(value)}" for name, value in fields.items() if value not in (None, "", [])]
@@ -204,43 +163,18 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def log_to_stderr(level: str, file: Path | None = None) -> None:
+def log_to_stderr(level: str) -> None:
     """Logs of this program on standard error, as text on a terminal and as JSON lines elsewhere.
 
-    With a `file` they are written to that, too, as JSON lines: it is made with its folder, only for its owner to
-    read, and at `LOG_FILE_BYTES` it becomes `FILE.1`, that `FILE.2`, up to `LOG_FILES` of them. OSError when it
-    cannot be written. Standard output belongs to results. OpenTelemetry's own logs go with ours from warnings on:
-    they tell of a collector that is away.
+    Standard output belongs to results. OpenTelemetry's own logs go with ours from warnings on: they tell of a
+    collector that is away.
     """
     # No line tells its thread or process: each record would ask for them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextLines() if sys.stderr.isatty() else JsonLines())
-    handlers: list[logging.Handler] = [handler, *([_log_file(file)] if file is not None else ())]
     for name, lowest in (("orion_recall", level.upper()), ("opentelemetry", "WARNING")):
         logger = logging.getLogger(name)
-        for old in {*logger.handlers}.difference(handlers):
-            old.close()
-        logger.handlers[:] = handlers
+        logger.handlers[:] = [handler]
         logger.setLevel(lowest)
         logger.propagate = False
-
-
-class _OwnersFile(RotatingFileHandler):
-    """A rotated file that only its owner may read."""
-
-    def _open(self) -> TextIOWrapper:
-        return open(self.baseFilename, "a", encoding="utf-8", opener=_for_its_owner)
-
-
-def _for_its_owner(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)  # a file that was there may be readable by others
-    return descriptor
-
-
-def _log_file(file: Path) -> logging.Handler:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handler = _OwnersFile(file, maxBytes=LOG_FILE_BYTES, backupCount=LOG_FILES, encoding="utf-8")
-    handler.setFormatter(JsonLines())
-    return handler

@@ -154,8 +154,6 @@ def _members(text: str, start: int) -> Iterator[tuple[str, Any, int]]:
 _MOST_LEVELS = 100
 TOO_DEEP = f"the message is nested more than {_MOST_LEVELS} levels deep"
 
-_NOT_UTF_8 = frozenset(("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"))
-
 
 def json_object(raw: bytes, max_bytes: int, *, setting: str) -> tuple[dict[str, Any], InvalidMessage | None]:
     """The object, and why it is invalid; then it holds only what its sender is known by.
@@ -164,16 +162,13 @@ def json_object(raw: bytes, max_bytes: int, *, setting: str) -> tuple[dict[str, 
     """
     if len(raw) > max_bytes:
         return sender_of_message(raw), too_large(len(raw), max_bytes, setting=setting)
-    encoding = json.detect_encoding(raw)
-    if encoding in _NOT_UTF_8:  # the bytes of other encodings cannot be counted
-        raw, encoding = _as_utf_8(raw, encoding), "utf-8"
     if has_more_values(raw, most := most_values(max_bytes)):
         return sender_of_message(raw), InvalidMessage(
             f"the message holds too many values: at most {most} list items and fields are read where a message may "
             f"have {max_bytes} bytes ({setting}); send less in one message"
         )
     try:
-        found: Any = _READER.decode(raw.decode(encoding, "surrogatepass"))
+        found: Any = _READER.decode(raw.decode("utf-8-sig", "surrogatepass"))
     except _OddNumber as odd:
         told = "the message is not JSON"
         return sender_of_message(raw), InvalidMessage(f"{told}: {odd}", without_values=f"{told}: an invalid number")
@@ -203,13 +198,6 @@ def is_too_deep(data: Mapping[str, Any], levels: int = _MOST_LEVELS) -> bool:
 
 def _inner(part: Any) -> Iterable[Any]:
     return cast("dict[str, Any]", part).values() if isinstance(part, dict) else part
-
-
-def _as_utf_8(raw: bytes, encoding: str) -> bytes:
-    try:
-        return raw.decode(encoding, "surrogatepass").encode("utf-8", "surrogatepass")
-    except ValueError as error:
-        raise InvalidMessage(f"the message is not JSON: {error}") from error
 
 
 class _OddNumber(Exception):

@@ -111,8 +111,6 @@ class CommitPort(Protocol):
 
     async def commit(self, commit: Commit) -> Committed: ...
 
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]: ...
-
 
 async def commit_when_possible(port: CommitPort, commit: Commit) -> Committed:
     """Commit, and retry what the server refuses for now; `reply_not_writable` only for a caller's own address.
@@ -170,17 +168,6 @@ class Committer:
         result: Committed = await self._queued(commit)
         self.fenced += result == "fenced"
         return result
-
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]:
-        """As `commit`, all at once; None for what the server refuses."""
-        ended = await asyncio.gather(*map(self._queued, commits), return_exceptions=True)
-        results: list[Committed | None] = []
-        for result in ended:
-            if isinstance(result, BaseException) and not isinstance(result, RedisError):
-                raise result
-            results.append(None if isinstance(result, BaseException) else result)
-        self.fenced += results.count("fenced")
-        return results
 
     def _queued(self, commit: Commit) -> asyncio.Future[Committed]:
         future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()

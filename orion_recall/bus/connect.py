@@ -244,7 +244,6 @@ class Sentinels:
 
 
 def at_master(kind: type[AbstractConnection], sentinels: Sentinels) -> type[AbstractConnection]:
-    """The kind of connection (TCP or TLS), which connects to the current master."""
     assert issubclass(kind, Connection)
 
     class AtMaster(kind):
@@ -287,7 +286,6 @@ def as_caller_errors(what: str) -> Generator[None]:
 
 
 def caller_error(error: Exception, what: str) -> BusUnavailable:
-    """The error for a caller: BusRefused when a server answers with a refusal, else BusUnavailable."""
     if not is_refusal(error):
         return BusUnavailable(f"the bus is away: {error}")
     advice = next((f" ({advice})" for kind, advice in _ADVICE if isinstance(error, kind)), "")

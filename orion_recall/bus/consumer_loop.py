@@ -53,7 +53,9 @@ class Turned:
 class EntryQueue(Protocol):
     """Entries that wait for a slot. `slots` may be in flight at once; `ids` are those of the entries that wait.
 
-    While all slots are taken more is read after `pause_s`.
+    While all slots are taken more is read after `pause_s`. `put` lets an entry wait, with `first` before others; it
+    gives what is turned away for it, which may be itself. `take` gives what is next: to be handled, or turned away.
+    `ended` hears how long one took, and whether all slots were taken until then; `loop_was_late` by how much.
     """
 
     def __len__(self) -> int: ...
@@ -63,22 +65,10 @@ class EntryQueue(Protocol):
     def ids(self) -> Iterable[str]: ...
     @property
     def pause_s(self) -> float: ...
-
-    def put(self, entry: Entry, *, first: bool = False) -> list[Turned]:
-        """Let an entry wait, with `first` before others; gives what is turned away for it, which may be itself."""
-        ...
-
-    def take(self) -> Entry | Turned | None:
-        """What is next: to be handled, or turned away; None when nothing waits."""
-        ...
-
-    def ended(self, seconds: float, *, is_busy: bool) -> None:
-        """Hear that handling one took so long; `is_busy`: all slots were taken until then."""
-        ...
-
-    def loop_was_late(self, seconds: float) -> None:
-        """Hear that the event loop came so much too late."""
-        ...
+    def put(self, entry: Entry, *, first: bool = False) -> list[Turned]: ...
+    def take(self) -> Entry | Turned | None: ...
+    def ended(self, seconds: float, *, is_busy: bool) -> None: ...
+    def loop_was_late(self, seconds: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

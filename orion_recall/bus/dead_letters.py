@@ -44,7 +44,6 @@ class DeadLetter:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it holds the message, so that it can be put back."""
         return not self.withheld and self.size is None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -61,25 +61,18 @@ class ReplyRules:
             ),
         )
 
-    def resolve_or_shared(self, reply_to: str | None) -> tuple[ReplyAddress, RefusedMessage | None]:
+    def resolve(self, reply_to: str | None) -> tuple[ReplyAddress, RefusedMessage | None]:
         """The address to reply to; with the reason where the requested one is refused."""
-        try:
-            return self.resolve(reply_to), None
-        except RefusedMessage as refused:
-            return self.shared, refused
-
-    def resolve(self, reply_to: str | None) -> ReplyAddress:
-        """The address to reply to; RefusedMessage when it is not an allowed one."""
         if reply_to is None or reply_to == self.shared.name:
-            return self.shared
+            return self.shared, None
         if len(reply_to) <= _LONGEST and reply_to not in self._reserved:
             if any(_matches(reply_to, pattern) for pattern in self._streams):
-                return ReplyAddress(mode="own", name=reply_to)
+                return ReplyAddress(mode="own", name=reply_to), None
             if any(_matches(reply_to, pattern) for pattern in self._channels):
-                return ReplyAddress(mode="channel", name=reply_to)
+                return ReplyAddress(mode="channel", name=reply_to), None
         allowed = ", ".join((*self._streams, *self._channels))
         shown = reply_to if len(reply_to) <= 80 else f"{reply_to[:77]}..."
-        raise RefusedMessage(
+        return self.shared, RefusedMessage(
             f"reply_to {shown!r} is not an allowed address (allowed: {allowed}; "
             "set by ORION_REPLY_STREAMS and ORION_REPLY_CHANNELS)"
         )
@@ -158,7 +151,7 @@ class Deliveries:
         head: MessageHead | None = None
         if size > self._most_kept or entry.left_out:  # neither can be copied whole by the server
             head = await read_apart(size, partial(head_of, entry.fields, size=size, names=MESSAGE_FIELDS))
-        address, refused = self._rules.resolve_or_shared(received.reply_to)
+        address, refused = self._rules.resolve(received.reply_to)
         return Delivery(
             received=received,
             traced=continue_trace(received.trace, tracer=self._tracer, name=self._span),
@@ -169,11 +162,9 @@ class Deliveries:
         )
 
     def now(self) -> float:
-        """Epoch seconds by the clock of the bus; by this machine's while that is not known."""
         return self._server_time() or time.time()
 
     def poison(self, delivery: Delivery) -> str | None:
-        """Why the message is not served again; None while it was not delivered too often."""
         deliveries = delivery.received.entry.deliveries
         if deliveries <= self._max_deliveries:
             return None
@@ -208,8 +199,3 @@ class Deliveries:
         if result == "reply_not_writable":
             result = await commit_when_possible(self._committer, commit_to(self._rules.shared))
         return result
-
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]:
-        """Commit all together; None for each one that failed here and has to be committed alone."""
-        results = await self._committer.commit_all(commits)
-        return [result if result in ("committed", "fenced") else None for result in results]

@@ -38,7 +38,7 @@ LEFT_OUT_BYTES, LEFT_OUT_HEAD, LEFT_OUT_TAIL = b"left_out_bytes", b"left_out_hea
 _ALIASES = {QUERY_KIND: QUERY_ALIASES}
 # What comes back with every reply: correlation id, reply address, trace, causality chain and the like.
 _MOST_WITHOUT_PAYLOAD = 64 << 10
-# NUL and halves of surrogate pairs, as escapes and as bytes. Other encodings than UTF-8 have bytes of NUL.
+# NUL and halves of surrogate pairs, as escapes and as bytes.
 _MAY_BE_UNSTORABLE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])|\x00|\xed")
 # Unexpected errors that reading a value may raise.
 _UNEXPECTED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -215,7 +215,6 @@ def _head(
 
 
 def _is_storable(entry: Entry) -> bool:
-    """Whether no text of the message can hold what cannot be stored: seen in its bytes, for most at once."""
     raw = next((entry.fields[name] for name in MESSAGE_FIELDS if name in entry.fields), b"")
     return _MAY_BE_UNSTORABLE.search(raw) is None
 

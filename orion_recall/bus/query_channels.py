@@ -108,7 +108,6 @@ class PublishedQueries:
         self._changed.set()
 
     async def run(self) -> None:
-        """Send what was taken, in order."""
         while self._waiting or not self._finishing:
             if not self._waiting:
                 self._changed.clear()
@@ -194,7 +193,6 @@ def _id_and_ttl(data: bytes) -> tuple[str, float]:
 
 
 def _left_out(data: bytes, max_bytes: int) -> tuple[bytes | str, ...]:
-    """What is added of a message that is too large: enough to answer its sender, and less than it may have."""
     head, tail = data[: min(HEAD_BYTES, max_bytes // 2)], data[-min(TAIL_BYTES, max_bytes // 4) :]
     return LEFT_OUT_BYTES, str(len(data)), LEFT_OUT_HEAD, head, LEFT_OUT_TAIL, tail
 
@@ -244,7 +242,6 @@ class QueryChannels:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Listen until `stop()`."""
         if not self._channels:
             self._opened.set()
             await self._stopping.wait()
@@ -322,7 +319,6 @@ class QueryChannels:
             log.debug("unsubscribing: %s", error)
 
     async def _ping(self, pubsub: Any) -> None:
-        """Send a PING with the server's time, whose answer comes back in order with the messages."""
         try:
             now_ms = await self.queries.server_ms()
         except (*BUS_AWAY, RedisError) as error:

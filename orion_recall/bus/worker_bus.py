@@ -34,7 +34,7 @@ class WorkerBus:
         self, settings: Settings, redis: Redis, *, queries: Redis, changes: Redis, decisions: Redis
     ) -> None:
         self.redis, self.queries, self.changes, self.decisions = redis, queries, changes, decisions
-        self.clock = BusClock(bound_s=settings.clock_bound_ms / 1000)
+        self.clock = BusClock()
         self._settings = settings
         self._ring = KeyRing(settings.keys_file) if settings.keys_file is not None else None
 
@@ -54,7 +54,6 @@ class WorkerBus:
             yield cls(settings, redis, queries=queries, changes=changes, decisions=decisions)
 
     def reader(self, stream: str) -> GroupReader:
-        """A reader of the stream, as this worker's consumer."""
         blocking = self.queries if stream == self._settings.query_stream else self.changes
         return GroupReader(
             self.redis,
@@ -66,7 +65,6 @@ class WorkerBus:
         )
 
     def committer(self, stream: str) -> Committer:
-        """A committer for entries of the stream."""
         settings = self._settings
         return Committer(
             self.redis,
@@ -87,7 +85,6 @@ class WorkerBus:
         )
 
     def callers(self, kind: str) -> Callers | None:
-        """Who may send messages of the kind; None where they need not be signed."""
         if self._ring is None:
             return None
         settings = self._settings

@@ -66,7 +66,6 @@ from orion_recall.contracts.recall import (
     RecallReplyV1,
     SourceStats,
     ignored_fields,
-    reply_without_asking,
 )
 
 __all__ = [
@@ -78,6 +77,6 @@ __all__ = [
     "MemoryVerdictV1", "MemoryWhereV1", "NoAnswerV1", "RecallDecisionV1", "RecallFeedbackV1", "RecallOptionsV1",
     "RecallQueryV1", "RecallReceiptV1", "RecallReplyV1", "ScopeName", "SelectedV1", "SourceStats",
     "causality_links", "count_unknown", "describe", "envelope_moment", "ignored_fields", "is_link",
-    "read_message", "refuse_unknown", "refuse_unknown_names", "reply_without_asking", "v1_decision", "whole_ms",
+    "read_message", "refuse_unknown", "refuse_unknown_names", "v1_decision", "whole_ms",
     "zoned_moment",
 ]  # fmt: skip

@@ -24,8 +24,6 @@ from orion_recall.contracts.fields import (
     without_empty,
     zoned_moment,
 )
-from orion_recall.text.normal import words
-from orion_recall.text.small_talk import small_talk
 from orion_recall.values import Outcome, SourceName, SourceStatus
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -406,17 +404,3 @@ class RecallReplyV1(Message):
 
     bundle: MemoryBundleV1
     error: ErrorInfo | None = None
-
-
-def reply_without_asking(query: RecallQueryV1) -> RecallReplyV1 | None:
-    """The reply to a query that asks nothing of memory: an empty bundle with the reason; None for all others.
-
-    A query with words in its intent asks something, whatever its fragment is.
-    """
-    if (query.intent and words(query.intent)) or (kind := small_talk(query.fragment)) is None:
-        return None
-    no_answer = NoAnswerV1(reason=kind, near_misses=0)
-    stats = BundleStats(
-        backend_counts={}, latency_ms=0, profile=query.profile or "", outcome="empty", no_answer=no_answer
-    )
-    return RecallReplyV1(bundle=MemoryBundleV1(rendered="", items=[], stats=stats))

@@ -75,13 +75,11 @@ class DiskGuard:
         self._told: dict[str, tuple[int | None, bool]] = {}
 
     async def run(self) -> None:
-        """Looks every second."""
         while True:
             await self.look()
             await asyncio.sleep(_EVERY_S)
 
     async def look(self) -> None:
-        """Tells each server whose disk has become short, or has room again."""
         for engine, server in self._servers:
             if engine.pid is not None:
                 try:
@@ -166,11 +164,11 @@ class EmbeddedEngines:
 
     @property
     def valkey(self) -> Engine:
-        return self._engine("valkey")
+        return self._engines["valkey"]
 
     @property
     def postgres(self) -> Engine:
-        return self._engine("postgres")
+        return self._engines["postgres"]
 
     @property
     def redis_url(self) -> str:
@@ -178,7 +176,6 @@ class EmbeddedEngines:
 
     @property
     def postgres_dsn(self) -> str:
-        """The record's DSN for asyncpg: the database `orion`, which exists."""
         return self.postgres.address
 
     @property
@@ -200,12 +197,6 @@ class EmbeddedEngines:
                 for name, engine in self._engines.items()
             ]
             self._watches.append(asyncio.create_task(self._guard.run(), name="watch the disks"))
-
-    def _engine(self, name: str) -> Engine:
-        try:
-            return self._engines[name]
-        except KeyError:
-            raise EngineError(f"{name} was not started with these engines: start them with {name}=True") from None
 
     async def _start_all(self) -> None:
         starts = [engine.start() for engine in self._engines.values()]

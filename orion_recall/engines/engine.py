@@ -17,29 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from orion_recall.engines.lock import LOCK_NAME, FolderLock, holder
+from orion_recall.engines.lock import FolderLock, holder
 from orion_recall.errors import EngineError
 from orion_recall.tasks import Backoff
 
 logger = logging.getLogger("orion_recall.engines")
 
 
-_TMP = Path("/tmp")  # noqa: S108  not TMPDIR: it may be long, and it must be the same in every process
-_LONGEST_FOLDER_BYTES = 107 - len("/.s.PGSQL.5432.lock")
-
-
 def socket_folder(data_dir: Path, uid: int) -> Path:
     """Where the sockets of this data folder live for servers that run as `uid`; nothing is made yet.
 
-    The same folder for the same resolved `data_dir`, so that an address outlives a restart.
+    The same folder for the same resolved `data_dir`, so that an address outlives a restart. It is not in TMPDIR,
+    which may be long, and another one for another process.
     """
     name = hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:12]
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and uid == os.geteuid() and _is_private(Path(runtime), uid):
-        folder = Path(runtime) / f"orion-recall-{name}"
-        if len(os.fsencode(folder)) <= _LONGEST_FOLDER_BYTES:
-            return folder
-    return _TMP / f"orion-{uid}-{name}"
+    return Path(f"/tmp/orion-{uid}-{name}")  # noqa: S108
 
 
 def make_socket_folder(folder: Path, uid: int) -> None:
@@ -144,7 +136,6 @@ class Child:
         return await self._process.wait()
 
     async def stop(self, timeout_s: float) -> None:
-        """Ends it: the stop signal, and SIGKILL when it takes longer than `timeout_s`."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(self.command.stop_signal)
         try:
@@ -206,7 +197,6 @@ def _environment() -> dict[str, str]:
 
 
 def _open_log(path: Path) -> BinaryIO:
-    """The log file at its end. A log that has grown large is set aside first, over the one before it."""
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size > _LOG_LIMIT_BYTES:
             path.replace(path.with_name(path.name + ".1"))
@@ -229,7 +219,7 @@ def _last_lines(path: Path, start: int) -> list[str]:
 
 
 _LOCK_POLL_S = 0.05
-_ORPHAN_PATIENCE_S = 10.0
+_ORPHAN_PATIENCE_S = 20.0
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 _WATCH_S = 0.1
@@ -297,7 +287,6 @@ class Engine:
             self._wanted = True
 
     async def stop(self) -> None:
-        """Returns when it has ended; nothing happens when it has already."""
         self._wanted = False
         async with self._transition:
             if self._child is not None:
@@ -347,7 +336,6 @@ class Engine:
         logger.info("%s serves as process %d after %.2f s", self.name, self._child.pid, took_s)
 
     async def _spawn(self, lock_fd: int) -> Child:
-        """A child that serves; nothing is left of one that does not come so far."""
         child = await Child.start(await self._server.prepare(lock_fd))
         try:
             await until_ready(child, self._server.ready, _START_TIMEOUT_S)
@@ -371,8 +359,8 @@ async def _claim(server: Server) -> FolderLock:
     """The lock on the server's folder, once an orphan of a killed parent is gone.
 
     A server inherits its folder's lock, so while any process of it runs the lock is held. The data folder's
-    lock is ours at this point: a process that still holds this one has lost its parent. It gets 10 s to notice and
-    end, then the stop signal and as long again.
+    lock is ours at this point: a process that still holds this one has lost its parent. The kernel has told it to
+    end, and it gets 20 s.
     """
     lock = await _await_lock(server.folder, 0)
     if lock is not None:
@@ -380,10 +368,6 @@ async def _claim(server: Server) -> FolderLock:
     pid = holder(server.folder)
     logger.warning("%s of an earlier run (process %s) still ends; waiting", server.name, pid)
     lock = await _await_lock(server.folder, _ORPHAN_PATIENCE_S)
-    if lock is None and pid is not None and _has_open(pid, server.folder / LOCK_NAME):
-        logger.warning("%s of an earlier run (process %d) is told to stop", server.name, pid)
-        os.kill(pid, server.stop_signal)
-        lock = await _await_lock(server.folder, _ORPHAN_PATIENCE_S)
     if lock is None:
         raise EngineError(
             f"{server.name} of an earlier run still uses {server.folder} (process {pid}); stop that process"
@@ -398,20 +382,3 @@ async def _await_lock(folder: Path, timeout_s: float) -> FolderLock | None:
         await asyncio.sleep(_LOCK_POLL_S)  # flock has no waiting that the event loop could share
         lock = FolderLock.try_acquire(folder)
     return lock
-
-
-def _has_open(pid: int, path: Path) -> bool:
-    """Whether that process has the file open: guards against signalling a stranger with a reused pid."""
-    try:
-        wanted = path.stat()
-        descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:
-        return False
-    for descriptor in descriptors:
-        try:
-            found = descriptor.stat()
-        except OSError:
-            continue
-        if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
-            return True
-    return False

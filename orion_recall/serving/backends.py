@@ -185,7 +185,6 @@ async def open_sources(
 
 
 def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:
-    """The index of the settings, not opened."""
     if settings.qdrant_url is not None:
         server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
         return QdrantIndex(
@@ -226,7 +225,6 @@ async def identity_of(settings: Settings) -> str | None:
 
 
 def graph_of(settings: Settings) -> MemoryGraph:
-    """The graph of the settings, not opened."""
     server = sparql_server(settings)
     if server is None:
         return RdfGraph(settings.data_dir / "graph", room=_room("graph", settings))
@@ -234,7 +232,6 @@ def graph_of(settings: Settings) -> MemoryGraph:
 
 
 async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:
-    """The copy until the stack ends, open or to open itself later; None when broken, with why in `broken`."""
     if mark is not None and isinstance(part, IdentifiedCopy):
         part.expect(mark)
     try:

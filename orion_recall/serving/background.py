@@ -44,7 +44,7 @@ from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, ope
 from orion_recall.postgres.schema import migrate
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened, own_copy
-from orion_recall.serving.recall_again import RecallRequests
+from orion_recall.serving.explain import RecallRequests
 from orion_recall.settings import Settings
 from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 
@@ -157,7 +157,6 @@ class BackgroundWork:
 
     @property
     def projections(self) -> tuple[Projection, ...]:
-        """The copies that this process keeps: index and graph, those that could be opened."""
         return tuple(part for part in (self._opened.index, self._opened.graph) if part is not None)
 
     def note_use(self, tenant: str, ids: Sequence[str]) -> None:
@@ -166,7 +165,6 @@ class BackgroundWork:
             self._accesses.note(tenant, ids)
 
     def stop(self) -> None:
-        """Take no more messages; `run` returns when those in flight have ended."""
         self._is_stopping = True
         if self.intake is not None:
             self.intake.stop()
@@ -253,7 +251,6 @@ class BackgroundWork:
 
 
 async def _migrate(dsn: str) -> None:
-    """Bring the schema up to date; waits while Postgres is away, or the schema cannot be applied."""
     backoff = Backoff(*POSTGRES_S)
     while True:
         try:

@@ -1,26 +1,42 @@
-"""The explanation of a logged decision, and why a memory is not in its answer: for commands and the console.
+"""The explanation of a logged decision, why a memory is not in its answer, and its query asked again.
 
 What the decision kept is told as it is. Where it kept no candidates, or they do not name the memory, the query is
-asked again: here, or by the worker that holds index and graph.
+recalled again: by its own profile, clock and scope, on the data as they are now, here or by the worker that holds
+index and graph. Nothing of that is counted or logged. It has all the time that sources want, so that what they
+missed for want of time is told apart.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from orion_recall.contracts import RecallDecisionV1
+from pydantic import TypeAdapter
+
+from orion_recall.contracts import RecallDecisionV1, RecallQueryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.memories import MemoryFacts, memory_facts
+from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.engines.lock import held_by
-from orion_recall.memory.replicas.maintenance import CopyRequests
+from orion_recall.errors import ModelError, OrionError, ProfileError, RecordError, SourceError
+from orion_recall.memory.replicas.maintenance import CopyRequest, CopyRequests
 from orion_recall.postgres.pool import Pool
-from orion_recall.profile.watch import profiles_with_default
-from orion_recall.recall.report.asked import limits_of_decision, why_not_again
-from orion_recall.recall.report.explain import explained_decision
+from orion_recall.profile import Profile
+from orion_recall.profile.reading import parse_profile
+from orion_recall.profile.watch import LoadedProfile, profiles_with_default
+from orion_recall.recall.bundle.lines import Lines
+from orion_recall.recall.candidates.fuse import fuse
+from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report.asked import clock_of, limits_of_decision, query_of, why_not_again
+from orion_recall.recall.report.decision import RequestFacts, decision
+from orion_recall.recall.report.explain import explained, explained_decision
 from orion_recall.recall.report.sentences import no_answer_words
 from orion_recall.recall.report.why_not import (
+    Fate,
     WhyNot,
     lost_as_candidate,
     lost_by_record,
@@ -29,9 +45,232 @@ from orion_recall.recall.report.why_not import (
     never_found,
     time_of,
 )
+from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, narrowed, requests_of, shown_of
+from orion_recall.recall.types import Recalled, Sources
+from orion_recall.recall.understand.question import zone_of
 from orion_recall.serving.backends import embedded_copies, open_sources, own_copy
-from orion_recall.serving.recall_again import AGAIN, KIND, Again, asked_again, served_profile
 from orion_recall.settings import Settings
+from orion_recall.tasks import in_time, outcomes
+from orion_recall.text.normal import memory_key, stems
+from orion_recall.values import SearchRequest, SourceName
+
+# The kind of copy that a request for it names: what a worker recalls from.
+_KIND = "recall"
+_POLL_S = 1.0
+# Whoever asked hears of a worker that is silent for twenty seconds: this and the longer lists take less.
+_TIMEOUT_S = 10.0
+_SOURCE_MS = 5000
+_DEEPEST = 10_000
+_MOST_CANDIDATES = 2000
+# A window that says anything: the shortest line of a memory.
+_SHORTEST_WINDOW = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """A query asked again: its decision with all candidates, which is in no log, and a memory's fate.
+
+    `has_other_profile`: the text of the decision's profile is not known, so that the one in use of its name, or the
+    default one, was used. `fate` is that of the memory that was asked about.
+    """
+
+    decision: RecallDecisionV1
+    searched: Mapping[str, Any] | None = None
+    has_other_profile: bool = False
+    fate: Fate | None = None
+
+
+# Hands the result to another process, by the record.
+_AGAIN_JSON = TypeAdapter(Again)
+
+
+class RecallRequests:
+    """Answers the requests to recall a logged query again: `run()` until cancelled. `copy` is the worker's copy."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        settings: Settings,
+        sources: Sources,
+        profiles: Callable[[], Mapping[str, LoadedProfile]],
+        *,
+        copy: str,
+    ) -> None:
+        self._pool, self._settings, self._sources, self._profiles = pool, settings, sources, profiles
+        self._requests, self._copy = CopyRequests(pool), copy
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(_POLL_S)
+            with contextlib.suppress(RecordError):
+                await self.poll()
+
+    async def poll(self) -> bool:
+        """Answers the next request; whether there was one. RecordError while Postgres is away."""
+        request = await self._requests.claim(self._copy, _KIND)
+        if request is None:
+            return False
+        # An error of any kind: whoever asked must not wait for nothing.
+        (again,) = await outcomes("a logged query could not be asked again", self._answer(request))
+        if isinstance(again, OrionError):
+            await self._requests.end(request, error=str(again))
+        elif isinstance(again, Exception):
+            await self._requests.end(request, error=f"{type(again).__name__}: the worker's log says more")
+        else:
+            await self._requests.end(request, result=_AGAIN_JSON.dump_python(again, mode="json"))
+        return True
+
+    async def _answer(self, request: CopyRequest) -> Again:
+        given = request.given or {}
+        return await asked_again(
+            str(given.get("decision")),
+            cast("str | None", given.get("memory")),
+            pool=self._pool,
+            settings=self._settings,
+            sources=self._sources,
+            profiles=self._profiles(),
+        )
+
+
+async def asked_again(
+    decision_id: str,
+    memory_id: str | None,
+    *,
+    pool: Pool,
+    settings: Settings,
+    sources: Sources,
+    profiles: Mapping[str, LoadedProfile],
+) -> Again:
+    """The query of the decision with this id, recalled again; with what became of a memory, if one is named.
+
+    SourceError where it cannot be asked again.
+    """
+    found = await DecisionLog(pool).get(decision_id)
+    logged = next((one for one in found if one.id == decision_id), None)
+    if logged is None:
+        raise SourceError("the decision is not in the log any more")
+    if (why := why_not_again(logged)) is not None:
+        raise SourceError(f"it cannot be asked again: {why}")
+    tenant = logged.tenant or settings.default_tenant
+    if not settings.serves(tenant):
+        raise SourceError(f"tenant {tenant!r} is not served here: ORION_TENANTS lists those that are")
+    profile = await served_profile(pool, logged.profile_hash)
+    by = (profile or profiles.get(logged.profile, profiles[settings.default_profile]).profile).model_copy(
+        update={"source_timeout_ms": _SOURCE_MS}
+    )
+    query = query_of(logged)
+    query = narrowed(query, by, settings.query_lane) or query
+    recalled = await recall(
+        query,
+        by,
+        sources,
+        tenant=tenant,
+        now=clock_of(logged),
+        timeout_s=_TIMEOUT_S,
+    )
+    fate = None if memory_id is None else await _fate_of(memory_id, recalled, query, by, sources)
+    return Again(
+        decision=_decided(logged, recalled),
+        searched=_searched(recalled),
+        has_other_profile=profile is None,
+        fate=fate,
+    )
+
+
+async def served_profile(pool: Pool, content_hash: str | None) -> Profile | None:
+    """The profile behind a hash; None where its text is not known, or is another version's. RecordError."""
+    text = None if content_hash is None else await profile_text(pool, content_hash)
+    try:
+        return None if text is None else parse_profile(text)
+    except ProfileError:
+        return None
+
+
+def _searched(recalled: Recalled) -> Mapping[str, Any] | None:
+    told = explained(recalled).get("searched")
+    return None if told is None else recalled.redaction.json(told)
+
+
+def _decided(logged: RecallDecisionV1, recalled: Recalled) -> RecallDecisionV1:
+    facts = RequestFacts(
+        decision_id=logged.id,
+        corr_id=logged.corr_id,
+        query=query_of(logged),
+        tenant=logged.tenant,
+        profile=logged.profile,
+        profile_requested=logged.profile_requested,
+        profile_hash=logged.profile_hash,
+        candidates=_MOST_CANDIDATES,
+    )
+    latency_ms = round(sum(recalled.stage_ms.values()), 3)
+    made = decision(facts, outcome=recalled.outcome, latency_ms=latency_ms, recalled=recalled)
+    return made.model_copy(update={"created_at": logged.created_at})
+
+
+async def _fate_of(
+    memory_id: str, recalled: Recalled, query: RecallQueryV1, profile: Profile, sources: Sources
+) -> Fate | None:
+    result, key = recalled.result, memory_key(recalled.scope.tenant, memory_id)
+    if result is None or recalled.understood is None:
+        return None
+    known = recalled.understood
+    by = profile.for_class(known.classified.query_class, known.shape)
+    ranks = _ranks(result, key)
+    reason = result.dropped.each.get(key)
+    fate = Fate(ranks=ranks, reason=reason.reason if reason and reason.reason in ("filtered", "missing") else None)
+    if not ranks:
+        return replace(fate, deep_ranks=await _deep_ranks(key, recalled, query, by, sources), deepest=_DEEPEST)
+    if key in result.keys and reason is None and all(one.key != key for one in result.pool):
+        return replace(fate, pool_place=_place_after_fusion(result, key))
+    item = next((one for one in recalled.ranked if one.candidate.key == key), None)
+    if item is None:
+        is_hidden = reason is None and all(one.candidate.key != key for one in result.scored)
+        return replace(fate, reason="deleted") if is_hidden else fate
+    lines = Lines(
+        wanted=stems(known.question.terms),
+        tokens=sources.tokens,
+        shown=shown_of(known.question, by, zone_of(query)),
+    )
+    line = lines.fitted(item, 1 << 20, window=_SHORTEST_WINDOW)
+    return replace(fate, tokens=None if line is None else line.tokens)
+
+
+def _ranks(result: PassResult, key: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for report in (*result.reports, *result.within):
+        place = next((place for place, hit in enumerate(report.hits, start=1) if hit.key == key), None)
+        if place is not None:
+            found[report.source] = min(place, found.get(report.source, place))
+    return found
+
+
+def _place_after_fusion(result: PassResult, key: int) -> int | None:
+    if result.fusing is None:
+        return None
+    order = fuse(result.reports, with_text=0, within=result.within, **result.fusing)
+    return next((place for place, one in enumerate(order, start=1) if one.key == key), None)
+
+
+async def _deep_ranks(
+    key: int, recalled: Recalled, query: RecallQueryV1, profile: Profile, sources: Sources
+) -> dict[str, int]:
+    assert recalled.understood is not None
+    limits = TimeLimits(pass_s=_TIMEOUT_S, full_s=_TIMEOUT_S, own_s=_SOURCE_MS / 1000)
+    options = query.options or NO_OPTIONS
+    asked = requests_of(recalled.understood.question, recalled.scope, profile, options, limits)
+
+    async def rank(name: SourceName, request: SearchRequest) -> int | None:
+        source = sources.by_name.get(name)
+        if source is None:
+            return None
+        with contextlib.suppress(SourceError, ModelError, TimeoutError):
+            hits = await in_time(source.search(replace(request, limit=_DEEPEST)), limits.source_s)
+            return next((place for place, hit in enumerate(hits, start=1) if hit.key == key), None)
+        return None
+
+    found = await asyncio.gather(*(rank(name, request) for name, request in asked.items()))
+    return {str(name): place for name, place in zip(asked, found, strict=True) if place is not None}
+
 
 Basis = Literal["kept", "again", "none"]
 _LAST_POSITION = (1 << 63) - 1
@@ -119,8 +358,8 @@ async def ask_again(
     """The query asked again: by the worker that holds the copies of these settings, else here."""
     if any(held_by(settings.data_dir / kind) is not None for kind in embedded_copies(settings)):
         given = {"decision": decision.id, "memory": memory_id}
-        told = await CopyRequests(pool).answered(own_copy(settings), KIND, "recall", given=given)
-        return AGAIN.validate_python(told)
+        told = await CopyRequests(pool).answered(own_copy(settings), _KIND, "recall", given=given)
+        return _AGAIN_JSON.validate_python(told)
     profiles = profiles_with_default(settings)
     async with open_sources(settings) as opened:
         return await asked_again(

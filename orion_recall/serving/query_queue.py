@@ -85,7 +85,6 @@ class Admission:
             self._stretch += _NEWEST * (stretch - self._stretch)
 
     def turn_s(self, ahead: int) -> float:
-        """Seconds until so many have been answered."""
         return 0.0 if math.isnan(self._interval_s) else ahead * self._interval_s
 
     def wait_s(self, ahead: int) -> float:
@@ -113,7 +112,6 @@ class Admission:
         return self._known_answer_s + margin_s > left_s
 
     def retry_after_s(self, ahead: int) -> float:
-        """Seconds after which what is ahead now will have been answered."""
         return min(max(self.wait_s(ahead), _SOONEST_S), _LATEST_S)
 
     @property
@@ -121,7 +119,6 @@ class Admission:
         return 0.0 if math.isnan(self._answer_s) else self._answer_s
 
     def _set_slots(self) -> None:
-        """One slot more or fewer, by how long answers take and whether the processor is what they wait for."""
         together_s = self.slots * self._interval_s
         if together_s > self._target_s and self._lag_s > _LATE_S:
             self.slots = max(min(_FEWEST_SLOTS, self._most_slots), self.slots - 1)
@@ -148,7 +145,6 @@ class FairQueue:
         return (entry for waiting in self._by_tenant.values() for entry in waiting)
 
     def put(self, tenant: str, entry: Entry, *, first: bool = False) -> None:
-        """Let the entry wait, behind those of its tenant or, with `first`, before them."""
         if tenant not in self._by_tenant:
             self._by_tenant[tenant] = deque()
             self._turns.append(tenant)
@@ -161,7 +157,6 @@ class FairQueue:
         self.size_bytes += entry.size_bytes
 
     def take(self) -> tuple[str, Entry] | None:
-        """The next entry of the tenant whose turn it is; None when nothing waits."""
         if not self._turns:
             return None
         tenant = self._turns.popleft()
@@ -176,7 +171,6 @@ class FairQueue:
         return tenant in self._by_tenant
 
     def ahead_of(self, tenant: str) -> int:
-        """How many entries come before another one of this tenant, as far as is known now."""
         own = len(self._by_tenant.get(tenant, ()))
         return own + sum(min(len(waiting), own + 1) for name, waiting in self._by_tenant.items() if name != tenant)
 
@@ -265,7 +259,6 @@ class QueryQueue:
         return min(max(_PAUSE_SHARE * busy_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
 
     def _tenant_of(self, entry: Entry, named: str) -> str:
-        """The tenant whose turn it takes: where queries are signed, one that its key is for."""
         caller: Caller | None = None
         if self._caller_of is not None and (caller := self._caller_of(entry)) is None:
             return _UNKNOWN

@@ -31,6 +31,7 @@ from orion_recall.models.opening import check_models
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, profiles_with_default
 from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
+from orion_recall.serving.observe.health import SourceChecks
 from orion_recall.serving.observe.heartbeat_fields import (
     HEALTH,
     DiskState,
@@ -39,9 +40,7 @@ from orion_recall.serving.observe.heartbeat_fields import (
     health_field,
     model_fields,
 )
-from orion_recall.serving.observe.observer import Observer, observing
-from orion_recall.serving.observe.port import listening_socket
-from orion_recall.serving.observe.source_checks import SourceChecks
+from orion_recall.serving.observe.observer import Observer, listening_socket, observing
 from orion_recall.serving.observe.spans import otlp_exporters
 from orion_recall.serving.query_queue import Admission, QueryQueue
 from orion_recall.serving.trials import Shadows, to_decisions
@@ -174,7 +173,6 @@ class Service:
         return self.profiles_in_use.current
 
     def reload_profiles(self) -> None:
-        """Read the profile files again, soon; what cannot be used is refused, and the last good ones stay."""
         self._profile_watch.ask()
 
     def _profiles_changed(self) -> None:
@@ -199,7 +197,6 @@ class Service:
 
     @property
     def is_bus_full(self) -> bool:
-        """Whether the bus refused a message of this worker for want of memory, when it last wrote one."""
         return self._heartbeat.is_full
 
     @property
@@ -268,7 +265,6 @@ class Service:
                 raise error
 
     async def _end(self, *tasks: asyncio.Task[Any]) -> list[BaseException | None]:
-        """What the cancelled tasks end with; a query that Postgres does not answer is cut off."""
         for task in tasks:
             task.cancel()
         _, waiting = await asyncio.wait(tasks, timeout=_CUT_OFF_S)

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
@@ -21,16 +21,33 @@ from orion_recall.bus.commit import Commit, CommitPort, Committed, ReplyAddress
 from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.delivery import Deliveries, Delivery
 from orion_recall.bus.group_reader import Entry
-from orion_recall.bus.signing.callers import Callers
-from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, v1_decision
-from orion_recall.errors import MessageError, Overloaded
+from orion_recall.bus.signing.callers import Callers, tenant_of
+from orion_recall.contracts import (
+    DECISION_KIND,
+    QUERY_KIND,
+    REPLY_KIND,
+    RecallQueryV1,
+    ignored_fields,
+    read_message,
+    v1_decision,
+)
+from orion_recall.errors import (
+    ErrorKind,
+    ExpiredMessage,
+    InvalidMessage,
+    MessageError,
+    Overloaded,
+    RefusedMessage,
+)
 from orion_recall.foreground import FOREGROUND
-from orion_recall.profile.watch import ProfilesInUse
+from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
+from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.asked import KeptText
-from orion_recall.recall.report.decision import RequestFacts, decision
+from orion_recall.recall.report.decision import RequestFacts, candidates_to_keep, decision
+from orion_recall.recall.report.reply import error_reply, reply, reply_json, why_failed
+from orion_recall.recall.search.requests import narrowed, scope_of
 from orion_recall.recall.types import Recalled, Sources
-from orion_recall.serving.answers import Answers, Counters, QueryAnswer, QueryRequest
-from orion_recall.serving.trials import ShadowTask
+from orion_recall.serving.trials import ShadowTask, canary_for, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged
 from orion_recall.telemetry import (
@@ -43,7 +60,7 @@ from orion_recall.telemetry import (
 )
 from orion_recall.text.ids import new_id
 from orion_recall.text.normal import storable
-from orion_recall.values import Outcome
+from orion_recall.values import OUTCOMES, Outcome
 
 log = logging.getLogger(LOG_WORKER)
 
@@ -51,6 +68,48 @@ log = logging.getLogger(LOG_WORKER)
 _FIRST_COMMIT_S = 0.25
 # So many refusals are made without a gap for recalls: three milliseconds of them.
 _REFUSED_AT_ONCE = 16
+# What a reply needs after the last source has answered: fusing, ranking, rendering, the commit.
+_RESERVE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryAnswer:
+    """An answer: the reply as JSON, and facts for the decision. `searched` is the query as its lane narrowed it."""
+
+    outcome: Outcome
+    reply: bytes
+    error: str | None = None
+    dead_reason: str = ""
+    searched: RecallQueryV1 | None = None
+    recalled: Recalled | None = None
+    recall_began_ns: int = 0
+    shadow: LoadedProfile | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class QueryRequest:
+    """The state of one query: its delivery, the profiles it is served with, its facts and answer.
+
+    `facts` grow as the query is read. `profiles` stay the same for the request, whatever is edited meanwhile.
+    """
+
+    delivery: Delivery
+    profiles: Mapping[str, LoadedProfile]
+    facts: RequestFacts
+    answer: QueryAnswer = field(init=False)
+
+
+@dataclass(slots=True)
+class Counters:
+    """Counters of this worker since its start. `fenced` counts commits refused as stale."""
+
+    outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    fenced: int = 0
+    poison: int = 0
+
+
+def _searched_s(deadline_s: float) -> float:
+    return max(deadline_s - _RESERVE_S, deadline_s / 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,39 +164,28 @@ class Worker:
         self._deliveries = Deliveries(
             settings, committer, kind=QUERY_KIND, server_time=server_time, tracer=tracer, callers=callers
         )
-        self._answers = Answers(settings, sources, self._deliveries, self._kept_text)
+        self._sources = sources
 
     async def turn_away(self, turned: Sequence[Turned]) -> None:
         """Answer entries that they cannot be served in time; what is invalid or expired is answered as that.
 
-        Sixteen are committed together, and each step is done for all of them before the next one: the processor has
-        the code of the step at hand then, and it costs less. Between sixteen and sixteen it yields to recalls.
+        Sixteen are made together, and each step is done for all of them before the next one: the processor has the
+        code of the step at hand then, and it costs less. Between sixteen and sixteen it yields to recalls.
         """
-        alone: list[QueryRequest] = []
-        for start in range(0, len(turned), _REFUSED_AT_ONCE):
-            alone += await self._turn_some_away(turned[start : start + _REFUSED_AT_ONCE])
-        await asyncio.gather(*map(self._commit_alone, alone))
+        async with asyncio.TaskGroup() as commits:
+            for start in range(0, len(turned), _REFUSED_AT_ONCE):
+                some = turned[start : start + _REFUSED_AT_ONCE]
+                requests = [await self._opened(one.entry) for one in some]
+                for request, one in zip(requests, some, strict=True):
+                    request.answer = await self._answer(request, one.error)
+                for request in requests:
+                    commits.create_task(self._commit_refusal(request))
+                await asyncio.sleep(0)
 
-    async def _turn_some_away(self, turned: Sequence[Turned]) -> list[QueryRequest]:
-        requests = [await self._opened(one.entry) for one in turned]
-        for request, one in zip(requests, turned, strict=True):
-            request.answer = await self._answer(request, one.error)
-        commits: dict[int, Commit] = {}
-        for place, request in enumerate(requests):
-            with errors_logged(f"entry {request.facts.entry_id} stays pending: its refusal could not be written"):
-                commits[place] = self._commit_to(request, request.delivery.address)
-        results = await self._deliveries.commit_all(list(commits.values()))
-        left: list[QueryRequest] = []
-        for place, result in zip(commits, results, strict=True):
-            if result is None:
-                left.append(requests[place])
-            else:
-                self._follow_up(requests[place], result, is_logged=False)  # a line for each costs what is short
-        return left
-
-    async def _commit_alone(self, request: QueryRequest) -> None:
-        result = await self._deliveries.commit(request.delivery, partial(self._commit_to, request))
-        self._follow_up(request, result, is_logged=False)
+    async def _commit_refusal(self, request: QueryRequest) -> None:
+        with errors_logged(f"entry {request.facts.entry_id} stays pending: its refusal could not be written"):
+            result = await self._deliveries.commit(request.delivery, partial(self._commit_to, request))
+            self._follow_up(request, result, is_logged=False)  # a line for each costs what is short
 
     async def _opened(self, entry: Entry) -> QueryRequest:
         delivery = await self._deliveries.open(entry)
@@ -184,21 +232,155 @@ class Worker:
         try:
             if (message := self._deliveries.poison(delivery)) is not None:
                 self.counters.poison += 1
-                return self._answers.error(request, "failed", message, dead_reason=f"poison: {message}")
-            return await self._answers.recall(request, overloaded)
+                return self._error(request, "failed", message, dead_reason=f"poison: {message}")
+            return await self._read_and_recall(request, overloaded)
         except MessageError as error:
-            return self._answers.refusal(request, error)
+            return self._refusal(request, error)
         except Exception:  # the one place: an entry must be answered whatever happens
             ids = {"correlation_id": delivery.received.correlation_id, "trace_id": delivery.traced.trace_id}
             log.exception("a query failed", extra={"fields": ids})
             message = "an unexpected error; the worker's log has it under this correlation id"
-            return self._answers.error(request, "failed", message)
+            return self._error(request, "failed", message)
+
+    async def _read_and_recall(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:
+        """The query read and recalled; MessageError when it cannot be served. `overloaded`: it is turned away."""
+        delivery = request.delivery
+        if delivery.received.error is not None:
+            raise delivery.received.error
+        query = self._read(request)
+        timeout_s = self._search_timeout_s(delivery)
+        if delivery.refused is not None:
+            raise delivery.refused
+        if overloaded is not None:
+            raise overloaded
+        return await self._recall(request, query, timeout_s)
+
+    def _refusal(self, request: QueryRequest, error: MessageError) -> QueryAnswer:
+        """The answer for a query that cannot be served; what is invalid becomes a dead letter."""
+        message = self._kept_text.error(error)
+        dead_reason = f"invalid: {message}" if isinstance(error, InvalidMessage) else ""
+        retry_after_ms = error.retry_after_ms if isinstance(error, Overloaded) else None
+        return self._error(request, error.outcome, message, dead_reason=dead_reason, retry_after_ms=retry_after_ms)
+
+    def _error(
+        self,
+        request: QueryRequest,
+        kind: ErrorKind,
+        message: str,
+        *,
+        dead_reason: str = "",
+        retry_after_ms: int | None = None,
+    ) -> QueryAnswer:
+        """An answer without memories. Senders without options get no error: their readers may forbid the field."""
+        told = error_reply(
+            kind,
+            message,
+            latency_ms=request.delivery.elapsed_ms,
+            profile=request.facts.profile,
+            extended=request.delivery.received.has_options,
+            retry_after_ms=retry_after_ms,
+        )
+        return QueryAnswer(outcome=kind, reply=told, error=message, dead_reason=dead_reason)
+
+    def _address_refused(self, request: QueryRequest) -> QueryAnswer:
+        """The answer once its reply address could not be written: the reason, beside what was recalled."""
+        name, answer = request.delivery.address.name, request.answer
+        error = RefusedMessage(
+            f"reply_to {name!r} cannot take a reply: it holds something else, or is closed to us"
+        )
+        return replace(
+            self._refusal(request, error),
+            recalled=answer.recalled,
+            dead_reason=answer.dead_reason,
+            recall_began_ns=answer.recall_began_ns,
+        )
+
+    def _read(self, request: QueryRequest) -> RecallQueryV1:
+        received = request.delivery.received
+        query = read_message(RecallQueryV1, received.payload, "payload")
+        unused = received.unknown_fields + ignored_fields(received.payload)
+        named = query.options.tenant if query.options else None
+        tenant = tenant_of(named, received.caller, self.settings.default_tenant)
+        request.facts = self._facts_of(request, query, tenant=tenant, unused=unused)
+        profile = request.profiles[request.facts.profile].profile
+        in_lane = narrowed(query, profile, self.settings.query_lane)
+        if in_lane is None and query.lane is not None:
+            unused += 1
+            request.facts = replace(request.facts, unknown_fields=unused)
+        query = in_lane or query
+        scope_of(query, profile, "")  # raises for a scope that is incomplete
+        self.settings.check_kinds(query.options.kinds if query.options else (), "payload.options.kinds")
+        return query
+
+    def _facts_of(self, request: QueryRequest, query: RecallQueryV1, *, tenant: str, unused: int) -> RequestFacts:
+        facts, profiles, requested = request.facts, request.profiles, query.profile
+        name = requested if requested is not None and requested in profiles else self.settings.default_profile
+        is_fallback = requested is not None and requested != name
+        canary = canary_for(name, profiles, query, tenant=tenant, corr_id=facts.corr_id)
+        name = canary.canary if canary is not None and canary.variant == "canary" else name
+        options = query.options
+        is_traced = options is not None and options.include is not None and options.include.trace
+        return replace(
+            facts,
+            query=query,
+            tenant=tenant,
+            unknown_fields=unused,
+            candidates=candidates_to_keep(profiles[name].profile, facts.corr_id, is_traced=is_traced),
+            profile=name,
+            profile_requested=requested,
+            profile_hash=profiles[name].content_hash,
+            profile_fallback=is_fallback,
+            canary=canary,
+        )
+
+    def _search_timeout_s(self, delivery: Delivery) -> float:
+        left_s = self._deliveries.time_left_s(delivery)
+        if left_s <= 0:
+            raise ExpiredMessage(f"the ttl of {delivery.received.ttl_ms} ms ran out {-left_s * 1000:.0f} ms ago")
+        return min(self._full_timeout_s, _searched_s(left_s))
+
+    @property
+    def _full_timeout_s(self) -> float:
+        return _searched_s(self.settings.deadline_ms / 1000)
+
+    async def _recall(self, request: QueryRequest, query: RecallQueryV1, timeout_s: float) -> QueryAnswer:
+        facts = request.facts
+        tenant = facts.tenant or self.settings.default_tenant
+        if not self.settings.serves(tenant):
+            raise RefusedMessage(f"tenant {tenant!r} is not served here: ORION_TENANTS lists those that are")
+        began_ns = time.time_ns()
+        recalled = await recall(
+            query,
+            request.profiles[facts.profile].profile,
+            self._sources,
+            tenant=tenant,
+            now=self._deliveries.now(),
+            timeout_s=timeout_s,
+            full_timeout_s=self._full_timeout_s,
+        )
+        assert facts.query is not None
+        answer = reply(
+            facts.query,  # as it was sent: its lane may have added options
+            recalled,
+            latency_ms=request.delivery.elapsed_ms,
+            profile=facts.profile,
+            decision_id=facts.decision_id,
+        )
+        return QueryAnswer(
+            outcome=recalled.outcome,
+            reply=reply_json(answer),
+            error=why_failed(recalled.reports) if recalled.outcome == "failed" else None,
+            searched=query,
+            recalled=recalled,
+            recall_began_ns=began_ns,
+            shadow=shadow_for(facts, request.profiles),
+        )
 
     def _commit_to(self, request: QueryRequest, address: ReplyAddress) -> Commit:
         """The commit of the answer; to another address than the request's, that this one cannot take it."""
         delivery, answer = request.delivery, request.answer
         if address != delivery.address and answer.outcome not in ("invalid", "expired"):
-            answer = request.answer = self._answers.address_refused(request)
+            answer = request.answer = self._address_refused(request)
         decided = decision(
             request.facts,
             outcome=answer.outcome,

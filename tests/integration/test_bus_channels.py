@@ -20,12 +20,12 @@ from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus import query_channels
 from orion_recall.bus.connect import connect
-from orion_recall.bus.query_channels import PING_S, PublishedQueries, QueryChannels
+from orion_recall.bus.query_channels import PublishedQueries, QueryChannels
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
-from tests.stand_ins.mesh import FOUNDING, LATER, MeshDecision, MeshExecutor
+from tests.stand_ins.mesh import FOUNDING, LATER, MeshDecision
 from tests.stand_ins.proxy import Proxy
 from tests.stand_ins.redis_servers import RedisServer
 
@@ -104,19 +104,6 @@ async def test_what_is_published_is_answered_on_the_channel_that_it_names(state:
         assert (decision["corr_id"], decision["outcome"]) == ("c-1", "ok")
 
 
-async def test_with_two_workers_listening_each_message_enters_once(scene: Scene) -> None:
-    async with scene.worker() as first, scene.worker() as second:
-        for number in range(30):
-            assert await scene.publish(scene.query(correlation_id=f"c-{number}")) == 2
-        await heard(30, first, second)
-        decisions = await scene.decided(30)
-    assert sorted(one["corr_id"] for one in decisions) == sorted(f"c-{number}" for number in range(30))
-    entered = [service.channels.queries.counts["entered"] for service in (first, second)]
-    assert sum(entered) == 30
-    replies = await scene.executor.replies(scene.executor.reply_to)
-    assert len(replies) == 30
-
-
 async def test_an_id_that_is_published_again_within_a_minute_enters_once_on_whatever_channel(scene: Scene) -> None:
     message = scene.query()
     async with scene.worker() as service:
@@ -172,13 +159,6 @@ async def test_what_is_too_large_is_refused_and_only_its_size_and_its_ends_are_k
     assert data.startswith(head)
     assert data.endswith(tail)
     assert b"field:envelope" not in letter
-
-
-async def test_without_query_channels_nobody_listens(scene: Scene) -> None:
-    async with scene.worker(query_channels=()) as service:
-        assert await scene.publish(scene.query()) == 0
-        assert (await scene.executor.answer({"fragment": "Who feeds the gulls?"}))["bundle"]["items"]
-        assert service.channels.subscribed == frozenset()
 
 
 async def test_a_worker_that_stops_unsubscribes_and_puts_in_what_it_has_heard(
@@ -289,50 +269,6 @@ async def test_a_server_that_says_nothing_any_more_is_left_and_subscribed_to_aga
         await running
 
 
-async def test_what_was_published_before_a_long_stop_is_left_to_the_others(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [0.0]
-    url = f"redis://127.0.0.1:{server.port}/0"
-    async with connect(url) as redis:
-        queries = PublishedQueries(redis, stream="queries", max_bytes=1000)
-        stopped_ms = int(query_channels.ENTERS_WITHIN_S * 1000) + 1000
-        asked = [await queries.server_ms() - stopped_ms]  # the last that was known before the stop
-
-        async def server_ms() -> int:
-            return asked[0]
-
-        monkeypatch.setattr(queries, "server_ms", server_ms)
-        channels = QueryChannels(url, ["one"], queries, clock=lambda: now[0])
-        running = asyncio.create_task(channels.run())
-        await channels.opened()
-        await command(redis, "PUBLISH", "one", b'{"id": "old"}')
-
-        async def dropped() -> bool:
-            return queries.counts["dropped"] == 1
-
-        await until(dropped, "the old one to be refused")
-        asked[0] += stopped_ms
-        now[0] += PING_S
-
-        async def marked() -> bool:
-            return channels._since_ms == asked[0]  # pyright: ignore[reportPrivateUsage]
-
-        await until(marked, "the answer to the mark")
-        await command(redis, "PUBLISH", "one", b'{"id": "new"}')
-
-        async def entered() -> bool:
-            return queries.counts["entered"] == 1
-
-        await until(entered, "the new one")
-        channels.stop()
-        await running
-        assert channels.reconnects == 0
-        ((_, fields),) = await rows(redis, "queries")
-        assert fields[b"envelope"] == b'{"id": "new"}'
-        assert await redis.exists("queries:seen:old") == 0
-
-
 async def test_what_waited_in_memory_until_its_id_may_be_forgotten_never_enters(
     bus: Redis, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -379,20 +315,6 @@ async def test_of_a_burst_every_message_enters_once(server: RedisServer, listene
         assert sum(one["entered"] for one in counts) == 3000
         assert sum(one["duplicate"] for one in counts) == 3000 * (listeners - 1)
         assert sum(one["dropped"] for one in counts) == 0
-
-
-async def test_a_full_listener_takes_more_once_some_was_sent(bus: Redis, prefix: str) -> None:
-    queries = PublishedQueries(bus, stream=f"{prefix}recall.query.v1", max_bytes=1000)
-    since_ms = await queries.server_ms()
-    for number in range(600):
-        queries.take(b"c", b'{"id": "m-%d"}' % number, since_ms=since_ms)
-    room = asyncio.create_task(queries.room())
-    await asyncio.sleep(0)
-    assert not room.done()
-    queries.finish()
-    await queries.run()
-    await room
-    assert queries.counts["entered"] == 600
 
 
 async def _equals(channels: QueryChannels, count: int) -> bool:
@@ -448,14 +370,6 @@ async def test_a_worker_whose_user_may_not_listen_serves_its_stream_and_says_wha
             assert [one["outcome"] for one in await scene.decided(2)] == ["ok", "ok"]
     finally:
         await command(scene.redis, "ACL", "DELUSER", "deaf")
-
-
-async def test_an_executor_of_the_mesh_calls_under_a_prefix(scene: Scene) -> None:
-    async with scene.worker(), connect(scene.settings.bus_url or "") as redis:
-        mesh = MeshExecutor(redis, FOUNDING, prefix=scene.settings.prefix)
-        reply, answer = await mesh.rpc("Who feeds the gulls?", profile=None)
-        assert answer.bundle.items
-        assert reply.kind == "recall.reply.v1"
 
 
 @pytest.mark.parametrize("query_text", ["full", "hash"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -162,16 +161,6 @@ async def test_the_shared_stream_is_waited_for_and_a_callers_own_is_not(intake: 
     assert await waiting == "committed"
 
 
-async def test_a_reply_stream_without_ids_left_leaves_the_entry_pending(intake: Intake) -> None:
-    (entry_id,) = await intake.take()
-    last = 2**64 - 1
-    await intake.redis.xadd(intake.own.name, {"a": "b"}, id=f"{last}-{last}")
-    committer = intake.committer()
-    assert await committer.commit(intake.commit(entry_id)) == "reply_not_writable"
-    assert (await intake.pending(), (await intake.counts())[1]) == (1, 0)
-    assert await committer.commit(intake.commit(entry_id, address=intake.shared)) == "committed"
-
-
 async def test_a_channel_that_an_access_list_closes_leaves_the_entry_pending(
     intake: Intake, bus_alone: EmbeddedEngines
 ) -> None:
@@ -230,8 +219,8 @@ async def test_of_those_that_travel_together_one_that_is_refused_does_not_hold_u
             "committed",
             "committed",
         ]
-        assert await committer.commit_all([commits[2]]) == [None]
-        assert await committer.commit_all([commits[0], intake.commit(ids[2])]) == ["fenced", "committed"]
+        assert await committer.commit(commits[0]) == "fenced"
+        assert await committer.commit(intake.commit(ids[2])) == "committed"
     await command(intake.redis, "ACL", "DELUSER", "narrow")
     assert await intake.counts() == (6, 6, 0) and await intake.pending() == 0
 
@@ -269,56 +258,6 @@ async def test_a_commit_that_the_server_ends_the_connection_for_does_not_hold_up
     assert await waits == "committed"
 
 
-async def test_a_stream_keeps_within_its_bytes_when_it_has_as_many_entries_as_it_may(intake: Intake) -> None:
-    limits = Limits(reply_maxlen=10, reply_ttl_s=60, decisions_cap=10, reply_bytes=100_000, decisions_bytes=100_000)
-    committer, large = intake.committer(limits=limits), b"x" * 20_000
-    within: set[str] = set()
-    # When the bytes are looked at is chance: once in 16 commits, and once in 64.
-    for committed in range(1, 3000):
-        (entry_id,) = await intake.take()
-        await committer.commit(intake.commit(entry_id, reply=large, decision=large))
-        for name in (intake.own.name, intake.decisions):
-            if len(await rows(intake.redis, name)) < min(10, committed):
-                within.add(name)
-        if len(within) == 2:
-            break
-    assert within == {intake.own.name, intake.decisions}
-
-
-async def test_a_hundred_commits_take_two_calls_of_the_script(intake: Intake) -> None:
-    ids = await intake.take(100)
-    committer = intake.committer()
-    assert await committer.commit(intake.commit(ids.pop())) == "committed"  # the script is loaded
-    before = (await command(intake.redis, "INFO", "commandstats"))["cmdstat_evalsha"]["calls"]
-    results = await committer.commit_all([intake.commit(entry_id) for entry_id in ids])
-    assert results == ["committed"] * 99
-    after = (await command(intake.redis, "INFO", "commandstats"))["cmdstat_evalsha"]["calls"]
-    assert after - before == 2
-
-
-async def test_a_script_that_the_server_has_forgotten_is_loaded_again(intake: Intake) -> None:
-    first, second = await intake.take(2)
-    committer = intake.committer()
-    assert await committer.commit(intake.commit(first)) == "committed"
-    await command(intake.redis, "SCRIPT", "FLUSH")
-    assert await committer.commit(intake.commit(second)) == "committed"
-
-
-async def test_a_commit_waits_for_a_server_that_is_away(intake: Intake, bus_alone: EmbeddedEngines) -> None:
-    first, second = await intake.take(2)
-    committer = intake.committer()
-    assert await committer.commit(intake.commit(first)) == "committed"
-    await bus_alone.valkey.stop()
-    waiting = asyncio.create_task(committer.commit(intake.commit(second)))
-    try:
-        done, _ = await asyncio.wait([waiting], timeout=0.2)
-        assert not done
-    finally:
-        await bus_alone.valkey.start()
-    assert await waiting == "committed"
-    assert await intake.counts() == (2, 2, 0)
-
-
 @pytest.mark.parametrize("gone", ["group", "stream"])
 async def test_a_commit_to_a_vanished_group_or_stream_is_fenced(gone: str, intake: Intake) -> None:
     (entry_id,) = await intake.take()
@@ -328,20 +267,6 @@ async def test_a_commit_to_a_vanished_group_or_stream_is_fenced(gone: str, intak
         await intake.redis.unlink(intake.stream)
     assert await intake.committer().commit(intake.commit(entry_id)) == "fenced"
     assert await intake.counts() == (0, 0, 0)
-
-
-async def test_decisions_are_kept_up_to_the_cap_and_what_is_trimmed_is_counted(intake: Intake) -> None:
-    ids = await intake.take(350)
-    committer = intake.committer(decisions_cap=100)
-    decisions = [json.dumps({"n": number}).encode() for number in range(350)]
-    await asyncio.gather(
-        *(committer.commit(intake.commit(one, decision=two)) for one, two in zip(ids, decisions, strict=True))
-    )
-    kept = [fields[b"envelope"] for _, fields in await rows(intake.redis, intake.decisions)]
-    assert 100 <= len(kept) <= 200, "whole nodes of a hundred are trimmed"
-    assert kept == decisions[-len(kept) :]
-    trimmed = await command(intake.redis, "GET", f"{intake.decisions}:trimmed")
-    assert int(trimmed) == 350 - len(kept)
 
 
 @pytest.mark.parametrize("read", [0, 1, 140, 349])
@@ -377,20 +302,6 @@ async def test_own_reply_streams_are_trimmed_and_the_shared_one_forgets_what_is_
     assert 0 < await intake.redis.ttl(intake.own.name) <= 60
 
 
-async def test_a_dead_letter_keeps_the_reason_and_the_fields_as_they_were(intake: Intake) -> None:
-    (entry_id,) = await intake.take()
-    commit = intake.commit(entry_id, dead_reason="invalid: no", correlation_id="lone \ud800")
-    assert await intake.committer().commit(commit) == "committed"
-    ((_, letter),) = await rows(intake.redis, intake.dead)
-    assert letter == {
-        b"entry_id": entry_id.encode(),
-        b"reason": b"invalid: no",
-        b"correlation_id": b"lone ?",
-        b"field:envelope": b"e-0",
-        b"field:note": b"\x00 kept",
-    }
-
-
 async def test_an_entry_that_was_trimmed_away_meanwhile_is_still_answered(intake: Intake) -> None:
     (entry_id,) = await intake.take()
     await intake.redis.xdel(intake.stream, entry_id)
@@ -417,48 +328,6 @@ async def test_while_a_server_is_away_the_sender_does_not_spin(
         await bus_alone.valkey.start()
     assert await waiting == "committed"
     assert len(caplog.records) < 10 + clock() - began, "six pauses of less than a second, and then longer ones"
-
-
-async def test_a_decision_is_published_on_every_channel_once_by_the_worker_whose_commit_counts(
-    intake: Intake, bus_alone: EmbeddedEngines, prefix: str
-) -> None:
-    channels, listening = (f"{prefix}one", f"{prefix}two"), Executor(intake.redis, prefix)
-    (entry_id,) = await intake.take()
-    commit = intake.commit(entry_id, published=b'{"v1": true}')
-    async with (
-        connect(bus_alone.redis_url) as other,
-        listening.listening(channels[0]) as first,
-        listening.listening(channels[1]) as second,
-    ):
-        committers = [intake.committer(redis, channels=channels) for redis in (intake.redis, other)]
-        results = await asyncio.gather(*(committer.commit(commit) for committer in committers))
-        assert sorted(results) == ["committed", "fenced"]
-        for channel in channels:
-            await command(intake.redis, "PUBLISH", channel, b'{"last": true}')
-
-        async def all_heard() -> bool:
-            return {"last": True} in first and {"last": True} in second
-
-        await until(all_heard, "all that was published")
-        assert first == second == [{"v1": True}, {"last": True}]
-    assert await intake.counts() == (1, 1, 0)
-
-
-async def test_nothing_is_published_without_channels_or_of_what_has_no_decision(
-    intake: Intake, prefix: str
-) -> None:
-    first, second = await intake.take(2)
-    async with Executor(intake.redis, prefix).listening(f"{prefix}one") as heard:
-        assert await intake.committer().commit(intake.commit(first, published=b'"no channel"')) == "committed"
-        committer = intake.committer(channels=[f"{prefix}one"])
-        assert await committer.commit(intake.commit(second, decision=b"")) == "committed"
-        await command(intake.redis, "PUBLISH", f"{prefix}one", b'{"last": true}')
-
-        async def told() -> bool:
-            return bool(heard)
-
-        await until(told, "the last one")
-        assert heard == [{"last": True}]
 
 
 async def test_a_decision_channel_that_is_closed_to_the_worker_costs_nothing_but_a_line_in_the_log(

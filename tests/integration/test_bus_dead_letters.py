@@ -32,21 +32,6 @@ async def bury(redis: Redis, prefix: str, number: int) -> str:
     return added.decode()
 
 
-async def test_the_newest_letters_come_first(bus: Redis, prefix: str, letters: DeadLetters) -> None:
-    for number in range(5):
-        await bury(bus, prefix, number)
-    latest = await letters.latest(3)
-    assert [letter.entry_id for letter in latest] == ["4-1", "3-1", "2-1"]
-    assert latest[0].reason == "invalid: 4"
-    assert latest[0].correlation_id == "c-4"
-    assert latest[0].fields == {b"envelope": b"e-4", b"reason": b"of the entry itself"}
-
-
-async def test_where_nothing_ever_died_there_are_no_letters(letters: DeadLetters) -> None:
-    assert await letters.latest() == []
-    assert await letters.get("1-1") is None
-
-
 async def test_a_letter_is_found_by_its_own_id_and_by_the_entrys_also_among_many(
     bus: Redis, prefix: str, letters: DeadLetters
 ) -> None:

@@ -249,12 +249,6 @@ async def _nothing(entry: object) -> None:
     raise AssertionError("there are no entries")
 
 
-async def test_a_blocking_read_whose_peer_says_nothing_more_ends(bus_alone: EmbeddedEngines) -> None:
-    async with connect(bus_alone.redis_url, blocking=True) as blocking:
-        timeout_s = blocking.connection_pool.connection_kwargs["socket_timeout"]
-    assert 5 <= timeout_s <= 60
-
-
 async def test_what_an_emptied_stream_held_is_counted_once_and_a_deleted_group_loses_nothing(
     bus: Redis, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from executor import Executor, command, until
@@ -14,8 +13,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, RedisError
 from serving import OneMemory, opened_with, quick_settings, serving
 
-from orion_recall.bus.connect import BUS_AWAY, Sentinels, connect
-from orion_recall.bus.query_channels import PublishedQueries, QueryChannels
+from orion_recall.bus.connect import BUS_AWAY, connect
 from orion_recall.models.tokenizer import TokenCounter
 from tests.stand_ins.ports import free_port
 from tests.stand_ins.redis_servers import SentinelSetup, sentinel_setup
@@ -137,37 +135,6 @@ async def test_a_failover_under_queries_costs_what_replication_had_not_carried_o
         assert (await command(redis, "ROLE"))[0] == b"master"
 
 
-async def test_a_sentinel_that_is_dead_or_hung_is_asked_only_once(
-    setup: SentinelSetup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    ask = vars(Sentinels)["_ask"]
-
-    async def noted(sentinels: Sentinels, host: str, port: int) -> Any:
-        asked.append(port)
-        return await ask(sentinels, host, port)
-
-    monkeypatch.setattr(Sentinels, "_ask", noted)
-    dead, hung, well = setup.sentinels
-    dead.send(signal.SIGKILL)
-    hung.send(signal.SIGSTOP)
-    try:
-        async with connect(setup.url) as redis:
-            assert await command(redis, "ECHO", "a") == b"a"
-            assert (asked[:2], asked[-1]) == ([dead.port, hung.port], well.port)
-            asked.clear()
-            await redis.connection_pool.disconnect()
-            assert await command(redis, "ECHO", "b") == b"b"
-            assert asked[0] == well.port, "the one that answered is asked first"
-        well.send(signal.SIGSTOP)
-        async with connect(setup.url) as redis:
-            with pytest.raises(ConnectionError, match=r"no Sentinel names a master: .*Timeout"):
-                await command(redis, "PING")
-    finally:
-        for one in (hung, well):
-            one.send(signal.SIGCONT)
-
-
 async def test_what_no_sentinel_knows_is_named(setup: SentinelSetup) -> None:
     async with connect(setup.url.replace("/mesh/", "/mash/")) as redis:
         with pytest.raises(ConnectionError, match="knows no 'mash'"):
@@ -187,28 +154,3 @@ async def test_a_replica_that_a_sentinel_still_takes_for_the_master_is_not_writt
             await redis.set("a", "b")
         with pytest.raises(ConnectionError, match="no longer the master"):
             await redis.set("a", "b")
-
-
-async def test_the_query_channels_are_heard_on_the_new_master_after_a_failover(setup: SentinelSetup) -> None:
-    async with connect(setup.url) as redis:
-        channels = QueryChannels(setup.url, ["one"], PublishedQueries(redis, stream="queries", max_bytes=1000))
-        running = asyncio.create_task(channels.run())
-        await channels.opened()
-        await setup.first.end()
-
-        await until(lambda: _moved(setup), "the other server is the master")
-        async with Redis(port=setup.second.port) as master:
-
-            async def listens_there() -> bool:
-                return await command(master, "PUBSUB", "NUMSUB", "one") == [b"one", 1]
-
-            await until(listens_there, "the subscription on the new master")
-            await command(master, "PUBLISH", "one", b'{"id": "after"}')
-
-            async def entered() -> bool:
-                return await master.xlen("queries") == 1
-
-            await until(entered, "the entry on the new master")
-        channels.stop()
-        await running
-        assert channels.reconnects >= 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -24,39 +23,11 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture
-async def tls_port(bus_alone: EmbeddedEngines, certificates: Certificates) -> AsyncGenerator[int]:
+async def port(bus_alone: EmbeddedEngines, certificates: Certificates) -> AsyncGenerator[int]:
     """TLS in front of the embedded bus, whose server is built without; only clients with a certificate come in."""
     path = bus_alone.redis_url.removeprefix("unix://")
     async with Proxy.before_socket(path, tls=certificates.server_context(ask_clients=True)) as proxy:
         yield proxy.port
-
-
-@pytest.fixture
-async def debian_port(certificates: Certificates, tmp_path: Path) -> AsyncGenerator[int]:
-    """Debian's server, speaking TLS itself, to clients with a certificate."""
-    binary = shutil.which("redis-server")
-    if binary is None:
-        pytest.skip("redis-server is not installed")
-    server = RedisServer(tmp_path, binary=Path(binary))
-    server.options = {
-        "port": "0",
-        "tls-port": str(server.port),
-        "tls-cert-file": str(certificates.server),
-        "tls-key-file": str(certificates.server_key),
-        "tls-ca-cert-file": str(certificates.ca),
-        "tls-auth-clients": "yes",
-    }
-    try:
-        await server.start()
-        yield server.port
-    finally:
-        await server.end()
-
-
-@pytest.fixture(params=["tls_port", "debian_port"])
-def port(request: pytest.FixtureRequest) -> int:
-    """Of either server."""
-    return request.getfixturevalue(request.param)
 
 
 @pytest.mark.parametrize("blocking", [False, True])

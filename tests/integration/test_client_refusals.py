@@ -81,16 +81,6 @@ async def test_a_user_who_may_not_delete_replies_gets_them_all_the_same(
     assert await bus.unlink(client.reply_stream) == 1
 
 
-async def test_a_key_of_another_type_in_the_streams_place_is_a_refusal(
-    bus: Redis, bus_alone: EmbeddedEngines, prefix: str
-):
-    await bus.set(f"{prefix}recall.query.v1", "no stream")
-    async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
-        with pytest.raises(BusRefused, match="wrong kind of value"):
-            await client.recall("What?", timeout_s=60)
-    await bus.unlink(f"{prefix}recall.query.v1")
-
-
 async def test_a_replica_is_a_bus_that_is_unavailable(bus: Redis, bus_alone: EmbeddedEngines, prefix: str):
     async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
         await command(bus, "REPLICAOF", "127.0.0.1", "1")
@@ -100,18 +90,6 @@ async def test_a_replica_is_a_bus_that_is_unavailable(bus: Redis, bus_alone: Emb
                 await client.recall("What?", timeout_s=60)
         finally:
             await command(bus, "REPLICAOF", "NO", "ONE")
-
-
-async def test_a_server_that_takes_no_writes_for_now_is_a_bus_that_refuses(
-    bus: Redis, bus_alone: EmbeddedEngines, prefix: str
-):
-    await command(bus, "CONFIG", "SET", "min-replicas-to-write", 1)
-    try:
-        async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
-            with pytest.raises(BusRefused, match="NOREPLICAS"):
-                await client.recall("What?", timeout_s=60)
-    finally:
-        await command(bus, "CONFIG", "SET", "min-replicas-to-write", 0)
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,10 @@ from deploy_servers import guarded_postgres, password, role_dsn, role_passwords,
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.feedback import Judged, judgements
 from orion_recall.decisions.log import DecisionLog
-from orion_recall.decisions.memories import selected_texts
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
-from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool
 from orion_recall.postgres.schema import grant_worker_rights, migrate, shipped_migrations
@@ -120,10 +117,6 @@ async def test_the_owner_migrates_once_and_the_worker_cannot(server: str) -> Non
             await superuser.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-async def test_without_the_role_there_are_no_rights_to_give(database: str) -> None:
-    assert not await grant_worker_rights(database)
-
-
 async def test_the_worker_can_read_every_table_and_view_of_the_schema(dsn: str) -> None:
     """A new table is in rights.sql of its folder, or this fails."""
     async with session(dsn) as superuser:
@@ -165,21 +158,6 @@ async def test_the_worker_may_not(dsn: str, sql: str) -> None:
     async with session(role_dsn(dsn, WORKER)) as worker:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await worker.execute(sql)
-
-
-async def test_the_worker_finds_names_again(dsn: str) -> None:
-    pool = await open_pool(role_dsn(dsn, WORKER), name="worker", max_size=1)
-    try:
-        memory = compose(MemoryV1(id="extracted", text="Ana is here."), "default")
-        await Record(pool, extractor="llm").store([memory])
-        queue = ExtractionQueue(pool)
-        (taken,) = await queue.take("llm", 1, for_s=30)
-        await queue.put_back([taken])
-        (taken,) = await queue.take("llm", 1, for_s=30)
-        assert await queue.finish(taken, Extraction(entities=("Bo",), by="llm")) == "extracted"
-        assert await queue.queue_again("default", ["extracted"], extractor="light") == ["extracted"]
-    finally:
-        await pool.close()
 
 
 async def test_the_worker_may_merge_names_and_undo_it(dsn: str) -> None:
@@ -264,26 +242,6 @@ async def test_a_login_that_is_a_reader_also_reads_texts_and_no_table_of_the_rec
                     await analyst.execute("SET ROLE orion_reader")
         finally:
             await superuser.execute("DROP ROLE carla")
-
-
-async def test_decisions_show_has_texts_for_whoever_may_read_them_and_says_why_not_to_others(dsn: str) -> None:
-    made = decision(tenant="shown", selected_ids=["shown"])
-    async with session(role_dsn(dsn, WORKER)) as worker:
-        await worker.execute(INSERT, [envelope(made)])
-        await worker.execute(
-            "INSERT INTO memories (tenant, id, text, kind, text_hash, content_hash) "
-            "VALUES ('shown', 'shown', 'The crane is oiled.', 'world', 'h', 'h')"
-        )
-    for role, texts in ((WORKER, ["The crane is oiled."]), (ANALYST, [])):
-        pool = await open_pool(role_dsn(dsn, role), name="texts", max_size=1)
-        try:
-            found = await selected_texts(pool, made["id"])
-        finally:
-            await pool.close()
-        assert [one.text for one in found.items] == texts
-        assert found.why_not == (
-            None if texts else "this login may not read them; one that is a member of orion_reader may"
-        )
 
 
 async def test_nobody_logs_in_as_orion_reader(server: str) -> None:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from deploy_servers import (
@@ -161,29 +161,6 @@ async def test_an_executor_publishes_as_a_client_and_an_analyst_hears_the_decisi
     assert set(json.loads(out)["channels"]["listeners"].values()) == {1}
 
 
-async def test_a_workers_login_can_ask_logged_queries_again(
-    deployed: Deployed, client: RecallClient, tmp_path: Path
-) -> None:
-    receipt = await client.store([{"id": "m-anchor", "text": "The anchor of the Vega lies off Bodø."}])
-    await caught_up(deployed.service, receipt.position or 0)
-    reply = await client.recall("Where does the anchor of the Vega lie?", options={})
-    await client.update([{"id": "m-anchor", "text": "The anchor of the Vega is on board."}])
-    asked = tmp_path / "ids"
-    asked.write_text(f"{reply.bundle.stats.decision_id}\n", "utf-8")
-
-    async def written() -> bool:
-        async with session(deployed.superuser_dsn) as superuser:
-            found = "SELECT count(*) FROM recall_decisions WHERE id::text = $1"
-            return bool(await superuser.fetchval(found, reply.bundle.stats.decision_id))
-
-    await until(written, "the decision")
-    environment = deployed.environment("operator", "orion_worker") | {"XDG_CACHE_HOME": str(tmp_path)}
-    code, out, err = await run_program(environment, "decisions", "replay", "--ids", str(asked), "--json")
-    assert code == 0, err
-    told = json.loads(out)
-    assert (told["queries"], told["control_against_logged"]["means"]["identical"]["mean"]) == (1, 1.0)
-
-
 async def test_memories_are_changed_and_deleted_and_feedback_is_kept(
     deployed: Deployed, client: RecallClient, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -267,46 +244,3 @@ async def test_the_operator_looks_asks_and_imports(deployed: Deployed, tmp_path:
     status = json.loads(out)
     assert status["bus"]["queries"]["consumers"] == ["deployed"]
     assert status["postgres"]["memories"]["default"] >= 1
-
-
-async def test_the_analyst_asks_the_log_and_not_the_record(deployed: Deployed, client: RecallClient) -> None:
-    await client.recall("is there anything?")
-    analyst = deployed.environment("operator", "orion_worker")
-
-    async def counted() -> bool:
-        code, out, err = await run_program(
-            analyst, "decisions", "sql", "SELECT count(*) FROM recall_decisions", "--json"
-        )
-        assert code == 0, err
-        return json.loads(out)["rows"][0][0] > 0
-
-    await until(counted, "a decision that the analyst can read")
-    code, _, err = await run_program(analyst, "decisions", "sql", "SELECT * FROM memories")
-    assert code == 1
-    assert "permission denied" in err
-
-
-async def test_a_reply_by_pub_sub(deployed: Deployed) -> None:
-    channel = f"{PREFIX}orion-exec:result:7"
-    async with connect(deployed.bus.url("client")) as redis:
-        listener = cast("Any", redis).pubsub()
-        await listener.subscribe(channel)
-        message = {"correlation_id": "c-channel", "reply_to": channel, "payload": {"fragment": "anything?"}}
-        await redis.xadd(f"{PREFIX}recall.query.v1", {"envelope": json.dumps(message)})
-        async with asyncio.timeout(30):
-            while (heard := await listener.get_message(ignore_subscribe_messages=True, timeout=1)) is None:
-                pass
-        assert json.loads(heard["data"])["correlation_id"] == "c-channel"
-        await listener.aclose()
-
-
-async def test_the_sink_writes_everything_and_meets_no_error(deployed: Deployed, client: RecallClient) -> None:
-    await client.recall("is there anything else?")
-    sink = deployed.service.sink
-    assert sink is not None
-
-    async def done() -> bool:
-        return sink.lag == 0 and sink.counts.trimmed > 0
-
-    await until(done, "a sink that has written and trimmed everything")
-    assert sink.healed.errors == {}

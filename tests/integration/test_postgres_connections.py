@@ -11,25 +11,20 @@ import pytest
 from decision_samples import decision, envelope
 from executor import until
 from foreign_tables import contents, forget_our_path, relations, visitor
-from serving import caught_up
 
-from orion_recall import RecallClient
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
-from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError, SourceError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore
 from orion_recall.postgres.pool import Connection, borrow, open_pool
 from orion_recall.postgres.schema import migrate, shipped_migrations
-from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest
-from tests.stand_ins.patient_profiles import patient_profiles
 
 POOLED = "&statement_cache_size=0"
 THEIR_LIST = """
@@ -73,41 +68,6 @@ async def test_beside_tables_of_all_our_names_everything_works_and_nothing_of_th
     await use(dsn, "acme")
     assert (await contents(theirs, "public"), await relations(theirs, "public")) == before
     assert await theirs.fetchval("SELECT last_value FROM public.memories_seq_seq") == 1000
-
-
-async def test_a_whole_service_stores_recalls_and_decides_beside_them(
-    empty_database: str, theirs: Connection, service_engines: EmbeddedEngines, prefix: str, tmp_path: Path
-) -> None:
-    before = await contents(theirs, "public")
-    settings = Settings.read(
-        redis_url=service_engines.redis_url,
-        postgres_dsn=empty_database,
-        data_dir=tmp_path,
-        profiles_dir=patient_profiles(tmp_path),
-        deadline_ms=20_000,
-        prefix=prefix,
-        reply_ttl_s=60,
-        instance="beside",
-    )
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
-        await ready.wait()
-        async with RecallClient.connect(service_engines.redis_url, prefix=prefix) as client:
-            receipt = await client.store([{"id": "m1", "text": "The harbour crane is ours."}])
-            assert receipt.stored == 1
-            await caught_up(service, receipt.position or 0)
-            reply = await client.recall("whose is the harbour crane?")
-            assert "The harbour crane is ours." in reply.bundle.rendered
-            assert "theirs" not in reply.bundle.rendered
-
-        async def decided() -> bool:
-            return bool(await theirs.fetchval("SELECT count(*) FROM orion_recall.recall_decisions"))
-
-        await until(decided, "a decision")
-        service.stop()
-        await serving
-    assert await contents(theirs, "public") == before
 
 
 async def use(dsn: str, tenant: str) -> None:
@@ -183,21 +143,6 @@ async def test_a_table_of_others_is_looked_up_where_the_login_looks(
             assert [hit.read().text for hit in hits if hit.read] == ["the crane fell"]
         finally:
             await timeline.close()
-
-
-async def test_the_meshs_own_collapse_mirror_is_read_by_its_qualified_name_and_ours_without(database: str) -> None:
-    async with visitor(database) as connection:
-        await connection.execute("CREATE TABLE collapse_mirror (id text, ts timestamptz, text text)")
-        await connection.execute("INSERT INTO collapse_mirror VALUES ('c1', now(), 'the crane collapsed')")
-    await migrate(database)
-    await use(database, "acme")
-    columns = {"id": "id", "ts": "ts", "text": "text"}
-    timeline = TimelineSource(database, TimelineTable.mapped("public.collapse_mirror", columns, "acme"))
-    try:
-        hits = await timeline.search(asked("acme", datetime.now(UTC).timestamp() + 60))
-        assert [hit.read().text for hit in hits if hit.read] == ["the crane collapsed"]
-    finally:
-        await timeline.close()
 
 
 @pytest.mark.parametrize("parameters", ["", POOLED], ids=["direct", "pooled"])

@@ -31,14 +31,6 @@ async def _tables(pool: Pool) -> set[str]:
     return {row["tablename"] for row in rows}
 
 
-async def test_a_fresh_database_gets_every_file_once_and_in_order(empty_database: str, pool: Pool) -> None:
-    shipped = [migration.name for migration in shipped_migrations()]
-    assert await migrate(empty_database) == shipped
-    assert await migrate(empty_database) == []
-    rows = await pool.fetch("SELECT name FROM orion_migrations ORDER BY applied_at, name")
-    assert {row["name"] for row in rows} == set(shipped)
-
-
 async def test_workers_that_start_together_apply_each_file_once(empty_database: str) -> None:
     applied = await asyncio.gather(*(migrate(empty_database) for _ in range(4)))
     assert sorted(name for names in applied for name in names) == sorted(
@@ -65,14 +57,6 @@ async def test_a_schema_from_before_0_1_is_refused_with_the_way_out(empty_databa
     await migrate(empty_database, [replace(FIRST, name="memory/0001_memories.sql")])
     with pytest.raises(RecordError, match=r"before 0.1.0. Export the memories .* new database.* and import them"):
         await migrate(empty_database)
-
-
-def test_the_files_of_a_part_come_as_its_tables_then_later_ones_by_number() -> None:
-    names = [one.name for one in shipped_migrations()]
-    assert names[0] == "memory/memories.sql"
-    assert names == sorted(
-        names, key=lambda name: (name.startswith("decisions"), name.split("/")[1][0].isdecimal(), name)
-    )
 
 
 async def test_an_applied_file_that_was_changed_is_refused_with_advice(empty_database: str) -> None:
@@ -150,16 +134,5 @@ async def test_a_pools_connections_speak_json_say_their_name_and_stop_slow_state
         with pytest.raises(RecordError, match="statement timeout"):
             async with borrow(pool) as connection:
                 await connection.execute("SELECT pg_sleep(10)")
-    finally:
-        await pool.close()
-
-
-async def test_a_pool_behind_a_pooler_keeps_no_statements_and_asks_for_no_timeout(empty_database: str) -> None:
-    pool = await open_pool(f"{empty_database}&statement_cache_size=0", name="reads", max_size=1)
-    try:
-        async with borrow(pool) as connection:
-            assert await connection.fetchval("SELECT $1::int", 7) == 7
-            assert await connection.fetchval("SELECT count(*) FROM pg_prepared_statements") == 0
-            assert await connection.fetchval("SELECT current_setting('statement_timeout')") == "0"
     finally:
         await pool.close()

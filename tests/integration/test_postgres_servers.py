@@ -88,14 +88,6 @@ async def test_the_server_must_show_a_certificate_of_the_authority_with_its_name
         await _one(tls_dsn.replace(str(certificates.ca), str(certificates.stranger)), "SELECT 1")
 
 
-async def test_debians_server_says_itself_that_the_session_is_encrypted(
-    server: PostgresProcess, tls_dsn: str
-) -> None:
-    if not (server.folder / "server.pem").exists():
-        pytest.skip("the embedded server is built without TLS")
-    assert await _one(tls_dsn, "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()") is True
-
-
 async def test_a_certificate_for_another_name_is_refused(
     engines: EmbeddedEngines, certificates: Certificates
 ) -> None:
@@ -177,13 +169,6 @@ async def test_everything_works_behind_a_pooler_and_again_with_sessions_that_oth
 ) -> None:
     await _use_everything(pooled_dsn)
     await _use_everything(pooled_dsn)
-
-
-async def test_a_column_without_a_zone_is_utc_in_sessions_of_a_pooler_too(pooled_dsn: str) -> None:
-    # The server's own zone is Oslo's.
-    assert await _one(pooled_dsn, "SELECT '2026-11-22 12:00'::timestamp::timestamptz") == datetime(
-        2026, 11, 22, 12, tzinfo=UTC
-    )
 
 
 async def test_nothing_of_a_session_is_relied_upon_when_a_pooler_is_announced(server: PostgresProcess) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -89,9 +89,6 @@ class Commits:
     async def commit(self, commit: Commit) -> Committed:
         self.taken.append(commit)
         return "committed"
-
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]:
-        return [await self.commit(one) for one in commits]
 
 
 @contextmanager

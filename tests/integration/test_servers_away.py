@@ -6,7 +6,6 @@ Asked is over the bus's own socket, beside the proxy: what is measured is what t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import shutil
@@ -28,14 +27,11 @@ from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus.connect import connect
-from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.errors import RecordError, ReplyTimeout, SourceError
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.postgres.pool import borrow, close_pool, open_connection, open_pool
+from orion_recall.postgres.pool import open_connection
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
-from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from tests.stand_ins.proxy import Proxy
 
 pytestmark = pytest.mark.slow
@@ -210,41 +206,9 @@ async def scene(running: Scene) -> AsyncGenerator[Scene]:
 # Postgres: the bus is up, so every reply comes within its deadline.
 
 
-async def _kill_postgres(scene: Scene) -> None:
+async def _killed(scene: Scene) -> None:
     os.kill(scene.pid("postgres"), signal.SIGKILL)
     await scene.postgres_way.drop()
-
-
-async def _hang_postgres(scene: Scene) -> None:
-    scene.signal("postgres", signal.SIGSTOP)
-
-
-async def _wake_postgres(scene: Scene) -> None:
-    scene.signal("postgres", signal.SIGCONT)
-
-
-async def _refuse_postgres(scene: Scene) -> None:
-    await scene.postgres_way.refuse()
-
-
-async def _take_postgres(scene: Scene) -> None:
-    await scene.postgres_way.listen()
-
-
-async def _slow_postgres(scene: Scene) -> None:
-    scene.postgres_way.delay_s = 2 * DEADLINE_MS / 1000
-
-
-async def _quick_postgres(scene: Scene) -> None:
-    scene.postgres_way.delay_s = 0.0
-
-
-async def _silence_postgres(scene: Scene) -> None:
-    scene.postgres_way.hang()
-
-
-async def _unsilence_postgres(scene: Scene) -> None:
-    scene.postgres_way.resume()
 
 
 async def _nothing(scene: Scene) -> None:
@@ -252,13 +216,54 @@ async def _nothing(scene: Scene) -> None:
 
 
 Blow = Callable[[Scene], Awaitable[None]]
-POSTGRES: dict[str, tuple[Blow, Blow]] = {
-    "killed": (_kill_postgres, _nothing),
-    "refusing": (_refuse_postgres, _take_postgres),
-    "hung": (_hang_postgres, _wake_postgres),
-    "silent": (_silence_postgres, _unsilence_postgres),
-    "slow": (_slow_postgres, _quick_postgres),
-}
+
+
+def _way(scene: Scene, server: str) -> Proxy:
+    return scene.postgres_way if server == "postgres" else scene.redis_way
+
+
+def signalled(server: str, number: signal.Signals) -> Blow:
+    async def blow(scene: Scene) -> None:
+        scene.signal(server, number)
+
+    return blow
+
+
+def refusing(server: str, *, ends: bool = False) -> Blow:
+    async def blow(scene: Scene) -> None:
+        way = _way(scene, server)
+        await (way.listen() if ends else way.refuse())
+
+    return blow
+
+
+def silent(server: str, *, ends: bool = False) -> Blow:
+    async def blow(scene: Scene) -> None:
+        way = _way(scene, server)
+        (way.resume if ends else way.hang)()
+
+    return blow
+
+
+def slow(server: str, delay_s: float) -> Blow:
+    async def blow(scene: Scene) -> None:
+        _way(scene, server).delay_s = delay_s
+
+    return blow
+
+
+def blows_on(server: str, **delays_s: float) -> dict[str, tuple[Blow, Blow]]:
+    """What becomes of the server or the way to it, and how that ends."""
+    process = "valkey" if server == "redis" else server
+    return {
+        "refusing": (refusing(server), refusing(server, ends=True)),
+        "hung": (signalled(process, signal.SIGSTOP), signalled(process, signal.SIGCONT)),
+        "silent": (silent(server), silent(server, ends=True)),
+        **{name: (slow(server, delay_s), slow(server, 0.0)) for name, delay_s in delays_s.items()},
+    }
+
+
+POSTGRES = blows_on("postgres", slow=2 * DEADLINE_MS / 1000) | {"killed": (_killed, _nothing)}
 
 
 @pytest.mark.parametrize("blow", POSTGRES)
@@ -288,57 +293,12 @@ async def test_postgres_costs_its_own_hits_and_nothing_else(blow: str, scene: Sc
 # Redis: while the bus is away nothing can be answered; afterwards every query is, once.
 
 
-async def _kill_redis(scene: Scene) -> None:
-    os.kill(scene.pid("valkey"), signal.SIGKILL)
-
-
-async def _hang_redis(scene: Scene) -> None:
-    scene.signal("valkey", signal.SIGSTOP)
-
-
-async def _wake_redis(scene: Scene) -> None:
-    scene.signal("valkey", signal.SIGCONT)
-
-
-async def _drop_redis(scene: Scene) -> None:
+async def _cut_off(scene: Scene) -> None:
     await scene.redis_way.drop()
 
 
-async def _refuse_redis(scene: Scene) -> None:
-    await scene.redis_way.refuse()
-
-
-async def _take_redis(scene: Scene) -> None:
-    await scene.redis_way.listen()
-
-
-async def _silence_redis(scene: Scene) -> None:
-    scene.redis_way.hang()
-
-
-async def _unsilence_redis(scene: Scene) -> None:
-    scene.redis_way.resume()
-
-
-async def _slow_redis(scene: Scene) -> None:
-    scene.redis_way.delay_s = 0.1
-
-
-async def _too_slow_redis(scene: Scene) -> None:
-    scene.redis_way.delay_s = 0.7
-
-
-async def _quick_redis(scene: Scene) -> None:
-    scene.redis_way.delay_s = 0.0
-
-
-REDIS: dict[str, tuple[Blow, Blow]] = {
-    "cut off": (_drop_redis, _nothing),
-    "refusing": (_refuse_redis, _take_redis),
-    "silent": (_silence_redis, _unsilence_redis),
-    "slow": (_slow_redis, _quick_redis),
-    "slower than the socket time-out": (_too_slow_redis, _quick_redis),
-}
+# `too_slow`: slower than the socket time-out.
+REDIS = blows_on("redis", slow=0.1, too_slow=0.7) | {"cut off": (_cut_off, _nothing)}
 
 
 @pytest.mark.parametrize("blow", REDIS)
@@ -365,21 +325,8 @@ async def test_a_bus_that_is_away_answers_every_query_once_when_it_is_back(blow:
     assert set(replies.values()) == {1}
 
 
-async def test_a_bus_that_hangs_holds_up_everything_and_loses_nothing(scene: Scene) -> None:
-    entries = [await scene.executor.ask(QUESTION) for _ in range(5)]
-    await _hang_redis(scene)
-    try:
-        await asyncio.sleep(3.5)
-    finally:
-        await _wake_redis(scene)
-    for entry in entries:
-        assert len((await scene.executor.ended(entry)).decisions) == 1
-    for took_s, _ in await scene.asked(3):
-        assert took_s < DEADLINE_MS / 1000 + SLACK_S, "answered at once again"
-
-
 async def test_a_bus_that_is_killed_is_waited_for(scene: Scene) -> None:
-    await _kill_redis(scene)
+    os.kill(scene.pid("valkey"), signal.SIGKILL)
 
     async def answers() -> bool:
         try:
@@ -427,44 +374,6 @@ async def test_a_worker_stops_while_a_server_hangs_and_leaves_nothing_behind(
     await until(as_before, "no task is left behind")
     async with connect(own.redis_url) as redis:
         await _remove(redis, settings.prefix)
-
-
-async def test_a_timeline_and_a_pool_are_closed_while_postgres_says_nothing(own: EmbeddedEngines) -> None:
-    before = tasks()
-    async with ways(own) as (_, postgres_way, addresses):
-        dsn = addresses["postgres_dsn"]
-        timeline, pool = TimelineSource(dsn, TimelineTable()), await open_pool(dsn, name="test", max_size=2)
-        with contextlib.suppress(SourceError):  # the schema may not be there
-            await timeline.shape()  # over a connection that it holds from now on
-        async with borrow(pool) as connection:
-            assert await connection.fetchval("SELECT 1") == 1
-        postgres_way.hang()
-        began = time.monotonic()
-        await asyncio.gather(timeline.close(), close_pool(pool))
-        assert time.monotonic() - began < 30
-        with pytest.raises(RecordError, match="did not answer in time"):
-            await open_connection(dsn, name="test", statement_timeout_ms=5000)
-        postgres_way.resume()
-
-        async def all_closed() -> bool:
-            return postgres_way.connections == 0
-
-        await until(all_closed, "every connection is closed")
-
-    async def as_before() -> bool:  # the service of other tests shares the loop, and may just be saying something
-        return not tasks() - before
-
-    await until(as_before, "no task is left behind")
-
-
-async def test_a_client_may_have_more_calls_in_flight_than_its_pool_has_connections(own: EmbeddedEngines) -> None:
-    async with RecallClient.connect(own.redis_url, prefix="nobody:") as client:
-        calls = [client.recall("who?", timeout_s=5) for _ in range(300)]
-        ended = await asyncio.gather(*calls, return_exceptions=True)
-    assert {type(one) for one in ended} == {ReplyTimeout}, "sent, every one of them, and answered by nobody"
-    async with connect(own.redis_url) as redis:
-        assert await redis.xlen("nobody:recall.query.v1") == 300
-        await _remove(redis, "nobody:")
 
 
 async def _remove(redis: Redis, prefix: str) -> None:

@@ -261,7 +261,7 @@ async def test_a_server_of_another_record_is_refused_until_it_is_given_up(
 
         await until(refused, "the index has it, and the graph is refused")
         found = await service.observer.readiness.check()
-        assert "belongs to another record" in (found.checks["rdf"] or "")
+        assert "belongs to another record" in (found["rdf"] or "")
         assert set(await theirs.fetch([memory_key("default", "secret"), memory_key("default", "m-work")])) == {
             memory_key("default", "secret")
         }

@@ -16,15 +16,10 @@ from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus.connect import connect
 from orion_recall.bus.dead_letters import DeadLetters
-from orion_recall.bus.envelope import decode
-from orion_recall.bus.group_reader import Entry
-from orion_recall.bus.signing.callers import Callers
 from orion_recall.bus.signing.keys import (
     Caller,
     Key,
-    KeyRing,
     Right,
-    read_signature,
     sign,
     written_caller,
     written_key,
@@ -210,31 +205,3 @@ async def test_the_key_may_come_from_the_environment_and_to_the_synchronous_clie
         assert (await client.recall("Gulls?")).error is None
     opened = SyncRecallClient.connect(settings.bus_url or "", prefix=settings.prefix, key=keys.folder / "ana.key")
     opened.close()
-
-
-async def test_nonces_are_shared_on_the_bus_and_expire(
-    settings: Settings, executor: Executor, tmp_path: Path
-) -> None:
-    prefix, key = f"{settings.query_stream}:seen:nonce:", Key(id="k", secret=b"s" * 32)
-    caller = Caller(key=key, tenants=("ana",), may=frozenset(("recall",)))
-    (tmp_path / "ring").write_text(written_caller(caller))
-    (tmp_path / "ring").chmod(0o600)
-    message = b'{"payload": {"fragment": "Who?"}}'
-    fields = {b"envelope": message, b"signature": sign(key, message, stream="s", time=time.time())}
-    errors: list[bool] = []
-    for entry_id in ("1-1", "1-1", "1-2"):
-        callers = Callers(
-            *(KeyRing(tmp_path / "ring"), executor.redis),
-            nonces=prefix,
-            stream="s",
-            kind="recall.query.v1",
-            within_s=25,
-            now=time.time,
-        )
-        entry = Entry(id=entry_id, fields=fields)
-        checked = await callers.checked(decode(entry, kind="recall.query.v1", max_bytes=1000))
-        errors.append(checked.error is not None)
-    assert errors == [False, False, True], "the entry that brought it is taken again, another one is not"
-    signature = read_signature(fields[b"signature"], message)
-    assert signature is not None
-    assert 0 < await executor.redis.pttl(f"{prefix}k:{signature.nonce}") <= 51_000

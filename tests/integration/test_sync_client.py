@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator, Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, cast
 
@@ -18,7 +17,7 @@ from executor import command, until
 from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 
-from orion_recall import BusUnavailable, InvalidMessage, ReplyTimeout, SettingsError, SyncRecallClient
+from orion_recall import BusUnavailable, InvalidMessage, SettingsError, SyncRecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.serving.service import Service
 
@@ -48,23 +47,6 @@ async def test_it_asks_and_remembers_as_the_other_one_does(
 
     await asyncio.to_thread(work)
     assert threads() == []
-
-
-async def test_many_threads_share_one_client(service: Service, service_engines: EmbeddedEngines) -> None:
-    def work() -> list[int]:
-        with (
-            SyncRecallClient.connect(service_engines.redis_url, prefix=service.settings.prefix) as client,
-            ThreadPoolExecutor(20) as pool,
-        ):
-            limits = [1 + number % 3 for number in range(40)]
-
-            def found(limit: int) -> int:
-                reply = client.recall("Who works where?", options={"k": limit}, timeout_s=60)
-                return len(reply.bundle.items) - limit
-
-            return list(pool.map(found, limits))
-
-    assert await asyncio.to_thread(work) == [0] * 40
 
 
 @contextmanager
@@ -108,12 +90,6 @@ async def test_it_works_in_the_thread_of_a_running_loop(
     assert await command(bus, "KEYS", f"{prefix}*") == []
 
 
-async def test_no_reply_in_time_is_a_reply_timeout(bus: Redis, bus_alone: EmbeddedEngines, prefix: str) -> None:
-    with SyncRecallClient.connect(bus_alone.redis_url, prefix=prefix) as client, pytest.raises(ReplyTimeout):
-        client.recall("Is anybody there?", timeout_s=0.01)
-    await bus.unlink(f"{prefix}{QUERIES}")
-
-
 @pytest.mark.parametrize(
     ("url", "error"), [("unix:///nowhere.sock", BusUnavailable), ("http://nowhere", SettingsError)]
 )
@@ -147,20 +123,6 @@ with SyncRecallClient.connect(sys.argv[1], prefix=sys.argv[2]) as client:
         print("interrupted", flush=True)
     print(client.recall("And now?", timeout_s=60).bundle.rendered)
 print(threading.active_count())
-"""
-# The signal goes to another thread: the wait of the first one is not cut short, as by a signal just before it.
-UNSEEN = """
-import signal, sys, threading
-from orion_recall import SyncRecallClient
-def interrupt():
-    sys.stdin.readline()
-    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
-with SyncRecallClient.connect(sys.argv[1], prefix=sys.argv[2]) as client:
-    try:
-        threading.Thread(target=interrupt).start()
-        client.recall("Is anybody there?", timeout_s=60)
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
 """
 FORKED = """
 import os, sys
@@ -207,17 +169,6 @@ async def test_ctrl_c_ends_the_call_that_waits_and_no_other(
             assert await asyncio.to_thread(child.stdout.read) == "Here.\n1\n"
         assert child.wait() == 0
     assert await command(bus, "KEYS", f"{prefix}*") == []
-
-
-async def test_ctrl_c_is_seen_although_it_does_not_cut_the_wait_short(
-    bus: Redis, bus_alone: EmbeddedEngines, prefix: str
-) -> None:
-    async with child_of(UNSEEN, bus_alone.redis_url, prefix) as child:
-        assert child.stdin is not None
-        await until(lambda: _has_entries(bus, prefix), "the query is sent")
-        said, _ = await asyncio.to_thread(child.communicate, "now\n")
-        assert (said, child.returncode) == ("interrupted\n", 0)
-    await bus.unlink(f"{prefix}{QUERIES}")
 
 
 async def test_a_forked_process_is_told_to_connect_a_client_of_its_own(

@@ -198,20 +198,3 @@ async def test_a_trace_goes_on_and_the_chain_of_causes_grows(executor: Executor)
     assert own == turn
     assert (added["correlation_id"], added["kind"]) == (reply["correlation_id"], "recall.query.v1")
     assert ended.decision["unknown_fields"] == 2, "the two steps that are no links"
-
-
-@pytest.mark.parametrize("trace", [None, {}, {"work": 1}])
-async def test_a_callers_trace_goes_back_as_it_was_where_there_is_no_trace_context(
-    trace: dict[str, Any] | None, executor: Executor
-) -> None:
-    ended = await executor.ended(await executor.ask(QUESTION, trace=trace))
-    assert ended.own[0]["trace"] == (trace or {})
-    assert int(ended.decision["trace_id"], 16)
-
-
-@pytest.mark.parametrize("trace", [{"traceparent": "00-nonsense"}, {"traceparent": 7}])
-async def test_without_a_usable_trace_a_new_one_begins(trace: dict[str, Any], executor: Executor) -> None:
-    ended = await executor.ended(await executor.ask(QUESTION, trace=trace))
-    traceparent = ended.own[0]["trace"]["traceparent"]
-    assert traceparent.split("-")[1] == ended.decision["trace_id"]
-    assert int(ended.decision["trace_id"], 16)

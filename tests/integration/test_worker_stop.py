@@ -163,17 +163,6 @@ async def test_two_workers_that_hold_one_entry_answer_it_once(scene: Scene) -> N
         assert len((await scene.executor.ended(entry_id)).own) == 1
 
 
-async def test_a_worker_in_which_nothing_may_wait_takes_no_more_than_it_has_slots_for(scene: Scene) -> None:
-    scene.source.gate.clear()
-    async with scene.worker(concurrency=2, max_waiting=0):
-        sent = [await scene.executor.ask(QUESTION) for _ in range(5)]
-        await scene.in_flight(2)
-        assert await scene.pending() == 2
-        scene.source.gate.set()
-        for entry_id in sent:
-            await scene.executor.ended(entry_id)
-
-
 async def test_a_busy_worker_still_takes_over_from_a_dead_one(scene: Scene) -> None:
     scene.source.gate.clear()
     async with scene.worker(concurrency=1) as (service, _):

@@ -135,17 +135,3 @@ async def test_the_turn_that_is_being_answered_is_not_shown(executor: Executor) 
     every = await recalled(nothing)
     assert every[0] == "m-work"
     assert "m-work" not in await recalled(nothing | {"active_turn_ids": ["m-work"]})
-
-
-async def test_queries_of_several_at_once_get_one_reply_each(executor: Executor) -> None:
-    asking = [MeshExecutor(executor.redis, state, prefix=executor.prefix) for state in STATES.values()]
-    sent: list[MeshEnvelope] = []
-    entries: list[str] = []
-    for number in range(20):
-        one = asking[number % 2]
-        sent.append(fragment_of(one, executor.reply_to))
-        entries.append(await one.enqueue(sent[-1]))
-    for entry_id in entries:
-        await executor.ended(entry_id)
-    replies = [decoded(json.dumps(reply)) for reply in await executor.replies(executor.reply_to)]
-    assert sorted(reply.correlation_id for reply in replies) == sorted(one.correlation_id for one in sent)

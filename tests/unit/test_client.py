@@ -42,7 +42,7 @@ class Bus:
         raise Sent
 
 
-def client_of(bus: Bus, max_message_bytes: int = 8192, *, skip_small_talk: bool = False) -> RecallClient:
+def client_of(bus: Bus, max_message_bytes: int = 8192) -> RecallClient:
     redis = cast(Any, bus)
     calls = Calls(
         *(redis, redis),
@@ -52,7 +52,7 @@ def client_of(bus: Bus, max_message_bytes: int = 8192, *, skip_small_talk: bool 
         max_message_bytes=max_message_bytes,
         max_query_bytes=262_144,
     )
-    return RecallClient(calls, skip_small_talk=skip_small_talk)
+    return RecallClient(calls)
 
 
 async def envelope_of(call: Callable[[RecallClient], Awaitable[object]]) -> Mapping[str, Any]:
@@ -77,18 +77,6 @@ async def test_a_request_is_what_strict_readers_take():
     assert (envelope["trace"], envelope["causality_chain"]) == ({}, [])
     assert envelope["payload"] == {"fragment": "What?", "options": {}}, "options make room for an error"
     assert envelope["source"] == {"name": "test"}
-
-
-async def test_small_talk_is_sent_unless_the_client_skips_it():
-    envelope = await envelope_of(lambda client: client.recall("Good morning!"))
-    assert envelope["payload"]["fragment"] == "Good morning!"
-    bus = Bus()
-    client = client_of(bus, skip_small_talk=True)
-    reply = await client.recall("Good morning!")
-    assert reply.bundle.stats.no_answer is not None
-    assert bus.envelope is None
-    with pytest.raises(Sent):
-        await client.recall("Good morning! Who feeds the gulls?")
 
 
 async def test_the_callers_own_correlation_id_trace_and_causality_are_sent():

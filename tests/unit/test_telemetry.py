@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import json
 import logging
-from pathlib import Path
 
 import pytest
 
-from orion_recall import telemetry
 from orion_recall.telemetry import JsonLines, continue_trace, log_to_stderr
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -61,27 +59,3 @@ def test_logs_go_to_standard_error_only(package_logger: logging.Logger, capsys: 
     assert written.out == ""
     assert [json.loads(line)["message"] for line in written.err.splitlines()] == ["here"]
     assert package_logger.propagate is False
-
-
-def test_a_log_file_has_the_lines_as_json_and_is_rotated(
-    package_logger: logging.Logger,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-):
-    monkeypatch.setattr(telemetry, "LOG_FILE_BYTES", 2_000)
-    monkeypatch.setattr(telemetry, "LOG_FILES", 2)
-    file = folder / "logs" / "worker.log"
-    log_to_stderr("info", file)
-    for number in range(60):
-        package_logger.info("line %d", number, extra={"fields": {"number": number}})
-    written = sorted(one.name for one in file.parent.iterdir())
-    assert written == ["worker.log", "worker.log.1", "worker.log.2"]
-    assert all(one.stat().st_size <= 2_000 for one in file.parent.iterdir())
-    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    assert lines[-1]["number"] == 59
-    assert file.stat().st_mode & 0o077 == 0, "only its owner reads it"
-    assert len(capsys.readouterr().err.splitlines()) == 60, "standard error has them as well"
-    log_to_stderr("info")
-    package_logger.info("not in the file")
-    assert "not in the file" not in file.read_text("utf-8")

@@ -108,7 +108,6 @@ class Callers:
             raise RefusedMessage("a message with this signature has come before: sign each message anew")
 
     async def _first_of(self, nonce: str, entry: str) -> str:
-        """The entry that brought it first; waits while the bus is away, or takes no keys."""
         keep_ms = (2 * self._within_s + 1) * 1000
 
         async def first() -> str | None:

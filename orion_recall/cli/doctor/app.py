@@ -123,7 +123,7 @@ def bus_check(info: Mapping[str, Any]) -> Check:
 
 
 async def _bus_clock(redis: Redis, settings: Settings) -> Check:
-    clock = BusClock(bound_s=settings.clock_bound_ms / 1000)
+    clock = BusClock()
     try:
         for _ in range(3):
             asked_at = clock.began()

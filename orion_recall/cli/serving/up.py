@@ -31,7 +31,6 @@ from orion_recall.serving.processes.supervisor import (
     Ready,
     Supervisor,
     WorkerProcess,
-    parents_log_file,
     plans_of,
 )
 from orion_recall.serving.service import Service, check_settings
@@ -161,7 +160,7 @@ def up(
     if console:
         load_console()  # what is missing is said before anything else
     settings = Settings.read() if data is None else Settings.read(data_dir=data)
-    log_to_stderr(settings.log_level, settings.log_file if workers == 1 else parents_log_file(settings.log_file))
+    log_to_stderr(settings.log_level)
     asyncio.run(_up(settings, workers, console=console, as_json=as_json))
 
 
@@ -238,7 +237,7 @@ def worker(
     """
     settings = Settings.read()
     bus_of(settings)
-    log_to_stderr(settings.log_level, settings.log_file if processes == 1 else parents_log_file(settings.log_file))
+    log_to_stderr(settings.log_level)
     asyncio.run(_worker(settings, processes, as_json=as_json, is_one_of_several=is_one_of_several))
 
 

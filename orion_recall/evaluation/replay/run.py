@@ -34,8 +34,7 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.asked import clock_of, query_of, why_not_again
 from orion_recall.recall.search.requests import narrowed
 from orion_recall.recall.types import Recalled
-from orion_recall.serving.explain import Asker
-from orion_recall.serving.recall_again import Again, asked_again, served_profile
+from orion_recall.serving.explain import Again, Asker, asked_again, served_profile
 from orion_recall.settings import Settings
 from orion_recall.values import Outcome
 

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import logging
+import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
@@ -21,17 +26,18 @@ from opentelemetry.trace import Tracer
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from redis.asyncio import Redis
 
+from orion_recall.errors import SettingsError
+from orion_recall.serving.observe.health import Readiness
 from orion_recall.serving.observe.metrics import Gauges, Instruments, ObservedService
-from orion_recall.serving.observe.port import HttpPort, Readiness, json_answer
 from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel, sleep
 from orion_recall.telemetry import INSTRUMENTATION, RESOURCE
 
+log = logging.getLogger("orion_recall.service")
+
 _EVERY_S = 0.25
-
-
 # An event loop that has not run for so long hangs: a recall holds it for a millisecond or two.
 _HANGS_AFTER_S = 5.0
 _LOOK_S = 3.0
@@ -59,7 +65,6 @@ class Observer:
             self.tracer = self._traces.get_tracer(INSTRUMENTATION)
 
     def attach(self, running: ObservedService, redis: Redis) -> None:
-        """Read metrics and readiness from this service from now on."""
         if self._instruments is not None:
             Gauges(self._meter, running)
         self.readiness.attach(running, redis)
@@ -126,7 +131,7 @@ async def _serving(host: str, number: int, observer: Observer, registry: Collect
     def ready() -> tuple[HTTPStatus, bytes, str]:
         asked = asyncio.run_coroutine_threadsafe(observer.readiness.check(), loop)
         try:
-            checks = asked.result(_LOOK_S).checks
+            checks: Mapping[str, str | None] = asked.result(_LOOK_S)
         except TimeoutError:
             asked.cancel()
             checks = {"loop": f"the event loop did not answer within {_LOOK_S:g} s"}
@@ -161,3 +166,101 @@ async def _within(longest_s: float, blocking: Callable[[], None]) -> None:
 
     threading.Thread(target=run, name="flush telemetry", daemon=True).start()
     await sleep(longest_s, done)
+
+
+_SILENCE_S = 5.0
+_MOST_CONNECTIONS = 32
+_STOP_S = 5.0
+
+Route = Callable[[], tuple[HTTPStatus, bytes, str]]
+"""Status, body and content type; called in a thread of its own."""
+
+
+def json_answer(status: HTTPStatus, value: object) -> tuple[HTTPStatus, bytes, str]:
+    return status, json.dumps(value).encode() + b"\n", "application/json"
+
+
+class HttpPort(ThreadingHTTPServer):
+    """A small HTTP server in threads of its own, so that it answers while the worker hangs.
+
+    It serves GET and HEAD by path, one request a connection, and 32 connections at a time, each of which may be
+    silent for five seconds: no client can harm the worker. Port 0 takes a free one: `url` says which.
+    """
+
+    daemon_threads, block_on_close = True, False
+
+    def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
+        super().__init__((host, port), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening_socket(host, port)
+        self.server_address, self.routes = self.socket.getsockname()[:2], routes
+        self._room = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.1,), name="health", daemon=True)
+
+    @property
+    def url(self) -> str:
+        host, port = self.socket.getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self.shutdown)
+        await asyncio.to_thread(self._thread.join, _STOP_S)
+        self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is gone or too slow is no error of ours."""
+        log.debug("the health port: a request ended early", exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _SILENCE_S
+    server: HttpPort  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def do_GET(self) -> None:
+        self._respond()
+
+    def do_HEAD(self) -> None:
+        self._respond()
+
+    def _respond(self) -> None:
+        route = self.server.routes.get(self.path.partition("?")[0])
+        if route is None:
+            missing = {"error": f"there is {', '.join(self.server.routes)}"}
+            status, body, content_type = json_answer(HTTPStatus.NOT_FOUND, missing)
+        else:
+            status, body, content_type = route()
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.debug(format, *args)
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens there; SettingsError when the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
+    except (OSError, UnicodeError) as error:
+        raise SettingsError(f"ORION_HEALTH_PORT: cannot listen on {host} port {port}: {error}") from error

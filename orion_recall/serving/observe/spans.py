@@ -17,8 +17,6 @@ from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
 from orion_recall import telemetry as t
 from orion_recall.errors import SettingsError, install_hint
-from orion_recall.recall.report.decision import RequestFacts
-from orion_recall.recall.types import Recalled
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.text.normal import storable
 from orion_recall.values import SourceReport
@@ -52,13 +50,25 @@ _TEXT_CHARS = 4000
 
 def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool) -> None:
     """Add the results to the recall's span, and a child span for every stage and source."""
-    recalled, span = served.recalled, served.traced.span
-    _describe_request(served.facts, span, with_content)
+    recalled, query, span = served.recalled, served.facts.query, served.traced.span
+    span.set_attributes({t.ATTRIBUTE_OPERATION: t.OPERATION_SEARCH, t.ATTRIBUTE_SPAN_KIND: t.SPAN_KIND_RETRIEVER})
+    if served.facts.tenant:
+        span.set_attribute(t.ATTRIBUTE_MEMORY_STORE, served.facts.tenant)
+    if query is not None and query.session_id is not None:
+        span.set_attribute(t.ATTRIBUTE_CONVERSATION, query.session_id)
+    if query is not None and with_content:
+        text = _exportable(query.fragment)
+        span.set_attributes({t.ATTRIBUTE_QUERY: text, t.ATTRIBUTE_INPUT: text})
     if served.outcome == "failed":
         span.set_status(Status(StatusCode.ERROR))
     if recalled is None:
         return
-    _describe_bundle(recalled, span, with_content)
+    found = len(recalled.selection.items)
+    span.set_attributes(
+        {t.ATTRIBUTE_ITEMS: found, t.ATTRIBUTE_RECORDS: found, t.ATTRIBUTE_TOKENS: recalled.selection.tokens}
+    )
+    if with_content:
+        span.set_attribute(t.ATTRIBUTE_RENDERED, _exportable(recalled.rendered))
     parent, at_ns = trace.set_span_in_context(span), served.recall_began_ns
     for stage, ms in recalled.stage_ms.items():
         made = _span(tracer, t.SPAN_STAGE.format(stage), parent, at_ns, ms)
@@ -70,32 +80,6 @@ def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool
                     _describe_source(report, tracer, below, at_ns, with_content)
         at_ns += _ns(ms)
         made.end(at_ns)
-
-
-def _describe_request(facts: RequestFacts, span: Span, with_content: bool) -> None:
-    span.set_attributes({t.ATTRIBUTE_OPERATION: t.OPERATION_SEARCH, t.ATTRIBUTE_SPAN_KIND: t.SPAN_KIND_RETRIEVER})
-    if facts.tenant:
-        span.set_attribute(t.ATTRIBUTE_MEMORY_STORE, facts.tenant)
-    if facts.query is None:
-        return
-    if facts.query.session_id is not None:
-        span.set_attribute(t.ATTRIBUTE_CONVERSATION, facts.query.session_id)
-    if with_content:
-        text = _exportable(facts.query.fragment)
-        span.set_attributes({t.ATTRIBUTE_QUERY: text, t.ATTRIBUTE_INPUT: text})
-
-
-def _describe_bundle(recalled: Recalled, span: Span, with_content: bool) -> None:
-    items = recalled.selection.items
-    span.set_attributes(
-        {
-            t.ATTRIBUTE_ITEMS: len(items),
-            t.ATTRIBUTE_RECORDS: len(items),
-            t.ATTRIBUTE_TOKENS: recalled.selection.tokens,
-        }
-    )
-    if with_content:
-        span.set_attribute(t.ATTRIBUTE_RENDERED, _exportable(recalled.rendered))
 
 
 def _exportable(text: str) -> str:

@@ -29,7 +29,7 @@ from orion_recall.engines.engine import how_it_ended
 from orion_recall.engines.launch import __file__ as launcher
 from orion_recall.errors import SettingsError, WorkersFailed
 from orion_recall.serving.backends import has_own_process
-from orion_recall.serving.observe.port import listening_socket
+from orion_recall.serving.observe.observer import listening_socket
 from orion_recall.settings import Settings
 from orion_recall.tasks import Backoff, Sleep, sleep
 
@@ -76,21 +76,10 @@ def data_dir_of(data_dir: Path, number: int) -> Path:
 
 
 def further_folders(data_dir: Path) -> Iterator[tuple[int, Path]]:
-    """The folders of further workers that are there, with their numbers."""
     place = data_dir.resolve() / WORKERS
     for path in sorted(place.iterdir()) if place.is_dir() else ():
         if path.name.isdecimal() and str(int(path.name)) == path.name and path.is_dir():
             yield int(path.name), path
-
-
-def log_file_of(file: Path, number: int) -> Path:
-    """The log file of that worker: NAME.log of the first one, NAME-2.log of the second."""
-    return file if number == 1 else file.with_name(f"{file.stem}-{number}{file.suffix}")
-
-
-def parents_log_file(file: Path | None) -> Path | None:
-    """The log file of the process that starts the workers: no two processes can rotate one file."""
-    return file and file.with_name(f"{file.stem}-parent{file.suffix}")
 
 
 def _own_variables(settings: Settings, number: int, count: int) -> dict[str, str]:
@@ -101,8 +90,6 @@ def _own_variables(settings: Settings, number: int, count: int) -> dict[str, str
     }
     if "instance" in settings.model_fields_set and number > 1:
         found["ORION_INSTANCE"] = f"{settings.instance}-{number}"
-    if settings.log_file is not None:
-        found["ORION_LOG_FILE"] = str(log_file_of(settings.log_file, number))
     if settings.health_port:  # 0: each takes a free one
         found["ORION_HEALTH_PORT"] = str(settings.health_port + number - 1)
     return found
@@ -211,7 +198,7 @@ Ready = Mapping[str, Any]
 
 
 class Running(Protocol):
-    """What the supervisor needs of a worker's process; `process.WorkerProcess` has it."""
+    """What the supervisor needs of a worker's process."""
 
     error: str
 

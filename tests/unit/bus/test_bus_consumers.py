@@ -297,45 +297,6 @@ async def test_what_waits_and_what_is_being_turned_away_is_refreshed_like_what_i
         scene.answered.set()
 
 
-async def test_stopping_finishes_what_waits_too_and_takes_nothing_more(scene: Scene) -> None:
-    give(scene.intake, *"abcd")
-    async with scene.running() as (loop, task):
-        await until(lambda: loop.waiting == 2, "two wait")
-        loop.stop()
-        give(scene.intake, "late")
-        scene.handler.gate.set()
-        await task
-        assert sorted(scene.handler.ended) == ["a", "b", "c", "d"]
-        assert scene.intake.new.qsize() == 1
-
-
-async def test_a_cancelled_loop_begins_nothing_more_and_leaves_what_waits_pending(scene: Scene) -> None:
-    give(scene.intake, *"abcd")
-    loop = ConsumerLoop(
-        scene.intake, lambda one: scene.handler(one), QUICK, queue=scene.queue, turn_away=scene.turn_away
-    )
-    task = asyncio.create_task(loop.run())
-    await until(lambda: loop.waiting == 2, "two wait")
-    task.cancel()
-    await asyncio.sleep(0)
-    scene.handler.gate.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert (scene.handler.ended, loop.waiting, scene.intake.left) == (["a", "b"], 2, 1)
-
-
-async def test_what_was_taken_over_counts_as_delivered_when_its_turn_comes_and_not_before(scene: Scene) -> None:
-    give(scene.intake, "a", "b")
-    async with scene.running() as (loop, _):
-        await until(lambda: loop.in_flight == 2, "the slots are taken")
-        scene.intake.orphans = [Entry(id="orphan", fields={}, deliveries=2)]
-        await until(lambda: loop.waiting == 1, "the orphan waits")
-        assert scene.intake.begun == [] and loop.claimed == 1
-        scene.handler.gate.set()
-        await until(lambda: "orphan" in scene.handler.ended, "the orphan has its turn")
-    assert scene.intake.begun == ["orphan"]
-
-
 async def test_what_cannot_be_turned_away_stays_pending_and_is_named(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:

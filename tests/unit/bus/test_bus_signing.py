@@ -136,14 +136,9 @@ def key_lines(**changes: str | None) -> str:
         ("[[keys]\n", "is not TOML"),
         (f'id = "one"\nsecret = "{SECRET}"\n', "id: Extra inputs"),
         (key_lines(id='"a b"'), "id: String should match"),
-        (key_lines(id=None), "id: Field required"),
         (key_lines(secret='"c2hvcnQ="'), "32 random bytes"),
-        (key_lines(secret='"not base64 at all, but long enough to be so"'), "32 random bytes"),
         (key_lines(tenants="[]"), "tenants: List should have at least 1 item"),
-        (key_lines(tenants='"ana"'), "tenants: Input should be a valid list"),
         (key_lines(may='["recall", "rule"]'), "may.1: Input should be 'recall', 'write', 'delete' or 'feedback'"),
-        (key_lines(may=None), "may: Field required"),
-        (key_lines(until='"tomorrow"'), "until: Input should be a valid datetime"),
         (key_lines(until="2027-01-31T00:00:00"), "until: Input should have timezone info"),
         (key_lines(tenant='"ana"'), "tenant: Extra inputs"),
         (key_lines() + key_lines(), "two keys have the id 'one'"),
@@ -154,18 +149,6 @@ def test_a_ring_that_says_something_else_is_refused_and_no_secret_is_quoted(tmp_
         read_ring(written(tmp_path / "ring", text))
     assert "c2VjcmV0" not in str(refused.value)
     assert str(tmp_path / "ring") in str(refused.value)
-
-
-def test_a_ring_follows_its_file(tmp_path: Path):
-    old, new = caller("old"), caller("new")
-    path = written(tmp_path / "ring", written_caller(old))
-    ring = KeyRing(path)
-    assert (ring.caller("old"), ring.caller("new")) == (old, None)
-    written(path, written_caller(old) + written_caller(new))
-    assert (ring.caller("old"), ring.caller("new")) == (old, new)
-    replaced = written(tmp_path / "next", written_caller(new))
-    replaced.replace(path)
-    assert (ring.caller("old"), ring.caller("new")) == (None, new)
 
 
 @pytest.mark.parametrize("slip", ["broken", "readable", "gone"])
@@ -239,12 +222,6 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path / "ring")
-
-
-async def test_a_signed_message_has_a_caller_and_is_otherwise_as_it_was(scene: Scene) -> None:
-    received = scene.received(scene.fields())
-    checked = await scene.worker().checked(received)
-    assert (checked.caller, checked.error, checked.payload) == (scene.caller, None, {"fragment": "What?"})
 
 
 @pytest.mark.parametrize("what", ["none", "garbage", "other stream", "changed", "unknown key", "no message"])
@@ -322,12 +299,6 @@ async def test_a_key_does_what_it_may_and_no_more(tmp_path: Path, kind: str, nee
     error = (await unable.worker(kind).checked(unable.received(unable.fields(kind)))).error
     assert isinstance(error, RefusedMessage)
     assert f"and not {needs}" in str(error)
-
-
-async def test_a_key_that_is_over_is_refused(tmp_path: Path) -> None:
-    scene = Scene(tmp_path / "ring", over=True)
-    error = (await scene.worker().checked(scene.received(scene.fields()))).error
-    assert "sign with its successor" in str(error)
 
 
 def test_a_key_decides_the_tenant(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from orion_recall.contracts import (
     RecallQueryV1,
     ignored_fields,
     read_message,
-    reply_without_asking,
     v1_decision,
 )
 from orion_recall.errors import InvalidMessage
@@ -80,25 +79,17 @@ def test_what_can_be_read_of_the_active_turn_is_used_and_the_rest_is_counted(
     assert ignored_fields({"fragment": "a", "exclude": exclude}) == ignored
 
 
-@pytest.mark.parametrize(
-    ("query", "kind"),
-    [
-        (RecallQueryV1(fragment="Good morning!"), "greeting"),
-        (RecallQueryV1(fragment="Thanks a lot, Ana"), "thanks"),
-        (RecallQueryV1(fragment="Thanks, and when is the meeting?"), None),
-        (RecallQueryV1(fragment="Hello", intent="what she asked last time"), None),
-        (RecallQueryV1(fragment="What is the load limit of the crane?"), None),
-    ],
-)
-def test_what_asks_nothing_of_memory_gets_an_empty_bundle_with_the_reason(
-    query: RecallQueryV1, kind: str | None
-) -> None:
-    reply = reply_without_asking(query)
-    assert (reply is None) == (kind is None)
-    if reply is not None:
-        assert (reply.bundle.rendered, reply.bundle.items, reply.bundle.stats.outcome) == ("", [], "empty")
-        assert reply.bundle.stats.no_answer is not None
-        assert reply.bundle.stats.no_answer.reason == kind
+@pytest.mark.parametrize("lane", [7, ["chat"], {"name": "chat"}])
+def test_a_lane_that_is_no_text_is_ignored_and_counted(lane: Any) -> None:
+    assert read(lane=lane).lane is None
+    assert ignored_fields({"fragment": "a", "lane": lane}) == 1
+    assert ignored_fields({"fragment": "a", "lane": "chat"}) == 0
+
+
+def test_hints_that_mean_nothing_here_are_counted_where_they_say_something() -> None:
+    assert ignored_fields({"fragment": "a", **LATER.fields, "lane": ""}) == 1, "recall_phase"
+    said = {"profile_explicit": True, "retrieval_intent": 7, "task_hints": ["a"], "seed_crystallization_id": "c"}
+    assert ignored_fields({"fragment": "a", **said, "active_packet_digest_budget": 3, "mood": "", "x": None}) == 7
 
 
 @pytest.mark.parametrize(("measured", "whole"), [(38.214, 38), (0.5, 1), (1.5, 2), (0.499, 0), (-0.7, 0), (12, 12)])

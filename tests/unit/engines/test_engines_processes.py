@@ -12,7 +12,6 @@ import pytest
 from orion_recall.engines.embedded import (
     ADDRESSES_NAME,
     Addresses,
-    read_addresses,
     write_addresses,
 )
 from orion_recall.engines.engine import Child, Command, run_to_end, until_ready
@@ -36,11 +35,6 @@ async def has_logged(child: Child, text: str, timeout_s: float = 10) -> None:
         return text in child.command.log_path.read_text()
 
     await until_ready(child, probe, timeout_s)
-
-
-async def test_a_death_at_start_is_told_with_code_and_last_lines(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match=r"(?s)shell ended with code 3; log .*shell\.log:.*no such option"):
-        await run_to_end(shell(tmp_path, "echo no such option >&2; exit 3"), 10)
 
 
 async def test_a_child_that_is_not_ready_in_time_is_an_error(tmp_path: Path) -> None:
@@ -94,13 +88,6 @@ def of_this_process() -> Addresses:
         postgres_dsn=None,
         pids={"valkey": 7},
     )
-
-
-def test_what_a_running_instance_wrote_is_read_back(tmp_path: Path) -> None:
-    write_addresses(tmp_path, of_this_process())
-    with FolderLock.acquire(tmp_path, "the folder", ""):
-        assert read_addresses(tmp_path) == of_this_process()
-    assert read_addresses(tmp_path) is None, "nobody has the folder"
 
 
 def test_the_note_is_for_its_owner_only_and_leaves_no_work_file(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
@@ -39,9 +38,6 @@ class Commits:
     async def commit(self, commit: Commit) -> Committed:
         self.commits.append(commit)
         return "committed"
-
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]:
-        return [await self.commit(one) for one in commits]
 
 
 class Told:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -34,17 +33,6 @@ class Measured:
             self.now += every_s
             self.admission.loop_was_late(lag_s)
             self.admission.ended(each_s, is_busy=is_busy)
-
-
-def test_the_wait_is_that_of_what_is_ahead_and_an_answers_own_time_comes_on_top() -> None:
-    measured = Measured()
-    measured.answers(200, each_s=0.2, every_s=0.02)
-    admission = measured.admission
-    assert admission.wait_s(50) == pytest.approx(1.0, rel=0.01)
-    assert admission.fits(1.3, 50) and not admission.fits(1.1, 50)
-    assert admission.fits(math.inf, 10**9), "who waits for ever is answered in the end"
-    assert admission.is_too_late(0.1) and not admission.is_too_late(0.3)
-    assert admission.retry_after_s(50) == pytest.approx(1.0, rel=0.01)
 
 
 def test_while_the_processor_is_short_fewer_run_at_once_and_all_again_when_it_is_not() -> None:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 
-import httpx
 import pytest
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanContext
-from prometheus_client import CollectorRegistry
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.errors import SettingsError, SourceError, TransientSourceError
+from orion_recall.errors import SettingsError
 from orion_recall.recall.bundle.lines import SelectedItem, Selection
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
@@ -31,9 +26,7 @@ from orion_recall.serving.observe.heartbeat_fields import (
     health_field,
     health_of,
 )
-from orion_recall.serving.observe.metrics import Instruments
-from orion_recall.serving.observe.port import HttpPort, json_answer
-from orion_recall.serving.observe.source_checks import answers
+from orion_recall.serving.observe.observer import HttpPort, json_answer
 from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import continue_trace
@@ -43,21 +36,8 @@ from orion_recall.values import (
     MemoryView,
     Outcome,
     Scope,
-    SearchRequest,
-    SourceName,
     SourceReport,
 )
-
-WELL = StoreState(arm="vector", store="", health="ok", required=True)
-COPY = CopyState(kind="index", copy="node:/data", behind=3)
-
-
-def test_what_is_written_is_read() -> None:
-    ill = StoreState(arm="rdf", store="wiki", health="failing", required=False, why="no answer within 3 s")
-    told = health_of({"health": health_field(WorkerHealth(stores=[WELL, ill], copies=[COPY]))})
-    assert told is not None
-    assert (list(told.stores), list(told.copies), told.stores_left_out) == ([WELL, ill], [COPY], 0)
-    assert health_of({}) is None
 
 
 def test_a_card_stays_small_and_keeps_what_is_wrong() -> None:
@@ -71,62 +51,6 @@ def test_a_card_stays_small_and_keeps_what_is_wrong() -> None:
     assert told.stores[-1].why == "w" * 299 + "…"
     assert len(told.copies[0].error or "") == 300
     assert len(field) < 16_000
-
-
-Sample = Callable[..., float | None]
-
-SERVED = ServedMessage(
-    facts=RequestFacts(decision_id="d", corr_id="c", profile="reflect.v1", tenant="acme"),
-    outcome="ok",
-    commit="committed",
-    seconds=0.02,
-    traced=continue_trace(None),
-    recalled=Recalled(
-        outcome="ok",
-        scope=Scope(tenant="acme"),
-        reports=(
-            SourceReport(source="vector", status="ok", ms=3.0),
-            SourceReport(source="rdf", status="late", ms=250.0, error="late"),
-            SourceReport(source="sql_timeline", status="off"),
-        ),
-        ranked=(),
-        selection=Selection(items=(), tokens=17, dropped={}),
-        stage_ms={"search": 4.0, "rank": 1.5},
-    ),
-    recall_began_ns=0,
-)
-
-
-@pytest.fixture
-def measured() -> tuple[Instruments, Sample]:
-    """Instruments, and a look at what they show: `sample(name, **labels)`."""
-    registry = CollectorRegistry()
-    reader = PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=registry)
-    instruments = Instruments(MeterProvider((reader,), shutdown_on_exit=False).get_meter("test"))
-
-    def sample(name: str, **labels: str) -> float | None:
-        return registry.get_sample_value(f"orion_recall_{name}", labels)
-
-    return instruments, sample
-
-
-def test_a_recall_is_counted_with_its_stages_and_sources(measured: tuple[Instruments, Sample]) -> None:
-    instruments, sample = measured
-    for _ in range(2):
-        instruments.record(SERVED)
-    instruments.record(replace(SERVED, outcome="invalid", recalled=None))
-    assert sample("recalls_total", outcome="ok", profile="reflect.v1") == 2
-    assert sample("recalls_total", outcome="invalid", profile="reflect.v1") == 1
-    assert sample("duration_seconds_count", profile="reflect.v1") == 3
-    assert sample("duration_seconds_sum", profile="reflect.v1") == pytest.approx(0.06)
-    assert sample("stage_duration_seconds_sum", stage="search") == pytest.approx(0.008)
-    assert sample("stage_duration_seconds_bucket", stage="rank", le="0.001") == 0
-    assert sample("stage_duration_seconds_bucket", stage="rank", le="0.0025") == 2
-    assert sample("source_searches_total", source="vector", status="ok") == 2
-    assert sample("source_searches_total", source="rdf", status="late") == 2
-    assert sample("source_duration_seconds_sum", source="rdf") == pytest.approx(0.5)
-    assert sample("source_duration_seconds_count", source="sql_timeline") is None, "it was not asked"
-    assert sample("results_count", profile="reflect.v1") == 2
 
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -187,16 +111,6 @@ async def served(port: HttpPort) -> bool:
         return False
 
 
-async def test_a_path_is_answered_once_a_connection(port: HttpPort) -> None:
-    async with httpx.AsyncClient(base_url=port.url, verify=False) as client:
-        for _ in range(3):
-            answer = await client.get("/live?x=1")
-            assert (answer.status_code, answer.json()) == (200, {"live": True})
-            assert answer.headers["connection"] == "close"
-        head = await client.head("/live")
-        assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", "15")
-
-
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
@@ -216,8 +130,8 @@ async def test_what_is_no_request_for_a_path_is_told_so(
 async def test_silent_clients_and_those_beyond_its_room_are_dropped_and_others_served_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("orion_recall.serving.observe.port._Handler.timeout", 0.3)
-    monkeypatch.setattr("orion_recall.serving.observe.port._MOST_CONNECTIONS", 4)
+    monkeypatch.setattr("orion_recall.serving.observe.observer._Handler.timeout", 0.3)
+    monkeypatch.setattr("orion_recall.serving.observe.observer._MOST_CONNECTIONS", 4)
     port = HttpPort("127.0.0.1", 0, {"/live": lambda: json_answer(HTTPStatus.OK, {"live": True})})
     port.start()
     clients = [await asyncio.open_connection(*address(port)) for _ in range(6)]
@@ -232,57 +146,12 @@ async def test_silent_clients_and_those_beyond_its_room_are_dropped_and_others_s
     await port.stop()
 
 
-async def test_an_address_that_is_taken_is_refused_by_the_name_of_its_setting(port: HttpPort) -> None:
-    with pytest.raises(SettingsError, match=f"ORION_HEALTH_PORT.*{address(port)[1]}"):
-        HttpPort(*address(port), {})
-
-
 async def gone(reader: asyncio.StreamReader) -> bool:
     """Whether the other side has hung up without a word."""
     try:
         return await reader.read() == b""
     except ConnectionError:
         return True
-
-
-class Store:
-    """Finds nothing, or fails as it is told; keeps what it was asked."""
-
-    name: SourceName = "vector"
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.error = error
-        self.asked: list[SearchRequest] = []
-
-    async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        self.asked.append(request)
-        if self.error is not None:
-            raise self.error
-        return []
-
-
-class Silent(Store):
-    async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        await asyncio.Event().wait()
-        return []
-
-
-class Graph:
-    def __init__(self, error: SourceError | None = None) -> None:
-        self.error = error
-
-    async def select(self, query: str) -> Sequence[Mapping[str, str]]:
-        if self.error is not None:
-            raise self.error
-        return []
-
-
-async def test_a_store_answers_or_it_is_said_why_not() -> None:
-    assert await answers(Store(), "home", within_s=1) is None
-    assert await answers(Store(TransientSourceError("away")), "home", within_s=1) == "away"
-    assert await answers(Silent(), "home", within_s=0.02) == "no answer within 0.02 s"
-    assert await answers(Store(), "home", graph=Graph(), within_s=1) is None
-    assert await answers(Store(), "home", graph=Graph(SourceError("no graph")), within_s=1) == "no graph"
 
 
 BEGAN_NS = 1_772_400_000_000_000_000
@@ -336,35 +205,6 @@ def spans_of(
     describe_recall(served, tracer, with_content=with_content)
     traced.span.end()
     return {span.name: span for span in exporter.get_finished_spans()}
-
-
-def context_of(span: ReadableSpan) -> SpanContext:
-    assert span.context is not None
-    return span.context
-
-
-def ms_from_start(span: ReadableSpan) -> tuple[float, float]:
-    assert span.start_time is not None
-    assert span.end_time is not None
-    return (span.start_time - BEGAN_NS) / 1e6, (span.end_time - BEGAN_NS) / 1e6
-
-
-def test_stages_follow_each_other_and_sources_lie_in_the_search() -> None:
-    spans = spans_of(recalled(), "degraded")
-    assert {name: ms_from_start(span) for name, span in spans.items() if name != "recall"} == {
-        "recall.understand": (0.0, 1.0),
-        "recall.search": (1.0, 5.0),
-        "recall.rank": (5.0, 5.5),
-        "recall.source.vector": (1.0, 4.5),
-        "recall.source.lexical": (1.0, 3.0),
-        "recall.source.rdf": (1.0, 5.0),
-    }
-    parents = {name: span.parent.span_id if span.parent else None for name, span in spans.items()}
-    ids = {name: context_of(span).span_id for name, span in spans.items()}
-    assert parents == {
-        name: ids["recall.search" if "source" in name else "recall"] if name != "recall" else None for name in spans
-    }
-    assert len({context_of(span).trace_id for span in spans.values()}) == 1
 
 
 def attributes_of(span: ReadableSpan) -> dict[str, object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,20 +171,6 @@ def test_the_first_worker_keeps_the_place_of_one_that_is_alone(tmp_path: Path) -
     assert second.data_dir == data_dir_of(tmp_path, 2)
 
 
-def test_names_logs_and_ports_that_are_set_are_not_shared(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
-    settings = Settings.read(data_dir=tmp_path, instance="orion", log_file=tmp_path / "o.log", health_port=port)
-    first, second = (plan.environment for plan in plans_of(settings, 2, {}))
-    assert "ORION_INSTANCE" not in first
-    assert second["ORION_INSTANCE"] == "orion-2"
-    assert (first["ORION_LOG_FILE"], second["ORION_LOG_FILE"]) == (
-        str(tmp_path / "o.log"),
-        str(tmp_path / "o-2.log"),
-    )
-    assert (int(first["ORION_HEALTH_PORT"]), int(second["ORION_HEALTH_PORT"])) == (port, port + 1)
-
-
 METADATA = IndexMetadata(format=FORMAT, model="m", dimension=3, weights_sha256="w", position=7, record="town")
 
 
@@ -229,18 +214,6 @@ def test_one_by_another_model_or_of_another_record_is_replaced(
     fill(tmp_path / "workers" / "2", "old", **difference)
     assert len(make_further_copies(settings, 2)) == 2
     assert (tmp_path / "workers" / "2" / "graph" / "store" / "sst").read_text() == "points"
-
-
-def test_what_a_copy_that_was_cut_short_has_left_is_replaced(settings: Settings, tmp_path: Path) -> None:
-    fill(tmp_path)
-    left = tmp_path / "workers" / "2" / "index.part" / "shard"
-    left.mkdir(parents=True)
-    (left / "half").touch()
-    (tmp_path / "workers" / "2" / "index").mkdir()
-    (tmp_path / "workers" / "2" / "index" / "index.json").write_text("old")
-    make_further_copies(settings, 2)
-    assert held(tmp_path / "workers" / "2") == {"index/index.json", "index/shard/segment", "graph/store/sst"}
-    assert json.loads((tmp_path / "workers" / "2" / "index" / "index.json").read_text())["position"] == 7
 
 
 def test_copies_of_workers_that_are_wanted_no_more_are_deleted(settings: Settings, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
-from orion_recall.errors import SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile
@@ -121,22 +120,6 @@ class Stage:
                 await asyncio.sleep(0.002)
 
 
-async def test_a_shadow_is_a_decision_of_its_own_that_names_the_first() -> None:
-    stage = Stage(Gulls())
-    stage.note()
-    async with stage.running():
-        await stage.until_ended(1)
-    (told,) = stage.sent
-    first = facts()
-    assert told["id"] != first.decision_id
-    assert (told["shadow_of"], told["corr_id"], told["entry_id"]) == (first.decision_id, "c-1", "17-0")
-    assert (told["profile"], told["profile_hash"]) == ("other.v1", "hash of other.v1")
-    assert (told["profile_requested"], told["profile_fallback"], told["reply_to"]) == ("unknown.v1", False, None)
-    assert (told["outcome"], told["selected_ids"], told["tenant"]) == ("ok", ["m-0"], "default")
-    assert told["latency_ms"] > 0
-    assert (stage.shadows.done, stage.shadows.failed, stage.shadows.left_out) == (1, 0, 0)
-
-
 async def test_no_more_run_at_once_than_the_settings_say_and_what_does_not_fit_is_left_out() -> None:
     stage = Stage(Gulls(), shadows_at_once=2)
     stage.source.go.clear()
@@ -148,14 +131,6 @@ async def test_no_more_run_at_once_than_the_settings_say_and_what_does_not_fit_i
         await stage.until_ended(32)
     assert stage.source.most_at_once == 2
     assert len(stage.sent) == 32
-
-
-async def test_none_runs_where_the_settings_say_none() -> None:
-    stage = Stage(Gulls(), shadows_at_once=0)
-    async with stage.running():
-        stage.note(3)
-        await asyncio.sleep(0.02)
-    assert (stage.sent, stage.shadows.left_out) == ([], 3)
 
 
 async def test_what_is_wrong_with_one_costs_the_next_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -172,37 +147,12 @@ async def test_what_is_wrong_with_one_costs_the_next_nothing(caplog: pytest.LogC
     assert said == ["a shadow recall failed: payload.options.scope: session needs payload.session_id"]
 
 
-async def test_a_source_that_fails_is_what_the_shadow_says_and_its_text_is_kept_as_the_settings_say() -> None:
-    stage = Stage(Gulls(SourceError("away")), query_text="none")
-    stage.note()
-    async with stage.running():
-        await stage.until_ended(1)
-    (told,) = stage.sent
-    assert told["outcome"] == "failed"
-    assert "gulls" not in json.dumps(told)
-
-
-async def test_one_in_hand_is_dropped_when_the_worker_stops() -> None:
-    stage = Stage(Gulls())
-    stage.source.go.clear()
-    stage.note(3)
-    async with stage.running():
-        await stage.until_asked(1)
-    assert stage.sent == []
-
-
 def test_the_share_is_chosen_by_the_correlation_id() -> None:
     profiles = {"test.v1": loaded("test.v1", shadow={"profile": "other.v1", "share": 0.25}), "other.v1": OTHER}
     chosen = [shadow_for(facts(f"c-{n}"), profiles) for n in range(2000)]
     assert chosen == [shadow_for(facts(f"c-{n}"), profiles) for n in range(2000)]
     assert {one for one in chosen if one is not None} == {OTHER}
     assert 0.2 < sum(one is not None for one in chosen) / 2000 < 0.3
-
-
-def test_without_a_shadow_or_with_one_that_is_not_there_nothing_is_recalled_twice() -> None:
-    assert shadow_for(facts(), {"test.v1": loaded("test.v1")}) is None
-    gone = loaded("test.v1", shadow={"profile": "gone.v1", "share": 1})
-    assert shadow_for(facts(), {"test.v1": gone}) is None
 
 
 def variant(

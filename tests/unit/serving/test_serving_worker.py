@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.exceptions import RedisError
 
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.commit import Commit, Committed
@@ -20,13 +18,11 @@ from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import RecallDecisionV1, RecallReplyV1, v1_decision
 from orion_recall.errors import Overloaded
-from orion_recall.foreground import FOREGROUND
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.types import Sources
-from orion_recall.serving.trials import ShadowTask
-from orion_recall.serving.worker import ServingObserver, Worker
+from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
@@ -72,27 +68,14 @@ PAYLOAD = st.fixed_dictionaries(
 
 
 class Commits:
-    """Keeps what is committed; says `says` in turn, then that it is committed."""
+    """Keeps what is committed."""
 
-    def __init__(self, *says: Committed | Exception) -> None:
+    def __init__(self) -> None:
         self.commits: list[Commit] = []
-        self._says = list(says)
 
     async def commit(self, commit: Commit) -> Committed:
         self.commits.append(commit)
-        said = self._says.pop(0) if self._says else "committed"
-        if isinstance(said, Exception):
-            raise said
-        return said
-
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[Committed | None]:
-        results: list[Committed | None] = []
-        for one in commits:
-            try:
-                results.append(await self.commit(one))
-            except RedisError:
-                results.append(None)
-        return results
+        return "committed"
 
 
 class Gulls:
@@ -118,15 +101,12 @@ class Desk:
 
     def __init__(
         self,
-        *says: Committed | Exception,
+        *,
         error: Exception | None = None,
-        source: Gulls | None = None,
-        watch: ServingObserver | None = None,
-        shadow: Mapping[str, Any] | None = None,
         server_time: Callable[[], float] | None = None,
         **settings: Any,
     ) -> None:
-        self.commits, self.source = Commits(*says), source or Gulls(error)
+        self.commits, self.source = Commits(), Gulls(error)
         self.now = ARRIVED + 0.01
         self.used: list[tuple[str, list[str]]] = []
         profile = Profile(
@@ -139,8 +119,6 @@ class Desk:
             source_retries=0,
         )
         other = profile.model_copy(update={"profile": "other.v1"})
-        profile = Profile.model_validate(profile.model_dump() | dict(shadow or {}))
-        self.shadows = Shadowing()
         self.worker = Worker(
             Settings(default_profile="test.v1", **settings),
             self.commits,
@@ -153,26 +131,15 @@ class Desk:
             ),
             server_time=server_time or (lambda: self.now),
             used=lambda tenant, ids: self.used.append((tenant, list(ids))),
-            observer=watch,
-            shadow=self.shadows.add,
         )
 
     async def serve(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> Commit:
         """The last commit of one message."""
-        await self.serve_alone(payload, deliveries=deliveries, **envelope)
+        await self.worker.serve(self.entry(payload, deliveries=deliveries, **envelope))
         return self.commits.commits[-1]
 
-    async def serve_alone(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> None:
-        """One message."""
+    def entry(self, payload: object, *, deliveries: int = 1, **envelope: Any) -> Entry:
         whole = {"correlation_id": "c-1", "reply_to": "recall.reply.v1:me", "payload": payload} | envelope
-        await self.worker.serve(self._entry(whole, deliveries))
-
-    async def turn_away(self, payload: object, error: Overloaded, *, deliveries: int = 1, **envelope: Any) -> None:
-        """One message for which there is no time."""
-        whole = {"correlation_id": "c-1", "reply_to": "recall.reply.v1:me", "payload": payload} | envelope
-        await self.worker.turn_away([Turned(entry=self._entry(whole, deliveries), error=error)])
-
-    def _entry(self, whole: dict[str, Any], deliveries: int) -> Entry:
         return Entry(id=ENTRY_ID, fields={b"envelope": json.dumps(whole).encode()}, deliveries=deliveries)
 
 
@@ -228,14 +195,6 @@ async def test_who_asks_why_memories_are_found_only_looks_at_them(
     assert desk.used == ([("default", used)] if used else [])
 
 
-async def test_a_fenced_commit_is_counted_as_such_and_as_no_outcome() -> None:
-    desk = Desk("fenced")
-    await desk.serve(QUESTION)
-    assert desk.worker.counters.fenced == 1
-    assert set(desk.worker.counters.outcomes.values()) == {0}
-    assert desk.used == []
-
-
 async def test_the_unforeseen_is_answered_as_a_failure_without_its_details(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -245,6 +204,16 @@ async def test_the_unforeseen_is_answered_as_a_failure_without_its_details(
     assert reply.error is not None
     assert "secret" not in f"{reply.error.message} {decision.error}"
     assert any(record.exc_info for record in caplog.records)
+
+
+async def test_what_there_is_no_time_for_learns_when_to_ask_again_and_what_is_invalid_that_it_is() -> None:
+    desk, error = Desk(), Overloaded("overloaded", retry_after_ms=70)
+    payloads: list[dict[str, Any]] = [WITH_OPTIONS, {"fragment": 7, "options": {}}] * 20
+    await desk.worker.turn_away([Turned(entry=desk.entry(one), error=error) for one in payloads])
+    found = [(decision_of(one).outcome, reply_of(one).error) for one in desk.commits.commits]
+    assert [outcome for outcome, _ in found] == ["refused", "invalid"] * 20
+    assert [told and told.retry_after_ms for _, told in found] == [70, None] * 20
+    assert desk.source.asked == []
 
 
 STRICT: dict[str, Any] = {
@@ -286,31 +255,6 @@ async def test_whatever_becomes_of_a_query_without_options_a_strict_reader_takes
     assert bool(desk.source.asked) == (outcome == "ok")
 
 
-async def test_a_commit_that_waits_for_the_bus_does_not_hold_back_other_work() -> None:
-    """The bus takes no commit until work that waits for queries has been done."""
-
-    class Away(Commits):
-        def __init__(self) -> None:
-            super().__init__()
-            self.is_back = asyncio.Event()
-
-        async def commit(self, commit: Commit) -> Committed:
-            await self.is_back.wait()
-            return await super().commit(commit)
-
-    desk, away = Desk(), Away()
-    desk.worker._deliveries._committer = away  # pyright: ignore[reportPrivateUsage]
-    serving = asyncio.create_task(desk.serve_alone(QUESTION))
-    async with asyncio.timeout(30):
-        while not desk.source.asked:
-            await asyncio.sleep(0.001)
-        await FOREGROUND.pause(40)
-    assert away.commits == []
-    away.is_back.set()
-    await serving
-    assert len(away.commits) == 1
-
-
 SECRET = "what did my doctor say?"
 UNREADABLE: list[dict[str, Any]] = [
     {"payload": {"fragment": [SECRET]}},
@@ -348,16 +292,6 @@ async def test_content_enters_the_log_only_when_that_is_switched_on(caplog: pyte
     assert (without["results"], len(without["scores"])) == (1, 1)
     assert without["latency_ms"] >= 0
     assert with_content["query"] == QUESTION["fragment"]
-
-
-class Shadowing:
-    """Keeps what is to be recalled once more."""
-
-    def __init__(self) -> None:
-        self.noted: list[ShadowTask] = []
-
-    def add(self, one: ShadowTask) -> None:
-        self.noted.append(one)
 
 
 class WrongClock:
