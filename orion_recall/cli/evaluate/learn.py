@@ -14,11 +14,11 @@ from typing import Annotated
 import typer
 
 from orion_recall.atomic_file import whole_text
-from orion_recall.cli.connect.addresses import DataFolder, find, open_postgres, with_record
+from orion_recall.cli.addresses import DataFolder, find, open_postgres, with_record
 from orion_recall.cli.evaluate.files import (
     refuse_to_replace,
 )
-from orion_recall.cli.moments import MOMENT_HELP, moment
+from orion_recall.cli.options import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, NotFound, counted, progress, show, table
 from orion_recall.decisions.feedback import FeedbackLog
 from orion_recall.errors import SettingsError
