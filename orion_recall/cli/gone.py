@@ -27,6 +27,7 @@ _COMMANDS: Mapping[str, str] = {
 _OPTIONS: Mapping[str, str] = {
     "merge --all": "give --apply the ids of those that are to be merged",
     "merge --by": "names are proposed that are alike in spelling and meaning; --into NAME merges others",
+    "merge --limit": "50 are shown, and --json has all",
     "merge --min-string": _LIKE,
     "merge --min-cosine": _LIKE,
     "dead --stores": "`dead --of stores` lists them",
