@@ -7,17 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, find_started, open_client
+from orion_recall.cli.addresses import DataFolder, find_started, open_client
 from orion_recall.cli.explain import near_misses, show_trace, source_table
-from orion_recall.cli.fields import with_fields, with_times
+from orion_recall.cli.options import with_fields, with_times
 from orion_recall.cli.output import JsonFlag, console, counted, note, print_error, print_json, prose, table, visible
 from orion_recall.contracts import BundleStats, RecallOptionsV1, RecallQueryV1, RecallReplyV1
 from orion_recall.recall.report.sentences import no_answer_words
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
-
-@app.command()
 @with_fields("query", RecallQueryV1, "profile", "verb", "intent", session_id="--session", node_id="--node")
 @with_fields(
     "options",

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, bus_of, dsn_of, find_started
+from orion_recall.cli.addresses import DataFolder, bus_of, dsn_of, find_started
 from orion_recall.cli.output import JsonFlag, for_people, note, print_json, say
 from orion_recall.cli.serving.status import read_status
 from orion_recall.cli.signals import stop_signals
@@ -21,10 +21,8 @@ from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
 _MAKE = "Print the entry of a new token for the file, and on standard error the token; then end."
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
-@app.command()
 def console(
     host: Annotated[str | None, typer.Option(help="Address (default: ORION_CONSOLE_HOST or 127.0.0.1).")] = None,
     port: Annotated[

@@ -33,8 +33,6 @@ from orion_recall.tasks import cancel
 from orion_recall.telemetry import log_to_stderr
 from orion_recall.values import SOURCE_NAMES
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
 _SHOWN = "reflect.v1"
 QUESTIONS = (
@@ -54,7 +52,6 @@ WHERE session_id = '{session}'
 ORDER BY created_at"""
 
 
-@app.command()
 def demo(
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder for the demo's data.")] = _FOLDER,
     as_json: JsonFlag = False,
@@ -189,13 +186,14 @@ def _show(shown: dict[str, Any]) -> None:
     out = console()
     first, *others = (one for one in shown["recalls"] if one["profile"] == _SHOWN)
     out.print(Text(first["question"], style="bold"), soft_wrap=True)
-    out.print(Text(f"{_SHOWN}: {_found(first)}", style="cyan"))
+    count, ms = len(first["bundle"]["items"]), first["bundle"]["stats"]["latency_ms"]
+    out.print(Text(f"{_SHOWN}: {counted(count, 'memory')} in {ms:.0f} ms", style="cyan"))
     prose(_answer(first))
     out.print(heading("The same question under three profiles: what each source found"))
     out.print(_sources_table([one for one in shown["recalls"] if one["question"] == first["question"]]))
     out.print(heading("Further questions, each with the first of what was found"))
     for one in others:
-        prose(f"{one['question']}  {_found(one)}\n{_answer(one).partition(chr(10))[0]}")
+        prose(f"{one['question']}\n{_answer(one).partition(chr(10))[0]}")
     out.print(heading("The decisions, read back by SQL"))
     out.print(Text(shown["sql"], style="dim"), soft_wrap=True)
     out.print(table(shown["decisions"][0], [list(row.values()) for row in shown["decisions"]]))
@@ -207,11 +205,6 @@ def _show(shown: dict[str, Any]) -> None:
         f"  orion-recall graph viz Ana Mira --out graph.html --data {folder}\n"
         "Everything above as JSON: orion-recall demo --json. All commands: orion-recall --help"
     )
-
-
-def _found(one: dict[str, Any]) -> str:
-    bundle = one["bundle"]
-    return f"{counted(len(bundle['items']), 'memory')} in {bundle['stats']['latency_ms']:.0f} ms"
 
 
 def _answer(one: dict[str, Any]) -> str:

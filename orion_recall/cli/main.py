@@ -19,7 +19,7 @@ import typer
 import typer.core
 from typer.main import get_command as built
 
-from orion_recall.cli.gone import GONE_COMMANDS, GONE_OPTIONS
+from orion_recall.cli.gone import what_is_gone
 from orion_recall.cli.output import print_error
 from orion_recall.errors import (
     BackupError,
@@ -36,39 +36,38 @@ from orion_recall.errors import (
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-# Each command: its module below `orion_recall.cli`, with the app in it, and the first line of its own help.
+# Each command: its function or group below `orion_recall.cli`, and the first line of its own help.
 COMMANDS = {
-    "demo": ("demo", "See it work: sample memories, questions under three profiles, the decisions by SQL."),
-    "up": ("serving.up", "Run everything here: bus, Postgres, index, graph and a worker, or several."),
-    "worker": ("serving.up:worker_app", "Run a worker, or several, on the engines that the environment names."),
-    "ask": ("ask", "Ask what is remembered, over the bus."),
-    "import": ("memory.import_", "Store the memories of a file, over the bus."),
-    "profiles": ("setup.profiles", "Look at profiles and check them."),
-    "decisions": ("decisions.app", "Look into the decision log."),
-    "dead": ("serving.dead", "Look at messages that could not be served, and put them back."),
-    "console": ("console", "Look at decisions and memories, and ask, on pages in a browser."),
-    "status": ("serving.status", "See how bus, record, copies and sink are doing."),
+    "demo": ("demo:demo", "See it work: sample memories, questions under three profiles, the decisions by SQL."),
+    "up": ("serving.up:up", "Run everything here: bus, Postgres, index, graph and a worker, or several."),
+    "worker": ("serving.up:worker", "Run a worker, or several, on the engines that the environment names."),
+    "ask": ("ask:ask", "Ask what is remembered, over the bus."),
+    "import": ("memory.transfer:import_memories", "Store the memories of a file, over the bus."),
+    "profiles": ("setup.profiles:app", "Look at profiles and check them."),
+    "decisions": ("decisions.app:app", "Look into the decision log."),
+    "dead": ("serving.dead:app", "Look at messages that could not be served, and put them back."),
+    "console": ("console:console", "Look at decisions and memories, and ask, on pages in a browser."),
+    "status": ("serving.status:status", "See how bus, record, copies and sink are doing."),
     "doctor": (
-        "doctor.app",
+        "doctor:doctor",
         "Check the installation, the servers, external stores with a sample item, and the query channels.",
     ),
-    "graph": ("graph.app", "Ask the graph that the memories make, draw it, and take it to other programs."),
-    "memory": ("memory.app", "Store, list, change and delete memories, check their copies, back the record up."),
-    "eval": ("evaluate.app", "Measure recall on judged queries, compare runs, learn weights, find what to change."),
-    "migrate": ("setup.files:migrate_app", "Apply the schema to Postgres, so that workers need no right to."),
-    "keys": ("setup.keys", "Make and list the keys that callers sign their messages with."),
+    "graph": ("graph:app", "Ask the graph that the memories make, draw it, and take it to other programs."),
+    "memory": (
+        "memory.app:app",
+        "Store, list, change and delete memories, check their copies, back the record up.",
+    ),
+    "eval": (
+        "evaluate.app:app",
+        "Measure recall on judged queries, compare runs, learn weights, find what to change.",
+    ),
+    "migrate": ("setup.files:migrate", "Apply the schema to Postgres, so that workers need no right to."),
+    "keys": ("setup.keys:app", "Make and list the keys that callers sign their messages with."),
     "settings": (
-        "setup.files:settings_app",
+        "setup.files:settings",
         "List every setting, which of them are set, and names that nothing reads.",
     ),
-    "contracts": ("setup.files:contracts_app", "Write out the contracts: schemas, AsyncAPI document, examples."),
-}
-# Former options: the words that name one, and what took its place; see `gone` for others.
-_FORMER = {
-    ("merge", "--all"): "`memory merge --all` is gone: give --apply the ids of those that are to be merged",
-    ("merge", "--by"): "`memory merge --by` is gone: names are proposed that are alike in spelling and meaning; "
-    "--into NAME merges others",
-    ("dead", "--stores"): "`dead --stores` is now `dead --of stores`",
+    "contracts": ("setup.files:contracts", "Write out the contracts: schemas, AsyncAPI document, examples."),
 }
 # Packages that come with an extra other than `worker`; any other belongs to the worker.
 EXTRAS: Mapping[str, str] = {
@@ -111,8 +110,13 @@ class LazyGroup(typer.core.TyperGroup):
 
 def load(name: str) -> Any:
     """The command of that name, out of its own module."""
-    module, _, app_name = COMMANDS[name][0].partition(":")
-    command = built(getattr(importlib.import_module(f"orion_recall.cli.{module}"), app_name or "app"))
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    found = getattr(importlib.import_module(f"orion_recall.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        single.command()(found)
+        found = single
+    command = built(found)
     command.name = name
     return command
 
@@ -183,14 +187,6 @@ def main() -> None:
 
 
 def _with_hint(error: typer.TyperException, arguments: Sequence[str]) -> str:
-    words = {word.partition("=")[0] for word in arguments}
-    gone = [told for named, told in _FORMER.items() if words >= set(named)]
-    for group, names in GONE_COMMANDS.items():
-        if list(arguments[:1]) == [group] and (told := names.get("".join(arguments[1:2]))):
-            gone.append(f"there is no `{group} {arguments[1]}` any more: {told}")
-    gone += [f"there is no {option} any more: {told}" for option, told in GONE_OPTIONS.items() if option in words]
-    if gone:
-        return gone[0]
     context = getattr(error, "ctx", None)
     hint = f" (see `{context.command_path} --help`)" if context is not None else ""
-    return f"{error.format_message()}{hint}"
+    return what_is_gone(arguments) or f"{error.format_message()}{hint}"

@@ -7,11 +7,11 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, TextIO, TypeAlias, cast
 
 import typer
 from rich.cells import cell_len
@@ -32,12 +32,12 @@ _GAP = 2
 
 def console(*, width: int = _WIDTH_WITHOUT_TERMINAL) -> Console:
     """Standard output, for people; `width` columns wide where that is no terminal."""
-    return _console(stderr=False, width=width)
+    return _Console(sys.stdout, width)
 
 
 def notes() -> Console:
     """Standard error: progress and remarks."""
-    return _console(stderr=True, width=_WIDTH_WITHOUT_TERMINAL)
+    return _Console(sys.stderr, _WIDTH_WITHOUT_TERMINAL)
 
 
 def for_people(*, as_json: bool) -> bool:
@@ -123,12 +123,51 @@ def show(value: object, *shown: Shown, as_json: bool, remarks: Iterable[str | No
 
 
 def listed(
-    value: object, columns: Iterable[str], rows: Sequence[Sequence[object]], *, as_json: bool, nothing: str,
-    remarks: Iterable[str | None] = (),
+    value: object, columns: Iterable[str], rows: Sequence[Sequence[object]], *, as_json: bool,
+    nothing: str | None = None, remarks: Iterable[str | None] = (),
 ) -> None:  # fmt: skip
     """As `show`, a table of the rows; without any the remark `nothing`."""
     shown = [table(columns, rows)] if rows else []
     show(value, *shown, as_json=as_json, remarks=(None if rows else nothing, *remarks))
+
+
+def report(value: Mapping[str, Any], *, as_json: bool, remarks: Iterable[str | None] = ()) -> None:
+    """As `show`, the document itself."""
+    show(value, *document(value), as_json=as_json, remarks=remarks)
+
+
+def document(value: Mapping[str, Any]) -> Iterator[Shown]:
+    """A document's values in lines, then a table for each list of objects."""
+    tables = {name: objects for name, one in value.items() if (objects := _objects(one))}
+    single = [
+        (name, one) for name, one in value.items() if name not in tables and one not in (None, "", (), [], {})
+    ]
+    if single:
+        yield pairs((name.replace("_", " "), _cell(one)) for name, one in single)
+    for name, objects in tables.items():
+        columns = list(dict.fromkeys(key for one in objects for key in one))
+        kept = [key for key in columns if any(one.get(key) not in (None, "", (), [], {}) for one in objects)]
+        rows = [[_cell(one.get(key)) for key in kept] for one in objects]
+        yield table([key.replace("_", " ") for key in kept], rows, title=f"\n{name.replace('_', ' ')}")
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        named = cast("Mapping[str, Any]", value).items()
+        return (
+            [{"": name, **one} for name, one in named] if all(isinstance(one, Mapping) for _, one in named) else []
+        )
+    if isinstance(value, list | tuple) and all(isinstance(one, Mapping) for one in cast("list[Any]", value)):
+        return list(cast("list[Mapping[str, Any]]", value))
+    return []
+
+
+def _cell(value: Any) -> object:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {visible(one)}" for name, one in cast("Mapping[str, Any]", value).items())
+    if isinstance(value, list | tuple):
+        return ", ".join(visible(one) for one in cast("list[Any]", value))
+    return value
 
 
 def limited(count: int, limit: int, what: str) -> str | None:
@@ -144,18 +183,15 @@ def say(what: str, value: str, error: str | None = None) -> None:
     console().print(line, soft_wrap=True)
 
 
-def prose(text: str) -> None:
+def prose(text: str, out: Console | None = None) -> None:
     """Text on standard output: on a terminal it wraps between words, in a file or a pipe every line stays one."""
-    _prose(text, console())
+    out = out or console()
+    out.print(Text(visible(text)), soft_wrap=not (out.is_terminal or "COLUMNS" in os.environ))
 
 
 def note(text: str) -> None:
     """A remark on standard error, set as `prose` is."""
-    _prose(text, notes())
-
-
-def _prose(text: str, out: Console) -> None:
-    out.print(Text(visible(text)), soft_wrap=not (out.is_terminal or "COLUMNS" in os.environ))
+    prose(text, notes())
 
 
 @contextlib.contextmanager
@@ -242,6 +278,10 @@ def _whole(value: object) -> list[str]:
 class _Console(Console):
     """A console that cuts nothing off: a line that is too wide is wrapped by the terminal."""
 
+    def __init__(self, stream: TextIO, width: int) -> None:
+        is_known = stream.isatty() or "COLUMNS" in os.environ
+        super().__init__(stderr=stream is sys.stderr, width=None if is_known else width, highlight=False)
+
     def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
         """As rich's; into a file or a pipe a table goes without blanks at the ends of its lines."""
         if self.is_terminal or all(isinstance(one, str | Text) for one in objects):
@@ -250,9 +290,3 @@ class _Console(Console):
         with self.capture() as held:
             super().print(*objects, crop=crop, **options)
         self.file.write("\n".join(line.rstrip() for line in held.get().split("\n")))
-
-
-def _console(*, stderr: bool, width: int) -> Console:
-    stream = sys.stderr if stderr else sys.stdout
-    given = stream.isatty() or "COLUMNS" in os.environ
-    return _Console(stderr=stderr, width=None if given else width, highlight=False, soft_wrap=False)

@@ -72,13 +72,11 @@ _LATEST: LiteralString = """
 WHERE ($1::text IS NULL OR outcome = $1)
   AND ($2::text IS NULL OR profile = $2)
   AND ($3::timestamptz IS NULL OR created_at >= $3)
-  AND ($5::boolean OR shadow_of IS NULL)
-  AND ($6::text IS NULL OR tenant = $6)
+  AND shadow_of IS NULL
+  AND ($5::text IS NULL OR tenant = $5)
 ORDER BY created_at DESC, id
 LIMIT $4
 """
-# The order of a hash is random and, for one seed, the same.
-_DRAWN: LiteralString = _LATEST.replace("ORDER BY created_at DESC, id", "ORDER BY md5($7 || id::text)")
 _LATEST_IDS: LiteralString = "SELECT id FROM recall_decisions " + _LATEST  # noqa: S608 (two constants)
 _STARTING: LiteralString = """
 SELECT id FROM recall_decisions
@@ -108,24 +106,20 @@ class DecisionLog:
         outcome: Outcome | None = None,
         profile: str | None = None,
         since: datetime | None = None,
-        shadows: bool = False,
         tenant: str | None = None,
-        seed: int | None = None,
     ) -> Latest:
-        """The newest decisions that meet every condition, without their candidates; with a `seed` random ones.
+        """The newest decisions that callers got and that meet every condition, without their candidates.
 
-        With `shadows` also those of shadow recalls. Those that cannot be read count towards the limit.
+        Those that cannot be read count towards the limit.
         """
         async with borrow(self._pool, "reading decisions") as connection:
             rows = await connection.fetch(
-                f"SELECT {_COLUMNS_LISTED} FROM recall_decisions {_LATEST if seed is None else _DRAWN}",  # noqa: S608
+                f"SELECT {_COLUMNS_LISTED} FROM recall_decisions {_LATEST}",  # noqa: S608
                 outcome,
                 profile,
                 since,
                 limit,
-                shadows,
                 tenant,
-                *(() if seed is None else (str(seed),)),
             )
         decisions = _readable(rows)
         return Latest(decisions=decisions, left_out=len(rows) - len(decisions))
@@ -133,7 +127,7 @@ class DecisionLog:
     async def newest_ids(self, limit: int, *, profile: str | None = None, tenant: str | None = None) -> list[str]:
         """The ids of the newest decisions that callers got, newest first."""
         async with borrow(self._pool, "reading decisions") as connection:
-            rows = await connection.fetch(_LATEST_IDS, None, profile, None, limit, False, tenant)
+            rows = await connection.fetch(_LATEST_IDS, None, profile, None, limit, tenant)
         return [str(row["id"]) for row in rows]
 
     async def get(self, id_or_corr_id: str) -> list[RecallDecisionV1]:

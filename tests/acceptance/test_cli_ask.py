@@ -159,7 +159,7 @@ def test_decisions_are_listed_shown_and_asked_for_by_sql(up: Up) -> None:
     assert stats["decision_id"] in [one["id"] for one in listed.json["decisions"]]
     shown = up.program.run("decisions", "show", stats["decision_id"])
     assert shown.code == 0
-    assert "What every source found" in shown.out
+    assert "\nsources\n" in shown.out
     sql = f"SELECT outcome, tokens FROM recall_decisions WHERE id = '{stats['decision_id']}'"
     assert up.program.run("decisions", "sql", sql, "--json").json == {
         "columns": ["outcome", "tokens"],

@@ -24,7 +24,7 @@ def test_it_says_what_bus_and_postgres_are_and_that_all_is_well(up: Up) -> None:
     servers = up.program.run("doctor", "--json").json["servers"]
     assert [one["problem"] for one in servers] == [None] * len(servers)
     found = {one["name"]: one["found"] for one in servers}
-    assert {"descriptors", "bus", "clock", "Postgres", "schema", "copy"} <= found.keys()
+    assert {"descriptors", "bus", "clock", "Postgres", "schema"} <= found.keys()
     assert found["bus"].startswith("Valkey ")
     assert "connections" in found["Postgres"]
     assert "that is this version's" in found["schema"]

@@ -64,15 +64,6 @@ async def test_a_decision_comes_back_as_it_was_sent(pool: Pool, log: DecisionLog
     assert await log.get(sent["id"]) == [RecallDecisionV1.model_validate(sent)]
 
 
-async def test_a_sample_is_random_and_the_same_for_the_same_seed(pool: Pool, log: DecisionLog) -> None:
-    await _insert(pool, *(decision() for _ in range(30)), decision(profile="other.v1"))
-    once, again, other = [
-        [one.id for one in (await log.latest(10, profile="reflect.v1", seed=seed)).decisions] for seed in (1, 1, 2)
-    ]
-    assert (len({*once}), once) == (10, again)
-    assert {*once} != {*other}
-
-
 async def test_absent_optional_fields_get_the_contracts_defaults(pool: Pool, log: DecisionLog) -> None:
     needed = ("id", "corr_id", "profile", "query", "latency_ms", "created_at", "outcome")
     full = decision()

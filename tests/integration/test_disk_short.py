@@ -17,7 +17,7 @@ from test_status_workers import served
 from test_status_workers import settings as settings  # a fixture
 
 from orion_recall.bus.connect import connect
-from orion_recall.cli.serving.status_workers import problems_of, read_workers
+from orion_recall.cli.serving.status import problems_of, read_workers
 from orion_recall.client import RecallClient
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines import disk_space, embedded

@@ -119,7 +119,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
         await until(fell_back, "the memory fell back")
         shown = await asyncio.to_thread(run.invoke, app, ["show", "b"])
         assert "light" in shown.output
-        assert "Mira - works at - Fjord-Labs" in shown.output  # the rules know it too, with the turn before
+        assert "Mira works at Fjord-Labs" in " ".join(shown.output.split())
         await chat.behave()
         again = await asyncio.to_thread(run.invoke, app, ["extract", "--fallen-back", "--with", "llm", "--json"])
         assert '"due": 1' in again.output

@@ -21,7 +21,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.bus.envelope import Received
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
-from orion_recall.cli.serving.status_workers import problems_of, read_workers
+from orion_recall.cli.serving.status import problems_of, read_workers
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import BusRefused

@@ -10,7 +10,7 @@ from httpx import Headers
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from orion_recall.cli.doctor import app as doctor
+from orion_recall.cli import doctor
 from orion_recall.errors import ScopeNotKept, SourceError
 from orion_recall.external.mappings import QdrantMapping
 from orion_recall.external.qdrant import MappedCollection, MappedLexicalSource, MappedVectorSource, time_of

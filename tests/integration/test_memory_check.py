@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from orion_recall.cli.connect.own_copies import KINDS
 from orion_recall.cli.main import run
+from orion_recall.cli.memory.copies import KINDS
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.compose import Patch, compose

@@ -17,8 +17,8 @@ from executor import until
 
 from orion_recall.bus.connect import connect
 from orion_recall.cli.main import run
-from orion_recall.cli.memory import import_ as import_memories
-from orion_recall.cli.serving.status_workers import problems_of, read_workers
+from orion_recall.cli.memory import transfer as import_memories
+from orion_recall.cli.serving.status import problems_of, read_workers
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.transfer.importer import wait_for_copies
 from orion_recall.postgres.pool import open_connection
@@ -132,7 +132,7 @@ async def test_a_worker_says_of_every_store_whether_it_can_use_it(
         }
         assert await program("status") == 1
         shown = capsys.readouterr().out
-        for words in ("vector of notes", "failing", "broken", "index.json", "tickets", "copy: index"):
+        for words in ("vector of notes", "failing", "broken", "index.json", "tickets", "index"):
             assert words in shown
 
         await sparql_server.stop()

@@ -4,43 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, analyst_of, find, open_postgres, with_record
-from orion_recall.cli.decisions.compare import compare_profiles
-from orion_recall.cli.decisions.replay import replay_decisions
+from orion_recall.cli.addresses import DataFolder, analyst_of, find, open_postgres, with_record
+from orion_recall.cli.decisions.replay import compare_profiles, replay_decisions
 from orion_recall.cli.evaluate.output import progress_bars
 from orion_recall.cli.explain import cascade_steps, show_trace
-from orion_recall.cli.moments import MOMENT_HELP, moment
+from orion_recall.cli.options import MOMENT_HELP, moment
 from orion_recall.cli.output import (
     JsonFlag,
     NotFound,
     Shown,
     counted,
+    document,
     heading,
     limited,
+    listed,
     note,
-    pairs,
     show,
-    table,
-    visible,
 )
 from orion_recall.cli.signals import interrupted_once
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.decisions.log import DecisionLog, Latest
 from orion_recall.decisions.memories import SelectedTexts, selected_texts
 from orion_recall.decisions.retention import Deleted, count_older, purge_older
-from orion_recall.decisions.sql import NO_RIGHT, SQL_MOST_BYTES, SqlResult
-from orion_recall.errors import RecordError, SettingsError
+from orion_recall.decisions.sql import SQL_MOST_BYTES, SqlResult
+from orion_recall.errors import SettingsError
 from orion_recall.evaluation.replay.run import AsOf, as_of_decision
 from orion_recall.evaluation.vectors import VectorCache, default_folder
-from orion_recall.postgres.pool import Pool, sqlstate
+from orion_recall.postgres.pool import Pool
 from orion_recall.recall.report.explain import stats_of
 from orion_recall.recall.report.sentences import ended_words, trigger_words, why_not_sentence
 from orion_recall.serving.explain import decision_named, explain_decision, why_not
@@ -48,6 +46,7 @@ from orion_recall.settings import Settings
 from orion_recall.values import OUTCOMES
 
 _MIN_PREFIX, _SHOWN, _TEXT_CHARS = 4, 5, 300
+_ID_CHARS, _QUERY_CHARS = 8, 80
 DecisionId = Annotated[
     str,
     typer.Argument(
@@ -56,12 +55,28 @@ DecisionId = Annotated[
         "begins so.",
     ),
 ]
-# Of a decision: what has a part of its own.
-_APART = {"sources", "selected", "stage_ms", "dropped", "selected_ids", "cascade", "candidates", "asked", "read_at",
-          "build", "not_replayable"}  # fmt: skip
 _FIGURES = {"profile", "profile_hash", "outcome", "selected_ids", "dropped", "sources", "confidence", "tokens"}
 
 
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="""Look into the decision log.
+
+    It has one row for each query: what was found, kept and dropped, why, by which source, in how many ms, under
+    which profile. The table is recall_decisions; its views are recall_queries, recall_selected,
+    recall_candidates, recall_layers, recall_stage_ms, recall_trials, recall_follow_ups, recall_by_profile_hour,
+    recall_by_source, recall_dropped, recall_memory_usage and recall_feedback_by_profile; recall_texts and
+    recall_never_selected are for orion_reader; the profiles behind the hashes are in recall_profiles.
+
+    Example: `orion-recall decisions sql "SELECT profile, count(*) FROM recall_decisions GROUP BY 1"`
+    """,
+)
+app.command("replay")(replay_decisions)
+app.command("compare")(compare_profiles)
+
+
+@app.command("show")
 def show_decision(decision_id: DecisionId, data: DataFolder = None, as_json: JsonFlag = False) -> None:
     """Show everything about one decision, by its own id or its correlation id.
 
@@ -87,6 +102,7 @@ def show_decision(decision_id: DecisionId, data: DataFolder = None, as_json: Jso
     )
 
 
+@app.command("explain")
 def explain_logged_decision(
     decision_id: DecisionId,
     memory: Annotated[str | None, typer.Option("--why-not", help="Why this memory is not in the answer.")] = None,
@@ -169,81 +185,18 @@ def _no_decision(name: str) -> NotFound:
 
 
 def _parts(decision: RecallDecisionV1, texts: SelectedTexts) -> Iterator[Shown]:
-    fields = decision.model_dump(mode="json", exclude=_APART)
-    yield pairs([(name, value) for name, value in fields.items() if value not in (None, "")])
-    yield heading("What was asked, of which data, by which build")
-    yield pairs(list(_basis(decision)))
-    sources = [
-        (name, one.status, one.count, one.stood_in, one.ms, one.error) for name, one in decision.sources.items()
-    ]
-    columns = ("source", "status", "hits", "hits are from", "ms", "error")
-    yield table(columns, sources, title="\nWhat every source found")
-    kept = [
-        (
-            place,
-            one.id,
-            one.source,
-            round(one.score, 4),
-            round(one.confidence.overall, 4) if one.confidence else None,
-            ", ".join(f"{name} {part:.3f}" for name, part in one.parts.items()),
-            ", ".join(f"{name} {rank}" for name, rank in one.ranks.items()),
-        )
-        for place, one in enumerate(decision.selected, 1)
-    ]
-    columns = ("", "kept", "source", "score", "sure", "parts of the score", "ranks")
-    yield table(columns, kept, title="\nWhat was kept")
-    if texts.why_not is not None and kept:
-        yield f"\nWhat they say: not shown, {texts.why_not}"
-    elif kept:
-        rows = [
-            (one.rank, one.memory_id, one.state, one.speaker, (one.text or "")[:_TEXT_CHARS]) for one in texts.items
-        ]
-        yield table(("", "memory", "since then", "speaker", "text"), rows, title="\nWhat they say now")
+    left_out = {"candidates", "cascade", "selected_ids", "asked", "not_replayable"}
+    told = decision.model_dump(mode="json", exclude=left_out)
+    told |= {f"asked {name}": value for name, value in (decision.asked or {}).items()}
+    is_known = "possible as it was" if decision.asked else "not known: what was asked was not kept"
+    told["ask again"] = f"not possible as it was: {why}" if (why := decision.not_replayable) else is_known
+    said = [asdict(one) | {"text": (one.text or "")[:_TEXT_CHARS]} for one in texts.items]
+    yield from document(told | {"texts now": f"not shown, {texts.why_not}" if texts.why_not else said})
     if decision.cascade is not None:
-        told = decision.cascade.model_dump()
+        cascade = decision.cascade.model_dump()
         yield heading("The cascade through the layers")
-        yield cascade_steps(told)
-        yield f"{trigger_words(told)}; {ended_words(told)}"
-    yield table(("dropped because", "hits"), list(decision.dropped.items()), title="\nWhat was left out")
-    yield table(("stage", "ms"), list(decision.stage_ms.items()), title="\nWhere the time went")
-
-
-def _basis(decision: RecallDecisionV1) -> Iterator[tuple[str, object]]:
-    asked = decision.asked or {}
-    told = {**{name: asked.get(name) for name in ("options", "scope", "turn", "limits", "lane", "clock", "zone")},
-            "read at": decision.read_at, "build": decision.build}  # fmt: skip
-    for name, value in told.items():
-        if isinstance(value, Mapping):
-            parts = cast("Mapping[str, object]", value)
-            value = ", ".join(f"{part} {visible(one)}" for part, one in parts.items())
-        if value:
-            yield name, value
-    if decision.not_replayable is not None:
-        yield "ask again", f"not possible as it was: {decision.not_replayable}"
-    else:
-        yield "ask again", "possible as it was" if decision.asked else "not known: what was asked was not kept"
-
-
-_ID_CHARS, _QUERY_CHARS = 8, 80
-
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode="markdown",
-    help="""Look into the decision log.
-
-    It has one row for each query: what was found, kept and dropped, why, by which source, in how many ms, under
-    which profile. The table is recall_decisions; its views are recall_queries, recall_selected,
-    recall_candidates, recall_layers, recall_stage_ms, recall_trials, recall_follow_ups, recall_by_profile_hour,
-    recall_by_source, recall_dropped, recall_memory_usage and recall_feedback_by_profile; recall_texts and
-    recall_never_selected are for orion_reader; the profiles behind the hashes are in recall_profiles.
-
-    Example: `orion-recall decisions sql "SELECT profile, count(*) FROM recall_decisions GROUP BY 1"`
-    """,
-)
-app.command("show")(show_decision)
-app.command("explain")(explain_logged_decision)
-app.command("replay")(replay_decisions)
-app.command("compare")(compare_profiles)
+        yield cascade_steps(cascade)
+        yield f"{trigger_words(cascade)}; {ended_words(cascade)}"
 
 
 @app.command("list")
@@ -252,16 +205,12 @@ def list_decisions(
     outcome: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(OUTCOMES)}.")] = None,
     profile: Annotated[str | None, typer.Option(help="Only those under this profile.")] = None,
     since: Annotated[str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}")] = None,
-    shadows: Annotated[bool, typer.Option("--shadows", help="Include those of shadow profiles.")] = False,
-    sample: Annotated[int | None, typer.Option(min=1, max=10_000, help="So many random ones.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the sample: another seed gives other decisions.")] = 0,
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
     """List the latest decisions, newest first.
 
-    With --sample they are random ones, for people to judge: each on its page of the console. Ids are shortened to
-    their first characters, which `decisions show` takes; --json has them whole.
+    Ids are shortened to their first characters, which `decisions show` takes; --json has them whole.
 
     Example: `orion-recall decisions list --outcome empty --since P1D`
     """
@@ -271,11 +220,7 @@ def list_decisions(
 
     async def latest(settings: Settings) -> Latest:
         async with open_postgres(settings) as pool:
-            log = DecisionLog(pool)
-            drawn = None if sample is None else seed
-            return await log.latest(
-                sample or limit, outcome=outcome, profile=profile, since=after, shadows=shadows, seed=drawn
-            )
+            return await DecisionLog(pool).latest(limit, outcome=outcome, profile=profile, since=after)
 
     found = asyncio.run(latest(find(data)))
     rows = [
@@ -284,10 +229,12 @@ def list_decisions(
         for one in found.decisions
     ]  # fmt: skip
     of_others = f"{counted(found.left_out, 'decision')} left out: another version's, which this one cannot read"
-    show(
+    listed(
         {"decisions": [one.model_dump(mode="json") for one in found.decisions], "left_out": found.left_out},
-        table(("at (UTC)", "id", "profile", "outcome", "ms", "kept", "query"), rows),
+        ("at (UTC)", "id", "profile", "outcome", "ms", "kept", "query"),
+        rows,
         as_json=as_json,
+        nothing="there is no such decision",
         remarks=[of_others if found.left_out else None],
     )
 
@@ -308,24 +255,14 @@ def run_sql(
         async with open_postgres(analyst_of(settings), name="sql") as pool:
             return await DecisionLog(pool).run_sql(sql, limit)
 
-    settings = find(data)
-    try:
-        result = asyncio.run(run(settings))
-    except RecordError as error:
-        has_right = error.__cause__ is None or sqlstate(error.__cause__) != NO_RIGHT
-        if has_right or settings.analyst_dsn is not None or analyst_of(settings).dsn == settings.dsn:
-            raise
-        # The embedded Postgres: whoever runs this owns it, and its socket has no password.
-        raise RecordError(f'{error}: psql "{settings.dsn}"') from error
-    shown = table(result.columns, result.rows)
-    if not result.rows:
-        shown = table(("columns of the result",), [(name,) for name in result.columns])
+    result = asyncio.run(run(find(data)))
     size = (
         f"limited to {SQL_MOST_BYTES >> 20} MiB, which are {counted(len(result.rows), 'row')}: name fewer columns, "
     )
-    show(
+    listed(
         {"columns": result.columns, "rows": result.rows, "truncated": result.truncated},
-        shown,
+        result.columns if result.rows else ("columns of the result",),
+        result.rows or [(name,) for name in result.columns],
         as_json=as_json,
         remarks=[
             None if result.rows else "there is no row; these are the columns that a row would have",
@@ -359,12 +296,11 @@ def purge_decisions(
 
     gone = asyncio.run(purge(find(data)))
     count = sum(part.count for part in gone)
-    columns = ("profile", "outcome", "decisions", "oldest (UTC)", "newest (UTC)")
-    rows = [(part.profile, part.outcome, part.count, part.oldest, part.newest) for part in gone]
     what = "would be deleted" if dry_run else "deleted"
-    show(
+    listed(
         {"older_than": before, "dry_run": dry_run, "count": count, "gone": gone},
-        *([table(columns, rows)] if gone else []),
+        ("profile", "outcome", "decisions", "oldest (UTC)", "newest (UTC)"),
+        [(part.profile, part.outcome, part.count, part.oldest, part.newest) for part in gone],
         as_json=as_json,
         remarks=[f"{counted(count, 'decision')} from before {before:%Y-%m-%d %H:%M:%S} UTC {what}"],
     )

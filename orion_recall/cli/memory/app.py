@@ -4,20 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from orion_recall.cli.memory.browse import list_memories, set_succession, show_history, show_memory
-from orion_recall.cli.memory.copies import check_copies, rebuild_copies
-from orion_recall.cli.memory.extract import extract_memories
-from orion_recall.cli.memory.forget import forget_memories
-from orion_recall.cli.memory.merge import merge_names
-from orion_recall.cli.memory.transfer import back_up_record, export_memories, restore_record
-from orion_recall.cli.memory.write import (
-    delete_matching,
-    delete_memories,
-    remember,
-    store_memory,
-    update_matching,
-    update_memory,
-)
+from orion_recall.cli.memory import browse, copies, forget, names, transfer, write
 
 app = typer.Typer(
     add_completion=False,
@@ -27,22 +14,24 @@ app = typer.Typer(
     Example: `orion-recall memory remember "The crane is repaired." --speaker Ana`
     """,
 )
-
-app.command("list")(list_memories)
-app.command("show")(show_memory)
-app.command("remember")(remember)
-app.command("store")(store_memory)
-app.command("update")(update_memory)
-app.command("updateq")(update_matching)
-app.command("delete")(delete_memories)
-app.command("deleteq")(delete_matching)
-app.command("forget")(forget_memories)
-app.command("history")(show_history)
-app.command("succeeds")(set_succession)
-app.command("extract")(extract_memories)
-app.command("merge")(merge_names)
-app.command("check")(check_copies)
-app.command("rebuild")(rebuild_copies)
-app.command("export")(export_memories)
-app.command("backup")(back_up_record)
-app.command("restore")(restore_record)
+for _name, _command in {
+    "list": browse.list_memories,
+    "show": browse.show_memory,
+    "remember": write.remember,
+    "store": write.store_memory,
+    "update": write.update_memory,
+    "updateq": write.update_matching,
+    "delete": write.delete_memories,
+    "deleteq": write.delete_matching,
+    "forget": forget.forget_memories,
+    "history": browse.show_history,
+    "succeeds": browse.set_succession,
+    "extract": names.extract_memories,
+    "merge": names.merge_names,
+    "check": copies.check_copies,
+    "rebuild": copies.rebuild_copies,
+    "export": transfer.export_memories,
+    "backup": transfer.back_up_record,
+    "restore": transfer.restore_record,
+}.items():
+    app.command(_name)(_command)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, Tenant, find, with_pool
-from orion_recall.cli.fields import with_fields, with_times
-from orion_recall.cli.moments import Zone
-from orion_recall.cli.output import JsonFlag, NotFound, limited, listed, pairs, show, table, visible
+from orion_recall.cli.addresses import Actor, DataFolder, Tenant, find, with_pool
+from orion_recall.cli.options import Zone, with_fields, with_times
+from orion_recall.cli.output import JsonFlag, NotFound, document, limited, listed, report, show, table, visible
 from orion_recall.contracts import MemoryWhereV1, read_message
 from orion_recall.errors import OrionError
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordBrowser
 from orion_recall.memory.record.record import HistoryStep, history
-from orion_recall.memory.record.successions import HeldSuccession, SetByPerson, Successions
+from orion_recall.memory.record.successions import HeldSuccession, Successions
 from orion_recall.postgres.pool import Pool
-from orion_recall.values import JsonValue, SuccessionReason
+from orion_recall.values import JsonValue
 
 MemoryId = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
 
@@ -28,13 +26,8 @@ _TEXT_CHARS, _CELL_CHARS = 160, 120
 _NOT_SHOWN = frozenset(
     ("seq", "version", "updated_at", "recorded_at", "text_hash", "simhash", "content_hash", "statements")
 )
+_INNER = frozenset(("memory", "supersedes", "lacks_context", "text_hash", "content_hash"))
 _TIMES = ("occurred_at", "occurred_until", "mentioned_at", "deleted_at")
-_WORDS = ("tags", "entities", "given_entities", "replaced")
-_SAID_BY: Mapping[SuccessionReason, str] = {
-    "supersedes": "taken over from a memory that it superseded",
-    "by_person": "a person",
-    "by_extractor": "the extractor",
-}
 
 
 @with_fields(
@@ -96,14 +89,11 @@ def show_memory(
     """
 
     async def read(pool: Pool, whose: str) -> MemoryDetails:
-        details = await RecordBrowser(pool).details(whose, memory_id)
-        if details is None:
+        if (details := await RecordBrowser(pool).details(whose, memory_id)) is None:
             raise _no_such_memory(whose, memory_id)
         return details
 
-    told = _details(with_pool(find(data), tenant, read))
-    rows = [(name.replace("_", " "), _shown(name, value)) for name, value in told.items() if value]
-    show(told, pairs(rows), as_json=as_json)
+    report(_details(with_pool(find(data), tenant, read)), as_json=as_json)
 
 
 def show_history(
@@ -126,19 +116,17 @@ def show_history(
     steps, successions = with_pool(find(data), tenant, read)
     links = [asdict(one) | {"at": _moment(one.at), "changed_at": _moment(one.changed_at)} for one in successions]
     rows = [(_moment(one.at), one.version, one.op, one.actor, _changed(one)) for one in steps]
-    tables = [table(("at (UTC)", "version", "step", "by", "what it changed"), rows)]
-    if links:
-        columns = ("", "memory", "its text", "state", "stated by", "why")
-        tables.append(table(columns, [_link(memory_id, one) for one in successions]))
+    columns = ("at (UTC)", "version", "step", "by", "what it changed")
     told = [asdict(step) | {"at": _moment(step.at)} for step in steps]
-    show({"id": memory_id, "steps": told, "successions": links}, *tables, as_json=as_json)
+    value = {"id": memory_id, "steps": told, "successions": links}
+    show(value, table(columns, rows), *document({"successions": links}), as_json=as_json)
 
 
 def set_succession(
     newer: Annotated[str, typer.Argument(metavar="NEW", help="The newer memory's id.")],
     older: Annotated[str, typer.Argument(metavar="OLD", help="The older memory's id.")],
     undo: Annotated[bool, typer.Option("--undo", help="It does not: undo the succession.")] = False,
-    actor: Annotated[str | None, typer.Option(help="Name of who says so, for the history.")] = None,
+    actor: Actor = None,
     tenant: Tenant = None,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -152,33 +140,28 @@ def set_succession(
     Example: `orion-recall memory succeeds m-7 m-2`
     """
 
-    async def write(pool: Pool, whose: str) -> SetByPerson:
-        done = await Successions(pool).by_person(whose, newer, older, undo=undo, actor=actor)
-        _refuse(done, whose)
-        return done
-
-    state = with_pool(find(data), tenant, write).state
-    told = f"{newer} succeeds {older}: {state}; index and graph follow"
-    if state == "unchanged":
-        told = f"nothing was changed: that {newer} succeeds {older} is {'undone' if undo else 'stated'} already"
-    show({"newer": newer, "older": older, "state": state}, told, as_json=as_json)
-
-
-def _refuse(done: SetByPerson, tenant: str) -> None:
+    done = with_pool(
+        find(data),
+        tenant,
+        lambda pool, whose: Successions(pool).by_person(whose, newer, older, undo=undo, actor=actor),
+    )
     if done.state == "missing":
-        names = " and ".join(repr(name) for name in done.ids)
         raise NotFound(
-            f"nothing was changed: {tenant!r} has no live memory {names}. The id is unknown, or the memory was "
-            "deleted or superseded: `orion-recall memory history ID` says which"
+            f"nothing was changed: there is no live memory {' and '.join(map(repr, done.ids))}. The id is unknown, "
+            "or the memory was deleted or superseded: `orion-recall memory history ID` says which"
         )
     if done.state == "same":
         raise OrionError(f"nothing was changed: {done.ids[0]!r} cannot succeed itself")
     if done.state == "cycle":
-        chain = " succeeds ".join(repr(name) for name in done.ids)
+        chain = " succeeds ".join(map(repr, done.ids))
         raise OrionError(
             f"nothing was changed: it would be a cycle, for {chain}. Undo one of these first: "
             f"`orion-recall memory succeeds {done.ids[0]} {done.ids[1]} --undo`"
         )
+    told = f"{newer} succeeds {older}: {done.state}; index and graph follow"
+    if done.state == "unchanged":
+        told = f"nothing was changed: that {newer} succeeds {older} is {'undone' if undo else 'stated'} already"
+    show({"newer": newer, "older": older, "state": done.state}, told, as_json=as_json)
 
 
 def _no_such_memory(tenant: str, memory_id: str) -> NotFound:
@@ -201,19 +184,11 @@ def _details(details: MemoryDetails) -> dict[str, Any]:
     state = "live" if memory.superseded_by is None else f"superseded by {memory.superseded_by}"
     values: dict[str, Any] = {"id": memory.id, "state": "deleted" if memory.deleted_at is not None else state}
     values |= asdict(memory) | asdict(details)
-    for name in ("memory", "supersedes", "lacks_context", "text_hash", "content_hash"):
-        del values[name]
-    values |= {name: _moment(values[name]) for name in _TIMES}
+    values |= {name: _moment(values[name]) for name in _TIMES} | {"live": memory.is_live}
     values["times"] = [
         {"text": one.text, "since": _moment(one.since), "until": _moment(one.until)} for one in memory.times
     ]
-    return values | {"live": memory.is_live}
-
-
-def _shown(name: str, value: Any) -> object:
-    if name == "statements":
-        return "\n".join(f"{one['subject']} - {one['relation']} - {one['object']}" for one in value)
-    return ", ".join(value) if name in _WORDS else value
+    return {name: value for name, value in values.items() if name not in _INNER}
 
 
 def _changed(step: HistoryStep) -> str:
@@ -225,13 +200,6 @@ def _changed(step: HistoryStep) -> str:
         return "\n".join([*told, "(erased)"])
     names = [name for name in after if name not in _NOT_SHOWN and before.get(name) != after[name]]
     return "\n".join([*told, *(f"{name}: {_short(before.get(name))} -> {_short(after[name])}" for name in names)])
-
-
-def _link(name: str, one: HeldSuccession) -> tuple[str | None, ...]:
-    way, other, text = ("succeeded by", one.newer, one.newer_text)
-    if one.newer == name:
-        way, other, text = ("succeeds", one.older, one.older_text)
-    return way, other, _short(text), one.state, one.actor or _SAID_BY[one.reason], ", ".join(one.evidence)
 
 
 def _moment(seconds: float | None) -> datetime | None:

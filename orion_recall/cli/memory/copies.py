@@ -1,27 +1,120 @@
-"""`orion-recall memory check` and `rebuild`: index and graph, compared with the record and built from it."""
+"""`orion-recall memory check` and `rebuild`: index and graph, compared with the record and built from it.
+
+A copy that a running worker holds is not opened: that worker is asked through the record.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_postgres, with_record
-from orion_recall.cli.connect.own_copies import KINDS, KnownCopy, OwnCopies
+from orion_recall.cli.addresses import DataFolder, dsn_of, find, open_postgres, with_record
 from orion_recall.cli.output import JsonFlag, counted, duration, progress, show
+from orion_recall.engines.lock import held_by
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.interfaces import Projection
+from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.maintenance import Progress, Task
+from orion_recall.memory.replicas.maintenance import CopyRequests, Progress, Task, do
+from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed, reembed_on_server
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.serving.backends import index_of
+from orion_recall.postgres.pool import Pool
+from orion_recall.serving.backends import graph_of, index_of, own_copy
 from orion_recall.settings import Settings
+from orion_recall.values import JsonValue
 
 Done = dict[str, Any]
+KINDS = ("index", "graph")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownCopy:
+    """A copy and how a task is asked of it; of one that is gone `ask` is None, and for how long it is silent."""
+
+    copy: str
+    kind: str
+    ask: Callable[[Task, Progress], Awaitable[Mapping[str, JsonValue]]] | None
+    silent_s: float = 0.0
+
+
+class OwnCopies:
+    """Maintenance of copies: `ask` one that the settings name, or any of `every`. The pool is the record's."""
+
+    def __init__(self, settings: Settings, pool: Pool) -> None:
+        self._settings, self._requests, self._reader = settings, CopyRequests(pool), RecordReader(pool)
+        self.record = Record(pool)
+
+    def is_server(self, kind: str) -> bool:
+        """Whether the copy is on a server."""
+        return (self._settings.qdrant_url if kind == "index" else self._settings.sparql_url) is not None
+
+    def folder(self, kind: str) -> Path:
+        """Where the embedded copy is."""
+        return self._settings.data_dir / kind
+
+    async def every(self) -> list[KnownCopy]:
+        """The copies that the settings name, and all others that are registered."""
+        found: dict[tuple[str, str], KnownCopy] = {}
+        for kind in KINDS:
+            folder = self.folder(kind)
+            if self.is_server(kind) or any((folder / name).exists() for name in ("shard", "store", "current")):
+                copy = await self._name(kind)
+                found[copy, kind] = KnownCopy(copy=copy, kind=kind, ask=partial(self.ask, kind))
+        for one in await self.record.copies():
+            ask = None if one.is_gone else partial(self._answered, one.copy, one.kind)
+            known = KnownCopy(copy=one.copy, kind=one.kind, ask=ask, silent_s=one.silent_s)
+            found.setdefault((one.copy, one.kind), known)
+        return list(found.values())
+
+    async def ask(self, kind: str, task: Task, told: Progress) -> Mapping[str, JsonValue]:
+        """What came of it, done here or by the worker that holds the copy.
+
+        SourceError, EngineError, ModelError, RecordError when it cannot be done.
+        """
+        if not self.is_server(kind) and held_by(self.folder(kind)) is not None:
+            return await self._answered(await self._name(kind), kind, task, told)
+        async with contextlib.AsyncExitStack() as stack:
+            part = await self._part(kind, stack)
+            copy = part.copy or own_copy(self._settings)
+            lock = WriterLock(dsn_of(self._settings), kind=kind, copy=copy) if part.shared else None
+            if lock is not None:
+                stack.push_async_callback(lock.release)
+                if not await lock.acquire():
+                    return await self._answered(copy, kind, task, told)
+            projector = Projector(self.record, part, copy=copy, lock=lock)
+            async with projector.writing:
+                await projector.ready()
+            return await do(task, self._reader, projector, told)
+
+    async def _answered(self, copy: str, kind: str, task: Task, told: Progress) -> Mapping[str, JsonValue]:
+        return await self._requests.answered(copy, kind, task, progress=told)
+
+    async def _name(self, kind: str) -> str:
+        """What it is registered as."""
+        if not self.is_server(kind):
+            return own_copy(self._settings)
+        async with contextlib.AsyncExitStack() as stack:
+            return (await self._part(kind, stack)).copy or ""
+
+    async def _part(self, kind: str, stack: contextlib.AsyncExitStack) -> Projection:
+        """The index or the graph, not opened; it is closed with the stack."""
+        if kind == "index":
+            embedder = await stack.enter_async_context(open_embedder(self._settings))
+            part: Projection = index_of(self._settings, embedder, SparseEncoder(self._settings.keyword_weights))
+        else:
+            part = graph_of(self._settings)
+        stack.push_async_callback(part.close)
+        return part
 
 
 def check_copies(
@@ -59,7 +152,7 @@ async def _check(settings: Settings, task: Task) -> list[Done]:
 
 
 async def _checked(known: KnownCopy, task: Task, told: Progress) -> Done:
-    one: Done = {"copy": known.name.copy, "kind": known.name.kind}
+    one: Done = {"copy": known.copy, "kind": known.kind}
     if known.ask is None:
         return one | {"ok": False, "gone": True, "silent_s": round(known.silent_s, 1)}
     try:
@@ -112,24 +205,22 @@ async def _rebuild(settings: Settings, kinds: list[str]) -> list[Done]:
     async with contextlib.AsyncExitStack() as stack:
         settings = await with_record(settings, stack)
         pool = await stack.enter_async_context(open_postgres(settings))
-        own, record = OwnCopies(settings, pool), Record(pool)
+        own = OwnCopies(settings, pool)
         done: list[Done] = []
         for kind in kinds:
             with progress(f"the {kind}") as told:
-                if own.is_server(kind):
-                    done.append(await _on_server(settings, own, record, kind, told))
-                else:
-                    done.append(await _rebuilt(settings, own, record, kind, told))
+                rebuilt = _on_server if own.is_server(kind) else _rebuilt
+                done.append(await rebuilt(settings, own, kind, told))
         return done
 
 
-async def _on_server(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
+async def _on_server(settings: Settings, own: OwnCopies, kind: str, told: Progress) -> Done:
     if kind == "index":
         async with open_embedder(settings) as embedder:
             index = index_of(settings, embedder, SparseEncoder(settings.keyword_weights))
             assert isinstance(index, QdrantIndex)
             try:
-                position = await reembed_on_server(record, index, dsn_of(settings), advanced=told)
+                position = await reembed_on_server(own.record, index, dsn_of(settings), advanced=told)
             finally:
                 await index.close()
         if position is not None:
@@ -137,12 +228,12 @@ async def _on_server(settings: Settings, own: OwnCopies, record: Record, kind: s
     return {"kind": kind, "state": "rewritten", **await own.ask(kind, "rewrite", told)}
 
 
-async def _rebuilt(settings: Settings, own: OwnCopies, record: Record, kind: str, told: Progress) -> Done:
+async def _rebuilt(settings: Settings, own: OwnCopies, kind: str, told: Progress) -> Done:
     folder, least = own.folder(kind), settings.min_free_bytes
     if kind == "index":
         async with open_embedder(settings) as embedder:
             state, position = await reembed(
-                record,
+                own.record,
                 folder,
                 embedder,
                 SparseEncoder(settings.keyword_weights),
@@ -150,7 +241,7 @@ async def _rebuilt(settings: Settings, own: OwnCopies, record: Record, kind: str
                 advanced=told,
             )
     else:
-        state, position = await rebuild_graph(record, folder, min_free_bytes=least, advanced=told)
+        state, position = await rebuild_graph(own.record, folder, min_free_bytes=least, advanced=told)
     one: Done = {"kind": kind, "state": state, "position": position}
     if state != "waiting":
         return one
@@ -168,13 +259,10 @@ def _rebuilt_line(one: Done) -> str:
     if one["state"] == "rewritten":
         left = f"; {counted(one['left'], 'memory')} still wrong: run it again" if one["left"] else ""
         return f"{what}{counted(one['held'], 'memory')} written again in place{left}"
-    made = f"{what}rebuilt up to position {one['position']}, "
-    return (
-        made
-        + {
-            "swapped": "swapped in for every worker that starts from now on",
-            "taken": "in use by the running worker",
-            "built": "the collection is filled: start the workers with these settings",
-            "waiting": f"complete next to the old one: the worker takes it at its next start ({one.get('why')})",
-        }[one["state"]]
-    )
+    how = {
+        "swapped": "swapped in for every worker that starts from now on",
+        "taken": "in use by the running worker",
+        "built": "the collection is filled: start the workers with these settings",
+        "waiting": f"complete next to the old one: the worker takes it at its next start ({one.get('why')})",
+    }
+    return f"{what}rebuilt up to position {one['position']}, {how[one['state']]}"

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.progress import SpinnerColumn, TextColumn
 
-from orion_recall.cli.connect.addresses import (
+from orion_recall.cli.addresses import (
     Actor,
     DataFolder,
     dsn_of,
@@ -20,7 +20,7 @@ from orion_recall.cli.connect.addresses import (
     open_postgres,
     with_engines,
 )
-from orion_recall.cli.connect.own_copies import OwnCopies
+from orion_recall.cli.memory.copies import OwnCopies
 from orion_recall.cli.memory.write import Yes, confirmed
 from orion_recall.cli.output import JsonFlag, bars, counted, note, show, table
 from orion_recall.errors import SettingsError
@@ -136,7 +136,7 @@ async def _copies(settings: Settings, pool: Pool) -> list[CopyToCompact]:
     """The copies that the settings name, and all others that are registered."""
     return [
         CopyToCompact(
-            name=f"{one.name.kind} of {one.name.copy}",
+            name=f"{one.kind} of {one.copy}",
             compact=None if one.ask is None else partial(one.ask, "compact", lambda done, total: None),
         )
         for one in await OwnCopies(settings, pool).every()

@@ -1,25 +1,189 @@
-"""`orion-recall memory export`, `backup` and `restore`: memories as JSON lines, the record as a folder or file."""
+"""`orion-recall import`, `memory export`, `backup` and `restore`: memories in files, the whole record."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
+import shutil
 import sys
-from collections.abc import Callable, Generator
+import tempfile
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress
 
 from orion_recall.atomic_file import whole_file
-from orion_recall.cli.connect.addresses import DataFolder, dsn_of, find, open_postgres, with_record
-from orion_recall.cli.connect.own_copies import KINDS
-from orion_recall.cli.fields import with_fields, with_times
-from orion_recall.cli.output import JsonFlag, counted, note, print_json, progress, show
+from orion_recall.cli.addresses import DataFolder, bus_of, dsn_of, find, find_started, open_postgres, with_record
+from orion_recall.cli.memory.copies import KINDS
+from orion_recall.cli.options import with_fields, with_times
+from orion_recall.cli.output import JsonFlag, bars, counted, duration, note, print_json, progress, show
+from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryWhereV1
+from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.reader import RecordReader
+from orion_recall.memory.record.record import CopyPosition, Record
 from orion_recall.memory.transfer.backup import Manifest, back_up, restore
+from orion_recall.memory.transfer.importer import (
+    ImportMapping,
+    ImportSummary,
+    Waited,
+    import_file,
+    read_mapping,
+    wait_for_copies,
+)
 from orion_recall.settings import Settings
+
+_SHOWN_PROBLEMS = 20
+_COPIES_BEHIND = 3
+
+
+def import_memories(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON lines, a JSON array or CSV; -: standard input, all of it.")
+    ],
+    timezone: Annotated[str | None, typer.Option(help="Zone of times that have none: UTC, Europe/Oslo.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tenant of lines that name none.")] = None,
+    mapped: Annotated[
+        str | None, typer.Option("--map", help="Other names of fields: id=key,text=body.said")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until index and graph have it.")] = True,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Store the memories of a file, over the bus.
+
+    JSON lines, a JSON array of objects, or CSV with a header line. Each object or row is one memory: id and text,
+    and whatever is known of kind, speaker, session_id, occurred_at, tags, entities, title, uri; other fields go
+    into metadata. CSV and arrays may also have other names: key, content, body, author, conversation_id, user,
+    date, timestamp, labels. In a CSV cell, commas or semicolons separate the values of a list.
+
+    Running it again, also after it was stopped, stores what is not there yet. Exit code 1 when a line was
+    rejected or its id holds other content; else 3 when all is stored but the index or the graph makes no
+    progress: nothing is lost, and nothing needs to be imported again.
+
+    Example: `orion-recall import chat.csv --map id=msg_id,text=body,speaker=author.name --timezone UTC`
+    """
+    settings = find_started(data)
+    mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
+    with lines_of(file) as path:
+        called = str(path) if path == file else "standard input"
+        try:
+            summary, copies, waited = asyncio.run(_import(settings, path, mapping, wait=wait, called=called))
+        except KeyboardInterrupt:
+            note("what was acknowledged is stored: run it again, and the rest is stored, too")
+            raise
+    advice = list(_on_copies(waited)) if waited is not None else []
+    counts = ("file", "read", "stored", "unchanged", "conflict", "rejected")
+    value = {
+        **{name: getattr(summary, name) for name in counts},
+        "problems": [{"file": one.file, "line": one.line, "reason": one.reason} for one in summary.problems],
+        "position": summary.position,
+        "copies": copies,
+        "behind": [_as_found(copy, waited.position) for copy in waited.lagging] if waited else [],
+        "gone": [_as_found(copy, waited.position) for copy in waited.gone] if waited else [],
+        "missing": list(waited.missing) if waited else [],
+        "advice": advice,
+    }
+    remarks = [*map(str, summary.problems[:_SHOWN_PROBLEMS])]
+    if (more := summary.rejected + summary.conflict - len(remarks)) > 0:
+        remarks.append(f"… and {more} more (--json gives a hundred)")
+    if copies == "unknown":
+        remarks.append("index and graph follow (set ORION_POSTGRES_DSN to wait for them)")
+    show(value, summary.describe(), as_json=as_json, remarks=remarks)
+    for remark in advice:
+        note(remark)
+    if summary.rejected or summary.conflict:
+        return 1
+    return _COPIES_BEHIND if copies == "behind" else 0
+
+
+@contextlib.contextmanager
+def lines_of(file: Path) -> Generator[Path]:
+    """The file; for - a copy of standard input: its format is seen at its beginning."""
+    if str(file) != "-":
+        yield file
+        return
+    if sys.stdin.isatty():
+        raise ImportFileError("standard input is a terminal: pipe lines into it, or name a file")
+    with tempfile.TemporaryDirectory(prefix="orion-import-") as folder:
+        path = Path(folder) / "standard-input"
+        with path.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield path
+
+
+async def _import(
+    settings: Settings, path: Path, mapping: ImportMapping, *, wait: bool, called: str
+) -> tuple[ImportSummary, str, Waited | None]:
+    """The summary, and the copies: caught_up, behind, unknown (no Postgres to ask) or not_waited_for."""
+    with bars() as shown:
+        reading = shown.add_task("storing", total=None)
+
+        def stored(summary: ImportSummary) -> None:
+            shown.update(reading, description=f"storing ({counted(summary.read, summary.unit)})")
+
+        service, prefix = "orion-recall-import", settings.prefix
+        async with RecallClient.connect(bus_of(settings), prefix=prefix, service=service) as client:
+            summary = await import_file(client, path, mapping, advanced=stored, called=called)
+        if not wait:
+            return summary, "not_waited_for", None
+        if summary.position is None:
+            return summary, "caught_up", None
+        if settings.dsn is None:
+            return summary, "unknown", None
+        try:
+            waited = await _wait(settings, summary.position, shown)
+        except RecordError as error:
+            note(f"everything is stored; whether index and graph have it cannot be seen: {error}")
+            return summary, "unknown", None
+        return summary, "caught_up" if waited.caught_up else "behind", waited
+
+
+async def _wait(settings: Settings, position: int, shown: Progress) -> Waited:
+    catching_up = shown.add_task("index and graph", total=position)
+    async with open_postgres(settings) as pool:
+        return await wait_for_copies(
+            Record(pool),
+            position,
+            advanced=lambda copies: shown.update(
+                catching_up, completed=min([position, *(copy.position for copy in copies)])
+            ),
+        )
+
+
+def _as_found(copy: CopyPosition, position: int) -> dict[str, object]:
+    return {
+        "copy": copy.copy,
+        "kind": copy.kind,
+        "position": copy.position,
+        "behind": position - copy.position,
+        "silent_s": round(copy.silent_s, 1),
+    }
+
+
+def _on_copies(waited: Waited) -> Iterator[str]:
+    """What is to be said of copies that do not have it, and what to do."""
+    for copy in waited.lagging:
+        yield (
+            f"the {copy.kind} of {copy.copy} is {waited.position - copy.position} behind and does not move: at "
+            f"{copy.position} of {waited.position}"
+        )
+    for kind in waited.missing:
+        yield f"no worker keeps a copy of the {kind}: it may be broken, or has not been opened yet"
+    if not waited.caught_up:
+        yield (
+            "all is stored in the record and nothing is lost: the copies go on by themselves once their workers "
+            "can. `orion-recall status` says what is in the way"
+        )
+    for copy in waited.gone:
+        yield (
+            f"the {copy.kind} of {copy.copy} is {waited.position - copy.position} behind and not waited for: no "
+            f"sign of it for {duration(copy.silent_s)}. If its worker is gone for good: "
+            f"`orion-recall status --forget {shlex.quote(copy.copy)}`"
+        )
 
 
 @with_fields("fields", MemoryWhereV1, "since", session_id="--session", kinds="--kind")
@@ -93,8 +257,7 @@ def back_up_record(
             told = stack.enter_context(progress("backing up"))
             return await back_up(dsn_of(found), target, with_decisions=with_decisions, progress=told)
 
-    manifest = asyncio.run(run())
-    show(_summary(manifest) | {"target": str(target)}, f"{target}: {_rows(manifest)}", as_json=as_json)
+    _show_manifest(asyncio.run(run()), str(target), {"target": target}, as_json=as_json)
 
 
 def restore_record(
@@ -119,22 +282,19 @@ def restore_record(
             told = stack.enter_context(progress("restoring"))
             return await restore(dsn_of(found), source, progress=told)
 
-    manifest = asyncio.run(run())
-    show(_summary(manifest) | {"source": str(source)}, f"restored: {_rows(manifest)}", as_json=as_json)
+    _show_manifest(asyncio.run(run()), "restored", {"source": source}, as_json=as_json)
     for folder in (settings.data_dir / kind for kind in KINDS):
         if folder.exists():
             note(f"{folder} belongs to another record: delete it, and a worker builds it from this one")
 
 
-def _summary(manifest: Manifest) -> dict[str, object]:
-    """What a backup holds, as JSON."""
-    return {
+def _show_manifest(manifest: Manifest, what: str, more: dict[str, Any], *, as_json: bool) -> None:
+    tables = {table.name: table.rows for table in manifest.tables}
+    value = {
         "made_at": manifest.made_at,
         "record": manifest.record,
         "position": manifest.position,
-        "tables": {table.name: table.rows for table in manifest.tables},
+        "tables": tables,
     }
-
-
-def _rows(manifest: Manifest) -> str:
-    return ", ".join(f"{table.rows} {table.name}" for table in manifest.tables)
+    rows = ", ".join(f"{rows} {name}" for name, rows in tables.items())
+    show(value | more, f"{what}: {rows}", as_json=as_json)

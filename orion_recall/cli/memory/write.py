@@ -15,10 +15,9 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from orion_recall.cli.connect.addresses import DataFolder, Tenant, Timeout, find, open_client
-from orion_recall.cli.fields import kind_of, with_fields
+from orion_recall.cli.addresses import DataFolder, Tenant, Timeout, find, open_client
 from orion_recall.cli.memory.browse import MemoryId
-from orion_recall.cli.moments import moment
+from orion_recall.cli.options import kind_of, moment, with_fields
 from orion_recall.cli.output import JsonFlag, counted, note, print_error, print_json, show
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryDeleteV1, MemoryReceiptV1, MemoryUpdateV1, MemoryV1, MemoryWhereV1
@@ -216,7 +215,6 @@ def _change_matching(
 
 
 def send(settings: Settings, work: Callable[[RecallClient], Awaitable[MemoryReceiptV1]]) -> MemoryReceiptV1:
-    """Sends one message by `work`; what the worker answered."""
 
     async def run() -> MemoryReceiptV1:
         async with open_client(settings) as client:

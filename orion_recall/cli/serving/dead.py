@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.bus.signing.keys import read_key
-from orion_recall.cli.connect.addresses import DataFolder, find, open_bus
-from orion_recall.cli.output import JsonFlag, NotFound, counted, listed, note, pairs, show, visible
+from orion_recall.cli.addresses import DataFolder, find, open_bus
+from orion_recall.cli.output import JsonFlag, NotFound, counted, listed, note, report, show
 from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,
@@ -89,14 +89,7 @@ def show_letter(
     letter = _with_letters(find(data), of, lambda dead: dead.get(letter_id))
     if letter is None:
         raise NotFound(f"there is no dead letter {letter_id!r}")
-    told = _as_json(letter)
-    rows = [(name, value) for name, value in told.items() if name != "fields"]
-    show(
-        told,
-        pairs(rows),
-        *(f"\n{visible(name)}:\n{visible(value)}" for name, value in letter.fields.items()),
-        as_json=as_json,
-    )
+    report(_as_json(letter), as_json=as_json)
 
 
 @app.command("requeue")

@@ -1,10 +1,11 @@
-"""`orion-recall status`: the state of bus, record, copies and decision sink."""
+"""`orion-recall status`: the state of bus, workers, record, copies and decision sink."""
 
 from __future__ import annotations
 
 import asyncio
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, cast
 
@@ -13,7 +14,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from orion_recall.bus.connect import group_is_gone, without_secrets
-from orion_recall.cli.connect.addresses import (
+from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
+from orion_recall.cli.addresses import (
     DataFolder,
     bus_of,
     dsn_without_secrets,
@@ -21,22 +23,23 @@ from orion_recall.cli.connect.addresses import (
     open_bus,
     open_postgres,
 )
-from orion_recall.cli.output import JsonFlag, console, counted, duration, note, print_json, say, table
-from orion_recall.cli.serving.status_workers import problems_of, read_workers, show_worker, text_of
+from orion_recall.cli.output import JsonFlag, Shown, document, duration, note, show
 from orion_recall.errors import BusUnavailable, OrionError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record
 from orion_recall.postgres.pool import borrow
+from orion_recall.serving.observe.heartbeat_fields import health_of
 from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP, Settings
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 Found = dict[str, Any]
 
 # A consumer that is older than this by its last sign has gone without saying so.
 _SILENT_MS = 60_000
+_AS_TOLD = ("node", "default_profile", "profiles_version", "profiles_loaded_at", "profiles_refused_at",
+            "profiles_error", "model", "model_note", "lost")  # fmt: skip
+_HEALTH = ("stores", "copies", "disks", "stores_left_out")
 _NO_GROUP: Mapping[str, Any] = {"waiting": None, "pending": None, "consumers": [], "silent_consumers": []}
 
 
-@app.command()
 def status(
     forget: Annotated[str | None, typer.Option(metavar="COPY", help="First forget a copy that is gone.")] = None,
     data: DataFolder = None,
@@ -57,10 +60,7 @@ def status(
         kinds = asyncio.run(_forget(settings, forget))
         note(f"forgotten: {' and '.join(kinds)} of {forget}")
     found = asyncio.run(read_status(settings))
-    if as_json:
-        print_json(found)
-    else:
-        _show(found)
+    show(found, *_show(found), as_json=as_json)
     return 0 if found["ok"] else 1
 
 
@@ -130,14 +130,14 @@ async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
         if group_is_gone(error) or "no such key" in str(error).lower():
             return _NO_GROUP
         raise
-    told = next((one for one in groups if text_of(one["name"]) == group), None)
+    told = next((one for one in groups if _text_of(one["name"]) == group), None)
     if told is None:
         return _NO_GROUP
-    silent = [text_of(one["name"]) for one in consumers if one["idle"] > _SILENT_MS]
+    silent = [_text_of(one["name"]) for one in consumers if one["idle"] > _SILENT_MS]
     return {
         "waiting": told.get("lag"),
         "pending": told["pending"],
-        "consumers": [name for one in consumers if (name := text_of(one["name"])) not in silent],
+        "consumers": [name for one in consumers if (name := _text_of(one["name"])) not in silent],
         "silent_consumers": silent,
     }
 
@@ -174,33 +174,94 @@ async def _postgres(settings: Settings) -> Found:
     return {**found, "reachable": True, **known}
 
 
-def _show(found: Found) -> None:
+def _show(found: Found) -> Iterator[Shown]:
     bus, postgres = found["bus"], found["postgres"]
-    say("bus", bus["url"], bus["error"])
-    if bus["reachable"]:
-        streams = [(name, bus[name], bus["dead"][name]) for name in bus["dead"]]
-        rows = [
-            (name, one["waiting"], one["pending"], dead, ", ".join(one["consumers"]) or "none",
-             ", ".join(one["silent_consumers"]))
-            for name, one, dead in streams
-        ]  # fmt: skip
-        columns = ("  stream", "waiting", "in flight", "dead", "taken by", "silent for a minute")
-        console().print(table(columns, rows))
-        for worker in bus["workers"]:
-            show_worker(worker)
-        if trimmed := bus["decisions_trimmed"]:
-            dropped = f"{counted(trimmed, 'decision')} before a sink had read them: ORION_DECISIONS_CAP is reached"
-            say("  dropped", dropped)
-    say("Postgres", postgres["dsn"] or "-", postgres["error"])
-    if postgres["reachable"]:
-        tenants = ", ".join(f"{count:,} of {name}" for name, count in postgres["memories"].items())
-        say("  memories", tenants or "none")
-        say("  decisions", f"{postgres['decisions']:,}")
-        say("  outbox", f"at {postgres['outbox']}")
-        for copy in postgres["copies"]:
-            behind = f"{copy['behind']} behind" if copy["behind"] else "up to date"
-            sign = f"last sign of life {duration(copy['silent_s'])} ago"
-            forget = f"gone? `orion-recall status --forget {shlex.quote(copy['copy'])}`" if copy["gone"] else None
-            say(f"  {copy['kind']}", f"{behind} at {copy['position']}: {copy['copy']}, {sign}", forget)
-    for problem in found["problems"]:
-        say("problem", "", problem["what"])
+    streams = {name: {**bus[name], "dead": dead} for name, dead in bus["dead"].items()}
+    trimmed = f"{bus['decisions_trimmed']} before a sink had read them: ORION_DECISIONS_CAP is reached"
+    dropped = trimmed if bus["decisions_trimmed"] else None
+    yield from document(
+        {"bus": bus["url"], "error": bus["error"], "decisions dropped": dropped, "streams": streams}
+    )
+    for worker in bus["workers"]:
+        copies = [
+            {"copy": one["kind"], "state": _behind(one), "why": one["error"]} for one in worker["copies"] or ()
+        ]
+        short = [one for one in worker["disks"] or () if one["why"]]
+        told = {name: value for name, value in worker.items() if name not in _HEALTH and value is not False}
+        listens = worker["channels"] or "the query stream alone"
+        told |= {"channels": listens, "stores": worker["stores"], "copies": copies, "short disks": short}
+        yield ""
+        yield from document({"worker": told.pop("instance"), **told})
+    copies = [
+        {
+            "kind": one["kind"],
+            "copy": one["copy"],
+            "state": _behind(one),
+            "last sign of life": f"{duration(one['silent_s'])} ago",
+            "gone?": f"orion-recall status --forget {shlex.quote(one['copy'])}" if one["gone"] else None,
+        }
+        for one in postgres.get("copies", ())
+    ]
+    yield ""
+    yield from document({"Postgres": postgres["dsn"] or "-", **postgres, "dsn": None, "copies": copies})
+    yield from document({"problems": found["problems"]})
+
+
+def _behind(copy: Found) -> str:
+    if copy["behind"] is None:
+        return "not known: another worker writes it, or it has not been looked at yet"
+    return f"{copy['behind']} behind" if copy["behind"] else "up to date"
+
+
+async def read_workers(redis: Redis, settings: Settings, consumers: Sequence[str]) -> list[Found]:
+    """One for every worker with a heartbeat; those that say nothing are left out."""
+    heartbeats = await read_heartbeats(redis, [settings.worker_key(name) for name in consumers])
+    return [
+        _found(name, heartbeat)
+        for name, heartbeat in zip(consumers, heartbeats, strict=True)
+        if heartbeat is not None
+    ]
+
+
+async def running_extractors(redis: Redis, settings: Settings) -> frozenset[str] | None:
+    """The extractors of the workers with a heartbeat; None where no worker says which it has."""
+    try:
+        consumers = await redis.xinfo_consumers(settings.intake_streams["queries"], RECALL_GROUP)
+    except ResponseError:
+        return None
+    keys = [settings.worker_key(_text_of(one["name"])) for one in consumers]
+    told = [one["extractors"] for one in await read_heartbeats(redis, keys) if one and "extractors" in one]
+    return frozenset(name for one in told for name in one.split(",")) if told else None
+
+
+def _text_of(value: bytes | str) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
+    health = health_of(heartbeat)
+    return {
+        "instance": name,
+        **{field: heartbeat.get(field) for field in _AS_TOLD},
+        **{
+            field: [one for one in heartbeat.get(field, "").split(",") if one] for field in ("profiles", "channels")
+        },
+        "bus_full": heartbeat.get(BUS_FULL) == "1",
+        **(dict.fromkeys(_HEALTH) if health is None else asdict(health)),
+    }
+
+
+def problems_of(worker: Found) -> Iterator[tuple[str, str]]:
+    """What keeps the worker's recalls from being whole, or is to be mended; and why."""
+    if worker["profiles_error"]:
+        yield f"{worker['instance']} has refused an edit of its profiles", worker["profiles_error"]
+    if worker["bus_full"]:
+        why = "raise ORION_BUS_MEMORY_BYTES, or maxmemory of a server, or make room on the disk of an embedded bus"
+        yield f"{worker['instance']} finds the bus full", f"callers are refused until there is room: {why}"
+    for disk in worker["disks"] or ():
+        if disk["why"]:
+            yield f"{worker['instance']} has a short disk ({disk['name']})", disk["why"]
+    for store in worker["stores"] or ():
+        if store["required"] and store["health"] in ("broken", "failing"):
+            name = f"{store['arm']} of {store['store']}" if store["store"] else store["arm"]
+            yield f"{worker['instance']} cannot use {name}", store["why"]

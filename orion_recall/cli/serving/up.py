@@ -13,12 +13,11 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import SecretStr
-from rich.text import Text
 
 from orion_recall.bus.connect import without_secrets
-from orion_recall.cli.connect.addresses import bus_of, dsn_without_secrets
+from orion_recall.cli.addresses import bus_of, dsn_without_secrets
 from orion_recall.cli.console import console_beside, load_console
-from orion_recall.cli.output import JsonFlag, console, for_people, print_json, say
+from orion_recall.cli.output import JsonFlag, document, for_people, print_json, show
 from orion_recall.cli.signals import StopSignals, stop_signals
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -104,39 +103,14 @@ def ready_of_all(workers: Sequence[Ready]) -> dict[str, Any]:
 
 
 def say_ready(headline: str, ready: Mapping[str, Any], *further: str, as_json: bool) -> None:
-    """That it runs: as one JSON line, or for people a headline, a line for each thing, and further lines."""
+    """That it runs: as one JSON line, or for people a headline, what is known, and further lines."""
     if not for_people(as_json=as_json):
         print_json(ready, one_line=True)
         return
-    copies = ", ".join(
-        f"{kind.partition('_')[0]} at {ready[kind]}" for kind in _POSITIONS if ready[kind] is not None
-    )
-    console().print(Text(headline), soft_wrap=True)
-    for what, value in (
-        ("bus", ready["bus_url"]),
-        ("Postgres", ready["postgres_dsn"]),
-        ("data", ready["data_dir"]),
-        ("copies", copies),
-        ("profiles", ", ".join(ready["profiles"])),
-        ("health", ready["health_url"] and f"{ready['health_url']}/ready"),
-        ("console", ready.get("console_url")),
-    ):
-        if value:
-            say(f"  {what}", value)
-    for number, worker in enumerate(ready.get("workers", ()), start=1):
-        at = (f"process {worker['pid']}", worker["instance"], worker["health_url"])
-        say(f"  worker {number}", ", ".join(filter(None, at)))
-    for part, why in ready["broken"].items():
-        say("  broken", part, why)
-    for line in further:
-        console().print(Text(line), soft_wrap=True)
+    told = {name: value for name, value in ready.items() if name not in ("ready", "pid")}
+    show(ready, headline, *document(told), *further, as_json=False)
 
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-worker_app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-
-
-@app.command()
 def up(
     data: Annotated[
         Path | None,
@@ -219,7 +193,6 @@ async def _with_addresses(settings: Settings, engines: EmbeddedEngines) -> tuple
     return changed, {f"ORION_{name.upper()}": value for name, value in started.items()}
 
 
-@worker_app.command()
 def worker(
     processes: Annotated[int, typer.Option(min=1, max=MOST, help="Workers to run, each a process.")] = 1,
     as_json: JsonFlag = False,

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.connect.addresses import dsn_of, dsn_without_secrets
-from orion_recall.cli.output import JsonFlag, counted, show, table
+from orion_recall.cli.addresses import dsn_of, dsn_without_secrets
+from orion_recall.cli.output import JsonFlag, counted, listed, show
 from orion_recall.errors import SettingsError
 from orion_recall.postgres.schema import WORKER_ROLE, grant_worker_rights
 from orion_recall.postgres.schema import migrate as apply_schema
@@ -18,7 +18,7 @@ from orion_recall.schemas.files import write_contracts
 from orion_recall.schemas.settings_reference import as_markdown, setting_rows, unknown_variables
 from orion_recall.settings import Settings
 
-contracts_app = typer.Typer(
+contracts = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
     help="""Write out the contracts: schemas, AsyncAPI document, examples.
@@ -26,11 +26,8 @@ contracts_app = typer.Typer(
     Example: `orion-recall contracts write contracts`
     """,
 )
-migrate_app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-settings_app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
-@settings_app.command()
 def settings(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference, for a file.")] = False,
     as_json: JsonFlag = False,
@@ -41,13 +38,17 @@ def settings(
 
     Example: `orion-recall settings --json | jq -r '.settings[] | select(.is_set) | .variable'`
     """
-    rows = setting_rows()
+    known = setting_rows()
     if markdown:
-        print(as_markdown(rows), end="")
+        print(as_markdown(known), end="")
         return 0
     given = {name.upper() for name in os.environ}
     unknown = unknown_variables(os.environ)
-    error = _error()
+    error: str | None = None
+    try:
+        Settings.read()
+    except SettingsError as wrong:
+        error = str(wrong)
     told = [
         {
             "variable": row.variable,
@@ -56,27 +57,18 @@ def settings(
             "is_secret": row.is_secret,
             "is_set": not given.isdisjoint(row.variables),
         }
-        for row in rows
-    ]
-    columns = ("variable", "", "default", "meaning")
-    shown = [
-        (one["variable"], "set" if one["is_set"] else "", one["default"] or "-", one["meaning"]) for one in told
+        for row in known
     ]
     remarks = [*(f"nothing reads {name}" for name in unknown), error and f"these settings cannot be used: {error}"]
+    columns = ("variable", "", "default", "meaning")
+    rows = [
+        (one["variable"], "set" if one["is_set"] else "", one["default"] or "-", one["meaning"]) for one in told
+    ]
     value = {"settings": told, "unknown": unknown, "error": error}
-    show(value, table(columns, shown), as_json=as_json, remarks=remarks)
+    listed(value, columns, rows, as_json=as_json, remarks=remarks)
     return 0 if error is None else 2
 
 
-def _error() -> str | None:
-    try:
-        Settings.read()
-    except SettingsError as error:
-        return str(error)
-    return None
-
-
-@migrate_app.command()
 def migrate(as_json: JsonFlag = False) -> None:
     """Apply the schema to Postgres, so that workers need no right to.
 
@@ -104,12 +96,12 @@ async def _migrate(dsn: str) -> tuple[list[str], bool]:
     return await apply_schema(dsn), await grant_worker_rights(dsn)
 
 
-@contracts_app.callback()
-def contracts_group() -> None:
+@contracts.callback()
+def _group() -> None:  # pyright: ignore[reportUnusedFunction]
     pass
 
 
-@contracts_app.command("write")
+@contracts.command("write")
 def write_files(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files.")] = Path("contracts"),
     as_json: JsonFlag = False,

@@ -22,7 +22,7 @@ from orion_recall.bus.signing.keys import (
     written_caller,
     written_key,
 )
-from orion_recall.cli.output import JsonFlag, note, print_json, show, table
+from orion_recall.cli.output import JsonFlag, note, print_json, report
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
@@ -91,17 +91,7 @@ def list_keys(ring: Ring = None, as_json: JsonFlag = False) -> None:
     """
     path = _ring(ring)
     callers, now = read_ring(path), time.time()
-    rows = [
-        (
-            one.key.id,
-            ", ".join(one.tenants),
-            ", ".join(right for right in RIGHTS if right in one.may),
-            "-" if one.until is None else f"{one.until.isoformat()}{' (over)' if one.is_over(now) else ''}",
-        )
-        for one in callers.values()
-    ]
-    value = {"ring": str(path), "keys": [_as_json(one, now) for one in callers.values()]}
-    show(value, table(("key", "tenants", "may", "until"), rows), as_json=as_json)
+    report({"ring": str(path), "keys": [_as_json(one, now) for one in callers.values()]}, as_json=as_json)
 
 
 def _ring(given: Path | None) -> Path:

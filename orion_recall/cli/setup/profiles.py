@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from orion_recall.cli.connect.addresses import DataFolder, find, with_pool
-from orion_recall.cli.output import JsonFlag, NotFound, counted, print_json, show, table
-from orion_recall.decisions.profile_texts import profile_text
+from orion_recall.cli.output import JsonFlag, counted, listed, print_json, show
 from orion_recall.errors import ProfileError, ProfileProblem, SettingsError
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import dump_profile, load_profile, load_profiles
@@ -48,43 +45,31 @@ def list_profiles(as_json: JsonFlag = False) -> None:
         }
         for name, one in profiles.items()
     ]
+    columns = ("profile (* default)", "sources", "items", "tokens", "for what")
     rows = [
         (f"{name}{' *' * (name == settings.default_profile)}", ", ".join(one.sources_on), one.max_total_items,
          one.render_budget_tokens, one.description)
         for name, one in profiles.items()
     ]  # fmt: skip
-    columns = ("profile (* default)", "sources", "items", "tokens", "for what")
-    show({"folder": str(_folder(settings)), "profiles": told}, table(columns, rows), as_json=as_json)
+    listed({"folder": str(_folder(settings)), "profiles": told}, columns, rows, as_json=as_json)
 
 
 @app.command("show")
 def show_profile(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A profile's name, or a YAML file.")] = None,
-    content_hash: Annotated[
-        str | None,
-        typer.Option("--hash", metavar="HASH", help="One that a worker has served: `profile_hash` of a decision."),
-    ] = None,
-    data: DataFolder = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A profile's name, or a YAML file.")],
     as_json: JsonFlag = False,
 ) -> None:
     """One profile with every value written out, as YAML that can be used as it is.
 
+    One that a worker has served: `decisions sql "SELECT text FROM recall_profiles WHERE hash = 'HASH'"`.
+
     Example: `orion-recall profiles show reflect.v1 > mine.v1.yaml`
     """
-    if content_hash is not None and name is None:
-        text = with_pool(find(data), None, lambda pool, _: profile_text(pool, content_hash))
-        if text is None:
-            raise NotFound(f"no worker has served a profile with the hash {content_hash!r}")
-        told: dict[str, Any] = {"hash": content_hash, "text": text}
-    elif content_hash is None and name is not None:
-        profile = named_profile(name)
-        text, told = dump_profile(profile), {**profile.model_dump(mode="json"), "hash": profile.content_hash}
-    else:
-        raise SettingsError("name a profile, or give --hash, and not both")
+    profile = named_profile(name)
     if as_json:
-        print_json(told)
+        print_json({**profile.model_dump(mode="json"), "hash": profile.content_hash})
     else:
-        print(text, end="")
+        print(dump_profile(profile), end="")
 
 
 @app.command("check")
@@ -98,10 +83,9 @@ def check_profiles(
     """
     good: list[Profile] = []
     problems: list[ProfileProblem] = []
-    loads = [partial(_one, file) for file in files] if files else [_in_use]
-    for load in loads:
+    for file in files or [None]:
         try:
-            good += load()
+            good += [load_profile(file)] if file else load_profiles(_folder(Settings.read())).values()
         except ProfileError as error:
             problems += error.problems
     names = ("file", "line", "column", "key", "message", "hint")
@@ -113,14 +97,6 @@ def check_profiles(
         remarks=[counted(len(problems), "problem") if problems else f"ok: {', '.join(map(_checked, good))}"],
     )
     return 1 if problems else 0
-
-
-def _one(file: Path) -> list[Profile]:
-    return [load_profile(file)]
-
-
-def _in_use() -> list[Profile]:
-    return list(load_profiles(_folder(Settings.read())).values())
 
 
 def _checked(profile: Profile) -> str:

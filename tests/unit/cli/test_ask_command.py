@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
@@ -12,8 +11,8 @@ import typer
 
 from orion_recall.cli.ask import nothing_of
 from orion_recall.cli.explain import show_trace
-from orion_recall.cli.fields import with_fields, with_times
 from orion_recall.cli.main import load
+from orion_recall.cli.options import with_fields, with_times
 from orion_recall.contracts import (
     BundleStats,
     NoAnswerV1,
@@ -171,17 +170,6 @@ def test_no_line_is_wider_than_the_screen(show: Show, width: int):
     assert max(len(line.rstrip()) for line in lines) <= width
 
 
-def test_the_shares_that_are_printed_add_up_to_the_score_that_is(show: Show):
-    out = show(reply(candidate("m1")), 160)
-    (line,) = [line for line in out.splitlines() if line.startswith("1  m1")]
-    shares = [float(share) for share in re.findall(r"(\.\d{3}) (?:fusion|neighbour|recency)", line)]
-    assert "1.000" in line
-    assert round(sum(shares), 3) == 1.0
-    assert "similarity" not in line, "what weighs nothing makes nothing of the score"
-    assert "words 1 (7), meaning 2 (0.612)" in line
-    assert "Bo: The harbour crane needs a gearbox." in line
-
-
 def test_what_was_left_out_says_why_and_how_much_of_it_there_is(show: Show):
     out = show(
         reply(
@@ -224,24 +212,6 @@ def test_memory_text_cannot_steer_the_terminal_or_pose_as_markup(show: Show):
         assert "\x1b" not in out
         assert "\x07" not in out
         assert "red" in out, "markup is text"
-
-
-def test_a_trace_of_another_version_is_no_crash(show: Show):
-    assert "Where it was searched" in show(reply(trace={"candidates": [], "why": []}, sources=None, trace_=1))
-    for why in ("m1 is first: words.", ["m1 is first: words."]):
-        assert "m1 is first: words." in show(reply(trace={"why": why}))
-    bare = read_message(
-        RecallReplyV1,
-        {
-            "bundle": {
-                "rendered": "",
-                "items": [],
-                "stats": {"backend_counts": {}, "latency_ms": 1.0, "profile": "p"},
-            }
-        },
-        "payload",
-    )
-    assert "Nothing was found that may be shown." in show(bare)
 
 
 @pytest.mark.parametrize(

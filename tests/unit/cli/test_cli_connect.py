@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.cli.connect import addresses
-from orion_recall.cli.connect.addresses import (
+from orion_recall.cli import addresses
+from orion_recall.cli.addresses import (
     bus_of,
     dsn_of,
     dsn_without_secrets,
     find,
     find_started,
-    open_bus,
     with_record,
 )
 from orion_recall.cli.decisions.app import whole_id
@@ -88,13 +87,6 @@ def test_the_environment_wins_and_takes_no_postgres_of_another_bus(
     assert (find(folder).bus_url, find(folder).dsn) == ("redis://bus", "postgresql://db/x")
     monkeypatch.delenv("ORION_REDIS_URL")
     assert (find(folder).bus_url, find(folder).dsn) == ("unix:///up.sock", "postgresql://db/x")
-
-
-async def test_a_bus_address_that_cannot_be_read_is_a_settings_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ORION_REDIS_URL", "redis://bus:port/0")
-    with pytest.raises(SettingsError, match="ORION_REDIS_URL"):
-        async with open_bus(find(None)):
-            pass
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import pyoxigraph
 import pytest
 
 from orion_recall.cli.main import run
@@ -151,30 +150,3 @@ def test_csv_goes_into_a_folder(opened: Path, capsys: pytest.CaptureFixture[str]
     assert run(["graph", "export", "--data", str(opened), "--out", str(opened / "csv"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tenants"] == ["acme", "other"]
     assert sorted(file.name for file in (opened / "csv").iterdir()) == ["edges.csv", "nodes.csv"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "told"),
-    [
-        ("export --data {data} --out {data}/file", 2, "already exists"),
-        ("import g.nq --out l.jsonl", 2, "no `graph import` any more: the graph is made from the record"),
-        ("export --format turtle --out {data}/file", 2, "the graph is exported as CSV"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(
-    opened: Path, arguments: str, code: int, told: str, capsys: pytest.CaptureFixture[str]
-):
-    (opened / "file").touch()
-    assert run(["graph", *arguments.format(data=opened).split()]) == code
-    error = capsys.readouterr().err
-    assert told in error
-    assert error.count("\n") == 1
-
-
-def test_a_graph_of_another_format_is_left_to_a_worker(opened: Path, capsys: pytest.CaptureFixture[str]):
-    (opened / "old" / "graph").mkdir(parents=True)
-    old = pyoxigraph.Store(str(opened / "old" / "graph" / "store"))
-    old.update("INSERT DATA { <urn:orion:projection> <urn:orion:vocabulary:position> 4 }")
-    del old
-    assert run(["graph", "query", "MATCH (a) RETURN a", "--data", str(opened / "old")]) == 1
-    assert "is not built yet" in capsys.readouterr().err

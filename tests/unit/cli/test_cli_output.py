@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.cli.output import Table, console, counted, plain, prose, table, visible
+from orion_recall.cli.output import Table, console, plain, prose, table, visible
 
 MOMENT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
@@ -60,16 +60,6 @@ def test_what_is_made_plain_is_json_that_any_reader_takes(value: object) -> None
 )
 def test_a_value_is_shown_without_what_steers_a_terminal(value: object, shown: str) -> None:
     assert visible(value) == shown
-
-
-def test_a_table_shows_markup_as_text_and_is_not_squeezed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-    console().print(table(("[b]name[/b]", "count"), [("[red]x[/red]" + "y" * 80, 1), ("z", None)]))
-    printed = capsys.readouterr().out
-    assert "[b]name[/b]" in printed
-    assert "[red]x[/red]" + "y" * 80 in printed
 
 
 ID = "0b7d3c1e-5a52-4c3b-9c39-1b1f0a7e42aa"
@@ -121,17 +111,3 @@ def test_prose_wraps_on_a_screen_and_stays_one_line_in_a_pipe(
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 40
     assert " ".join(line.rstrip() for line in lines) == LONG.strip()
-
-
-@pytest.mark.parametrize(
-    ("count", "noun", "told"),
-    [
-        (1, "memory", "1 memory"),
-        (2, "memory", "2 memories"),
-        (0, "line", "0 lines"),
-        (1200, "query", "1,200 queries"),
-        (3, "day", "3 days"),
-    ],
-)
-def test_a_number_and_its_noun_agree(count: int, noun: str, told: str) -> None:
-    assert counted(count, noun) == told

@@ -97,4 +97,4 @@ def test_all_workers_have_one_line_and_each_has_its_own_part(
     say_ready("2 workers take queries", told, "Ctrl-C", as_json=False)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert (lines[0], lines[-1]) == ("2 workers take queries", "Ctrl-C")
-    assert "worker 1 process 1000002, w2, http://h:2" in lines
+    assert any(line.startswith("w2 1000002 /d/2") for line in lines)

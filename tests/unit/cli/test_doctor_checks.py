@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from orion_recall.cli.doctor.app import bus_check, check_servers, schema_check
-from orion_recall.cli.doctor.installation import Check, check_installation
+from orion_recall.cli.doctor import Check, bus_check, check_installation, check_servers, schema_check
 from orion_recall.cli.main import run
-from orion_recall.engines.lock import FolderLock
 from orion_recall.settings import Settings
 
 
@@ -38,12 +35,6 @@ def test_a_problem_says_which_setting_mends_it(tmp_path: Path):
     )
     assert "ORION_MODEL_PATH" in (found["model"][1] or "")
     assert "holds no profile" in (found["profiles"][1] or "")
-
-
-def test_the_process_that_holds_the_folder_is_named(tmp_path: Path):
-    (tmp_path / "valkey").mkdir()
-    with FolderLock.acquire(tmp_path / "valkey", "the folder", "for a test"):
-        assert f"in use by process {os.getpid()}" in checks(Settings(data_dir=tmp_path))["data folder"][0]
 
 
 def test_the_command_prints_each_check_and_its_exit_code_says_whether_all_are_well(

@@ -1,22 +1,27 @@
-"""`orion-recall graph path`, `query` and `sparql`: paths with their evidence, a subset of Cypher, SPARQL."""
+"""`orion-recall graph`: paths with evidence, a subset of Cypher, SPARQL, the graph as a page and as CSV."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import typer
+from rdflib import URIRef
+from rich.progress import TextColumn
 from rich.text import Text
 
-from orion_recall.cli.connect.addresses import DataFolder, Tenant
-from orion_recall.cli.graph.reading import TimeOut, entity_named, with_graph
-from orion_recall.cli.moments import MOMENT_HELP, moment
+from orion_recall.atomic_file import whole_text
+from orion_recall.cli.addresses import DataFolder, Tenant, find
+from orion_recall.cli.options import MOMENT_HELP, moment
 from orion_recall.cli.output import (
     JsonFlag,
     NotFound,
+    bars,
     console,
     counted,
     limited,
@@ -27,29 +32,82 @@ from orion_recall.cli.output import (
     table,
     visible,
 )
-from orion_recall.errors import ModelError, SourceError
+from orion_recall.errors import (
+    GraphQueryError,
+    ModelError,
+    OrionError,
+    SettingsError,
+    SourceError,
+    TransientSourceError,
+)
 from orion_recall.graph.cypher.execution import Cell, QueryResult, run_cypher, similar_in_graph, similar_in_index
-from orion_recall.graph.stores.reader import GraphReader, check_select
+from orion_recall.graph.exchange.csv_files import tenant_of, tenants, write_csv
+from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
+from orion_recall.graph.stores.reader import GraphReader, check_select, open_graph_reader
 from orion_recall.graph.stores.sparql_client import SparqlTable
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import shown, tenant_graph
-from orion_recall.graph.walks.path import Path, PathBounds, Paths, find_path
+from orion_recall.graph.walks.path import Path as FoundPath
+from orion_recall.graph.walks.path import PathBounds, Paths, find_path
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
 from orion_recall.sources.graph import NamesByMeaning
+from orion_recall.text.normal import storable
 from orion_recall.values import TimeRange
 
+T = TypeVar("T")
+TimeOut = Annotated[float, typer.Option("--timeout", min=0.1, max=600, help="Seconds to wait at most.")]
 _ENDED = {
     "exhausted": "there is no path of up to {hops} hops",
     "expansions": "no path was found among the first {expansions} entities",
     "deadline": "no path was found in time (--timeout)",
 }
 _WITH_VIA = 3
+# For one page of the graph; a long export asks for many.
+_PAGE_S = 120.0
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="""Ask the graph that the memories make, draw it, and take it to other programs.
+
+    It is read from the data folder while a worker runs, or from the server that ORION_SPARQL_URL names.
+
+    Example: `orion-recall graph path Ana Bergen`
+    """,
+)
 
 
+def with_graph(data: Path | None, timeout_s: float, work: Callable[[GraphReader, Settings], Awaitable[T]]) -> T:
+    """What `work` gives, with the graph that the environment names open for reading."""
+    settings = find(data)
+
+    async def run() -> T:
+        async with open_graph_reader(settings, timeout_s=timeout_s) as graph:
+            return await work(graph, settings)
+
+    return asyncio.run(run())
+
+
+async def entity_named(name: str, graph: GraphReader, tenant: str) -> str:
+    """The IRI of the entity of that name; OrionError that names the nearest when there is none."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise GraphQueryError(f"{name!r} is no name: it holds half of a surrogate pair") from error
+    found = (await TenantGraph(graph, tenant).named([name]))[name]
+    if found:
+        return found[0]
+    near = await similar_in_graph(graph, name, tenant, 5)
+    labels = await TenantGraph(graph, tenant).labels(near)
+    hint = f"; similar names: {', '.join(labels[iri] for iri in near)}" if near else ""
+    raise OrionError(f"the graph of {tenant!r} has no entity named {name!r}{hint}")
+
+
+@app.command("path")
 def show_path(
     source: Annotated[str, typer.Argument(metavar="A", help="Name of the entity where it begins.")],
     target: Annotated[
@@ -118,7 +176,7 @@ def _period(during: str | None) -> Sequence[TimeRange]:
     return ((start.timestamp(), max(end.timestamp(), start.timestamp() + 1.0)),)
 
 
-def _show_path(path: Path) -> None:
+def _show_path(path: FoundPath) -> None:
     out = console()
     out.print(Text(visible(" → ".join(path.entities)), style="bold"), Text(f"  cost {path.cost:.2f}", style="dim"))
     for step in path.steps:
@@ -143,6 +201,7 @@ def _day(moment: float) -> str:
         return "at no date"
 
 
+@app.command("query")
 def run_query(
     query: Annotated[str, typer.Argument(metavar="CYPHER", help="MATCH … [WHERE …] RETURN … [LIMIT …]")],
     tenant: Tenant = None,
@@ -202,6 +261,7 @@ async def _similar_in_index(
     return await similar_in_index(text, tenant, limit, finder=index, meaning=NamesByMeaning(index, embedder))
 
 
+@app.command("sparql")
 def run_sparql(
     query: Annotated[str, typer.Argument(metavar="SPARQL", help="A SELECT.")],
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")] = 1000,
@@ -229,3 +289,96 @@ def run_sparql(
         as_json=as_json,
         remarks=[limited(limit + 1, limit, "row") if found.truncated else None],
     )
+
+
+@app.command("viz")
+def write_picture(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The file to write.")],
+    entities: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ENTITY]…", help="Entities to start from; without any: the strongest edges."),
+    ] = None,
+    max_nodes: Annotated[int, typer.Option("--max-nodes", min=1, max=1000, help="Entities at most.")] = 200,
+    hops: Annotated[int, typer.Option("--hops", min=1, max=4, help="Edges away from the entities at most.")] = 2,
+    tenant: Tenant = None,
+    timeout: TimeOut = 30.0,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Draw entities and their relations as one HTML page, which loads nothing else.
+
+    The colour of a node is its kind; the width of an edge is the number of memories that state it; a click shows
+    them.
+
+    Example: `orion-recall graph viz Ana Bergen --out graph.html`
+    """
+
+    async def gather(graph: GraphReader, settings: Settings) -> tuple[Subgraph, str]:
+        whose = tenant or settings.default_tenant
+        try:
+            async with asyncio.timeout(timeout):
+                found = [await entity_named(name, graph, whose) for name in entities or ()]
+                unique = list(dict.fromkeys(found))
+                return await subgraph_around(graph, whose, unique, max_nodes=max_nodes, hops=hops), whose
+        except TimeoutError as error:
+            raise TransientSourceError(
+                f"the picture took longer than {timeout:g} s: allow fewer nodes, or more time"
+            ) from error
+
+    part, whose = with_graph(data, timeout, gather)
+    title = f"Around {', '.join(entities)}" if entities else f"The graph of {whose}"
+    with whole_text(out) as file:
+        file.write(page(part, title=title))
+    more = " (there are more: --max-nodes, --hops)" if part.cut else ""
+    show(
+        {"file": str(out), "entities": len(part.nodes), "edges": len(part.edges), "cut": part.cut},
+        as_json=as_json,
+        remarks=[f"{out}: {counted(len(part.nodes), 'entity')} and {counted(len(part.edges), 'edge')}{more}"],
+    )
+
+
+@app.command("export")
+def export_graph(
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="For nodes.csv and edges.csv.")],
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="This tenant's graph alone.")] = None,
+    data: DataFolder = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the graph as nodes.csv and edges.csv. A running worker is not disturbed.
+
+    Example: `orion-recall graph export --out graph/`
+    """
+    settings = find(data)
+    if out.exists() and not out.is_dir():
+        raise SettingsError(f"{out} already exists: name a folder")
+
+    async def write(advanced: Callable[[int], None]) -> list[URIRef]:
+        async with open_graph_reader(settings, timeout_s=_PAGE_S) as graph:
+            held = await tenants(graph.select)
+            names = held if tenant is None else [one for one in held if one == _graph_of(tenant)]
+            if not names:
+                whose = "" if tenant is None else f" of a tenant {tenant!r}"
+                raise SourceError(f"the graph holds no memories{whose}")
+            await asyncio.to_thread(out.mkdir, parents=True, exist_ok=True)
+            await write_csv(graph.select, names, out, advanced)
+            return names
+
+    written = 0
+    with bars(TextColumn("{task.description}"), TextColumn("{task.completed:,}")) as shown:
+        counting = shown.add_task("writing", total=None)
+
+        def advanced(more: int) -> None:
+            nonlocal written
+            written += more
+            shown.update(counting, completed=written)
+
+        names = asyncio.run(write(advanced))
+    show(
+        {"out": str(out), "nodes": written, "tenants": [tenant_of(name) for name in names]},
+        f"{out}: {counted(written, 'node')} of {counted(len(names), 'tenant')}",
+        as_json=as_json,
+    )
+
+
+def _graph_of(tenant: str) -> URIRef | None:
+    return tenant_graph(tenant) if storable(tenant) == tenant else None

@@ -1,0 +1,445 @@
+"""`orion-recall doctor`: checks of the installation, of every server, and of external stores with a sample item.
+
+Nothing is started and nothing is written. Each problem says what to do; what a login may not look at is no problem.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import resource
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, cast
+
+from redis.exceptions import NoPermissionError
+
+from orion_recall.bus.clock import BusClock
+from orion_recall.bus.signing.keys import read_ring
+from orion_recall.cli.addresses import DataFolder, find, open_bus, open_postgres
+from orion_recall.cli.output import JsonFlag, print_json, say, visible
+from orion_recall.engines.lock import held_by
+from orion_recall.engines.postgres_folder import find_binaries
+from orion_recall.engines.valkey import find_binary
+from orion_recall.errors import BusUnavailable, ModelError, OrionError, RecordError, SettingsError, SourceError
+from orion_recall.external.mappings import QdrantMapping, SparqlMapping, load_mappings
+from orion_recall.external.opening import collection_of, graph_client, timeline_of
+from orion_recall.external.qdrant import is_in_milliseconds, text_of, value_at
+from orion_recall.external.sparql import MappedGraphSource
+from orion_recall.interfaces import IdentifiedCopy, MemoryGraph, MemoryIndex, TokenIndex
+from orion_recall.models.embedder import Embedder, SeveralForms
+from orion_recall.models.opening import check_models, open_embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.postgres.pool import Connection, borrow
+from orion_recall.postgres.schema import shipped_migrations
+from orion_recall.profile.watch import profiles_with_default
+from orion_recall.schemas.settings_reference import unknown_variables
+from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
+from orion_recall.settings import Settings
+from orion_recall.sources.timeline import TimelineSource, unreadable_rows
+from orion_recall.sources.timeline_table import OWN_VIEW
+
+_FULL = 0.9
+# A worker holds up to 16 connections to each server, and files of index and graph.
+_FEWEST_DESCRIPTORS = 1024
+_CONNECTIONS_OF_A_WORKER = 16
+# An empty data folder takes about 120 MB, nearly all of it Postgres; below this an engine soon stops.
+_LEAST_FREE_BYTES = 1_000_000_000
+_TIMEOUT_S = 10.0
+# The versions that a report of a fault should name.
+_PACKAGES = "orion-recall redis asyncpg qdrant-client qdrant-edge-py pyoxigraph onnxruntime pydantic".split()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The result of one check: the state that was found, or the `problem` with its remedy."""
+
+    name: str
+    found: str = ""
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result of the check of one store. Remarks are no problems."""
+
+    store: str
+    kind: str
+    arms: Sequence[str] = ()
+    problems: Sequence[str] = ()
+    remarks: Sequence[str] = ()
+    count: int | None = None
+    sample: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
+    """Check the installation, the servers, external stores with a sample item, and the query channels.
+
+    Packages, engines, model, profiles, settings and data folder; of bus and Postgres version, schema, clocks and
+    limits; whether servers of index and graph are of this record, whether every mapping of ORION_MAPPINGS and
+    ORION_TIMELINE_TABLE fits, and how many listen on each of ORION_QUERY_CHANNELS. It starts and writes nothing.
+    Exit code 1 when something cannot be used.
+
+    Example: `orion-recall doctor`, or with stores of your own `ORION_MAPPINGS=mappings.yaml orion-recall doctor`
+    """
+    settings = find(data)
+    installation = check_installation(settings)
+    findings = asyncio.run(_stores(settings))
+    servers = asyncio.run(check_servers(settings))
+    channels = asyncio.run(_channels(settings))
+    is_well = not any(check.problem for check in (*installation, *servers))
+    ok = is_well and not any(finding.problems for finding in findings) and channels["error"] is None
+    if as_json:
+        stores = [{**asdict(finding), "ok": not finding.problems} for finding in findings]
+        told = {"ok": ok, "installation": installation, "servers": servers, "stores": stores, "channels": channels}
+        print_json(told)
+        return 0 if ok else 1
+    for check in (*installation, *servers):
+        say(check.name, check.found, check.problem)
+    for finding in findings:
+        _show(finding)
+    if channels["error"] is not None:
+        say("channels", "cannot be looked at", channels["error"])
+    nobody = "nobody listens: what is published here now is lost. Start a worker with it in ORION_QUERY_CHANNELS"
+    for name, count in channels["listeners"].items():
+        say("channel", f"{name}  {f'{count} listening' if count else nobody}")
+    return 0 if ok else 1
+
+
+def _show(finding: Finding) -> None:
+    count = f", {finding.count:,} points" if finding.count is not None else ""
+    what = f"{finding.kind}: {', '.join(finding.arms)}{count}" if finding.arms else finding.kind
+    say(finding.store, what if finding.problems else f"ok  {what}", "cannot be used" if finding.problems else None)
+    for problem in finding.problems:
+        say("  problem", "", problem)
+    for remark in finding.remarks:
+        say("  remark", remark)
+    for role, value in finding.sample.items():
+        if value is not None:
+            say(f"  {role}", visible(value)[:200])
+
+
+# The installation
+
+
+def check_installation(settings: Settings) -> list[Check]:
+    """Every check that these settings need, in the order in which a start would come to them."""
+    looks: list[tuple[str, Callable[[], str]]] = [
+        ("program", _program),
+        ("settings", _settings),
+        ("profiles", lambda: f"{', '.join(profiles_with_default(settings))} (default {settings.default_profile})"),
+        ("model", lambda: asyncio.run(_model(settings))),
+    ]
+    if settings.redis_url is None:
+        looks.append(("bus", lambda: f"embedded: {find_binary()}"))
+    if settings.postgres_dsn is None:
+        looks.append(("Postgres", lambda: f"embedded: {find_binaries().bin_dir}"))
+    looks.append(("data folder", lambda: _data_folder(settings.data_dir)))
+    return [_checked(name, look) for name, look in looks]
+
+
+def _checked(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name=name, found=look())
+    except OrionError as error:
+        return Check(name=name, problem=str(error))
+
+
+def _program() -> str:
+    told: list[str] = []
+    for name in _PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            told.append(f"{name} {version(name)}")
+    return f"{', '.join(told)}, Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+
+
+def _settings() -> str:
+    if unknown := unknown_variables(os.environ):
+        return f"nothing reads {', '.join(unknown)}: `orion-recall settings` lists every name"
+    return "every ORION_ variable is known"
+
+
+async def _model(settings: Settings) -> str:
+    """The model that embeds; the one that is on this machine is loaded and, where it is int8, tried."""
+    await check_models(settings)
+    if settings.embedder != "onnx":
+        return settings.embedder
+    async with open_embedder(settings.changed(token_vectors=False)) as embedder:
+        note = embedder.form_note if isinstance(embedder, SeveralForms) else None
+        return "; ".join(filter(None, (f"{embedder.name}, its weights are here and known", note)))
+
+
+def _data_folder(folder: Path) -> str:
+    """OrionError when nobody could write there, or when the disk is nearly full."""
+    whole = folder.absolute()
+    there = next(path for path in (whole, *whole.parents) if path.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise OrionError(f"{there} cannot be written to: set ORION_DATA_DIR to a folder that can")
+    free = shutil.disk_usage(there).free
+    if free < _LEAST_FREE_BYTES:
+        raise OrionError(f"{folder} has {free / 1e6:.0f} MB left on its disk: make room, or set ORION_DATA_DIR")
+    holders = {pid for engine in ("valkey", "postgres", ".") if (pid := held_by(folder / engine)) is not None}
+    use = f", in use by process {', '.join(map(str, sorted(holders)))}" if holders else ""
+    state = "" if there == whole else ", to be made at the first start"
+    return f"{folder}, {free / 1e9:.0f} GB free{use}{state}"
+
+
+# The servers
+
+
+async def check_servers(settings: Settings) -> list[Check]:
+    """What can be asked of the servers that are known, and of this process."""
+    found: list[Check] = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    told = f"{soft} files and connections may be open"
+    is_low = soft != resource.RLIM_INFINITY and soft < _FEWEST_DESCRIPTORS
+    raised = f"{told}: raise it, as by `ulimit -n {min(hard, 65_536) if hard > 0 else 65_536}`"
+    found.append(Check(name="descriptors", found=told, problem=raised if is_low else None))
+    if (ring := settings.keys_file) is not None:
+        found.append(_checked("keys", lambda: f"{len(read_ring(ring))} keys in {ring}"))
+    if settings.redis_url is not None:
+        found += [one async for one in _bus(settings)]
+    if settings.dsn is not None:
+        found += [one async for one in _postgres(settings)]
+    return found
+
+
+async def _bus(settings: Settings) -> AsyncGenerator[Check]:
+    try:
+        async with open_bus(settings) as redis:
+            try:
+                info = cast("Mapping[str, Any]", await redis.info())  # pyright: ignore[reportUnknownMemberType]
+                yield bus_check(info)
+            except NoPermissionError:
+                yield Check(name="bus", found="reached; this login may not ask for version and memory (INFO)")
+            bound_s = settings.clock_bound_ms / 1000
+            clock = BusClock()
+            try:
+                for _ in range(3):
+                    asked_at = clock.began()
+                    seconds, micros = await redis.time()  # pyright: ignore[reportUnknownMemberType]
+                    clock.told(seconds + micros / 1e6, asked_at=asked_at)
+            except NoPermissionError:
+                yield Check(name="clock", found="this login may not ask the bus for its time (TIME)")
+                return
+            told = f"{abs(clock.ahead_s):.3f} s {'ahead' if clock.ahead_s > 0 else 'behind'} of that of the bus"
+            is_off = abs(clock.ahead_s) > bound_s
+            mend = "set the clock of the machine that is wrong (NTP)" if is_off else None
+            yield Check(name="clock", found=told, problem=mend)
+    except BusUnavailable as error:
+        yield Check(name="bus", problem=f"{error}: start it, or put ORION_REDIS_URL right")
+
+
+def bus_check(info: Mapping[str, Any]) -> Check:
+    """What INFO says of version, memory and connections."""
+    name = "Valkey" if "valkey_version" in info else "Redis"
+    edition = info.get("valkey_version") or info.get("redis_version", "?")
+    used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
+    clients, most_clients = int(info.get("connected_clients", 0)), int(info.get("maxclients", 0))
+    memory = f"{used / 1e6:.0f} of {most / 1e6:.0f} MB" if most else f"{used / 1e6:.0f} MB, no limit"
+    told = f"{name} {edition}, {memory}, {clients} of {most_clients} connections"
+    problem: str | None = None
+    policy = info.get("maxmemory_policy", "noeviction")
+    if most and used > _FULL * most:
+        problem = "its memory is nearly full: raise maxmemory, or see in `orion-recall status` which stream is long"
+    elif most and policy != "noeviction":
+        problem = f"it throws keys away when it is full ({policy}): set maxmemory-policy noeviction"
+    elif most_clients and clients > _FULL * most_clients:
+        problem = "its connections are nearly used up: raise maxclients"
+    elif info.get("role") == "slave":
+        problem = "it is a replica, which takes no writes: set the master's address, or that of the Sentinels"
+    return Check(name="bus", found=told, problem=problem)
+
+
+async def _postgres(settings: Settings) -> AsyncGenerator[Check]:
+    try:
+        async with (
+            open_postgres(settings, name="doctor") as pool,
+            borrow(pool, "looking at Postgres") as connection,
+        ):
+            yield await _postgres_server(connection)
+            if not await connection.fetchval("SELECT to_regclass('orion_migrations') IS NOT NULL"):
+                # Before the first worker that is as it should be.
+                yield Check(name="schema", found="not there yet: a worker makes it, or `orion-recall migrate`")
+                return
+            applied = {row["name"] for row in await connection.fetch("SELECT name FROM orion_migrations")}
+            yield schema_check(applied, {one.name for one in shipped_migrations()})
+    except RecordError as error:
+        yield Check(name="Postgres", problem=f"{error}: start it, or put ORION_POSTGRES_DSN right")
+
+
+async def _postgres_server(connection: Connection) -> Check:
+    row = await connection.fetchrow(
+        "SELECT current_setting('server_version') AS version, current_setting('max_connections')::int AS most, "
+        "(SELECT count(*) FROM pg_stat_activity) AS used, pg_is_in_recovery() AS replica, "
+        "pg_database_size(current_database()) AS size"
+    )
+    assert row is not None
+    told = f"Postgres {row['version']}, {row['size'] / 1e6:.0f} MB, {row['used']} of {row['most']} connections"
+    problem: str | None = None
+    if row["replica"]:
+        problem = "it is a replica, which takes no writes: set the primary's address"
+    elif row["most"] - row["used"] < _CONNECTIONS_OF_A_WORKER:
+        problem = f"no room for another worker, which takes up to {_CONNECTIONS_OF_A_WORKER}: raise max_connections"
+    return Check(name="Postgres", found=told, problem=problem)
+
+
+def schema_check(applied: set[str], shipped: set[str]) -> Check:
+    """What the applied files mean for this version of the program."""
+    told, problem = f"{len(applied)} files applied", None
+    if later := sorted(applied - shipped):
+        problem = f"{', '.join(later)} of another version: start that version; older tables are not read"
+    elif missing := sorted(shipped - applied):
+        problem = f"{', '.join(missing)} not applied yet: start a worker of this version, or `orion-recall migrate`"
+    else:
+        told += ", that is this version's"
+    return Check(name="schema", found=told, problem=problem)
+
+
+async def _channels(settings: Settings) -> dict[str, Any]:
+    names = settings.published_on["queries"]
+    found: dict[str, Any] = {"listeners": {}, "error": None}
+    if settings.redis_url is None or not names:
+        return found
+    try:
+        async with open_bus(settings) as redis:
+            counted: Any = await redis.pubsub_numsub(*names)  # pyright: ignore[reportUnknownMemberType]
+    except BusUnavailable as error:
+        return found | {"error": str(error)}
+    return found | {"listeners": {name.decode(): count for name, count in counted}}
+
+
+# The stores
+
+
+async def _stores(settings: Settings) -> list[Finding]:
+    mappings = load_mappings(settings.mappings)
+    async with contextlib.AsyncExitStack() as stack:
+        embeds = bool(mappings.qdrant) or settings.qdrant_url is not None
+        embedder = await stack.enter_async_context(open_embedder(settings)) if embeds else None
+        looks: list[tuple[str, str, Awaitable[Finding]]] = []
+        if embedder is not None and settings.qdrant_url:
+            index = index_of(settings, embedder, SparseEncoder(settings.keyword_weights))
+            looks.append(("its own index", "qdrant", _own(index, settings, "qdrant", ["vector", "lexical"])))
+        if settings.sparql_url:
+            looks.append(("its own graph", "sparql", _own(graph_of(settings), settings, "sparql", ["rdf"])))
+        if settings.timeline_table != OWN_VIEW:
+            looks.append(("its own timeline", "table", _own_timeline(settings)))
+        if embedder is not None:
+            looks += [(one.name, "qdrant", _qdrant(one, embedder)) for one in mappings.qdrant]
+        looks += [(one.name, "sparql", _sparql(one)) for one in mappings.sparql]
+        looks += [(one.name, "table", _timeline(one.name, timeline_of(one, settings))) for one in mappings.tables]
+        return list(await asyncio.gather(*(_in_time(name, kind, look) for name, kind, look in looks)))
+
+
+async def _in_time(name: str, kind: str, look: Awaitable[Finding]) -> Finding:
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await look
+    except (SourceError, SettingsError, ModelError) as error:
+        return Finding(store=name, kind=kind, problems=[str(error)])
+    except TimeoutError:
+        return Finding(store=name, kind=kind, problems=[f"no answer within {_TIMEOUT_S:.0f} s"])
+
+
+async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, sources: Sequence[str]) -> Finding:
+    without: str | None = None
+    try:
+        mark = await identity_of(settings)
+        if isinstance(part, IdentifiedCopy) and mark is not None:
+            part.expect(mark)
+        await part.open()
+        if isinstance(part, IdentifiedCopy):
+            await part.check()
+        if isinstance(part, TokenIndex):
+            without = await part.without_tokens()
+    finally:
+        await part.close()
+    whose = "of the record" if settings.dsn is not None else "whose it is was not asked, without Postgres"
+    remarks = [f"at position {part.position}, {whose}"]
+    if without is not None:
+        remarks.append(f"no late interaction (ranking.late): {without}")
+    return Finding(store=f"its own {part.kind}", kind=kind, arms=sources, remarks=remarks)
+
+
+async def _qdrant(mapping: QdrantMapping, embedder: Embedder) -> Finding:
+    collection = collection_of(mapping)
+    try:
+        dense, sparse = await collection.vectors()
+        count, payload = await collection.sample()
+    finally:
+        await collection.close()
+    problems: list[str] = []
+    remarks: list[str] = []
+    if mapping.vector in dense:
+        size, distance = dense[mapping.vector]
+        if size != embedder.dimension:
+            problems.append(
+                f"vectors of {size} floats; {embedder.name} makes {embedder.dimension}: of another model"
+            )
+        if distance != "Cosine":
+            remarks.append(f"the distance is {distance}: scores are no cosines, and are fused as they are")
+    for kind, name, known in (("dense", mapping.vector, list(dense)), ("sparse", mapping.sparse, list(sparse))):
+        if name is not None and name not in known:
+            key, there = "vector" if kind == "dense" else kind, ", ".join(map(repr, known)) or "none"
+            problems.append(f"there is no {kind} vector {name!r}; there is {there}: set `{key}`")
+    if mapping.sparse is None:
+        remarks.append("no sparse vector is mapped: the lexical source does not search it")
+    roles = {role: key for role, key in mapping.payload.model_dump(exclude={"time_format"}).items() if key}
+    shown = {role: value_at(payload or {}, key) for role, key in roles.items()}
+    if payload is None:
+        remarks.append("the collection is empty")
+    elif text_of(payload, mapping.payload.text) is None:
+        problems.append(f"the sample has no text under {mapping.payload.text!r}; it has {', '.join(payload)}")
+    else:
+        if missing := [f"{role} ({key})" for role, key in roles.items() if shown[role] is None]:
+            remarks.append(f"the sample has no {', '.join(missing)}")
+        if mapping.payload.time_format == "epoch" and is_in_milliseconds(shown.get("time")):
+            problems.append("the sample's time is in milliseconds: set `time_format: epoch_ms`")
+    return Finding(
+        store=mapping.name,
+        kind="qdrant",
+        arms=["vector", *(["lexical"] if mapping.sparse else [])],
+        problems=problems,
+        remarks=remarks,
+        count=count,
+        sample=shown,
+    )
+
+
+async def _sparql(mapping: SparqlMapping) -> Finding:
+    client = graph_client(mapping)
+    try:
+        sample = await MappedGraphSource(client, mapping).sample()
+    finally:
+        await client.close()
+    nothing = f"nothing has both {mapping.label} and {mapping.text}: check graph, label and text"
+    problems = [] if sample else [nothing]
+    return Finding(store=mapping.name, kind="sparql", arms=["rdf"], problems=problems, sample=dict(sample or {}))
+
+
+async def _own_timeline(settings: Settings) -> Finding:
+    if settings.dsn is None:
+        raise SettingsError("ORION_TIMELINE_TABLE is in the service's own Postgres: set ORION_POSTGRES_DSN")
+    return await _timeline(settings.timeline_table, TimelineSource(settings.dsn, timeline_table(settings)))
+
+
+async def _timeline(store: str, timeline: TimelineSource) -> Finding:
+    try:
+        sample = await timeline.sample()
+        total, lacking = await timeline.lacking()
+        nobodys = (await timeline.shape()).without_tenant
+    finally:
+        await timeline.close()
+    problems = [nobodys] if nobodys else []
+    remarks = [] if total else ["the table is empty"]
+    if total and lacking:
+        (problems if total in lacking.values() else remarks).append(unreadable_rows(total, lacking))
+    return Finding(
+        store=store, kind="table", arms=["sql_timeline"], problems=problems, remarks=remarks, sample=sample
+    )

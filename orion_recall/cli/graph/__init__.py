@@ -1,1 +1,0 @@
-"""`orion-recall graph`: the memory graph. One module per command."""
