@@ -10,7 +10,7 @@ import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Callable, Generator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -37,10 +37,10 @@ def run(command: Callable[[], None], monkeypatch: pytest.MonkeyPatch, *arguments
 
 @contextlib.asynccontextmanager
 async def worker_whose_index_was_optimised(
-    engines: EmbeddedEngines, data: Path, log: IO[bytes], *, processes: int = 1
+    engines: EmbeddedEngines, data: Path, log: IO[bytes], **how: Any
 ) -> AsyncGenerator[Process]:
     """A worker; after its end the index is where an optimised copy has taken its place."""
-    async with worker_process(engines, data, log, processes=processes) as process:
+    async with worker_process(engines, data, log, **how) as process:
         yield process
     index = data / "index"
     if (live := live_place(index)) == index:

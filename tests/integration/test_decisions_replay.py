@@ -178,8 +178,8 @@ async def test_the_gate_fails_a_profile_without_speakers_and_passes_one_with_ano
 
     code, told = await judged(f"# Another comment.\n{shipped}")
     assert code == 0, told
-    assert "speaker: 0.3" in shipped
-    code, told = await judged(shipped.replace("speaker: 0.3", "speaker: 0"), "--json", "--redact")
+    assert "speaker: 0.65" in shipped
+    code, told = await judged(shipped.replace("speaker: 0.65", "speaker: 0"), "--json", "--redact")
     assert code == 1, told
     report = json.loads(told[told.index("{") :])
     assert report["control_against_logged"]["means"]["identical"]["mean"] == 1
