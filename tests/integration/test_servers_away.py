@@ -27,7 +27,9 @@ from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.bus.connect import connect
+from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.errors import ReplyTimeout
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import open_connection
 from orion_recall.serving.service import Service
@@ -299,6 +301,8 @@ async def _cut_off(scene: Scene) -> None:
 
 # `too_slow`: slower than the socket time-out.
 REDIS = blows_on("redis", slow=0.1, too_slow=0.7) | {"cut off": (_cut_off, _nothing)}
+# The executor's own socket hangs with it: the queries must be there before.
+HUNG, WOKEN = REDIS.pop("hung")
 
 
 @pytest.mark.parametrize("blow", REDIS)
@@ -323,6 +327,19 @@ async def test_a_bus_that_is_away_answers_every_query_once_when_it_is_back(blow:
         assert len(ended.decisions) == 1
     replies = Counter(reply["correlation_id"] for reply in await scene.executor.replies(scene.executor.reply_to))
     assert set(replies.values()) == {1}
+
+
+async def test_a_bus_that_hangs_holds_up_everything_and_loses_nothing(scene: Scene) -> None:
+    entries = [await scene.executor.ask(QUESTION) for _ in range(5)]
+    await HUNG(scene)
+    try:
+        await asyncio.sleep(3.5)
+    finally:
+        await WOKEN(scene)
+    for entry in entries:
+        assert len((await scene.executor.ended(entry)).decisions) == 1
+    for took_s, _ in await scene.asked(3):
+        assert took_s < DEADLINE_MS / 1000 + SLACK_S, "answered at once again"
 
 
 async def test_a_bus_that_is_killed_is_waited_for(scene: Scene) -> None:
@@ -374,6 +391,16 @@ async def test_a_worker_stops_while_a_server_hangs_and_leaves_nothing_behind(
     await until(as_before, "no task is left behind")
     async with connect(own.redis_url) as redis:
         await _remove(redis, settings.prefix)
+
+
+async def test_a_client_may_have_more_calls_in_flight_than_its_pool_has_connections(own: EmbeddedEngines) -> None:
+    async with RecallClient.connect(own.redis_url, prefix="nobody:") as client:
+        calls = [client.recall("who?", timeout_s=5) for _ in range(300)]
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(one) for one in ended} == {ReplyTimeout}, "sent, every one of them, and answered by nobody"
+    async with connect(own.redis_url) as redis:
+        assert await redis.xlen("nobody:recall.query.v1") == 300
+        await _remove(redis, "nobody:")
 
 
 async def _remove(redis: Redis, prefix: str) -> None:
