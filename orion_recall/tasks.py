@@ -33,6 +33,7 @@ async def cancel(*tasks: asyncio.Future[Any]) -> None:
 
 
 async def in_time(work: Awaitable[T], seconds: float) -> T:
+    """The result of the work; TimeoutError after so many seconds."""
     async with asyncio.timeout(seconds):
         return await work
 
@@ -80,6 +81,7 @@ def noticed(work: Coroutine[Any, Any, T]) -> tuple[asyncio.Task[T], Waited]:
 
 
 def note_waited() -> None:
+    """Tell whoever `noticed` this task that it was ended while it waited for its turn."""
     if (waited := _WAITED.get()) is not None:
         waited.is_set = True
 

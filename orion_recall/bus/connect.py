@@ -244,6 +244,7 @@ class Sentinels:
 
 
 def at_master(kind: type[AbstractConnection], sentinels: Sentinels) -> type[AbstractConnection]:
+    """The kind of connection (TCP or TLS), which connects to the current master."""
     assert issubclass(kind, Connection)
 
     class AtMaster(kind):

@@ -44,6 +44,7 @@ class DeadLetter:
 
     @property
     def is_whole(self) -> bool:
+        """Whether it holds the message, so that it can be put back."""
         return not self.withheld and self.size is None
 
 

@@ -162,9 +162,11 @@ class Deliveries:
         )
 
     def now(self) -> float:
+        """Epoch seconds by the clock of the bus; by this machine's while that is not known."""
         return self._server_time() or time.time()
 
     def poison(self, delivery: Delivery) -> str | None:
+        """Why the message is not served again; None while it was not delivered too often."""
         deliveries = delivery.received.entry.deliveries
         if deliveries <= self._max_deliveries:
             return None

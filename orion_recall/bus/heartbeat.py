@@ -54,6 +54,7 @@ class Heartbeat:
             await self._leave()
 
     async def write(self) -> None:
+        """Write it once; while the bus is away, nothing."""
         fields: dict[Any, Any] = dict(self._fields())
         try:
             async with self._redis.pipeline(transaction=True) as pipeline:

@@ -108,6 +108,7 @@ class PublishedQueries:
         self._changed.set()
 
     async def run(self) -> None:
+        """Send what was taken, in order."""
         while self._waiting or not self._finishing:
             if not self._waiting:
                 self._changed.clear()

@@ -54,6 +54,7 @@ class WorkerBus:
             yield cls(settings, redis, queries=queries, changes=changes, decisions=decisions)
 
     def reader(self, stream: str) -> GroupReader:
+        """A reader of the stream, as this worker's consumer."""
         blocking = self.queries if stream == self._settings.query_stream else self.changes
         return GroupReader(
             self.redis,
@@ -65,6 +66,7 @@ class WorkerBus:
         )
 
     def committer(self, stream: str) -> Committer:
+        """A committer for entries of the stream."""
         settings = self._settings
         return Committer(
             self.redis,
@@ -85,6 +87,7 @@ class WorkerBus:
         )
 
     def callers(self, kind: str) -> Callers | None:
+        """Who may send messages of the kind; None where they need not be signed."""
         if self._ring is None:
             return None
         settings = self._settings

@@ -136,6 +136,7 @@ class Child:
         return await self._process.wait()
 
     async def stop(self, timeout_s: float) -> None:
+        """Ends it: the stop signal, and SIGKILL when it takes longer than `timeout_s`."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(self.command.stop_signal)
         try:

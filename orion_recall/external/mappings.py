@@ -97,6 +97,7 @@ class QdrantMapping(_Strict):
 
     @property
     def api_key(self) -> str | None:
+        """The key out of the environment; SettingsError when the variable is not set."""
         return _secret(self.name, self.api_key_env)
 
 
@@ -118,6 +119,7 @@ class SparqlMapping(_Strict):
 
     @property
     def token(self) -> str | None:
+        """The bearer token out of the environment; SettingsError when the variable is not set."""
         return _secret(self.name, self.token_env)
 
 
@@ -184,6 +186,7 @@ class TableMapping(_Strict):
 
     @property
     def dsn(self) -> str | None:
+        """The address out of the environment; SettingsError when the variable is not set."""
         return _secret(self.name, self.dsn_env)
 
 

@@ -78,6 +78,7 @@ class MappedGraphSource:
         return tenant == self.mapping.tenant
 
     async def sample(self) -> Mapping[str, str] | None:
+        """One thing with its label and text, or nothing when the graph has none."""
         rows = await self._graph.select(sample_query(self.mapping))
         return rows[0] if rows else None
 

@@ -100,6 +100,7 @@ class Edge:
 
 
 def tenant_graph(tenant: str) -> URIRef:
+    """The name of the tenant's own graph."""
     return URIRef(f"{TENANTS}{quote(tenant, safe='')}")
 
 

@@ -225,6 +225,7 @@ async def identity_of(settings: Settings) -> str | None:
 
 
 def graph_of(settings: Settings) -> MemoryGraph:
+    """The graph of the settings, not opened."""
     server = sparql_server(settings)
     if server is None:
         return RdfGraph(settings.data_dir / "graph", room=_room("graph", settings))

@@ -157,6 +157,7 @@ class BackgroundWork:
 
     @property
     def projections(self) -> tuple[Projection, ...]:
+        """The copies that this process keeps: index and graph, those that could be opened."""
         return tuple(part for part in (self._opened.index, self._opened.graph) if part is not None)
 
     def note_use(self, tenant: str, ids: Sequence[str]) -> None:

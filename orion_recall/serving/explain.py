@@ -100,6 +100,7 @@ class RecallRequests:
         self._requests, self._copy = CopyRequests(pool), copy
 
     async def run(self) -> None:
+        """Polls for requests; waits while the record is away."""
         while True:
             await asyncio.sleep(_POLL_S)
             with contextlib.suppress(RecordError):

@@ -85,6 +85,7 @@ class Admission:
             self._stretch += _NEWEST * (stretch - self._stretch)
 
     def turn_s(self, ahead: int) -> float:
+        """Seconds until so many have been answered."""
         return 0.0 if math.isnan(self._interval_s) else ahead * self._interval_s
 
     def wait_s(self, ahead: int) -> float:
@@ -145,6 +146,7 @@ class FairQueue:
         return (entry for waiting in self._by_tenant.values() for entry in waiting)
 
     def put(self, tenant: str, entry: Entry, *, first: bool = False) -> None:
+        """Let the entry wait, behind those of its tenant or, with `first`, before them."""
         if tenant not in self._by_tenant:
             self._by_tenant[tenant] = deque()
             self._turns.append(tenant)
@@ -157,6 +159,7 @@ class FairQueue:
         self.size_bytes += entry.size_bytes
 
     def take(self) -> tuple[str, Entry] | None:
+        """The next entry of the tenant whose turn it is; None when nothing waits."""
         if not self._turns:
             return None
         tenant = self._turns.popleft()
@@ -171,6 +174,7 @@ class FairQueue:
         return tenant in self._by_tenant
 
     def ahead_of(self, tenant: str) -> int:
+        """How many entries come before another one of this tenant, as far as is known now."""
         own = len(self._by_tenant.get(tenant, ()))
         return own + sum(min(len(waiting), own + 1) for name, waiting in self._by_tenant.items() if name != tenant)
 

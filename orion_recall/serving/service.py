@@ -197,6 +197,7 @@ class Service:
 
     @property
     def is_bus_full(self) -> bool:
+        """Whether the bus refused a message of this worker for want of memory, when it last wrote one."""
         return self._heartbeat.is_full
 
     @property

@@ -101,12 +101,14 @@ class Shadows:
         self._waiting: asyncio.Queue[ShadowTask] = asyncio.Queue(_MOST_WAITING)
 
     def add(self, task: ShadowTask) -> None:
+        """Queue a task, unless too many wait already."""
         if self._settings.shadows_at_once == 0 or self._waiting.full():
             self.left_out += 1
             return
         self._waiting.put_nowait(task)
 
     async def run(self) -> None:
+        """Recall until cancelled; what waits then is dropped."""
         workers = [asyncio.create_task(self._work()) for _ in range(self._settings.shadows_at_once)]
         try:
             await asyncio.gather(asyncio.Event().wait(), *workers)

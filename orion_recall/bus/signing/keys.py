@@ -60,6 +60,7 @@ class Signature:
     signed: bytes
 
     def is_by(self, secret: bytes, *, stream: str) -> bool:
+        """Whether that secret made it, for this stream."""
         made = _code(secret, _head(self.key_id, self.time, self.nonce), stream, self.signed)
         return hmac.compare_digest(made, self.code)
 
@@ -114,13 +115,16 @@ class Caller:
     until: datetime | None = None
 
     def serves(self, tenant: str) -> bool:
+        """Whether its messages may be about the tenant."""
         return "*" in self.tenants or tenant in self.tenants
 
     @property
     def default_tenant(self) -> str | None:
+        """The tenant of a message that names none; None: the worker's."""
         return None if "*" in self.tenants else self.tenants[0]
 
     def is_over(self, now: float) -> bool:
+        """Whether the key no longer counts, at that time in epoch seconds."""
         return self.until is not None and now >= self.until.timestamp()
 
 
@@ -258,6 +262,7 @@ class KeyRing:
         self._callers: Mapping[str, Caller] = read_ring(path)
 
     def caller(self, key_id: str) -> Caller | None:
+        """The holder of the key; None for one that is not in the file now."""
         state = state_of(self._path)
         if state != self._state:
             self._state = state

@@ -58,6 +58,7 @@ def tenant_of(graph: URIRef) -> str:
 
 
 async def tenants(select: Select) -> list[URIRef]:
+    """The tenants' graphs that hold memories, by name."""
     rows = await select(
         f"SELECT DISTINCT ?graph WHERE {{ GRAPH ?graph {{ ?memory a {ORION.Memory.n3()} }} "
         f'FILTER(STRSTARTS(STR(?graph), "{TENANTS}")) }}'

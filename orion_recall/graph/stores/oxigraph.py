@@ -49,6 +49,7 @@ class RowCache:
         return self._writes
 
     def get(self, query: str) -> list[Row] | None:
+        """The rows of the query, None when they are not cached."""
         with self._lock:
             rows = self._kept.get(query)
             if rows is None:
@@ -68,6 +69,7 @@ class RowCache:
                 self._kept.popitem(last=False)
 
     def forget(self) -> None:
+        """Empty the cache: the graph was written to."""
         with self._lock:
             self._writes += 1
             self._kept.clear()
@@ -198,16 +200,20 @@ class RdfGraph:
 
     @property
     def position(self) -> int:
+        """How far this copy has come in the outbox."""
         return self._position
 
     @property
     def database_identity(self) -> str | None:
+        """The database identity of the record that the graph was built from."""
         return self._record
 
     def expect(self, identity: str) -> None:
+        """Set the database identity that the graph must have."""
         self._expected = identity
 
     async def adopt(self) -> None:
+        """Write the expected database identity into a new graph."""
         expected = self._expected
         if expected is not None:
             await self._threads.run(lambda: self._set_identity(expected))
@@ -228,6 +234,7 @@ class RdfGraph:
                 await self._threads.run(self._flush)
 
     async def held(self) -> Mapping[int, int]:
+        """The version of every memory that the graph holds, by key: piece by piece, recalls go in between."""
 
         def read() -> Mapping[int, int]:
             _, rows = columns_and_rows(self._open(), versions_query())
@@ -253,6 +260,7 @@ class RdfGraph:
         return rows
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
+        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return memories(await self.select(memories_query(keys))) if keys else {}
 
     def _load(self) -> None:

@@ -37,6 +37,7 @@ def memories(rows: Sequence[Row]) -> dict[int, MemoryView]:
 
 
 def nodes_query(keys: Sequence[int]) -> str:
+    """SPARQL for the nodes of those of the memories that the graph holds: rows of (graph, node)."""
     values = " ".join(memory_iri(key).n3() for key in keys)
     return (
         f"SELECT ?graph ?node WHERE {{ VALUES ?node {{ {values} }} GRAPH ?graph {{ ?node {ORION.id.n3()} ?id }} }}"
@@ -57,6 +58,7 @@ def versions_query(*, after: str | None = None, limit: int | None = None) -> str
 
 
 def versions_in(rows: Iterable[Row]) -> dict[int, int]:
+    """The version of every memory, by key, from the rows of `versions_query`."""
     with reading_rows():
         return {key_of(row["memory"]): int(row["version"]) for row in rows}
 
@@ -117,6 +119,7 @@ class SparqlGraph:
 
     @property
     def copy(self) -> str | None:
+        """The server's address, without secrets."""
         return self._client.address
 
     @property
@@ -126,9 +129,11 @@ class SparqlGraph:
 
     @property
     def database_identity(self) -> str | None:
+        """The database identity of the record that the graph was built from, as last reported."""
         return self._record
 
     def expect(self, identity: str) -> None:
+        """Set the database identity that the graph must have."""
         if identity != self._expected:
             self._expected, self._uncertain = identity, True
 
@@ -174,6 +179,7 @@ class SparqlGraph:
             )
 
     async def held(self) -> Mapping[int, int]:
+        """The version of every memory that the graph holds, by key; read in pages."""
         versions: dict[int, int] = {}
         after: str | None = None
         while True:
@@ -203,6 +209,7 @@ class SparqlGraph:
             raise
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
+        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return memories(await self.select(memories_query(keys))) if keys else {}
 
     @property

@@ -189,9 +189,11 @@ class LlmExtractor:
 
     @property
     def longest_s(self) -> float:
+        """What one memory takes at most."""
         return _ASKS * self._server.longest_s + 5.0
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
+        """What each passage says, in the order of the passages."""
         return [await self._one(passage) for passage in passages]
 
     async def close(self) -> None:
@@ -267,6 +269,7 @@ class SpacyExtractor:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="spacy")
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
+        """What each passage says, in the order of the passages."""
         loop = asyncio.get_running_loop()
         jobs = [loop.run_in_executor(self._thread, self._one, passage) for passage in passages]
         found: list[Extraction] = []
@@ -280,6 +283,7 @@ class SpacyExtractor:
         return found
 
     async def close(self) -> None:
+        """Ends the thread after what it is running."""
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
 
     def _one(self, passage: Passage) -> Extraction:

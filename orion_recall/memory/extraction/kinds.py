@@ -24,6 +24,8 @@ _START = r"(?:^|[.!?:;\n][ \t]*)(?:and |but |so |well,? |ok,? |also,? |please )?
 
 
 class KindGuess(NamedTuple):
+    """A kind, and how sure it is, in [0, 1]."""
+
     kind: str
     confidence: float
 

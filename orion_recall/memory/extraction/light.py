@@ -171,7 +171,9 @@ class Extractor(Protocol):
     @property
     def longest_s(self) -> float: ...
 
-    async def extract(self, passages: Sequence[Passage]) -> list[Extraction]: ...
+    async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
+        """What each passage says, in the order of the passages; each is looked at alone."""
+        ...
 
 
 class LightExtractor:

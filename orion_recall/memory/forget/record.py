@@ -363,6 +363,7 @@ class ForgetRecord:
             return tuple(row["memory_id"] for row in await self._connection.fetch(_IDS, self.forget))
 
     async def of_others(self, correlation_ids: Sequence[str]) -> frozenset[str]:
+        """Those of some correlation ids that only recalls of other tenants had."""
         with translate("reading decisions"):
             rows = await self._connection.fetch(_OF_OTHERS, list(correlation_ids), self.target.tenant)
         return frozenset(row["corr_id"] for row in rows)

@@ -45,12 +45,15 @@ _Row = tuple[bytes, _Fields]
 
 
 class Matcher:
+    """Tells whether an entry holds what is forgotten."""
+
     def __init__(self, target: Target, ids: Collection[str], default_tenant: str) -> None:
         self._target, self.ids, self._default = target, frozenset(ids), default_tenant
         names = "|".join(re.escape(one) for one in target.values)
         self._names = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE) if target.kind == "person" else None
 
     def matches(self, fields: _Fields) -> bool:
+        """Whether it does. One that names only other tenants does not."""
         texts = [one for value in fields.values() for one in _texts(value)]
         tenants = {text for key, text in texts if key == "tenant"}
         if tenants and self._target.tenant not in tenants:
@@ -65,6 +68,7 @@ class Matcher:
         return any(key in keys and text == self._target.values[0] for key, text in texts)
 
     def is_by(self, payload: Mapping[str, Any]) -> bool:
+        """Whether a decision is on a recall by whom is forgotten."""
         value = self._target.values[0] if self._target.values else self._target.tenant
         return any(payload.get(name) == value for name in _KEYS.get(self._target.kind, ()))
 
@@ -84,6 +88,7 @@ class ForgetBus:
         self._redis, self._settings, self._is_ours, self._of_others = redis, settings, is_ours, of_others
 
     async def clear(self, matcher: Matcher, *, dry_run: bool = False) -> dict[str, int]:
+        """Removes entries that match, or counts them: by what the stream is."""
         settings = self._settings
         dead = [f"{stream}:dead" for stream in (*settings.intake_streams.values(), settings.decision_stream)]
         replies = [stream async for stream in self._reply_streams()]
@@ -431,6 +436,7 @@ class Forgetting:
         self._gone: Counter[str] = Counter()
 
     async def dry_run(self) -> Report:
+        """Counts what would go, by place; nothing is changed. RecordError while Postgres is away."""
         target = await self.record.with_aliases()
         report = Report(kind=target.kind, tenant=target.tenant, dry_run=True)
         for place, count in (await self.record.count()).items():
@@ -446,6 +452,7 @@ class Forgetting:
         return report
 
     async def run(self, actor: str | None = None) -> Report:
+        """Forgets. RecordError when it cannot go on; running it again finishes what was begun."""
         target = await self.record.with_aliases()
         report = Report(kind=target.kind, tenant=target.tenant, dry_run=False)
         others = await self.record.begin(actor)

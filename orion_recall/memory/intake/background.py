@@ -62,6 +62,7 @@ class BackgroundExtraction:
         self._wake.set()
 
     async def run(self) -> None:
+        """Take up what is due, as much at once as the extractor takes; wait while the record is away."""
         backoff = Backoff(*POSTGRES_S)
         try:
             while True:
@@ -267,6 +268,7 @@ class AccessCounts:
             waiting.extend(ids[:_MOST_IDS])
 
     async def run(self) -> None:
+        """Writes until cancelled, and once more then, if the record answers."""
         try:
             while True:
                 await asyncio.sleep(_FLUSH_EVERY_S)

@@ -79,6 +79,7 @@ class IntakeConsumers:
 
     @property
     def backlogs(self) -> Mapping[str, Backlog]:
+        """Unanswered entries by kind of message, for the kinds whose stream was looked at."""
         return {name: reader.backlog for name, reader in self._readers.items() if reader.backlog is not None}
 
     @property
@@ -86,6 +87,7 @@ class IntakeConsumers:
         return {name: reader.healed.lost for name, reader in self._readers.items()}
 
     def stop(self) -> None:
+        """Take nothing more; `run` returns when the entries in flight have ended."""
         for part in (*self._loops.values(), *self._workers):
             part.stop()
 

@@ -84,6 +84,7 @@ class StoreHandler:
         self._composing = asyncio.Lock()
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
+        """The verdict on every memory; RecordError: nothing was stored."""
         payload = await read_apart(received.size, partial(read_message, MemoryStoreV1, received.payload, "payload"))
         if self._record is None or self._propagation is None:
             raise RefusedMessage(NO_RECORD)
@@ -265,6 +266,7 @@ class UpdateHandler(_ChangeHandler):
     kind = UPDATE_KIND
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
+        """Every patch judged alone; RecordError: nothing was changed."""
         message, tenant, set_, patches = await read_apart(received.size, partial(self._read, received))
 
         async def work(connection: Connection, ids: Sequence[str]) -> MemoryReceiptV1:
@@ -296,6 +298,7 @@ class DeleteHandler(_ChangeHandler):
     kind = DELETE_KIND
 
     async def receipt(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
+        """What became of every id; RecordError: nothing was deleted."""
         message = await read_apart(
             received.size, partial(read_message, MemoryDeleteV1, received.payload, "payload")
         )
@@ -386,6 +389,7 @@ class FeedbackHandler:
         self._pool, self._settings, self._are_persisted = pool, settings, are_persisted
 
     async def receipt(self, received: Received, time_left_s: float) -> RecallReceiptV1:
+        """Stores it; idempotent. RecordError: nothing was stored."""
         said = await read_apart(received.size, partial(read_message, RecallFeedbackV1, received.payload, "payload"))
         tenant = served_tenant(said.tenant, self._settings, received.caller)
         if self._pool is None:

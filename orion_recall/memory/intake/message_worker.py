@@ -82,6 +82,7 @@ def redacted_fields(fields: dict[str, Any], settings: Settings) -> dict[str, Any
 
 
 def receipt_of(results: Sequence[MemoryVerdictV1], **further: Any) -> MemoryReceiptV1:
+    """The receipt with these verdicts, and how many there are of each."""
     counts = Counter(one.status for one in results if one.status != "matched")
     none = dict.fromkeys(("stored", "unchanged", "conflict", "rejected"), 0)
     return MemoryReceiptV1.model_validate({**none, **counts, **further, "results": list(results)})
@@ -155,10 +156,12 @@ _ADVICE = (
 
 
 def is_away(error: RecordError) -> bool:
+    """Whether Postgres is away, starting, full or read-only: a message waits for as long as that takes."""
     return is_connection_lost(error) and _state(error) != _TOOK_TOO_LONG
 
 
 def may_pass(error: RecordError) -> bool:
+    """Whether the same message may be served in a moment: somebody else was in its way."""
     return _state(error).startswith(_MAY_PASS)
 
 

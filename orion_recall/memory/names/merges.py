@@ -56,6 +56,7 @@ class NamesUsed:
         return self._given_in[folded]
 
     def are_together(self, one: str, other: str) -> bool:
+        """Whether one memory gives both."""
         fewer, more = sorted((self._given_in[one], self._given_in[other]), key=len)
         return not set(fewer).isdisjoint(more)
 

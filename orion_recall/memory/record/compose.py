@@ -119,6 +119,7 @@ def _seconds(moment: datetime | None) -> float | None:
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names without repetitions that differ in case only, and without empty ones."""
     return tuple({name.casefold(): name for name in reversed([*names]) if name.strip()}.values())[::-1]
 
 
@@ -146,6 +147,8 @@ class Patch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeVerdict:
+    """The verdict on one memory; `position` is its outbox entry."""
+
     id: str
     status: ChangeStatus
     reason: str | None = None

@@ -84,6 +84,8 @@ _DUE: LiteralString = "SELECT extractor, count(*) AS count FROM memory_extractio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
+    """A claimed memory, the turn before it, and how often any worker has claimed it."""
+
     memory: Memory
     previous: Neighbour | None
     attempts: int
@@ -113,12 +115,14 @@ class ExtractionQueue:
     async def queue_again(
         self, tenant: str, ids: Sequence[str] | None, *, extractor: str, only_noted: bool = False
     ) -> list[str]:
+        """Queues live memories again, all (None) or some; the ids of those queued."""
         async with borrow(self._pool, "making memories due") as connection:
             given = None if ids is None else [storable(name) for name in ids]
             rows = await connection.fetch(_QUEUE_AGAIN, storable(tenant), given, only_noted, extractor)
         return [row["memory_id"] for row in rows]
 
     async def take(self, extractor: str, limit: int, *, for_s: float) -> list[Taken]:
+        """Claims memories that are due, at most `limit`, for `for_s` seconds."""
         async with borrow(self._pool, "claiming memories") as connection:
             rows = await connection.fetch(_TAKE, extractor, limit, for_s)
         return [
@@ -132,6 +136,7 @@ class ExtractionQueue:
         ]
 
     async def finish(self, taken: Taken, found: Extraction) -> End:
+        """Writes the extraction, in one transaction with the outbox entry and the end of the queue row."""
         memory = taken.memory
         key = (memory.tenant, memory.id)
         entities = list(found.entities)
@@ -157,10 +162,12 @@ class ExtractionQueue:
             return "extracted" if is_new else "unchanged"
 
     async def put_back(self, taken: Sequence[Taken]) -> None:
+        """Releases claims, so that other workers can claim the memories at once."""
         async with borrow(self._pool, "putting memories back") as connection:
             for one in taken:
                 await connection.execute(_AGAIN, one.memory.tenant, one.memory.id, one.ticket)
 
     async def due(self) -> dict[str, int]:
+        """How many memories wait, by the extractor they wait for."""
         async with borrow(self._pool, "counting what is due") as connection:
             return {row["extractor"]: row["count"] for row in await connection.fetch(_DUE)}

@@ -125,6 +125,8 @@ class ListedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDetails:
+    """Everything that the record holds about a memory, live or not."""
+
     memory: Memory
     recorded_at: datetime
     updated_at: datetime | None
@@ -144,6 +146,7 @@ class RecordBrowser:
         self._pool = pool
 
     async def newest(self, tenant: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
+        """The live memories that meet the conditions, newest first."""
         condition, values = conditions(tenant, where)
         query = _NEWEST.format(columns=_LISTED, condition=condition, limit=f"${len(values) + 1}")
         async with borrow(self._pool, "listing memories") as connection:
@@ -166,6 +169,7 @@ class RecordBrowser:
         return [_listed(row) for row in rows]
 
     async def details(self, tenant: str, memory_id: str) -> MemoryDetails | None:
+        """Everything about one memory, None when there never was one."""
         async with borrow(self._pool, "reading a memory") as connection:
             row = await connection.fetchrow(_DETAILS, storable(tenant), storable(memory_id))
         if row is None:
@@ -199,6 +203,8 @@ _COUNT: LiteralString = "SELECT count(*) FROM memories WHERE live"
 
 
 class MemoryName(NamedTuple):
+    """The tenant and id of a memory."""
+
     tenant: str
     id: str
 
@@ -219,6 +225,7 @@ class RecordReader:
         self._pool = pool
 
     async def states(self, position: int) -> AsyncGenerator[list[MemoryState]]:
+        """Every memory, in pages, for a copy at that position of the outbox. One snapshot."""
         async with aclosing(self._pages("comparing with the record", _STATES, position)) as pages:
             async for rows in pages:
                 yield [
@@ -227,6 +234,7 @@ class RecordReader:
                 ]
 
     async def changes_of(self, names: Sequence[MemoryName], position: int) -> list[Change]:
+        """The memories as they are now, with their neighbours, as changes at that position."""
         tenants, ids = [name.tenant for name in names], [name.id for name in names]
         async with borrow(self._pool, "reading memories") as connection:
             rows = await connection.fetch(sql.CHANGES_OF, tenants, ids, position)
@@ -238,6 +246,7 @@ class RecordReader:
         return frozenset(MemoryName(row["tenant"], row["memory_id"]) for row in rows)
 
     async def live(self, after: int, limit: int) -> tuple[list[MemoryName], int]:
+        """The live memories after a sequence number, in the order of arrival, and the number of the last one."""
         async with borrow(self._pool, "reading memories") as connection:
             rows = await connection.fetch(_LIVE, after, limit)
         return [MemoryName(row["tenant"], row["id"]) for row in rows], rows[-1]["seq"] if rows else after
@@ -247,6 +256,7 @@ class RecordReader:
             return int(await connection.fetchval(_COUNT))
 
     async def exported(self, tenant: str | None, where: MemoryWhereV1 | None) -> AsyncGenerator[list[str]]:
+        """The live memories that meet the conditions, one JSON object a line, in pages. One snapshot."""
         condition, values = conditions(tenant, where)
         query = f"SELECT * FROM memories WHERE {condition} ORDER BY seq"  # noqa: S608 (fixed columns)
         async with aclosing(self._pages("exporting memories", query, *values)) as pages:

@@ -105,11 +105,13 @@ class Record:
         return _judge(memories, stored, held, refused, unknown, superseded)
 
     async def changes(self, after: int, limit: int) -> list[Change]:
+        """The outbox after a position, in order, each memory with its neighbours as they are now."""
         async with borrow(self._pool, "reading changes") as connection:
             rows = await connection.fetch(sql.CHANGES, after, limit)
             return await as_changes(connection, rows)
 
     async def head(self) -> int:
+        """The last position of the outbox; 0 when nothing was ever stored."""
         async with borrow(self._pool, "reading the outbox") as connection:
             return int(await connection.fetchval(sql.HEAD))
 
@@ -128,6 +130,7 @@ class Record:
             await connection.execute(sql.HEARTBEAT, copy, kind)
 
     async def forget(self, copy: str, *, silent_s: float = GONE_AFTER_S) -> list[str]:
+        """Unregisters a copy without heartbeats for so long; its kinds, none while it has some."""
         async with borrow(self._pool, "forgetting a copy") as connection:
             return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, silent_s)]
 
@@ -142,6 +145,7 @@ class Record:
             await connection.execute(sql.TOUCH, tenant, list(ids))
 
     async def get(self, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
+        """The memories by id; ids that the record does not hold are left out."""
         async with borrow(self._pool, "reading memories") as connection:
             rows = await connection.fetch(sql.GET, storable(tenant), [storable(name) for name in ids])
         return {row["id"]: sql.to_memory(row) for row in rows}

@@ -185,6 +185,8 @@ class SetByPerson(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSuccession:
+    """A succession as the record holds it; `at` and `changed_at` in epoch seconds."""
+
     newer: str
     older: str
     probability: float
@@ -228,6 +230,7 @@ class Successions:
         return SetByPerson(wanted, (newer, older))
 
     async def of_memory(self, tenant: str, memory_id: str) -> list[HeldSuccession]:
+        """Every succession of one memory, undone ones as well, oldest first."""
         async with borrow(self._pool, "reading successions") as connection:
             rows = await connection.fetch(_OF_MEMORY, storable(tenant), storable(memory_id))
         return [HeldSuccession(**dict(row)) for row in rows]

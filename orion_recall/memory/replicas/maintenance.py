@@ -232,6 +232,7 @@ class CopyRequests:
         given: Mapping[str, JsonValue] | None = None,
         progress: Progress = lambda done, total: None,
     ) -> Mapping[str, JsonValue]:
+        """Asks, and waits for the answer."""
         async with borrow(self._pool, "asking a worker") as connection:
             await connection.execute(_TIDY)
             request = await connection.fetchval(_ASK, copy, kind, task, given)
@@ -262,6 +263,8 @@ class CopyRequests:
 
 @runtime_checkable
 class CompactedCopy(Protocol):
+    """A copy in a folder, whose files can be written anew."""
+
     async def compact(self) -> tuple[int, list[str]]:
         """Writes its files anew, so that nothing that was deleted stays in them; nothing is applied meanwhile."""
         ...
@@ -310,6 +313,7 @@ class CopyKeeper:
         self._rebuilds = projector.rebuilds
 
     async def run(self) -> None:
+        """Polls for requests; waits while the record is away."""
         while True:
             await asyncio.sleep(_POLL_S)
             with contextlib.suppress(RecordError):
@@ -353,6 +357,7 @@ class CopyKeeper:
         return True
 
     async def poll(self) -> bool:
+        """Answers the next request; whether there was one. RecordError while Postgres is away."""
         projector = self._projector
         if not projector.is_writer:
             return False

@@ -57,6 +57,7 @@ class WriterLock:
 
     @property
     def is_held(self) -> bool:
+        """Whether this process held the lock when it last asked."""
         return self._is_held
 
     async def acquire(self) -> bool:
@@ -147,12 +148,14 @@ class Projector:
 
     @property
     def lag(self) -> int | None:
+        """The lag: positions of the outbox, as last read, that are not applied yet; None before the first read."""
         return None if self._head is None else max(0, self._head - self._projection.position)
 
     def wake(self) -> None:
         self._wake.set()
 
     async def run(self) -> None:
+        """Applies what is new, when woken or after a moment; waits while the record is away."""
         backoff = Backoff(*POSTGRES_S)
         try:
             while True:
@@ -262,6 +265,7 @@ class Projector:
         await self._refuse_or_adopt()
 
     async def catch_up(self) -> int:
+        """Applies everything in the outbox after the copy's position; the new position."""
         projection = self._projection
         await self._expect()
         await self._refuse_or_adopt()
@@ -325,6 +329,7 @@ class Projector:
 
 
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
+    """Heartbeats, until cancelled, for copies that are broken while their worker runs."""
     while kinds:
         with contextlib.suppress(RecordError):
             for kind in kinds:

@@ -89,6 +89,7 @@ class TombstoneStream:
         self._is_caught_up = False
 
     async def publish(self, positions: Mapping[int, int]) -> None:
+        """Publishes tombstones to every worker, this one first; waits while the bus is away."""
         self._known.add(positions)
         items = list(positions.items())
         starts = range(0, max(1, len(items)), _MOST_POSITIONS)
@@ -113,11 +114,13 @@ class TombstoneStream:
             await self._add({_CHANGED: {}, _REACHED: copies})
 
     async def catch_up(self) -> None:
+        """Read what is there now. RedisError when the bus does not answer."""
         while await self._read(None):
             pass
         self._is_caught_up = True
 
     async def run(self, told: Callable[[], None]) -> None:
+        """Read until cancelled; `told` is called after each news."""
         backoff = Backoff(*BUS_S)
         while True:
             try:
@@ -184,6 +187,7 @@ GROUP BY o.tenant, o.memory_id
 
 
 async def registered_positions(pool: Pool) -> dict[int, int]:
+    """The position of every registered copy that has heartbeats, by `copy_number`. RecordError."""
     async with borrow(pool, "reading positions") as connection:
         rows = await connection.fetch(_REGISTERED, GONE_AFTER_S)
     return {copy_number(row["kind"], row["copy"]): row["position"] for row in rows}
@@ -223,6 +227,7 @@ class OwnCopies:
         return min((*(part.position for part in self._own), *self._reached.values()), default=math.inf)
 
     def positions(self) -> dict[str, int]:
+        """The position of each of them by its kind, as `applied_position` found it last for those of others."""
         shared = {part.kind: self._reached[number] for number, part in self._shared.items()}
         return {part.kind: part.position for part in self._own} | shared
 
@@ -281,6 +286,7 @@ class Freshness:
         self._pool = pool
 
     async def run(self) -> None:
+        """Reads tombstones, and the positions of copies that others write."""
         reading = asyncio.create_task(self.stream.run(self._told))
         try:
             while True:

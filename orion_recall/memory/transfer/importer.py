@@ -462,6 +462,8 @@ class StoringClient(Protocol):
 
 
 class Copies(Protocol):
+    """The positions of the copies: the record."""
+
     async def copies(self) -> list[CopyPosition]: ...
 
 

@@ -40,6 +40,7 @@ class SourceChecks:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
+        """Probe now: a store may have changed."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -70,6 +71,7 @@ class SourceChecks:
 
     @property
     def copies(self) -> list[CopyState]:
+        """Index and graph: the lag of the copy that this worker keeps, or why it cannot be used."""
         broken = self._running.opened.broken
         kept = [
             CopyState(kind=one.kind, copy=one.copy, behind=one.lag, error=one.error or one.projection.damage)

@@ -40,6 +40,7 @@ class DiskWatch:
         self.states: Sequence[DiskState] = ()
 
     async def run(self) -> None:
+        """Look every two seconds, in a thread: a network disk may hang."""
         while True:
             await self.look()
             await asyncio.sleep(_EVERY_S)
