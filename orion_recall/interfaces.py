@@ -299,6 +299,11 @@ class OwnGraph(GraphStore, Protocol):
     stalled: str | None
     """Why it is behind and stays so for now, as of an index."""
 
+    @property
+    def writes(self) -> int | None:
+        """The number of writes so far; None where others may write to it, and nothing read may be kept."""
+        ...
+
     async def check(self) -> None:
         """SourceError when the graph is known not to answer, or may not; no query is sent."""
         ...

@@ -278,15 +278,13 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
         ) from error
 
 
-def neighbourhood_query(
-    graph: URIRef, entities: Sequence[URIRef], *, scope: Scope, hops: int, max_statements: int
-) -> str:
+def neighbourhood_query(graph: URIRef, entities: Sequence[URIRef], *, scope: Scope, hops: int, each: int) -> str:
     """SPARQL for rows of (seed, hop, memory, text); text is unbound where a memory only mentions the entity.
 
-    `seed` is the entity's place in `entities`. Only memories in scope are found and count towards the limits; the
-    scope's tenant is the graph. IRIs and values enter through rdflib's own n3().
+    `seed` is the entity's place in `entities`, `each` the most rows of a kind for an entity. Only memories in scope
+    are found and count towards the limits; the scope's tenant is the graph. IRIs and values enter through rdflib's
+    own n3().
     """
-    each = max(4, max_statements // max(1, len(entities)))
     seen = scope_conditions(scope)
     parts: list[str] = []
     for place, entity in enumerate(entities):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -22,7 +22,6 @@ from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.graph.tenant_graph import Queryable, TenantGraph, neighbourhood_query, scope_conditions
 from orion_recall.graph.vocabulary import (
     ORION,
-    Row,
     entity_iri,
     key_of,
     memory_iri,
@@ -58,6 +57,7 @@ log = logging.getLogger("orion_recall.sources")
 
 _LONGEST_NAME = 3
 _LONGEST_KEPT = 300
+_MOST_KEPT = 2_000
 # Names with a lower cosine mean something else: of a handful of names some are always the nearest.
 _LEAST_COSINE = 0.4
 # The share of the source's time: an embedder that hangs must not cost the hits that the graph finds without it.
@@ -66,10 +66,43 @@ _NOT_LED: Mapping[int, Evidence] = {}
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
 
 
+class _Near(NamedTuple):
+    """A memory beside an entity: the statement that it is evidence of, None where it only mentions the entity."""
+
+    memory: int
+    statement: str | None
+    is_second_hop: bool
+
+
 @dataclass(slots=True)
 class _Reached:
     score: float = 0.0
     statements: dict[str, None] = field(default_factory=dict[str, None])
+
+
+class _Neighbourhoods:
+    """What is near the entities that were asked for last: the same few come up again and again.
+
+    Anything written to the graph empties it. Call it on the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, Sequence[_Near]] = {}
+        self._writes: int | None = None
+
+    def known(self, writes: int | None, keys: Iterable[Hashable]) -> dict[Hashable, Sequence[_Near]]:
+        """What is kept of these, as of so many writes."""
+        if writes is None or writes != self._writes:
+            self._kept, self._writes = {}, writes
+        return {key: near for key in keys if (near := self._kept.get(key)) is not None}
+
+    def keep(self, writes: int | None, read: Mapping[Hashable, Sequence[_Near]]) -> None:
+        """Keeps what was read as of so many writes."""
+        if writes is None or writes != self._writes:
+            return
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept = {}
+        self._kept |= read
 
 
 class RdfSource:
@@ -81,6 +114,7 @@ class RdfSource:
         self, graph: OwnGraph, entities: EntityFinder | None, likeness: EntityLikeness | None = None
     ) -> None:
         self._graph, self._entities, self._likeness = graph, entities, likeness
+        self._neighbourhoods = _Neighbourhoods()
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Memories near the entities that the question names, best first."""
@@ -139,20 +173,36 @@ class RdfSource:
         scope = request.scope
         if request.graph_method != "neighbourhood":
             return await self._spread(request, seeds)
-        query = neighbourhood_query(
-            tenant_graph(scope.tenant),
-            [entity_iri(label) for label, _ in seeds],
-            scope=scope,
-            hops=request.hops,
-            max_statements=request.max_statements,
-        )
-        rows = await self._graph.select(query)
-        with reading_rows():
-            found = _gather(rows, [weight for _, weight in seeds], request.question.terms)
-            return [
-                Hit(key=key_of(memory), score=round(way.score, 6), statements=tuple(way.statements)[:3])
-                for memory, way in found.items()
-            ]
+        each = max(4, request.max_statements // len(seeds))
+        around = await self._around([label for label, _ in seeds], scope, hops=request.hops, each=each)
+        found = _gather(around, [weight for _, weight in seeds], request.question.terms)
+        return [
+            Hit(key=memory, score=round(way.score, 6), statements=tuple(way.statements)[:3])
+            for memory, way in found.items()
+        ]
+
+    async def _around(
+        self, labels: Sequence[str], scope: Scope, *, hops: int, each: int
+    ) -> Sequence[Sequence[_Near]]:
+        """What is near each entity, in their order; what is not known of them is read in one query."""
+        await self._graph.check()
+        writes = self._graph.writes
+        keys: list[Hashable] = [(scope, label, hops, each) for label in labels]
+        around = self._neighbourhoods.known(writes, keys)
+        missing = [key for key in keys if key not in around]
+        if missing:
+            entities = [entity_iri(label) for key, label in zip(keys, labels, strict=True) if key not in around]
+            graph = tenant_graph(scope.tenant)
+            rows = await self._graph.select(neighbourhood_query(graph, entities, scope=scope, hops=hops, each=each))
+            with reading_rows():
+                read: dict[Hashable, list[_Near]] = {key: [] for key in missing}
+                for row in rows:
+                    near = _Near(key_of(row["memory"]), row.get("text"), row["hop"] == "2")
+                    read[missing[int(row["seed"])]].append(near)
+            if self._graph.writes == writes:
+                self._neighbourhoods.keep(writes, read)
+            around |= read
+        return [around[key] for key in keys]
 
     async def _spread(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
         weights = {str(entity_iri(label)): weight for label, weight in reversed(seeds)}
@@ -208,23 +258,23 @@ def _scores(links: Sequence[Link], seeds: Mapping[str, float], request: SearchRe
     return push(links, seeds)
 
 
-def _gather(rows: Sequence[Row], weights: Sequence[float], terms: frozenset[str]) -> dict[str, _Reached]:
+def _gather(
+    around: Sequence[Sequence[_Near]], weights: Sequence[float], terms: frozenset[str]
+) -> dict[int, _Reached]:
     """Memories with the sum of the ways that lead to them; a seed with many ways counts less for each."""
-    ways = Counter([row["seed"] for row in rows])
-    worth = {seed: weights[int(seed)] / (1.0 + math.log2(1 + count) / 4) for seed, count in ways.items()}
-    found: dict[str, _Reached] = {}
-    for row in rows:
-        weight, text, memory = worth[row["seed"]], row.get("text"), row["memory"]
-        if row["hop"] == "2":
-            weight *= _SECOND_HOP
-        if (way := found.get(memory)) is None:
-            way = found[memory] = _Reached()
-        if text is None:
-            way.score += weight * _MENTION
-        else:
-            said = _words_of(text) if len(text) <= _LONGEST_KEPT else content_words(text)
-            way.score += weight * (1 + _PER_SHARED_WORD * len(terms.intersection(said)))
-            way.statements[text] = None
+    found: dict[int, _Reached] = {}
+    for rows, own in zip(around, weights, strict=True):
+        worth = own / (1.0 + math.log2(1 + len(rows)) / 4)
+        for memory, text, is_second_hop in rows:
+            weight = worth * _SECOND_HOP if is_second_hop else worth
+            if (way := found.get(memory)) is None:
+                way = found[memory] = _Reached()
+            if text is None:
+                way.score += weight * _MENTION
+            else:
+                said = _words_of(text) if len(text) <= _LONGEST_KEPT else content_words(text)
+                way.score += weight * (1 + _PER_SHARED_WORD * len(terms.intersection(said)))
+                way.statements[text] = None
     return found
 
 

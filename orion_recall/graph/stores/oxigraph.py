@@ -208,6 +208,10 @@ class RdfGraph:
         """The database identity of the record that the graph was built from."""
         return self._record
 
+    @property
+    def writes(self) -> int:
+        return self._kept.writes
+
     def expect(self, identity: str) -> None:
         """Set the database identity that the graph must have."""
         self._expected = identity

@@ -107,6 +107,7 @@ class SparqlGraph:
     shared = True
     damage: str | None = None
     stalled: str | None = None
+    writes = None
 
     def __init__(self, client: SparqlClient, *, has_record: bool = False) -> None:
         self._client = client

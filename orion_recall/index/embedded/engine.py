@@ -34,9 +34,15 @@ class EdgeEngine:
         shard, rarity = self._live.checked(), self._live.rarity
         if any(one.using in DENSE_VECTORS for one in requests):
             self._live.refuse_another_model()
-        return await self.threads.run(
-            lambda: read(shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, requests, rarity))))
-        )
+
+        def found() -> T:
+            tenants = self._live.tenants()
+            points = shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, requests, rarity, tenants)))
+            if tenants is not None and self._live.tenants() != tenants:  # another tenant's came while it searched
+                points = shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, requests, rarity)))
+            return read(points)
+
+        return await self.threads.run(found)
 
     async def retrieve(
         self,

@@ -6,9 +6,10 @@ Every call blocks. One thread at a time may write; any thread may read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 import qdrant_edge as qe
@@ -58,6 +59,7 @@ _GRAPH_FROM_KB = 50_000
 # the engine hands each search over, and they look for work for a while before they sleep (2 ms of CPU a recall).
 _SEARCH_THREADS = 1
 _SHARD = "shard"
+_FEW_TENANTS = 4
 # The engine holds Python's lock while it writes and reads vectors: small pages.
 _PAGE, _PAGE_READ = 25, 10
 
@@ -92,6 +94,8 @@ class LiveShard:
         self._writes = 0
         self.rarity = TermRarity()
         self._fields_in_use: tuple[qe.EdgeShard | None, int, dict[str, bool]] = (None, 0, {})
+        self._tenants: tuple[qe.EdgeShard | None, frozenset[str] | None] = None, None
+        self._counting = Lock()
 
     @property
     def count(self) -> int:
@@ -131,6 +135,27 @@ class LiveShard:
             indexed = shard.info().payload_schema.get(field)
             known[field] = indexed is not None and indexed.points > 0
         return known[field]
+
+    def tenants(self) -> frozenset[str] | None:
+        """All tenants that the shard may have points of, those of passages among them; None where they are many.
+
+        A tenant is added before its first point is written, and stays while the shard is open.
+        """
+        shard, _ = self._open()
+        of, known = self._tenants
+        return known if of is shard else self._counted_tenants(shard)
+
+    def _counted_tenants(self, shard: qe.EdgeShard, further: Collection[str] = ()) -> frozenset[str] | None:
+        with self._counting:
+            of, known = self._tenants
+            if of is not shard:
+                found = shard.facet(qe.FacetRequest("tenant", _FEW_TENANTS + 1, True, None)).hits
+                known = frozenset([str(one.value) for one in found])
+            if known is not None:
+                known = known.union(further)
+                known = known if len(known) <= _FEW_TENANTS else None
+            self._tenants = shard, known
+            return known
 
     def load(self) -> None:
         """Loads the shard, or creates it; SourceError when it cannot be used. Hold the folder's lock."""
@@ -187,6 +212,8 @@ class LiveShard:
         """Writes the points; saved later. DiskShort: nothing was written."""
         self.check_room()
         shard = self._writing([one.key for one in points])
+        if (known := self.tenants()) is not None and (written := {one.payload["tenant"] for one in points} - known):
+            self._counted_tenants(shard, written)
         for start in range(0, len(points), _PAGE):
             FOREGROUND.yield_to_foreground()
             page = {one.key: edge_point(one) for one in points[start : start + _PAGE]}
