@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -265,15 +266,17 @@ def _telling(understood: Understanding) -> frozenset[str]:
 
 
 def _signals(asked: frozenset[str], result: PassResult) -> Mapping[str, float]:
-    items, closeness = result.scored, result.closeness
-    candidates = [item.candidate for item in items]
-    having = [
-        asked & stems_of_statement(one.speaker, one.title, one.text) for one in [item.memory for item in items]
-    ]
+    closeness = result.closeness
+    candidates = [item.candidate for item in result.scored]
+    memories = [item.memory for item in result.scored]
+    # Most have few of the words, and many the same ones.
+    having = Counter([asked & stems_of_statement(one.speaker, one.title, one.text) for one in memories])
+    counts = Counter[str]()
+    for stems_had, times in having.items():
+        for stem in stems_had:
+            counts[stem] += times
     # A word that many have says little of whether one of them answers.
-    weights = {
-        stem: math.log1p(len(having) / (0.5 + sum([stem in one for one in having]))) for stem in sorted(asked)
-    }
+    weights = {stem: math.log1p(len(memories) / (0.5 + counts[stem])) for stem in sorted(asked)}
     total = sum(weights.values())
     late = [closeness[one.key] for one in candidates if one.key in closeness]
     cosines = [one.scores["vector"] for one in candidates if "vector" in one.scores]
@@ -281,7 +284,7 @@ def _signals(asked: frozenset[str], result: PassResult) -> Mapping[str, float]:
         **({"late": max(late), "late_margin": _margin(late)} if late else {}),
         "cosine": max(cosines, default=0.0),
         "cosine_margin": _margin(cosines),
-        "found": sum([weights[stem] for stem in frozenset[str]().union(*having)]) / total,
+        "found": sum([weights[stem] for stem in sorted(counts)]) / total,
         "found_in_one": max([sum([weights[stem] for stem in one]) for one in having]) / total,
         "agreement": _agreement(candidates, closeness),
     }

@@ -226,6 +226,8 @@ def said_once(ranked: Sequence[ScoredCandidate], dropped: Dropped) -> list[Score
     Texts are equal when their normal forms are (case, spacing and punctuation do not count). One that the same
     speaker said on the same day says nothing more: it is dropped as a near-duplicate.
     """
+    if len({item.memory.text_hash for item in ranked}) == len(ranked):
+        return [*ranked]
     groups: dict[str, dict[tuple[str | None, float | None], ScoredCandidate]] = {}
     for item in ranked:
         memory = item.memory
