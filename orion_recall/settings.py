@@ -54,6 +54,8 @@ DECISIONS_GROUP = "orion-recall-decisions"
 _FORMER = {
     "ORION_SUCCESSIONS": "successions are not recognised, only stated ones count; the profile's `superseded` says "
     "what becomes of the older memory. Unset it",
+    "ORION_INDEX_PROCESS": "the embedded index is in the worker's process; more workers use more processors "
+    "(`orion-recall up --workers N`). Unset it",
     "ORION_LOG_FILE": "the log goes to standard error: send that to a file (2>> worker.log), which logrotate can "
     "rotate. Unset it",
 }
@@ -232,9 +234,6 @@ class Settings(BaseSettings):
     )
     embedding_precision: Literal["int8", "fp32"] = Field(
         default="int8", description="of the default model on onnx: int8, or fp32 as it was published"
-    )
-    index_process: Literal["auto", "yes", "no"] = Field(
-        default="auto", description="whether the embedded index has its own process; auto: from two processors on"
     )
     token_vectors: bool = Field(
         default=True,

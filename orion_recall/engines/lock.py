@@ -22,26 +22,24 @@ class FolderLock:
         self._fd = fd
 
     @classmethod
-    def acquire(cls, folder: Path, what: str, hint: str, *, owner: int | None = None) -> FolderLock:
+    def acquire(cls, folder: Path, what: str, hint: str) -> FolderLock:
         """The lock on the folder, which is made (mode 700) when it is absent.
 
         `what` names the folder's role at the start of the error's sentence ("the index folder") and `hint`
-        says at its end what else can be done ("or set ORION_QDRANT_URL"). `owner` is the pid that others are told:
-        of the process for which this one holds the folder; without it, of this process. Raises EngineError when the
+        says at its end what else can be done ("or set ORION_QDRANT_URL"). Raises EngineError when the
         folder is held, by another process or by this one, or cannot be written.
         """
-        owner = os.getpid() if owner is None else owner
-        lock = cls.try_acquire(folder, owner=owner)
+        lock = cls.try_acquire(folder)
         if lock is not None:
             return lock
         pid = holder(folder)
-        if pid == owner:
+        if pid == os.getpid():
             raise EngineError(f"{what} {folder} is already open in this process; close it first, {hint}")
         by = f"process {pid}" if pid else "another process"
         raise EngineError(f"{what} {folder} is used by {by}; stop it, {hint}")
 
     @classmethod
-    def try_acquire(cls, folder: Path, *, owner: int | None = None) -> FolderLock | None:
+    def try_acquire(cls, folder: Path) -> FolderLock | None:
         """The lock, or None when it is held. EngineError when the folder cannot be written."""
         # O_NOFOLLOW: the folder may belong to a less trusted user than this process.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -59,7 +57,7 @@ class FolderLock:
             os.close(fd)
             raise EngineError(f"the file system of {folder} cannot lock files: {error.strerror}") from error
         try:
-            write_holder(fd, os.getpid() if owner is None else owner)
+            write_holder(fd, os.getpid())
         except OSError as error:  # a full disk; an open descriptor would hold the lock
             os.close(fd)
             raise EngineError(f"cannot write into {folder / LOCK_NAME}: {error.strerror}") from error

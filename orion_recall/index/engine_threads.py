@@ -49,7 +49,7 @@ class EngineThreads:
 
 
 class InThisThread:
-    """Runs an engine's calls in the calling thread: `EngineThreads` for a process that only serves its engine."""
+    """Runs an engine's calls in the calling thread, where to hand them over would take as long as they do."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -57,9 +57,6 @@ class InThisThread:
     async def run(self, work: Callable[[], T]) -> T:
         """What `work` gives; SourceError that says what failed."""
         return translated(self._what, work)
-
-    async def close(self) -> None:
-        """Nothing runs that could be waited for."""
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -40,7 +39,6 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Sources
-from orion_recall.serving.index_process.index import IndexProcess
 from orion_recall.settings import Settings
 from orion_recall.sources.graph import GraphEvidence, NamesByMeaning, RdfSource
 from orion_recall.sources.record import RecordFacts, RecordSearch
@@ -60,22 +58,6 @@ from orion_recall.values import SourceName
 log = logging.getLogger("orion_recall.service")
 
 
-def has_own_process(settings: Settings, workers: int = 1) -> bool:
-    """Whether the embedded index of each of so many workers is to have a process of its own.
-
-    By default where every worker has two processors, and the model is a small one: that process loads it as well.
-    """
-    if settings.qdrant_url is not None or settings.index_process == "no":
-        return False
-    if settings.index_process == "yes":
-        return True
-    return settings.embedder != "transformers" and _processors() >= 2 * workers
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 P = TypeVar("P", bound=Projection)
 
 _MARK_S = 2.0
@@ -86,8 +68,7 @@ class Opened:
     """The open backends. `index` or `graph` is None when it is broken; its sources raise the reason.
 
     A copy of another record is in `broken` too; it answers once that is repaired, without a restart.
-    `tenants_of_others` has the tenant of each external store that belongs to one. `questions` embeds questions for
-    the index, where that is not the `embedder`.
+    `tenants_of_others` has the tenant of each external store that belongs to one.
     """
 
     sources: Sources
@@ -96,7 +77,6 @@ class Opened:
     graph: MemoryGraph | None
     broken: Mapping[str, str] = field(default_factory=dict[str, str])
     tenants_of_others: Mapping[str, str] = field(default_factory=dict[str, str])
-    questions: Embedder | None = None
 
 
 @contextlib.asynccontextmanager
@@ -105,13 +85,12 @@ async def open_sources(
     *,
     around: Callable[[Embedder], Embedder] | None = None,
     sparse: SparseEncoder | None = None,
-    serves: bool = False,
 ) -> AsyncGenerator[Opened]:
     """Open the backends: the model loaded and warm, index and graph, and the timeline where Postgres is configured.
 
     A broken index or graph is reported, and its sources are unavailable; one that another process holds is an
     EngineError. `around` wraps the embedder, for example with a cache. `sparse` replaces the keyword weights of the
-    settings. For a process that serves, the embedded index gets a process of its own where the settings say so.
+    settings.
     """
     async with contextlib.AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(open_embedder(settings))
@@ -120,13 +99,9 @@ async def open_sources(
         sparse, tokens = sparse or SparseEncoder(settings.keyword_weights), await asyncio.to_thread(TokenCounter)
         broken: dict[str, str] = {}
         mark = await identity_of(settings)
-        of_index = IndexProcess if serves and has_own_process(settings) else index_of
-        index = await _usable(of_index(settings, embedder, sparse), mark, broken, stack)
+        index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
         graph = await _usable(graph_of(settings), mark, broken, stack)
         external_stores = load_mappings(settings.mappings)
-        questions = embedder  # for external stores as well: a question is embedded once for all
-        if isinstance(index, IndexProcess) and not external_stores.qdrant:
-            questions = index.questions
         likeness = NamesByMeaning(index, embedder) if index else None
         stores: dict[SourceName, dict[str, Source]] = {
             "vector": {"": Unavailable("vector", broken.get("index", ""))},
@@ -135,7 +110,7 @@ async def open_sources(
             "sql_timeline": {},
         }
         if index is not None:
-            stores["vector"][""] = VectorSource(index, questions)
+            stores["vector"][""] = VectorSource(index, embedder)
             stores["lexical"][""] = LexicalSource(index, sparse)
         if graph is not None:
             stores["rdf"][""] = RdfSource(graph, index, likeness)
@@ -166,8 +141,8 @@ async def open_sources(
                 titles=index,
                 chronological=index,
                 reranker=reranker,
-                late_interaction=LateInteraction(index, questions) if index is not None else None,
-                passages=NearestPassages(index, questions) if index is not None else None,
+                late_interaction=LateInteraction(index, embedder) if index is not None else None,
+                passages=NearestPassages(index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
                 has_external=has_external,
                 fallback=fallback,
@@ -180,7 +155,6 @@ async def open_sources(
             graph=graph,
             broken=broken,
             tenants_of_others=external_stores.tenants,
-            questions=questions,
         )
 
 

@@ -164,7 +164,7 @@ class Service:
             WorkerBus.open(settings) as bus,
             observing(settings) as observer,
             open_extractors(settings) as extractors,
-            open_sources(settings, serves=True) as opened,
+            open_sources(settings) as opened,
         ):
             yield cls(settings, opened, bus, extractors=extractors, observer=observer, disks=disks)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
 
 from orion_recall.errors import SourceError
 from orion_recall.index.metadata import NO_TOKENS
@@ -15,7 +14,7 @@ from orion_recall.models.token_space import TokenVectors
 from orion_recall.sources.hits import whole
 from orion_recall.text.normal import without_possessive, words
 from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import Hit, Question, Scope, SearchRequest, SourceName
+from orion_recall.values import Hit, Question, SearchRequest, SourceName
 
 _MOST_NAMES = 8
 
@@ -32,20 +31,6 @@ async def vector_of(question: Question, embedder: Embedder) -> list[float]:
     return vector
 
 
-@runtime_checkable
-class EmbeddingIndex(Protocol):
-    """An index that embeds questions itself, by the embedder `questions`."""
-
-    @property
-    def questions(self) -> object: ...
-
-    async def search_text(
-        self, text: str, scope: Scope, limit: int, min_score: float
-    ) -> list[tuple[int, float]] | None:
-        """As `search_dense` by a text's vector, in the call that embeds it; None where nothing was searched."""
-        ...
-
-
 class VectorSource:
     """Memories nearest in meaning: cosine of one embedding per query."""
 
@@ -53,16 +38,10 @@ class VectorSource:
 
     def __init__(self, index: VectorIndex, embedder: Embedder) -> None:
         self._index, self._embedder = index, embedder
-        self._embedding = index if isinstance(index, EmbeddingIndex) and index.questions is embedder else None
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        found = None
-        if self._embedding is not None:
-            text = request.question.dense_text
-            found = await self._embedding.search_text(text, request.scope, request.limit, request.min_score)
-        if found is None:
-            vector = await vector_of(request.question, self._embedder)
-            found = await self._index.search_dense(vector, request.scope, request.limit, request.min_score)
+        vector = await vector_of(request.question, self._embedder)
+        found = await self._index.search_dense(vector, request.scope, request.limit, request.min_score)
         return whole(_hits(found), self._index)
 
 

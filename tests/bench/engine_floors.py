@@ -80,6 +80,7 @@ class _RecordingGraph:
     kind = "graph"
     damage: str | None = None
     stalled: str | None = None
+    writes = None
 
     def __init__(self, graph: OwnGraph) -> None:
         self._graph = graph

@@ -31,12 +31,6 @@ async def process_killed(place: Place, rng: random.Random) -> None:
     await place.kill_process(name, rng.choice(place.pids(name)))
 
 
-async def index_killed(place: Place, rng: random.Random) -> None:
-    """The process of a worker's index dies, and is started again by its worker."""
-    name = rng.choice(sorted(place.workers))
-    await place.kill_index(name, rng.choice(place.index_pids(name)))
-
-
 async def pause(place: Place, rng: random.Random) -> None:
     """A worker, or one process of it, sleeps until others have taken its entries, and wakes up."""
     pid = rng.choice(place.pids(rng.choice(sorted(place.workers))))
@@ -101,7 +95,6 @@ async def disk_full(place: Place, rng: random.Random) -> None:
 FAULTS: dict[str, Fault] = {
     "kill": kill,
     "process killed": process_killed,
-    "index killed": index_killed,
     "pause": pause,
     "bus restart": bus_restart,
     "bus killed": bus_killed,

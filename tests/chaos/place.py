@@ -16,7 +16,6 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import Connection
-from orion_recall.serving.index_process.link import PROGRAM as INDEX_PROGRAM
 from orion_recall.shipped import shipped_folder
 from tests.acceptance.processes import WorkerProcess, running_engines, start_worker
 from tests.bench.command import say
@@ -90,17 +89,6 @@ class Place:
         os.kill(pid, signal.SIGKILL)
         while log.err.count(_AGAIN) == before:
             assert log.process.poll() is None, f"it ended with its process:\n{log.err[-2000:]}"
-            await asyncio.sleep(0.05)
-
-    def index_pids(self, name: str) -> list[int]:
-        """The processes of this worker's indexes; none where they are in the worker's own."""
-        return [pid for one in self.pids(name) for pid in _children(one) if INDEX_PROGRAM in _command(pid)]
-
-    async def kill_index(self, name: str, pid: int) -> None:
-        """SIGKILL to the process of an index, and wait until its worker has started another one."""
-        before = len(self.index_pids(name))
-        os.kill(pid, signal.SIGKILL)
-        while pid in self.index_pids(name) or len(self.index_pids(name)) < before:
             await asyncio.sleep(0.05)
 
     async def stop(self, name: str) -> int:
@@ -181,13 +169,6 @@ async def open_place(
 
 def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:  # it has ended meanwhile
-        return ""
 
 
 def _runs(pid: int) -> bool:

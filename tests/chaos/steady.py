@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from orion_recall.bus.connect import connect
-from orion_recall.serving.backends import has_own_process
-from orion_recall.settings import Settings
 from tests.acceptance.processes import MEMORIES
 from tests.bench.command import say
 from tests.bench.measure import percentile
@@ -99,7 +97,6 @@ async def run(
         cannot = {
             "disk full": place.small_disk is None,
             "process killed": processes == 1,
-            "index killed": not has_own_process(Settings.read(), processes),
         }
         done = [name for name in wanted if not cannot.get(name)]
         assert done, "no file system can be mounted here, or a worker is one process: as root, or with other faults"

@@ -55,7 +55,6 @@ async def test_copies_stop_say_so_and_go_on_while_stores_are_recorded(
     settings: Settings,
     disk: Disk,
 ) -> None:
-    settings = settings.model_copy(update={"index_process": "no"})  # that process would see the real disk
     url = settings.bus_url or ""
     async with (
         served(settings) as service,

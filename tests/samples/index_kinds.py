@@ -1,4 +1,4 @@
-"""Empty indexes of every kind, over one place each: embedded, in a process of its own, and on a server."""
+"""Empty indexes of every kind, over one place each: embedded and on a server."""
 
 from __future__ import annotations
 
@@ -15,18 +15,15 @@ from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.models.token_space import TokenVectors
-from orion_recall.serving.index_process.index import IndexProcess
-from orion_recall.settings import Settings
 from tests.stand_ins import quick_qdrant
 from tests.stand_ins.qdrant_process import QdrantStandIn
 
-KINDS = ("edge", "process", "local", "stand-in", "server")
+KINDS = ("edge", "local", "stand-in", "server")
 """`local` is the client's own local mode, `stand-in` the same behind REST calls.
 
 `server` is a real one where ORION_TEST_QDRANT_URL says so, with ORION_TEST_QDRANT_API_KEY, if it wants a key.
 """
-Index = EdgeIndex | IndexProcess | QdrantIndex
+Index = EdgeIndex | QdrantIndex
 
 
 class IndexPlace:
@@ -51,10 +48,6 @@ class IndexPlace:
     def _made(self, embedder: Embedder) -> Index:
         if self.kind == "edge":
             return EdgeIndex(self.folder / "index", embedder, self._sparse)
-        if self.kind == "process":
-            settings = Settings.read(data_dir=self.folder, token_vectors=isinstance(embedder, TokenVectors))
-            settings = settings.model_copy(update={"model": embedder.name})
-            return IndexProcess(settings, embedder, self._sparse, program="tests.stand_ins.index_child")
         return QdrantIndex(self._server(), self._name, embedder, self._sparse)
 
     def _server(self) -> QdrantServer:

@@ -61,8 +61,6 @@ def crashing_worker(settings: Settings, when: str, step: str, armed: Path) -> Ge
 
 def _run(settings: Settings, when: str, step: str, armed: Path, ready: Any) -> None:
     owner, name = STEPS[step]
-    # The step of the index is to be taken in this process, with this model.
-    settings = settings.model_copy(update={"index_process": "no"})
     # Never undone: the process is for this alone.
     patch = pytest.MonkeyPatch()
     patch.setattr(owner, name, _ending(getattr(owner, name), when, armed))

@@ -167,7 +167,6 @@ def test_catch_all_handlers_are_where_they_are_allowed():
     assert bare == {
         "memory.intake.handlers",
         "profile.watch",
-        "serving.index_process.child",
         "serving.worker",
         "tasks",
     }

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -154,7 +153,7 @@ class EdgeIndex(IndexReads):
         self, folder: Path, embedder: Embedder, sparse: SparseEncoder, *, room: DiskSpace | None = None
     ) -> None:
         self._live = LiveShard(folder, embedder, sparse, room)
-        self._readers = EdgeEngine(self._live, self._new_readers())
+        self._readers = EdgeEngine(self._live, InThisThread("the index"))
         super().__init__(self._readers, embedder, sparse)
         self.folder, self.room = folder, room
         self._speakers, self._views = SpeakerCache(), KeptViews()
@@ -177,17 +176,13 @@ class EdgeIndex(IndexReads):
         """
         # The lock comes first: a second load, even a failed one, breaks the owner's next flush.
         hint = "give each worker its own ORION_DATA_DIR"
-        self._lock = FolderLock.acquire(self.folder, what="the index", hint=hint, owner=self._owner())
+        self._lock = FolderLock.acquire(self.folder, what="the index", hint=hint)
         try:
             await self._writer.run(self._live.load)
         except (SourceError, EngineError):
             await self.close()
             raise
         await self.check()
-
-    def _owner(self) -> int:
-        """The pid of the process that a person would stop to free the folder."""
-        return os.getpid()
 
     async def close(self) -> None:
         await self._optimiser.end()
@@ -199,15 +194,12 @@ class EdgeIndex(IndexReads):
         with contextlib.suppress(SourceError):
             await self._writer.run(self._live.close)
         try:
-            await asyncio.gather(self._readers.threads.close(), self._writer.close())
+            await self._writer.close()
         finally:
             self._live.release()
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
-
-    def _new_readers(self) -> EngineThreads | InThisThread:
-        return EngineThreads("the index", 2, name="index-read")
 
     @property
     def metadata(self) -> IndexMetadata | None:
@@ -404,15 +396,12 @@ class EdgeIndex(IndexReads):
         lock, built._lock = built._lock, None
         replaced = self._live.swap_in(built._live, lock)
         await self._retire(replaced)
-        await asyncio.gather(built._readers.threads.close(), built._writer.close())
+        await built._writer.close()
 
     async def _retire(self, replaced: ReplacedShard) -> None:
-        """Lets the searches of a replaced shard end, then closes and deletes it."""
-        threads, self._readers.threads = self._readers.threads, self._new_readers()
+        """Closes and deletes a replaced shard: it is searched on the loop, so that no search is under way."""
         self._speakers.clear()
         self._views.clear()
-        await asyncio.sleep(0)  # calls made in this turn of the loop are on their way now
-        await threads.close()
         with contextlib.suppress(SourceError):
             await self._writer.run(replaced.shard.close)
         await self._writer.run(lambda: swap(self.folder, self._live.place))

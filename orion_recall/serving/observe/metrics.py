@@ -215,7 +215,7 @@ class Gauges:
             yield int(sources.breakers[name].is_open or is_alone), {"source": name}
 
     def _embedded(self) -> Readings:
-        embedder = self._running.opened.questions
+        embedder = self._running.opened.embedder
         if isinstance(embedder, CountsQueries):
             yield from _by("cache", {"hit": embedder.cache_hits, "miss": embedder.cache_misses})
 

@@ -28,7 +28,6 @@ from typing import Any, Protocol
 from orion_recall.engines.engine import how_it_ended
 from orion_recall.engines.launch import __file__ as launcher
 from orion_recall.errors import SettingsError, WorkersFailed
-from orion_recall.serving.backends import has_own_process
 from orion_recall.serving.observe.observer import listening_socket
 from orion_recall.settings import Settings
 from orion_recall.tasks import Backoff, Sleep, sleep
@@ -83,11 +82,7 @@ def further_folders(data_dir: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _own_variables(settings: Settings, number: int, count: int) -> dict[str, str]:
-    found = {
-        "ORION_DATA_DIR": str(data_dir_of(settings.data_dir, number)),
-        # By default as many processors as there are decide: one worker does not know of the others.
-        "ORION_INDEX_PROCESS": "yes" if has_own_process(settings, count) else "no",
-    }
+    found = {"ORION_DATA_DIR": str(data_dir_of(settings.data_dir, number))}
     if "instance" in settings.model_fields_set and number > 1:
         found["ORION_INSTANCE"] = f"{settings.instance}-{number}"
     if settings.health_port:  # 0: each takes a free one

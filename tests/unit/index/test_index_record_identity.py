@@ -17,8 +17,6 @@ from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.serving.index_process.index import IndexProcess
-from orion_recall.settings import Settings
 from orion_recall.sources.graph import RdfSource
 from orion_recall.values import Scope
 from tests.samples.source_samples import TENANT, HashingEmbedder, changes, key, memory, request
@@ -34,11 +32,11 @@ WORK, SHIP, LATER = (
         ("later", "It rains."),
     )
 )
-Copy = RdfGraph | SparqlGraph | EdgeIndex | IndexProcess | QdrantIndex
+Copy = RdfGraph | SparqlGraph | EdgeIndex | QdrantIndex
 Opener = Callable[[], Copy]
 
 
-@pytest.fixture(params=["graph", "graph server", "index", "index process", "index server"])
+@pytest.fixture(params=["graph", "graph server", "index", "index server"])
 async def made(
     request: pytest.FixtureRequest,
     folder: Path,
@@ -52,12 +50,6 @@ async def made(
         "graph": lambda: RdfGraph(folder / "graph"),
         "graph server": lambda: SparqlGraph(SparqlClient(SparqlServer(url=empty_oxigraph.url))),
         "index": lambda: EdgeIndex(folder / "index", HashingEmbedder(), sparse),
-        "index process": lambda: IndexProcess(
-            Settings.read(data_dir=folder, token_vectors=False),
-            HashingEmbedder(),
-            sparse,
-            program="tests.stand_ins.index_child",
-        ),
         "index server": lambda: QdrantIndex(QdrantServer.at(stand_in.url), collection, HashingEmbedder(), sparse),
     }
     async with AsyncExitStack() as stack:

@@ -162,9 +162,9 @@ async def test_a_reload_spares_who_is_being_started_and_would_be_ended_by_it() -
 
 
 def test_the_first_worker_keeps_the_place_of_one_that_is_alone(tmp_path: Path) -> None:
-    settings = Settings.read(data_dir=tmp_path, index_process="no")
+    settings = Settings.read(data_dir=tmp_path)
     first, second = plans_of(settings, 2, {"ORION_REDIS_URL": "redis://bus"})
-    of_both = {"ORION_REDIS_URL": "redis://bus", "ORION_INDEX_PROCESS": "no"}
+    of_both = {"ORION_REDIS_URL": "redis://bus"}
     assert first.environment == {**of_both, "ORION_DATA_DIR": str(tmp_path)}
     assert second.environment == {**of_both, "ORION_DATA_DIR": str(tmp_path / "workers" / "2")}
     assert (first.name, second.name) == ("worker 1", "worker 2")

@@ -310,6 +310,7 @@ async def test_a_graph_that_gives_no_path_in_time_still_says_what_is_near(graph:
         kind = "graph"
         damage: str | None = None
         stalled: str | None = None
+        writes = None
 
         async def check(self) -> None: ...
 

@@ -11,7 +11,6 @@ import pytest
 
 from orion_recall.index.passages import dense_forms, spans_of
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.serving.index_process.index import IndexProcess
 from orion_recall.values import Change, Memory, Scope
 from tests.samples.index_kinds import Index, IndexPlace
 from tests.samples.source_samples import TENANT, TokenEmbedder, changes, key, memory
@@ -121,8 +120,6 @@ async def test_a_deleted_memory_leaves_no_passage(index: Index):
 
 
 async def test_what_was_not_said_anew_keeps_its_passages_without_being_embedded(index: Index):
-    if isinstance(index, IndexProcess):
-        pytest.skip("it embeds in its own process")
     before = dict(await dense(index, "heron footbridge"))
     embedder = index.embedder
     assert isinstance(embedder, TokenEmbedder)
