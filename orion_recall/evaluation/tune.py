@@ -30,7 +30,7 @@ from orion_recall.evaluation.trials import Run, Trials
 from orion_recall.profile import Profile
 from orion_recall.profile.model import Strategies
 from orion_recall.profile.reading import compose_mapping, load_profile
-from orion_recall.profile.sections import FOUND_BY, Cascade, RankingWeights, Rerank
+from orion_recall.profile.sections import RELEVANCE_PARTS, Cascade, RankingWeights, Rerank
 from orion_recall.recall.ranking.score import in_context
 from orion_recall.scoring.candidates import ScoredCandidate
 
@@ -174,7 +174,7 @@ def weights_of(table: Sequence[Candidates], profile: Profile, learning: Learning
     weights = dict.fromkeys(PARTS, 0.0)
     for name, weight in zip(learning.parts, (found / found.max()).tolist(), strict=True):
         weights[name] = _rounded(weight, learning.step)
-    if not any(weights[name] for name in FOUND_BY):
+    if not any(weights[name] for name in RELEVANCE_PARTS):
         weights["fusion"] = learning.step  # a profile needs one of these: every candidate has `fusion`
     share = given[NOT_LEARNED] / sum(given.values())
     weights[NOT_LEARNED] = _rounded(sum(weights.values()) * share / (1 - share), learning.step)

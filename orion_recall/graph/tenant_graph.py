@@ -66,7 +66,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeMemory:
-    """A memory that is evidence of an edge; `told` are the windows that its text tells (`graph.told_windows`)."""
+    """A memory that is evidence of an edge; `told` are the windows that its text tells."""
 
     id: str
     text: str

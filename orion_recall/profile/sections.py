@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 """The tolerance of a sum of weights: 0.7 + 0.1 is not quite 0.8 in floats."""
 
 
-FOUND_BY = ("fusion", "similarity", "words", "meaning")
+RELEVANCE_PARTS = ("fusion", "similarity", "words", "meaning")
 """The parts that measure relevance: at least one of them needs a weight."""
 
 
@@ -81,7 +81,7 @@ class _RankingBase(BaseModel):
 
     @model_validator(mode="after")
     def _something_tells_relevance(self) -> Self:
-        if not any(getattr(self, name) for name in FOUND_BY):
+        if not any(getattr(self, name) for name in RELEVANCE_PARTS):
             raise PydanticCustomError(
                 "relevance",
                 "one of `fusion`, `similarity`, `words` and `meaning` needs a weight above 0",

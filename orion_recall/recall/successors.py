@@ -2,7 +2,7 @@
 
 Only what was stated counts (`record.successions`); a successor said after the query's clock does not. A successor
 that no search found is fetched; one that the query may not see changes nothing. The mark "(until DATE)" of a line
-follows from `ScoredCandidate.ended`, which is set here and written by `bundle.render.head`. The profile's key
+follows from `ScoredCandidate.ended`, which is set here and written by `bundle.lines.head`. The profile's key
 `superseded` is the switch: `mark`, `omit`, or `keep`, by which nothing is moved or marked.
 """
 

@@ -1,17 +1,44 @@
-"""Score parts: the one table of their names, default weights, words and makers.
+"""Score parts: each is a function that gives its column for all candidates, with its default weight and its words.
 
-A profile's section `ranking`, the explanation of an answer and the reference pages read this table. A new part is
-one entry here, and the function in `part_values` that makes it."""
+A profile's section `ranking`, the explanation of an answer and the reference pages read them. A new part is one
+function here. Columns are made one after another: a hundred candidates with a dozen parts take half the time that
+they take one by one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orion_recall.scoring import part_values as make
-from orion_recall.scoring.part_values import Column, Pair, PartInputs, QueryFacts, part_inputs
+from orion_recall.scoring import intervals
+from orion_recall.scoring.intervals import is_told_of, overlaps, told_ranges, told_share
+from orion_recall.scoring.part_inputs import (
+    READ_CHARS,
+    UNDATED_RECENCY,
+    Column,
+    Pair,
+    PartInputs,
+    QueryFacts,
+    part_inputs,
+    share,
+)
+from orion_recall.text.names import names_assistant
+from orion_recall.text.normal import stems_of_statement, words
+from orion_recall.values import MemoryView, QuestionTime, SourceName
 
+_ADDRESSES = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
+_TIME_OF_DAY = re.compile(r"\b\d{1,2}(?::[0-5]\d|\s?[ap]\.?m)\b", re.IGNORECASE)
+_HALF, _QUARTER = 0.5, 0.25
+_NEAREST, _ABOUT_AS_NEAR, _LATER_S = 0.85, 0.8, 3600.0
+# Of a time that may be either, what was said then goes before what was told of it later.
+_TOLD = 0.8
+WHOLE_EVIDENCE = 31
+"""The weight of a memory's statements from which it has the whole part `evidence`."""
+
+Maker = Callable[[PartInputs], Column | None]
 Made = Literal["always", "where it applies", "by another step"]
 """When a part is made: for every candidate; where question or candidates give reason to; from what another step of
 the recall found out. Parts are made in this order, and within it in the order of the table."""
@@ -20,16 +47,15 @@ _ORDER: tuple[Made, ...] = ("always", "where it applies", "by another step")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScorePart:
-    """One part: its name, its default weight and its maker, which gives None where no candidate has the part.
+    """One part, which decorates its maker: that gives None where no candidate has the part.
 
-    `measures` says what it is a weight of, `reason` what an explanation calls it. With `needs_weight` it is not
-    made where its weight is 0. `without` says what is not done at all then. `is_relevance`: it says how well the
-    memory fits the question."""
+    `weight` is the default one. `measures` says what it is a weight of, `reason` what an explanation calls it. With
+    `needs_weight` it is not made where its weight is 0. `without` says what is not done at all then.
+    `is_relevance`: it says how well the memory fits the question."""
 
     name: str
     measures: str
     reason: str
-    maker: Callable[[PartInputs], Column | None]
     weight: float = 0.0
     made: Made = "where it applies"
     needs_weight: bool = False
@@ -42,190 +68,538 @@ class ScorePart:
         relevance = ", a relevance part" if self.is_relevance else ""
         return f"Weight of {self.measures}{relevance} (no unit){f'; 0: {self.without}' if self.without else ''}."
 
+    def __call__(self, maker: Maker) -> Maker:
+        """Registers the function as the maker of this part."""
+        _MAKERS[self] = maker
+        return maker
 
-PARTS: tuple[ScorePart, ...] = (
-    ScorePart(
-        name="fusion",
-        weight=0.7,
-        measures="the fused score",
-        reason="what the sources found",
-        maker=make.fusion,
-        made="always",
-    ),
-    ScorePart(
-        name="similarity",
-        weight=0.2,
-        measures="the cosine similarity",
-        reason="its meaning",
-        maker=make.similarity,
-        made="always",
-    ),
-    ScorePart(
-        name="neighbour",
-        measures="the closer of the turns beside the memory",
-        reason="the turn beside it",
-        maker=make.neighbour,
-        made="always",
-    ),
-    ScorePart(
-        name="late",
-        measures="late interaction, query's words against memory's",
-        reason="how each word of the question is met",
-        maker=make.late,
-        made="by another step",
-    ),
-    ScorePart(
-        name="newer",
-        measures="'no newer memory that is about as near has the same words of the query'",
-        reason="being the newest on it",
-        maker=make.newer,
-        needs_weight=True,
-        is_relevance=False,
-    ),
-    ScorePart(
-        name="identifiers",
-        measures="the share of the query's numbers and single letters that the memory has",
-        reason="the numbers and letters of the question",
-        maker=make.identifiers,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="speaker",
-        measures="'the query names this memory's speaker'",
-        reason="who said it",
-        maker=make.speaker,
-    ),
-    ScorePart(
-        name="asker",
-        measures="'the query speaks of me, and the memory was said by me or names me'",
-        reason="being said by the one who asks, or to them",
-        maker=make.asker,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="role",
-        measures="'the query speaks of me, and a person said the memory, no assistant'",
-        reason="being said by a person",
-        maker=make.role,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="time",
-        measures="'the memory is of the time that the query names'",
-        reason="when it was said, or a time that it names",
-        maker=make.time,
-    ),
-    ScorePart(
-        name="time_proximity",
-        measures="'how close the memory is to the time that the query names', 1 inside it",
-        reason="being close to the named time",
-        maker=make.proximity,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="told",
-        measures="'the memory tells of the time that the query is about'",
-        reason="a time that it names",
-        maker=make.told,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="tells_time",
-        measures="'the query asks when, the memory tells a time'",
-        reason="naming a time",
-        maker=make.time_told,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="asks_nothing",
-        measures="'the memory asks no question'",
-        reason="not asking itself",
-        maker=make.no_question,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="words",
-        measures="the keyword score, stretched over the candidates",
-        reason="its words",
-        maker=make.keyword_score,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="meaning",
-        measures="the cosine, stretched over the candidates",
-        reason="its meaning",
-        maker=make.stretched_cosine,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="session",
-        measures="how well the best of the memory's session was found",
-        reason="how well it, or the best of its session, was found",
-        maker=make.session,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="after_question",
-        measures="'the turn before the memory is a question'",
-        reason="coming after a question",
-        maker=make.after_question,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="first_person",
-        measures="'the memory speaks in the first person'",
-        reason="being told in the first person",
-        maker=make.first_person,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="links",
-        measures="'the question or one of the first memories names this memory's title'",
-        reason="being named by the first hits",
-        maker=make.links,
-        made="by another step",
-        without="titles are not looked for",
-    ),
-    ScorePart(
-        name="second_step",
-        measures="a second search by keywords, with what the first memories name",
-        reason="the second search",
-        maker=make.second_step,
-        made="by another step",
-        without="there is none",
-    ),
-    ScorePart(
-        name="path",
-        measures="'the path of a chain or another walk rests on the memory' (`graph.paths`, `graph.traverse`)",
-        reason="its path in the graph",
-        maker=make.path,
-    ),
-    ScorePart(
-        name="overlap",
-        measures="the share of the question's entities that the memory or its statements hold",
-        reason="what it names of the question",
-        maker=make.overlap,
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="evidence",
-        measures="how often the memory's statements are stated, log2(1 + n) / 5, at most 1",
-        reason="the evidence for it",
-        maker=make.evidence,
-        made="by another step",
-        without="the graph is not asked",
-        needs_weight=True,
-    ),
-    ScorePart(
-        name="recency",
-        weight=0.1,
-        measures="recency, 0.5^(age / half-life) never below `recency_floor`",
-        reason="being newer",
-        maker=make.recency_column,
-        made="always",
-        is_relevance=False,
-    ),
+
+_MAKERS: dict[ScorePart, Maker] = {}
+
+
+@ScorePart(
+    name="fusion",
+    measures="the fused score",
+    reason="what the sources found",
+    weight=0.7,
+    made="always",
 )
+def fusion(given: PartInputs) -> Column:
+    """The fused score, 1 for the best; 0 for all where it has no weight."""
+    return given.fused if given.weights["fusion"] else [0.0] * len(given.fused)
+
+
+@ScorePart(
+    name="similarity",
+    measures="the cosine similarity",
+    reason="its meaning",
+    weight=0.2,
+    made="always",
+)
+def similarity(given: PartInputs) -> Column | None:
+    """The cosine. A memory that the dense search did not reach counts as the last one that it did reach."""
+    if (farthest := given.farthest) is None:
+        known = [None if cosine is None else share(cosine) for cosine in given.cosines]
+        return None if all(cosine is None for cosine in known) else known
+    column: Column = [  # as `share` gives it, without a call for each
+        farthest if cosine is None else 0.0 if cosine < 0.0 else 1.0 if cosine > 1.0 else cosine
+        for cosine in given.cosines
+    ]
+    return _without_unindexed(column, given, "vector")
+
+
+@ScorePart(
+    name="neighbour",
+    measures="the closer of the turns beside the memory",
+    reason="the turn beside it",
+    made="always",
+)
+def neighbour(given: PartInputs) -> Column | None:
+    """The cosine of the closer turn beside the memory: people answer a question one turn later."""
+    if (farthest := given.farthest) is None:
+        return None
+    similarity_of, unindexed = given.facts.similarities.get, given.facts.unindexed
+    column: list[float | None] = []
+    for memory in given.memories:
+        closest = farthest
+        for key in memory.beside:
+            if (near := similarity_of(key, farthest)) > closest:
+                closest = near
+        column.append(closest if closest < 1.0 else 1.0)
+    if unindexed:
+        for place, (candidate, _) in enumerate(given.candidates):
+            if candidate.key in unindexed:
+                column[place] = None
+    return column
+
+
+@ScorePart(
+    name="late",
+    measures="late interaction, query's words against memory's",
+    reason="how each word of the question is met",
+    made="by another step",
+)
+def late(given: PartInputs) -> Column | None:
+    """Late interaction, for the memories that were compared."""
+    if not (compared := given.facts.late):
+        return None
+    return [compared.get(candidate.key) for candidate, _ in given.candidates]
+
+
+@ScorePart(
+    name="newer",
+    measures="'no newer memory that is about as near has the same words of the query'",
+    reason="being the newest on it",
+    needs_weight=True,
+    is_relevance=False,
+)
+def newer(given: PartInputs) -> Column | None:
+    """0 for a memory that a newer one overtakes, 1 for any other; none where a time is asked about.
+
+    A newer memory overtakes an older one that is about as near to the question, where it has all the words of it
+    that the older one has: of two texts about one thing the newer one is likelier to hold. Only the nearest are
+    compared.
+    """
+    near = [
+        given.facts.late.get(candidate.key, cosine)
+        for (candidate, _), cosine in zip(given.candidates, given.cosines, strict=True)
+    ]
+    if given.facts.time.intervals or not (known := [one for one in near if one is not None]):
+        return None
+    least = _NEAREST * max(known)
+    column = [1.0] * len(near)
+    asked = given.facts.terms | given.facts.identifiers
+    close = [
+        (memory.ts, place, score, asked & stems_of(memory))
+        for place, (score, memory) in enumerate(zip(near, given.memories, strict=True))
+        if score is not None and score >= least and memory.ts is not None
+    ]
+    for ts, place, score, has in close:
+        if has and any(
+            after > ts + _LATER_S and other >= _ABOUT_AS_NEAR * score and has <= words_of
+            for after, _, other, words_of in close
+        ):
+            column[place] = 0.0
+    return column
+
+
+@ScorePart(
+    name="identifiers",
+    measures="the share of the query's numbers and single letters that the memory has",
+    reason="the numbers and letters of the question",
+    needs_weight=True,
+)
+def identifiers(given: PartInputs) -> Column | None:
+    """The share of the question's numbers and single letters (2.3, PAY-31, gate A) that the memory has.
+
+    Vectors hardly tell them apart, and they tell which of several like things is meant.
+    """
+    if not (asked := given.facts.identifiers):
+        return None
+    return [len(asked & stems_of(memory)) / len(asked) for memory in given.memories]
+
+
+def stems_of(memory: MemoryView) -> frozenset[str]:
+    """The stems of a memory's words, its title's and its speaker's."""
+    return stems_of_statement(memory.speaker, memory.title, memory.best_text)
+
+
+@ScorePart(
+    name="speaker",
+    measures="'the query names this memory's speaker'",
+    reason="who said it",
+)
+def speaker(given: PartInputs) -> Column | None:
+    """1 for memories of the speaker that the question names."""
+    if (named := given.facts.named_speaker) is None:
+        return None
+    column = [1.0 if memory.speaker == named else 0.0 for memory in given.memories]
+    if not (unindexed := given.facts.unindexed):
+        return column
+    return [  # of a store without speakers nobody knows who said it
+        None if candidate.key in unindexed and memory.speaker is None else part
+        for (candidate, memory), part in zip(given.candidates, column, strict=True)
+    ]
+
+
+@ScorePart(
+    name="asker",
+    measures="'the query speaks of me, and the memory was said by me or names me'",
+    reason="being said by the one who asks, or to them",
+    needs_weight=True,
+)
+def asker(given: PartInputs) -> Column | None:
+    """1 for what the one who asks has said, or was told; 0 for what others say of themselves; 0.5 for the rest.
+
+    Where the question is in the first person, and asks for nobody else's words. "I live in Bergen" said by another
+    is no answer to "Where do I live?", but "you live" is one."""
+    me = given.facts.asker
+    if me is None or given.facts.named_speaker not in (None, me):
+        return None
+    first_name = (me.split() or [me])[0]
+    return [_of_asker(memory, me, first_name) for memory in given.memories]
+
+
+def _of_asker(memory: MemoryView, me: str, first_name: str) -> float:
+    if memory.speaker == me:
+        return 1.0
+    text = memory.best_text[:READ_CHARS]
+    if first_name in text or _ADDRESSES.search(text) is not None:
+        return 1.0
+    return 0.0 if memory.first_person and memory.speaker is not None else 0.5
+
+
+@ScorePart(
+    name="role",
+    measures="'the query speaks of me, and a person said the memory, no assistant'",
+    reason="being said by a person",
+    needs_weight=True,
+)
+def role(given: PartInputs) -> Column | None:
+    """1 for what a person said, 0 for what an assistant said, where the question is in the first person.
+
+    What somebody did, has or wants is in their own words; an assistant's answer says it again among much else. None
+    where no candidate, or every one, is an assistant's.
+    """
+    if not given.facts.is_own:
+        return None
+    column = [0.0 if one.assistant or names_assistant(one.speaker) else 1.0 for one in given.memories]
+    return column if 0.0 < sum(column) < len(column) else None
+
+
+@ScorePart(
+    name="time",
+    measures="'the memory is of the time that the query names'",
+    reason="when it was said, or a time that it names",
+)
+def time(given: PartInputs) -> Column | None:
+    """How well the memory's time fits that of the question. An undated memory has no such part.
+
+    None where the question is about what texts tell of a time, whenever it was said. Where it may mean either, what
+    was told of the time later is of that time, too.
+    """
+    asked = given.facts.time
+    if asked.of == "told":
+        return None
+    named = asked.session_id or session_named(given.candidates, asked, given.facts.session_id)
+    if not asked.intervals and named is None:
+        return None
+    fits: Column = [None] * len(given.memories)
+    if asked.intervals:
+        fits = overlaps(asked.intervals, [(memory.ts, memory.until) for memory in given.memories])
+    ranges = told_ranges(asked, given.facts.now)
+    column: list[float | None] = []
+    for memory, fit in zip(given.memories, fits, strict=True):
+        near = fit
+        if fit != 1.0 and memory.told and ranges and is_told_of(memory, ranges, ahead=asked.ahead):
+            near = max(_TOLD * told_share(memory.told, ranges), fit or 0.0)
+        if near is None and named is not None:
+            near = 1.0 if memory.session_id == named else 0.0
+        column.append(near)
+    return column
+
+
+def session_named(candidates: Iterable[Pair], time: QuestionTime, session_id: str | None) -> str | None:
+    """The session that the question names by its place, by first turn, among the candidates.
+
+    The query's own session is none of them.
+    """
+    if time.session is None:
+        return None
+    first: dict[str, float] = {}
+    for _, memory in candidates:
+        session, ts = memory.session_id, memory.ts
+        if session is not None and ts is not None and session != session_id:
+            first[session] = min(ts, first.get(session, ts))
+    place = time.session - 1 if time.session > 0 else time.session
+    order = sorted(first, key=lambda session: (first[session], session))
+    return order[place] if -len(order) <= place < len(order) else None
+
+
+@ScorePart(
+    name="time_proximity",
+    measures="'how close the memory is to the time that the query names', 1 inside it",
+    reason="being close to the named time",
+    needs_weight=True,
+)
+def proximity(given: PartInputs) -> Column | None:
+    """How close the memory's time is to the one that the question names. An undated memory has no such part."""
+    asked = given.facts.time
+    if asked.of == "told" or not asked.intervals:
+        return None
+    return [intervals.proximity(asked.intervals, memory.ts, memory.until) for memory in given.memories]
+
+
+@ScorePart(
+    name="told",
+    measures="'the memory tells of the time that the query is about'",
+    reason="a time that it names",
+    needs_weight=True,
+)
+def told(given: PartInputs) -> Column | None:
+    """How well the times that the text tells fit the time of the question.
+
+    None where that time may as well be that of saying: then it counts in `time`. Where a time is what the question
+    asks for, a fit is worth half; where the question asks when something is, a quarter, since any time would fit.
+    """
+    asked = given.facts.time
+    ranges = told_ranges(asked, given.facts.now)
+    if not ranges or (asked.of == "both" and asked.intervals):
+        return None
+    worth = 1.0 if asked.of == "told" and asked.intervals else _QUARTER if asked.asks_when else _HALF
+    column = [worth * told_share(memory.told, ranges) if memory.told else 0.0 for memory in given.memories]
+    if not (unknown := given.facts.told_unknown):
+        return column
+    return [
+        None if candidate.key in unknown else part
+        for (candidate, _), part in zip(given.candidates, column, strict=True)
+    ]
+
+
+@ScorePart(
+    name="tells_time",
+    measures="'the query asks when, the memory tells a time'",
+    reason="naming a time",
+    needs_weight=True,
+)
+def time_told(given: PartInputs) -> Column | None:
+    """1 for texts that tell a time, be it of a day, where the question asks when."""
+    if not given.facts.time.asks_when:
+        return None
+    return [
+        1.0 if memory.told or _TIME_OF_DAY.search(memory.best_text[:READ_CHARS]) else 0.0
+        for memory in given.memories
+    ]
+
+
+@ScorePart(
+    name="asks_nothing",
+    measures="'the memory asks no question'",
+    reason="not asking itself",
+    needs_weight=True,
+)
+def no_question(given: PartInputs) -> Column | None:
+    """1 for texts without a question mark."""
+    return [
+        0.0 if "?" in (memory.best_text if memory.passages else memory.text) else 1.0 for memory in given.memories
+    ]
+
+
+@ScorePart(
+    name="words",
+    measures="the keyword score, stretched over the candidates",
+    reason="its words",
+    needs_weight=True,
+)
+def keyword_score(given: PartInputs) -> Column | None:
+    """The keyword search's score, stretched over the candidates."""
+    return _stretched([candidate.scores.get("lexical") for candidate, _ in given.candidates], given, "lexical")
+
+
+@ScorePart(
+    name="meaning",
+    measures="the cosine, stretched over the candidates",
+    reason="its meaning",
+    needs_weight=True,
+)
+def stretched_cosine(given: PartInputs) -> Column | None:
+    """The cosine, stretched over the candidates."""
+    return _stretched(given.cosines, given, "vector")
+
+
+def _stretched(scores: Column, given: PartInputs, source: SourceName) -> Column | None:
+    """A source's scores, stretched over the candidates to [0, 1]; None where the source found none of them."""
+    found = [score for score in scores if score is not None]
+    if not found:
+        return None
+    low, span = min(found), max(found) - min(found)
+    if span <= 0:
+        column = [0.0 if score is None else 1.0 for score in scores]
+    else:
+        column = [0.0 if score is None else (score - low) / span for score in scores]
+    return _without_unindexed(column, given, source)
+
+
+@ScorePart(
+    name="session",
+    measures="how well the best of the memory's session was found",
+    reason="how well it, or the best of its session, was found",
+    needs_weight=True,
+)
+def session(given: PartInputs) -> Column:
+    """The best fused score in the memory's session: the turns around an answer tell more.
+
+    Where late interaction has compared a memory, the mean of both counts. Over the candidates alone: with all hits
+    recall was the same on judged questions, and their sessions would have to be looked up. A memory without a
+    session is a session of its own."""
+    late = given.facts.late
+    found = _with_late(given, late) if late else given.fused
+    sessions = [memory.session_id for memory in given.memories]
+    best: dict[str | None, float] = dict.fromkeys(sessions, 0.0)
+    for name, score in zip(sessions, found, strict=True):
+        if score > best[name]:
+            best[name] = score
+    return [score if name is None else best[name] for name, score in zip(sessions, found, strict=True)]
+
+
+def _with_late(given: PartInputs, late: Mapping[int, float]) -> Sequence[float]:
+    """The fused score; for memories that late interaction has compared, the mean of it and of `late`."""
+    return [
+        score if (near := late.get(candidate.key)) is None else (score + near) / 2
+        for (candidate, _), score in zip(given.candidates, given.fused, strict=True)
+    ]
+
+
+@ScorePart(
+    name="after_question",
+    measures="'the turn before the memory is a question'",
+    reason="coming after a question",
+    needs_weight=True,
+)
+def after_question(given: PartInputs) -> Column | None:
+    """1 for memories after a question in their session."""
+    return _known([1.0 if memory.after_question else 0.0 for memory in given.memories], given)
+
+
+def _known(column: Sequence[float], given: PartInputs) -> Column:
+    """The column, with None instead of 0 for unindexed memories: own index and graph could not find them."""
+    if not (unindexed := given.facts.unindexed):
+        return column
+    return [
+        None if not part and candidate.key in unindexed else part
+        for (candidate, _), part in zip(given.candidates, column, strict=True)
+    ]
+
+
+@ScorePart(
+    name="first_person",
+    measures="'the memory speaks in the first person'",
+    reason="being told in the first person",
+    needs_weight=True,
+)
+def first_person(given: PartInputs) -> Column:
+    """1 for texts in the first person."""
+    return [1.0 if memory.first_person else 0.0 for memory in given.memories]
+
+
+@ScorePart(
+    name="links",
+    measures="'the question or one of the first memories names this memory's title'",
+    reason="being named by the first hits",
+    made="by another step",
+    without="titles are not looked for",
+)
+def links(given: PartInputs) -> Column | None:
+    """How strongly the question or a first hit names the memory's title."""
+    return _followed(given, "links")
+
+
+def _followed(given: PartInputs, name: str) -> Sequence[float] | None:
+    if (values := given.facts.followed.get(name)) is None:
+        return None
+    return [values.get(candidate.key, 0.0) for candidate, _ in given.candidates]
+
+
+@ScorePart(
+    name="second_step",
+    measures="a second search by keywords, with what the first memories name",
+    reason="the second search",
+    made="by another step",
+    without="there is none",
+)
+def second_step(given: PartInputs) -> Column | None:
+    """The score in the second keyword search."""
+    column = _followed(given, "second_step")
+    return None if column is None else _known(column, given)
+
+
+@ScorePart(
+    name="path",
+    measures="'the path of a chain or another walk rests on the memory' (`graph.paths`, `graph.traverse`)",
+    reason="its path in the graph",
+)
+def path(given: PartInputs) -> Column | None:
+    """How well the path of a possessive chain leads to the memory, where there is a path."""
+    column = [candidate.path for candidate, _ in given.candidates]
+    return _known(column, given) if any(column) else None
+
+
+@ScorePart(
+    name="overlap",
+    measures="the share of the question's entities that the memory or its statements hold",
+    reason="what it names of the question",
+    needs_weight=True,
+)
+def overlap(given: PartInputs) -> Column | None:
+    """The share of the question's entities that the memory or its statements hold; none without entities.
+
+    An entity is held by its whole name or by a longer one: "Ana" by "Ana Miles"."""
+    wanted = [frozenset(words(name)) for name in given.facts.entities]
+    if not wanted:
+        return None
+    column: list[float | None] = []
+    for (candidate, memory), _ in zip(given.candidates, given.memories, strict=True):
+        if candidate.key in given.facts.unindexed and not memory.entities:
+            column.append(None)  # nobody has looked for entities in it
+            continue
+        held = [frozenset(words(name)) for name in (*memory.entities, *candidate.statements)]
+        column.append(sum(any(one <= other for other in held) for one in wanted) / len(wanted))
+    return column
+
+
+@ScorePart(
+    name="evidence",
+    measures="how often the memory's statements are stated, log2(1 + n) / 5, at most 1",
+    reason="the evidence for it",
+    made="by another step",
+    needs_weight=True,
+    without="the graph is not asked",
+)
+def evidence(given: PartInputs) -> Column | None:
+    """The weight of the memory's statements: log2(1 + how often they are stated) / 5, at most 1.
+
+    What several memories state weighs more, and so does a memory of several statements."""
+    if not (weights := given.facts.evidence):
+        return None
+    whole = math.log2(1 + WHOLE_EVIDENCE)
+    return [
+        None
+        if candidate.key in given.facts.unindexed
+        else min(1.0, math.log2(1 + weights.get(candidate.key, 0.0)) / whole)
+        for candidate, _ in given.candidates
+    ]
+
+
+@ScorePart(
+    name="recency",
+    measures="recency, 0.5^(age / half-life) never below `recency_floor`",
+    reason="being newer",
+    weight=0.1,
+    made="always",
+    is_relevance=False,
+)
+def recency_column(given: PartInputs) -> Column:
+    """Recency by the profile's half-life."""
+    now, half_life, minimum = given.facts.now, given.half_life_hours, given.recency_minimum
+    return [  # as `recency` gives it, without a call for each
+        UNDATED_RECENCY
+        if (ts := memory.ts) is None
+        else max(minimum, 0.5 ** (((now - ts) / 3600 if ts < now else 0.0) / half_life))
+        for memory in given.memories
+    ]
+
+
+def _without_unindexed(column: Column, given: PartInputs, source: SourceName) -> Column:
+    """The column, with None for unindexed memories that the source has no score of."""
+    if not (unindexed := given.facts.unindexed):
+        return column
+    return [
+        None if candidate.key in unindexed and source not in candidate.scores else part
+        for (candidate, _), part in zip(given.candidates, column, strict=True)
+    ]
+
+
+PARTS: tuple[ScorePart, ...] = tuple(_MAKERS)
 LATER_PARTS: Mapping[str, tuple[str, str]] = {
     "rerank": ("rerank.weight", "the reranker"),
     "confidence": ("cascade.merge.confidence", "its confidence"),
@@ -238,7 +612,7 @@ REASONS: Mapping[str, str] = {
     **{part.name: part.reason for part in PARTS},
     **{name: reason for name, (_, reason) in LATER_PARTS.items()},
 }
-_IN_ORDER = tuple(sorted(PARTS, key=lambda part: _ORDER.index(part.made)))
+_IN_ORDER = tuple(sorted(_MAKERS.items(), key=lambda one: _ORDER.index(one[0].made)))
 
 
 def part_columns(
@@ -260,9 +634,9 @@ def part_columns(
         recency_minimum=recency_minimum,
     )
     columns: dict[str, Column] = {}
-    for part in _IN_ORDER:
+    for part, maker in _IN_ORDER:
         if part.needs_weight and not weights[part.name]:
             continue
-        if (column := part.maker(given)) is not None:
+        if (column := maker(given)) is not None:
             columns[part.name] = column
     return columns

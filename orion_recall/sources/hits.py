@@ -40,7 +40,7 @@ def tags_of(values: Iterable[object]) -> tuple[str, ...]:
 
 
 class DamagedCopy(Protocol):
-    """A copy that may be damaged; `memory/replicas/keeper.py` finds that out."""
+    """A copy that may be damaged; `memory.replicas` finds that out."""
 
     @property
     def kind(self) -> str: ...

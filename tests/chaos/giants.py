@@ -182,7 +182,7 @@ async def run(count: int, rng: random.Random, until: float) -> Giants:
             at_most("errors that giants cause in the worker's log", unexpected, 0),
             at_most("ms of the longest step of its event loop (processor)", round(blocked_ms, 1), _LONGEST_MS),
             at_most(
-                "MiB by which the own memory of the worker and its index's process grew at the most",
+                "MiB by which the worker's own memory grew at the most",
                 round(grown),
                 _MOST_MIB,
             ),

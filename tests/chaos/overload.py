@@ -97,7 +97,7 @@ class Overload:
         return time.monotonic() - began
 
     async def _watch_memory(self, found: list[float]) -> None:
-        """What is resident of the worker and its index's process, every second, until cancelled."""
+        """What is resident of the worker, every second, until cancelled."""
         while True:
             found.append(tree_memory_mib(self._pid))
             await asyncio.sleep(1)

@@ -21,7 +21,7 @@ TENANT = "default"
 
 @pytest.fixture
 async def record(database: str) -> AsyncGenerator[Record]:
-    pool = await open_pool(database, name="index-process", max_size=4)
+    pool = await open_pool(database, name="opened-anew", max_size=4)
     yield Record(pool)
     await pool.close()
 

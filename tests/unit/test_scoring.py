@@ -24,7 +24,7 @@ from orion_recall.scoring.intervals import (
     told_ranges,
     told_share,
 )
-from orion_recall.scoring.part_values import Column, QueryFacts
+from orion_recall.scoring.part_inputs import Column, QueryFacts
 from orion_recall.scoring.parts import PARTS, part_columns
 from orion_recall.time_values import TimeOf
 from orion_recall.values import Interval, MemoryView, QuestionTime, SourceName, ToldTime

@@ -1,4 +1,4 @@
-"""Calls of Qdrant Edge on the live shard, in threads."""
+"""Calls of Qdrant Edge on the live shard: reads in the caller's thread, writes in one of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class EdgeEngine:
-    """The live shard in some threads. Searches run during writes.
+    """The live shard by way of `threads`. Searches run during writes.
 
     The shard is asked for at every call: an optimised copy may replace the live one at every await.
     """

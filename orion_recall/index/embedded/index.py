@@ -141,7 +141,7 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 
 
 class EdgeIndex(IndexReads):
-    """One shard with the lock of its folder and its threads. Searches run during writes."""
+    """One shard with the lock of its folder. Searches run in the caller's thread, also during writes."""
 
     kind = "index"
     shared = False

@@ -84,21 +84,20 @@ def edge_requests(
     if searches and isinstance(searches[0].query, SparseTerms):
         weighted = rarity.weighted(shard, searches)
         terms = weighted if weighted is not None else [cast(SparseTerms, one.query) for one in searches]
+        # Over the tenant's own: those of others never change a score. Over the whole tenant, not the scope: a
+        # narrower scope gives a memory the same score.
         own = Is("tenant", searches[0].tenant)
-        params: qe.SearchParams | None = _NO_POINTS
+        params = _NO_POINTS
         if weighted is None:
-            # Over the tenant's own: those of others never change a score. Over the whole tenant, not the scope: a
-            # narrower scope gives a memory the same score.
-            of_all = _admits(own, tenants)
-            params = None if of_all else qe.SearchParams(idf=qe.IdfParams(edge_filter(Filter(must=[own]))))
+            params = qe.SearchParams(idf=qe.IdfParams(edge_filter(Filter(must=[own]))))
         if tenants is not None:  # passages have no words of their own
             tenants = set(tenants).difference(tenants_of(own.value)[1:])
         return [_request(one, _sparse(each), params, tenants) for one, each in zip(searches, terms, strict=True)]
     made: list[qe.QueryRequest] = []
     for one in searches:
         query: Any = one.query.tolist() if isinstance(one.query, np.ndarray) else list(cast("Any", one.query))
-        params = _params_of(shard, _narrowing(one.where, tenants), one.limit) if one.among_all else None
-        made.append(_request(one, query, params, tenants))
+        among = _params_of(shard, _narrowing(one.where, tenants), one.limit) if one.among_all else None
+        made.append(_request(one, query, among, tenants))
     return made
 
 

@@ -33,7 +33,7 @@ ABROAD = replace(LONG, tenant="elsewhere")
 ALL = (LONG, SHORT, OTHER, ABROAD)
 
 
-@pytest.fixture(params=["edge", "process", "local", "stand-in"])
+@pytest.fixture(params=["edge", "local", "stand-in"])
 async def index(request: pytest.FixtureRequest, folder: Path, stand_in: QdrantStandIn) -> AsyncIterator[Index]:
     async with IndexPlace(request.param, folder, SparseEncoder(), stand_in).index(TokenEmbedder()) as one:
         await one.apply(changes(*ALL))

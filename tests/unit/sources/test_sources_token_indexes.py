@@ -34,7 +34,7 @@ KEYS = [key(one.id) for one in OURS]
 QUESTION = "did the harbour crane get a gearbox"
 
 
-@pytest.fixture(params=["edge", "process", "local", "stand-in"])
+@pytest.fixture(params=["edge", "local", "stand-in"])
 def places(
     request: pytest.FixtureRequest, folder: Path, sparse: SparseEncoder, stand_in: QdrantStandIn
 ) -> IndexPlace:
@@ -74,8 +74,7 @@ async def test_what_was_not_said_anew_is_not_embedded_again_and_keeps_its_tokens
         await index.prepare(steps)
         await index.apply(steps)
         after = await LateInteraction(index, embedder).closeness(QUESTION, KEYS)
-    if places.kind != "process":  # that has an embedder of its own
-        assert embedder.asked == [dense_forms(later)[0]]
+    assert embedder.asked == [dense_forms(later)[0]]
     assert after == pytest.approx(before, abs=1e-3)
 
 
