@@ -13,7 +13,7 @@ from tests.acceptance.conftest import Up
 from tests.acceptance.processes import WITH_SERVERS
 from tests.acceptance.program import Program
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
 def test_a_question_is_answered_for_people(up: Up) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.conftest import Up
 from tests.acceptance.program import Program
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
 def test_the_console_shows_a_running_system_until_it_is_stopped(up: Up) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.acceptance.conftest import Up
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
 def test_one_decision_is_shown_with_what_was_asked_and_the_texts(up: Up) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.acceptance.conftest import Up
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 CHANNELS = ("recall.query.v1", "orion:exec:request:RecallService")
 
 

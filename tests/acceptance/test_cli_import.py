@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance.conftest import Up
 from tests.acceptance.program import Program
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
 def written(up: Up, *lines: object) -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.conftest import Up
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
 def test_a_memory_is_stored_changed_looked_at_and_deleted(up: Up) -> None:

@@ -10,7 +10,7 @@ import pytest
 from orion_recall.shipped import shipped_folder
 from tests.acceptance.program import Program
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
 def test_profiles_are_listed_and_shown(program: Program) -> None:

@@ -10,7 +10,7 @@ from tests.acceptance.conftest import Up
 from tests.acceptance.processes import WITH_SERVERS
 from tests.acceptance.program import Program, processes_on
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])

@@ -15,7 +15,7 @@ import pytest
 from tests.acceptance.processes import MEMORIES, WITH_SERVERS
 from tests.acceptance.program import Program, processes_on
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
 def is_there(pid: int) -> bool:

@@ -25,6 +25,8 @@ from orion_recall.memory.replicas.projector import WriterLock
 from orion_recall.postgres.pool import Pool, open_connection, open_pool
 from orion_recall.postgres.schema import Migration, migrate, shipped_migrations
 
+pytestmark = pytest.mark.slow
+
 OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"
 OF_TENANTS = (
     "recall_decisions",

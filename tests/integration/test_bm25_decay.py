@@ -21,6 +21,8 @@ from orion_recall.profile import Profile
 from orion_recall.settings import Settings
 from orion_recall.values import Hit, SearchRequest, SourceName
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TOPICS = ("tides", "bread", "violins", "tax forms", "bicycles", "moss", "kites", "pumps")
 

@@ -29,6 +29,8 @@ from tests.stand_ins.mesh import FOUNDING, LATER, MeshDecision
 from tests.stand_ins.proxy import Proxy
 from tests.stand_ins.redis_servers import RedisServer
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:

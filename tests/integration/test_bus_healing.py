@@ -20,6 +20,8 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.settings import RECALL_GROUP, Settings
 
+pytestmark = pytest.mark.slow
+
 QUESTION = {"fragment": "Who feeds the gulls?"}
 
 

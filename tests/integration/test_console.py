@@ -28,6 +28,8 @@ from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = (
     "<script>document.title='owned'</script>",
     "<img src=x onerror=alert(1)>",

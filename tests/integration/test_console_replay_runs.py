@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import httpx
+import pytest
 from console_visits import console, decided, form_token
 from executor import until
 from pydantic import SecretStr
@@ -18,6 +19,8 @@ from orion_recall.console.replay_process import Replaying, WantedReplay
 from orion_recall.postgres.pool import Connection
 from orion_recall.serving.service import Service
 from orion_recall.shipped import shipped_folder
+
+pytestmark = pytest.mark.slow
 
 TEXT = (shipped_folder("profiles") / "reflect.v1.yaml").read_text("utf-8")
 EDITED = TEXT.replace("max_total_items: 12", "max_total_items: 1", 1)

@@ -24,6 +24,8 @@ from orion_recall.postgres.pool import Connection
 from orion_recall.serving.service import Service
 from orion_recall.shipped import shipped_folder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def browser(service: Service) -> AsyncGenerator[httpx.AsyncClient]:

@@ -20,6 +20,8 @@ from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
 AS_OF = "2026-11-22T12:00:00Z"
 DOINGS = (

@@ -18,6 +18,8 @@ from orion_recall.recall.report.sentences import why_sentences
 from orion_recall.serving.explain import ask_again, explain_decision
 from orion_recall.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 
 async def test_an_explanation_is_of_what_was_kept_or_of_asking_again(asked: Asked) -> None:
     await asked.stored(CRANE, {**CRANE, "id": "crane-again", "text": CRANE["text"].upper()}, SHED)

@@ -23,6 +23,8 @@ from orion_recall.profile.reading import dump_profile, load_profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.tasks import cancel
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_recall_leaves_what_it_was_asked_and_forgetting_blanks_it(
     bus: Redis, bus_alone: EmbeddedEngines, database: str, tokens: TokenCounter

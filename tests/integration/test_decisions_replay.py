@@ -19,6 +19,8 @@ from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.serving.service import Service
 from orion_recall.shipped import shipped_folder
 
+pytestmark = pytest.mark.slow
+
 _WORK = {
     "Ana": "I work at the harbour office, mostly on permits.",
     "Bilal": "I work in a bakery beside the station.",

@@ -21,6 +21,8 @@ from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool
 from orion_recall.postgres.schema import grant_worker_rights, migrate, shipped_migrations
 
+pytestmark = pytest.mark.slow
+
 OWNER, WORKER, ANALYST = "orion_owner", "orion_worker", "orion_analyst"
 _RELATIONS = (
     "SELECT relname, has_table_privilege('orion_worker', oid, 'SELECT') AS is_open FROM pg_class "

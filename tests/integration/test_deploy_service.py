@@ -38,6 +38,8 @@ from orion_recall.settings import Settings
 from tests.stand_ins.mesh import FOUNDING, LATER, MeshExecutor, MeshState
 from tests.stand_ins.patient_profiles import patient_profiles
 
+pytestmark = pytest.mark.slow
+
 DECISION_CHANNELS = ("recall.decision.v1", "orion:recall:telemetry")
 
 

@@ -26,6 +26,8 @@ from orion_recall.errors import EngineError
 from tests.stand_ins import quick_postgres
 from tests.stand_ins.ports import is_alive
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:

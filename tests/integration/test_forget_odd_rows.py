@@ -15,6 +15,8 @@ from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.postgres.pool import Connection, open_connection, open_pool
 from orion_recall.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 QUOTING = '["m1"]'
 WHOLE = '[{"id": "m1"}, {"id": "m2", "dropped_for": "m1"}]'
 # Of a row of these columns nothing may be left that says "gulls".

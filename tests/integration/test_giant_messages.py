@@ -29,6 +29,8 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.settings import Settings
 from tests.stand_ins.redis_servers import RedisServer
 
+pytestmark = pytest.mark.slow
+
 QUESTION: dict[str, Any] = {"fragment": "Who feeds the gulls?", "options": {}}
 
 

@@ -24,6 +24,8 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.serving.service import Service
 from orion_recall.settings import RECALL_GROUP
 
+pytestmark = pytest.mark.slow
+
 REFERENCE = (Path(__file__).parents[2] / "docs/pages/reference/metrics.md").read_text("utf-8")
 # Shown once there is something to tell: a decision on the bus, a search that another answered, an answer that was
 # withheld.

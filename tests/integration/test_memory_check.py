@@ -31,6 +31,8 @@ from orion_recall.values import Change
 from tests.stand_ins.memory_changes import MemoryChanges
 from tests.stand_ins.patient_profiles import patient
 
+pytestmark = pytest.mark.slow
+
 TENANT = "default"
 REFLECT = patient("reflect.v1")
 

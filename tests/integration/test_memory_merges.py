@@ -26,6 +26,8 @@ from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.values import Change, Memory
 from tests.stand_ins.memory_changes import MemoryChanges
 
+pytestmark = pytest.mark.slow
+
 TENANT = "default"
 TOLD = [
     {"id": "boat", "text": "Bob sold the sailing boat.", "entities": ["Bob"]},

@@ -34,6 +34,8 @@ from orion_recall.values import Statement, Superseded
 from tests.stand_ins.memory_changes import MemoryChanges
 from tests.stand_ins.patient_profiles import patient
 
+pytestmark = pytest.mark.slow
+
 TENANT = "default"
 DAY = 86_400.0
 START = 1_790_000_000.0

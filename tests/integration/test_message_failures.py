@@ -27,6 +27,8 @@ from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.settings import RECALL_GROUP, Settings
 
+pytestmark = pytest.mark.slow
+
 MESSAGES: dict[str, dict[str, Any]] = {
     "memory.store.v1": {"memories": [{"id": "new", "text": "It rained."}]},
     "memory.update.v1": {"memories": [{"id": "old", "text": "It poured."}]},

@@ -19,6 +19,8 @@ from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.values import Change
 from tests.stand_ins.memory_changes import MemoryChanges
 
+pytestmark = pytest.mark.slow
+
 TENANT = "acme"
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

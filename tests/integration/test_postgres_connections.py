@@ -26,6 +26,8 @@ from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest
 
+pytestmark = pytest.mark.slow
+
 POOLED = "&statement_cache_size=0"
 THEIR_LIST = """
 CREATE TABLE orion_migrations (name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL);

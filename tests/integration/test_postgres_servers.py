@@ -34,6 +34,8 @@ from tests.stand_ins.postgres_servers import (
 )
 from tests.stand_ins.proxy import Proxy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:

@@ -18,6 +18,8 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import dump_profile
 
+pytestmark = pytest.mark.slow
+
 QUESTION = {"fragment": "Who feeds the gulls?"}
 
 

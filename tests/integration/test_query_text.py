@@ -18,6 +18,8 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import open_connection
 
+pytestmark = pytest.mark.slow
+
 SECRET = "what did my doctor say about the gulls?"
 MESSAGES: tuple[dict[str, Any], ...] = (
     {"payload": {"fragment": SECRET, "intent": SECRET}},

@@ -18,6 +18,8 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.engines.replay_folders import delete_left
 from tests.stand_ins.forked import Forked, forked
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 async def running(

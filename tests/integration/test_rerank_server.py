@@ -22,6 +22,8 @@ from orion_recall.settings import Settings
 from orion_recall.values import Change
 from tests.stand_ins.patient_profiles import patient
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {
     "oiled": "The crane was oiled by Bo.",
     "gear": "What lifts the boxes at the quay has a broken gear.",

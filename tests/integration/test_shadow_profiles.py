@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from executor import Executor, command, rows, until
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
@@ -17,6 +18,8 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import dump_profile
 from orion_recall.values import Hit, SearchRequest
+
+pytestmark = pytest.mark.slow
 
 QUESTION = {"fragment": "Who feeds the gulls?"}
 

@@ -31,6 +31,8 @@ from orion_recall.settings import Settings
 from orion_recall.sync_client import SyncRecallClient
 from tests.stand_ins.signed import sign_within, unsigned_line
 
+pytestmark = pytest.mark.slow
+
 ALL: tuple[Right, ...] = ("recall", "write", "delete", "feedback")
 
 

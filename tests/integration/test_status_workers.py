@@ -27,6 +27,8 @@ from orion_recall.settings import Settings
 from tests.stand_ins.oxigraph import Oxigraph
 from tests.stand_ins.patient_profiles import patient_profiles
 
+pytestmark = pytest.mark.slow
+
 MAPPINGS = """
 qdrant:
   - {name: notes, url: "http://127.0.0.1:9", collection: notes, tenant: acme, payload: {text: body}}

@@ -6,6 +6,7 @@ import json
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from executor import Executor, info, pending, until
 from serving import caught_up
 
@@ -13,6 +14,8 @@ from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import open_connection
 from orion_recall.serving.service import Service
+
+pytestmark = pytest.mark.slow
 
 KIND = "memory.store.v1"
 WITH_OPTIONS: dict[str, Any] = {"fragment": "Where does Ana work?", "options": {}}

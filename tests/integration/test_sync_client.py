@@ -21,6 +21,8 @@ from orion_recall import BusUnavailable, InvalidMessage, SettingsError, SyncReca
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.serving.service import Service
 
+pytestmark = pytest.mark.slow
+
 QUERIES = "recall.query.v1"
 THREAD = "orion-recall-client"
 

@@ -17,6 +17,8 @@ from orion_recall.errors import ModelError
 from orion_recall.models.onnx_encoder import OnnxEncoder, find_weights, prepared
 from orion_recall.models.tei import TeiEmbedder, TeiReranker, TeiServer
 
+pytestmark = pytest.mark.slow
+
 SECRET = "k-" + "0" * 8
 TEXTS = ["Where did Ann go?", "crane " * 90, "", "日本語 \x00 and half \ud83d of a pair", *map(str, range(9))]
 

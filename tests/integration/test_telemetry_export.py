@@ -14,6 +14,8 @@ from serving import OneMemory, opened_with, quick_settings, serving
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 
+pytestmark = pytest.mark.slow
+
 QUESTION = {"fragment": "Who feeds the gulls?", "session_id": "s-1"}
 
 

@@ -14,6 +14,8 @@ from orion_recall.sources.timeline import time_sql, timeline_query
 from orion_recall.sources.timeline_table import Column, TimelineTable
 from tests.stand_ins.postgres_servers import debian_binaries, postgres_server, wheel_binaries
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=["wheel", "debian"])
 async def server_dsn(request: pytest.FixtureRequest) -> AsyncGenerator[str]:

@@ -14,6 +14,8 @@ from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.serving.explain import decision_named, why_not
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime.now(UTC)
 BOTH = pytest.mark.parametrize("profile", [KEEPS, PLAIN])
 

@@ -93,14 +93,6 @@ class FakeSource:
         return self.hits[: request.limit]
 
 
-class SilentReader:
-    """A reader that never answers."""
-
-    async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        await asyncio.Event().wait()
-        return {}
-
-
 class Shelf:
     """A reader of the memories it is given."""
 

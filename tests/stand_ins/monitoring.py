@@ -48,13 +48,6 @@ def board_queries(of: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
             yield panel["title"], target
 
 
-def filled_in(query: str) -> str:
-    """The query as Grafana sends it, for all workers."""
-    for name, value in _VARIABLES.items():
-        query = query.replace(name, value)
-    return query
-
-
 def selectors(query: str) -> list[Selector]:
     """The metrics of a query."""
     return [
