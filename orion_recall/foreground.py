@@ -40,7 +40,6 @@ class Foreground:
         self._lock = threading.Lock()
         self._idle = threading.Event()
         self._idle.set()
-        self._watchers: list[Callable[[bool], None]] = []
 
     @property
     def is_active(self) -> bool:
@@ -48,27 +47,8 @@ class Foreground:
         return not self._idle.is_set()
 
     @contextmanager
-    def watched(self, told: Callable[[bool], None]) -> Generator[None]:
-        """For the block `told` is called when foreground work begins or ends, in whatever thread that is."""
-        self._watchers.append(told)
-        try:
-            yield
-        finally:
-            self._watchers.remove(told)
-
-    @contextmanager
     def active(self) -> Generator[Callable[[], None]]:
         """Foreground work for the block. Gives a function that ends the priority before the block does."""
-        release = self.begin()
-        token = _IN_FOREGROUND.set(True)
-        try:
-            yield release
-        finally:
-            _IN_FOREGROUND.reset(token)
-            release()
-
-    def begin(self) -> Callable[[], None]:
-        """Foreground work until the function that it gives is called: work of another process, else `active`."""
         is_held = True
 
         def release() -> None:
@@ -76,22 +56,20 @@ class Foreground:
             with self._lock:
                 self._active -= is_held
                 is_held = False
-                if not self._active and not self._idle.is_set():
+                if not self._active:
                     self._idle.set()
-                    self._tell(is_active=False)
 
         with self._lock:
             if not self._active:
                 self._active_since = self._clock()
             self._active += 1
-            if self._idle.is_set():
-                self._idle.clear()
-                self._tell(is_active=True)
-        return release
-
-    def _tell(self, *, is_active: bool) -> None:
-        for told in self._watchers:
-            told(is_active)
+            self._idle.clear()
+        token = _IN_FOREGROUND.set(True)
+        try:
+            yield release
+        finally:
+            _IN_FOREGROUND.reset(token)
+            release()
 
     @property
     def is_own(self) -> bool:

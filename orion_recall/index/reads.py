@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, cast
 
 from orion_recall.foreground import FOREGROUND
 from orion_recall.index.passages import OF, MemorySearch, compared_for, nearest, points_of, tenants_of
@@ -43,8 +43,6 @@ from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.time_values import TimedKey
 from orion_recall.values import MemoryView, Scope
 
-T = TypeVar("T")
-
 # A page of versions takes an embedded engine some milliseconds: recalls go in between.
 _PAGE, _PAGE_VERSIONS = 1000, 500
 _EVERYTHING = Filter()
@@ -53,7 +51,7 @@ _TIES = 8
 
 
 class IndexReads:
-    """What is read of an index. What an engine gives is read where the engine runs."""
+    """What is read of an index."""
 
     def __init__(self, engine: Engine, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.embedder, self.sparse = embedder, sparse
@@ -79,16 +77,15 @@ class IndexReads:
         async def among_passages(most: int) -> list[tuple[int, float]]:
             payload = [TOLD] if scope.told else []
             request = Search(vector, "dense", where, most, min_score=min_score, payload=payload, among_all=True)
-            return await self._engine.search([request], lambda found: _scores(_told_in(found[0], scope)))
+            (found,) = await self._engine.search([request])
+            return _scores(_told_in(found, scope))
 
         if is_among_passages:
             return await self._search.best(limit, among_passages, self._memories_of)
         return (await among_passages(_most(scope, limit)))[:limit]
 
     async def _memories_of(self, passages: Sequence[int]) -> Mapping[int, int]:
-        return await self._engine.retrieve(
-            passages, [OF], (), lambda found: {one.id: payload_of(one)[OF] for one in found}
-        )
+        return {one.id: payload_of(one)[OF] for one in await self._engine.retrieve(passages, [OF])}
 
     async def nearest_passages(
         self, vector: Sequence[float], tenant: str, keys: Sequence[int]
@@ -96,8 +93,8 @@ class IndexReads:
         if not keys or not await self.has_passages(tenant):
             return {}
         where = Filter(must=[of_tenant(tenant)], should=[Keys(keys), AnyOf(OF, keys)])
-        request = Search(vector, "dense", where, compared_for(keys))
-        return await self._engine.search([request], lambda found: nearest(_scores(found[0]), keys), "well")
+        (found,) = await self._engine.search([Search(vector, "dense", where, compared_for(keys))], "well")
+        return nearest(_scores(found), keys)
 
     async def search_sparse(
         self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
@@ -110,43 +107,40 @@ class IndexReads:
             return [[] for _ in using]
         where, most = scope_filter(scope, told_roughly=True), _most(scope, limit)
         payload = [TOLD] if scope.told else []
-        return await self._engine.search(
-            [Search(terms, name, where, most, tenant=scope.tenant, payload=payload) for name in using],
-            lambda found: [
-                [hit for hit in _scores(_told_in(points, scope)[:limit]) if hit[1] > 0] for points in found
-            ],
+        found = await self._engine.search(
+            [Search(terms, name, where, most, tenant=scope.tenant, payload=payload) for name in using]
         )
+        return [[hit for hit in _scores(_told_in(points, scope)[:limit]) if hit[1] > 0] for points in found]
 
     async def max_sim(
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
     ) -> Mapping[int, float]:
         points = points_of(keys, passages)
         request = Search(tokens, TOKENS, Filter(must=[Keys(list(points))]), len(points))
-        return await self._engine.search(
-            [request], lambda found: {points[name]: score for name, score in _scores(found[0])}, "well"
-        )
+        (found,) = await self._engine.search([request], "well")
+        return {points[name]: score for name, score in _scores(found)}
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         # Engines leave equal ones to chance, a rebuilt index to another: the name decides which of them come.
-        found = await self._entities(text, tenant, _TIES * limit, _labelled)
+        found = _labelled(await self._entities(text, tenant, _TIES * limit))
         return sorted(found, key=lambda one: (-one[1], one[0]))[:limit]
 
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
-        return await self._entities(text, tenant, limit, lambda found: [names_of(payload_of(one)) for one in found])
+        return [names_of(payload_of(one)) for one in await self._entities(text, tenant, limit)]
 
-    async def _entities(
-        self, text: str, tenant: str, limit: int, read: Callable[[Sequence[Scored]], list[T]]
-    ) -> list[T]:
+    async def _entities(self, text: str, tenant: str, limit: int) -> Sequence[Scored]:
         terms = self.sparse.encode_query(text)
         if not terms.indices:
             return []
         where = scope_filter(Scope(tenant=tenant))
         request = Search(terms, "entity", where, limit, tenant=tenant, payload=["label", "aliases"])
-        return await self._engine.search([request], lambda found: read(found[0]), "aside")
+        (found,) = await self._engine.search([request], "aside")
+        return found
 
     async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         request = Search(vector, "name", scope_filter(Scope(tenant=tenant)), limit, payload=["label"])
-        return await self._engine.search([request], lambda found: _labelled(found[0]), "aside")
+        (found,) = await self._engine.search([request], "aside")
+        return _labelled(found)
 
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
         if not names:
@@ -169,16 +163,12 @@ class IndexReads:
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         if not keys:
             return {}
-        return await self._engine.retrieve(keys, True, (), _memories, "well")
+        found = await self._engine.retrieve(keys, True, patience="well")
+        return {one.id: memory_view(payload_of(one)) for one in found}
 
     async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        return await self._engine.retrieve(
-            keys,
-            False,
-            ["dense"],
-            lambda found: {one.id: one.vector["dense"] for one in found if "dense" in (one.vector or {})},
-            "aside",
-        )
+        found = await self._engine.retrieve(keys, False, ["dense"], "aside")
+        return {one.id: one.vector["dense"] for one in found if "dense" in (one.vector or {})}
 
     async def held(self) -> Mapping[int, int]:
         versions: dict[int, int] = {}
@@ -193,22 +183,17 @@ class IndexReads:
 async def held_points(engine: Engine, keys: Sequence[int], *, with_tokens: bool) -> dict[int, HeldPoint]:
     """What the index holds of the memories, by key, with vectors."""
     vectors = ["dense", TOKENS] if with_tokens else ["dense"]
-    return await engine.retrieve(
-        keys, True, vectors, lambda found: {one.id: held_point(payload_of(one), one.vector or {}) for one in found}
-    )
+    found = await engine.retrieve(keys, True, vectors)
+    return {one.id: held_point(payload_of(one), one.vector or {}) for one in found}
 
 
 async def held_names(engine: Engine, keys: Sequence[int]) -> dict[int, HeldName]:
     """What the index holds of the entities, by key; those without a vector of their name are left out."""
     if not keys:
         return {}
-    found = await engine.retrieve(
-        keys,
-        ["label", "aliases"],
-        ["name"],
-        lambda records: {one.id: held_name(payload_of(one), one.vector or {}) for one in records},
-    )
-    return {key: one for key, one in found.items() if one is not None}
+    found = await engine.retrieve(keys, ["label", "aliases"], ["name"])
+    names = {one.id: held_name(payload_of(one), one.vector or {}) for one in found}
+    return {key: one for key, one in names.items() if one is not None}
 
 
 async def write(engine: WritableEngine, batch: WriteBatch, *, has_passages: bool = True) -> None:
@@ -270,7 +255,3 @@ def _scores(points: Sequence[Scored]) -> list[tuple[int, float]]:
 
 def _labelled(points: Sequence[Scored]) -> list[tuple[str, float]]:
     return [(str(payload_of(point)["label"]), point.score) for point in points]
-
-
-def _memories(records: Sequence[Record]) -> Mapping[int, MemoryView]:
-    return {one.id: memory_view(payload_of(one)) for one in records}

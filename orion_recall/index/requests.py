@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 from orion_recall.index.passages import tenants_of
 from orion_recall.index.points import DAY_S, TOLD, IndexPoint, weekday
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.values import Scope, TimeRange
-
-T = TypeVar("T")
 
 
 class Is(NamedTuple):
@@ -104,23 +102,19 @@ Patience = Literal["full", "well", "aside"]
 
 
 class Engine(Protocol):
-    """The points of an index. `read` reads what was found where the engine runs."""
+    """The points of an index."""
 
-    async def search(
-        self,
-        requests: Sequence[Search],
-        read: Callable[[Sequence[Sequence[Scored]]], T],
-        patience: Patience = "full",
-    ) -> T: ...
+    async def search(self, requests: Sequence[Search], patience: Patience = "full") -> Sequence[Sequence[Scored]]:
+        """The points of each request, best first."""
+        ...
 
     async def retrieve(
         self,
         keys: Sequence[int],
         payload: bool | Sequence[str],
-        vectors: Sequence[str],
-        read: Callable[[Sequence[Record]], T],
+        vectors: Sequence[str] = (),
         patience: Patience = "full",
-    ) -> T:
+    ) -> Sequence[Record]:
         """The points of the keys that are there; with vectors, as they were written last."""
         ...
 

@@ -82,7 +82,11 @@ async def wrong_clock(place: Place, rng: random.Random) -> None:
 
 
 async def disk_full(place: Place, rng: random.Random) -> None:
-    """Another program takes all the disk under a worker's copies, and later makes room again."""
+    """Another program takes all the disk under a worker's copies, and later makes room again.
+
+    It may take it between the look at what is free and the write to a mapped file, which ends the process: such a
+    worker is started again, as its keeper does.
+    """
     assert place.small_disk is not None
     filler = place.small_disk / "of-another"
     await asyncio.to_thread(fill, filler, leaving=0)
@@ -90,6 +94,9 @@ async def disk_full(place: Place, rng: random.Random) -> None:
         await asyncio.sleep(rng.uniform(3.0, 10.0))
     finally:
         filler.unlink()
+    for name, worker in [*place.workers.items()]:
+        if worker.running.process.poll() == -signal.SIGBUS:
+            await place.start(name)
 
 
 FAULTS: dict[str, Fault] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import qdrant_edge as qe
 
@@ -12,8 +12,6 @@ from orion_recall.index.embedded.shard import LiveShard
 from orion_recall.index.engine_threads import EngineThreads, InThisThread
 from orion_recall.index.points import DENSE_VECTORS, IndexPoint
 from orion_recall.index.requests import Filter, Patience, Record, Scored, Search
-
-T = TypeVar("T")
 
 
 class EdgeEngine:
@@ -25,22 +23,17 @@ class EdgeEngine:
     def __init__(self, live: LiveShard, threads: EngineThreads | InThisThread) -> None:
         self._live, self.threads = live, threads
 
-    async def search(
-        self,
-        requests: Sequence[Search],
-        read: Callable[[Sequence[Sequence[Scored]]], T],
-        patience: Patience = "full",
-    ) -> T:
+    async def search(self, requests: Sequence[Search], patience: Patience = "full") -> Sequence[Sequence[Scored]]:
         shard, rarity = self._live.checked(), self._live.rarity
         if any(one.using in DENSE_VECTORS for one in requests):
             self._live.refuse_another_model()
 
-        def found() -> T:
+        def found() -> Sequence[Sequence[Scored]]:
             tenants = self._live.tenants()
             points = shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, requests, rarity, tenants)))
             if tenants is not None and self._live.tenants() != tenants:  # another tenant's came while it searched
                 points = shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, requests, rarity)))
-            return read(points)
+            return points
 
         return await self.threads.run(found)
 
@@ -48,15 +41,12 @@ class EdgeEngine:
         self,
         keys: Sequence[int],
         payload: bool | Sequence[str],
-        vectors: Sequence[str],
-        read: Callable[[Sequence[Record]], T],
+        vectors: Sequence[str] = (),
         patience: Patience = "full",
-    ) -> T:
+    ) -> Sequence[Record]:
         shard = self._live.checked()
         with_payload = payload if isinstance(payload, bool) else list(payload)
-        return await self.threads.run(
-            lambda: read(shard.retrieve(list(keys), with_payload, list(vectors) or False))
-        )
+        return await self.threads.run(lambda: shard.retrieve(list(keys), with_payload, list(vectors) or False))
 
     async def scroll(
         self,

@@ -209,13 +209,14 @@ class LiveShard:
         shard.update(qe.UpdateOperation.delete_points([*keys]))
 
     def upsert(self, points: Sequence[IndexPoint]) -> None:
-        """Writes the points; saved later. DiskShort: nothing was written."""
+        """Writes the points; saved later. DiskShort: not all was written, and all may be written again."""
         self.check_room()
         shard = self._writing([one.key for one in points])
         if (known := self.tenants()) is not None and (written := {one.payload["tenant"] for one in points} - known):
             self._counted_tenants(shard, written)
         for start in range(0, len(points), _PAGE):
             FOREGROUND.yield_to_foreground()
+            self.check_room()  # just before: a disk that is filled meanwhile ends the process
             page = {one.key: edge_point(one) for one in points[start : start + _PAGE]}
             shard.update(qe.UpdateOperation.upsert_points([*page.values()]))
 

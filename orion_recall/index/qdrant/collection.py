@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from qdrant_client.http import models as qm
 
 log = logging.getLogger("orion_recall.sources")
-T = TypeVar("T")
 
 _METADATA_KEY = number_of("card\x1f", "index")
 # Far below a server's limit of 32 MiB a request, with memories as long as they may be.
@@ -118,24 +117,18 @@ class QdrantCollection:
             self._is_open = False
             raise
 
-    async def search(
-        self,
-        requests: Sequence[Search],
-        read: Callable[[Sequence[Sequence[Scored]]], T],
-        patience: Patience = "full",
-    ) -> T:
+    async def search(self, requests: Sequence[Search], patience: Patience = "full") -> Sequence[Sequence[Scored]]:
         queries = [self.requests.query(one) for one in requests]
         found = await self._read(lambda: self.client.query_batch_points(self.name, queries), patience)
-        return read([one.points for one in found])
+        return [one.points for one in found]
 
     async def retrieve(
         self,
         keys: Sequence[int],
         payload: bool | Sequence[str],
-        vectors: Sequence[str],
-        read: Callable[[Sequence[Record]], T],
+        vectors: Sequence[str] = (),
         patience: Patience = "full",
-    ) -> T:
+    ) -> Sequence[Record]:
         records: list[Record] = []
         # With vectors it is for a write, from a majority of replicas: one that lags would give an earlier version.
         size = (_AT_ONCE if payload is True else _PAGE) if vectors else max(1, len(keys))
@@ -152,7 +145,7 @@ class QdrantCollection:
                 ),
                 patience,
             )
-        return read(records)
+        return records
 
     async def scroll(
         self,
