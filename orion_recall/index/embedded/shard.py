@@ -55,8 +55,8 @@ ADVICE = "delete that folder, and it will be built again from this record, or se
 # The engine builds a vector graph once any vectors of a segment take this much. With its default of 10 MB the token
 # vectors of 1,500 memories would start it; it pays from about 8,000 memories on.
 _GRAPH_FROM_KB = 50_000
-# One means: in the thread that asks. With threads of its own
-# the engine hands each search over, and they look for work for a while before they sleep (2 ms of CPU a recall).
+# One means: in the thread that asks. With threads of its own the engine hands each search over, and they look for
+# work for a while before they sleep (2 ms of CPU a recall).
 _SEARCH_THREADS = 1
 _SHARD = "shard"
 _FEW_TENANTS = 4

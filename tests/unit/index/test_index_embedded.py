@@ -24,9 +24,11 @@ from orion_recall.index.embedded.folders import (
 )
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.optimised_copy import copy_with_holes
+from orion_recall.index.embedded.shard import LiveShard
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
+from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Scope
 from tests.samples.source_samples import (
     ALL,
@@ -383,3 +385,39 @@ def test_a_copy_has_the_same_bytes_and_the_same_length(folder: Path, parts: dict
     copy_with_holes(source, folder / "copy")
 
     assert (folder / "copy").read_bytes() == source.read_bytes()
+
+
+async def test_an_index_that_was_of_one_tenant_gives_each_tenant_its_own_memories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sparse, embedder = SparseEncoder(), HashingEmbedder()
+    ours = memory("ours", "The harbour crane has a gearbox.")
+    theirs = replace(memory("theirs", "The harbour crane has a winch."), tenant="another")
+    terms, vector = sparse.encode_query("harbour crane"), (await embedder.embed_query("harbour crane")).tolist()
+    index = EdgeIndex(tmp_path, embedder, sparse)
+    await index.open()
+
+    async def keys_of(tenant: str) -> set[int]:
+        by_words = await index.search_sparse(terms, Scope(tenant=tenant), 9)
+        by_meaning = await index.search_dense(vector, Scope(tenant=tenant), 9, -1.0)
+        found = {name for hits in (*by_words, by_meaning) for name, _ in hits}
+        assert all({name for name, _ in hits} == found for hits in (*by_words, by_meaning))
+        return found
+
+    own, other = memory_key(TENANT, "ours"), memory_key("another", "theirs")
+    try:
+        await index.apply(changes(ours))
+        assert (await keys_of(TENANT), await keys_of("another")) == ({own}, set())
+        await index.apply(changes(theirs, start=2))
+        assert (await keys_of(TENANT), await keys_of("another")) == ({own}, {other})
+        # The other tenant's first point comes while a search is under way.
+        known = iter([frozenset({TENANT})])
+
+        def tenants(_: LiveShard) -> frozenset[str]:
+            return next(known, frozenset({TENANT, "another"}))
+
+        monkeypatch.setattr(LiveShard, "tenants", tenants)
+        found = await index.search_sparse(terms, Scope(tenant=TENANT), 9)
+        assert [{name for name, _ in hits} for hits in found] == [{own}, {own}]
+    finally:
+        await index.close()
