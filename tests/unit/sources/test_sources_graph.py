@@ -89,6 +89,18 @@ async def test_entities_are_found_by_name_in_the_graph_when_the_index_is_away(gr
     assert set(await search(graph, "what about FJORD labs, then?", Names(error=error))) == {"work", "place"}
 
 
+async def test_what_is_written_is_found_by_the_same_source_at_once_and_what_is_removed_no_more(graph: MemoryGraph):
+    source, asked = RdfSource(graph, None), request("Fjord Labs")
+    told = memory("told", "Fjord Labs moved.", entities=["Fjord Labs"])
+    known = (*ALL, told)
+    before = set(names(await source.search(asked), known))
+    assert before
+    await graph.apply(changes(told, start=9))
+    assert set(names(await source.search(asked), known)) == before | {"told"}
+    await graph.remove([key("told")])
+    assert set(names(await source.search(asked), known)) == before
+
+
 async def test_two_hops_reach_what_one_hop_does_not(graph: MemoryGraph):
     told = memory("told", "Ana knows Bo.", entities=["Ana", "Bo"])
     await graph.apply(changes(told, start=9))
