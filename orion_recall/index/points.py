@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,11 @@ TOKENS = "tokens"
 HalfTokens = npt.NDArray[np.float16]
 """Vectors of a text's tokens, float16, shape (tokens, width)."""
 
+AS_HELD: Final = "as held"
+"""Instead of token vectors: those that the index holds of the point stay as they are."""
+
+GivenTokens = list[list[float]] | HalfTokens | Literal["as held"] | None
+
 _ENTITY = "entity\x1f"
 
 
@@ -69,14 +74,14 @@ class IndexPoint(NamedTuple):
     """One point: a memory or a passage of it with a unit vector `dense`, or an entity with one of its `name`.
 
     `sparse` are terms by the vector's name. `tokens` are the vectors of a memory's tokens, where the index holds
-    such.
+    such, or `AS_HELD`.
     """
 
     key: int
     dense: Sequence[float] | Vector | None
     sparse: Mapping[str, SparseTerms]
     payload: dict[str, Any]
-    tokens: list[list[float]] | HalfTokens | None = None
+    tokens: GivenTokens = None
     name: Sequence[float] | None = None
 
     @property
@@ -95,7 +100,7 @@ class HeldPoint(NamedTuple):
     version: int
     names: frozenset[str]
     dense: Sequence[float] | None
-    tokens: list[list[float]] | None = None
+    tokens: list[list[float]] | Literal["as held"] | None = None
     passages: tuple[int, ...] = ()
     speaker: str | None = None
     told: tuple[ToldTime, ...] = ()

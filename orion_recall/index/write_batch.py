@@ -17,6 +17,7 @@ import numpy as np
 from orion_recall.foreground import FOREGROUND
 from orion_recall.index.passages import dense_forms, flat, passage_key, passage_payload, spans_of
 from orion_recall.index.points import (
+    GivenTokens,
     HalfTokens,
     HeldName,
     HeldPoint,
@@ -120,7 +121,7 @@ class PointVectors(NamedTuple):
     `further` are those of its passages after the first; None where the index holds them already."""
 
     dense: Sequence[float] | Vector
-    tokens: list[list[float]] | HalfTokens | None
+    tokens: GivenTokens
     further: Sequence[Embedded] | None = None
 
 

@@ -122,13 +122,19 @@ class TokenSpace:
         return given.ids[counts], given.states[counts].astype(np.float32, copy=False)
 
     def _projected(self, states: Vectors) -> Vectors:
-        projected = np.empty((len(states), self.width), dtype=np.float32)
-        rows = max(1, _ONE_THREAD // self._projection.size)
-        for start in range(0, len(states), rows):
-            np.matmul(states[start : start + rows], self._projection, out=projected[start : start + rows])
+        projected = products(states, self._projection)
         norms = np.sqrt(np.einsum("td,td->t", projected, projected))
         projected /= np.maximum(norms, 1e-12)[:, None]
         return projected
+
+
+def products(rows: Vectors, matrix: Vectors) -> Vectors:
+    """`rows @ matrix` in this thread."""
+    made = np.empty((len(rows), matrix.shape[1]), dtype=np.float32)
+    step = max(1, _ONE_THREAD // max(1, matrix.size))
+    for start in range(0, len(rows), step):
+        np.matmul(rows[start : start + step], matrix, out=made[start : start + step])
+    return made
 
 
 def _is_word(token: str) -> bool:

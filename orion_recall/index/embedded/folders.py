@@ -1,7 +1,7 @@
 """Folders of an embedded copy: the live one, builds, and the swap of a complete build.
 
-    index/index.json, index/shard/          the index, unless there is `current`
-    index/builds/NAME/index.json, shard/    a build, under way or complete (then: `complete`)
+    index/index.json, shard/, tokens/       the index, unless there is `current`
+    index/builds/NAME/index.json, ...       a build, under way or complete (then: `complete`)
     index/current                           the NAME of the build that is the index now
 
 So it is with the graph, whose files are in `store`. The swap is the writing of `current`, one rename: before it the
@@ -117,7 +117,7 @@ def tidy(folder: Path, place: Path) -> None:
     """Deletes what a swap that was cut short has left of the first copy."""
     if place != folder:
         (folder / "index.json").unlink(missing_ok=True)
-        for name in ("shard", "store"):
+        for name in ("shard", "tokens", "store"):
             shutil.rmtree(folder / name, ignore_errors=True)
 
 

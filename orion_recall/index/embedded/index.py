@@ -31,10 +31,10 @@ from orion_recall.index.embedded.folders import (
 )
 from orion_recall.index.embedded.optimised_copy import optimise_apart, read_through
 from orion_recall.index.embedded.shard import LiveShard, ReplacedShard
-from orion_recall.index.engine_threads import EngineThreads, InThisThread, to_the_end
+from orion_recall.index.engine_threads import EngineThreads, InThisThread, to_the_end, translated
 from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.passages import OF, in_parts
-from orion_recall.index.points import HeldName, HeldPoint
+from orion_recall.index.passages import OF, in_parts, points_of
+from orion_recall.index.points import AS_HELD, HeldName, HeldPoint
 from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
 from orion_recall.index.requests import Is, scope_filter
 from orion_recall.index.write_batch import (
@@ -48,7 +48,9 @@ from orion_recall.index.write_batch import (
 )
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.token_space import Tokens
 from orion_recall.text.normal import memory_key
+from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Change, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
@@ -259,6 +261,16 @@ class EdgeIndex(IndexReads):
             self._without_tokens = metadata.tokens, why
         return why
 
+    async def max_sim(
+        self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+    ) -> Mapping[int, float]:
+        self._live.checked()
+        points, column = points_of(keys, passages), self._live.tokens
+        if column is None:
+            return {}
+        found = translated("the index", lambda: column.max_sim(tokens, list(points)))
+        return {points[name]: score for name, score in found.items()}
+
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         self._live.checked()
         return await self._views.fetched(keys, super().fetch)
@@ -339,7 +351,9 @@ class EdgeIndex(IndexReads):
         """What the shard holds of the changes' memories and of the entities they name."""
         if (metadata := self._live.metadata) is None:
             return {}, {}
-        held = await held_points(self._written, keys_of(changes), with_tokens=bool(metadata.tokens))
+        held = await held_points(self._written, keys_of(changes), with_tokens=False)
+        if metadata.tokens and (column := self._live.tokens) is not None:
+            held = {key: one._replace(tokens=AS_HELD) if key in column else one for key, one in held.items()}
         return held, await held_names(self._written, name_keys_of(changes))
 
     async def _write(self, batch: WriteBatch, position: int) -> None:
@@ -403,7 +417,7 @@ class EdgeIndex(IndexReads):
         self._speakers.clear()
         self._views.clear()
         with contextlib.suppress(SourceError):
-            await self._writer.run(replaced.shard.close)
+            await self._writer.run(replaced.close)
         await self._writer.run(lambda: swap(self.folder, self._live.place))
         if replaced.lock is not None:
             replaced.lock.release()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Sequence
 from typing import Any, cast
 
-import numpy as np
 import qdrant_edge as qe
 
 from orion_recall.index.passages import tenants_of
-from orion_recall.index.points import TOKENS, TOLD, HalfTokens, IndexPoint
+from orion_recall.index.points import TOLD, IndexPoint
 from orion_recall.index.requests import AnyOf, Condition, Filter, Is, Keys, OneToldTime, Search, Within
 from orion_recall.models.sparse import SparseTerms
 
@@ -95,7 +93,7 @@ def edge_requests(
         return [_request(one, _sparse(each), params, tenants) for one, each in zip(searches, terms, strict=True)]
     made: list[qe.QueryRequest] = []
     for one in searches:
-        query: Any = one.query.tolist() if isinstance(one.query, np.ndarray) else list(cast("Any", one.query))
+        query = list(cast("Sequence[float]", one.query))
         among = _params_of(shard, _narrowing(one.where, tenants), one.limit) if one.among_all else None
         made.append(_request(one, query, among, tenants))
     return made
@@ -154,24 +152,7 @@ def _condition(one: Condition) -> qe.ConditionType:
 def edge_point(one: IndexPoint) -> qe.Point:
     vectors: dict[str, qe.NamedVector] = {name: _sparse(terms) for name, terms in one.sparse.items()}
     vectors |= one.unit_vectors
-    if one.tokens is not None:
-        vectors[TOKENS] = _packed(one.tokens) if isinstance(one.tokens, np.ndarray) else one.tokens
     return qe.Point(one.key, vectors, one.payload)
-
-
-def token_vectors(width: int) -> qe.EdgeVectorParams:
-    """Parameters of the token vectors: compared by MaxSim and never searched, so they have no graph.
-
-    The engine keeps a byte for each number: a MaxSim differs by a thousandth from that of half floats, which take
-    twice as much. An index keeps the type that it was made with.
-    """
-    return qe.EdgeVectorParams(
-        size=width,
-        distance=qe.Distance.Dot,
-        datatype=qe.VectorStorageDatatype.Turbo8,
-        multivector_config=qe.MultiVectorConfig(qe.MultiVectorComparator.MaxSim),
-        hnsw_config=qe.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000),
-    )
 
 
 # Measured with up to 110,000 memories (the page Figures). Each finds at least .98 of the exact first hundred.
@@ -192,15 +173,6 @@ def _params_of(shard: qe.EdgeShard, wanted: qe.Filter | None, limit: int) -> qe.
     if matching <= _SCANNED_OF_A_PART * ef:
         return qe.SearchParams(exact=True)
     return qe.SearchParams(hnsw_ef=ef, acorn=qe.AcornSearchParams(enable=True, max_selectivity=1.0))
-
-
-def _packed(vectors: HalfTokens) -> list[list[float]]:
-    """The vectors as packed arrays of floats, which the engine reads as it reads lists of Python's.
-
-    A memory has some four thousand numbers here. To make a Python object of each takes more than twice as long.
-    """
-    whole = vectors.astype(np.float32)
-    return cast("list[list[float]]", [array("f", row.tobytes()) for row in whole])
 
 
 def _sparse(terms: SparseTerms) -> qe.SparseVector:

@@ -31,7 +31,8 @@ from orion_recall.index.embedded.folders import (
     write_metadata,
 )
 from orion_recall.index.embedded.optimised_copy import copy_shard, taken_bytes
-from orion_recall.index.embedded.points import TermRarity, edge_point, token_vectors
+from orion_recall.index.embedded.points import TermRarity, edge_point
+from orion_recall.index.embedded.token_column import TokenColumn
 from orion_recall.index.engine_threads import translated
 from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.points import (
@@ -39,7 +40,6 @@ from orion_recall.index.points import (
     KEYWORD_FIELDS,
     NUMBER_FIELDS,
     SPARSE_VECTORS,
-    TOKENS,
     TOLD_FIELDS,
     TOLD_WEEKDAY,
     IndexPoint,
@@ -52,13 +52,12 @@ log = logging.getLogger("orion_recall.sources")
 
 ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
 
-# The engine builds a vector graph once any vectors of a segment take this much. With its default of 10 MB the token
-# vectors of 1,500 memories would start it; it pays from about 8,000 memories on.
-_GRAPH_FROM_KB = 50_000
+# From so large a segment on the engine builds a vector graph: it pays from about 8,000 memories on.
+_GRAPH_FROM_KB = 12_000
 # One means: in the thread that asks. With threads of its own the engine hands each search over, and they look for
 # work for a while before they sleep (2 ms of CPU a recall).
 _SEARCH_THREADS = 1
-_SHARD = "shard"
+_SHARD, _TOKENS = "shard", "tokens"
 _FEW_TENANTS = 4
 # The engine holds Python's lock while it writes and reads vectors: small pages.
 _PAGE, _PAGE_READ = 25, 10
@@ -68,7 +67,13 @@ class ReplacedShard(NamedTuple):
     """A shard that another has replaced: close it, and release the lock of its folder."""
 
     shard: qe.EdgeShard
+    tokens: TokenColumn | None
     lock: FolderLock | None
+
+    def close(self) -> None:
+        if self.tokens is not None:
+            self.tokens.close()
+        self.shard.close()
 
 
 class LiveShard:
@@ -82,6 +87,7 @@ class LiveShard:
     ) -> None:
         self.folder, self.place, self.room = folder, folder, room
         self.shard: qe.EdgeShard | None = None
+        self.tokens: TokenColumn | None = None
         self.metadata: IndexMetadata | None = None
         self.is_saved = True
         self._embedder, self._sparse = embedder, sparse
@@ -177,6 +183,8 @@ class LiveShard:
         if mine is not None and (misfit := misfit_of(self.folder, metadata, mine)) is not None:
             metadata = self._swapped(mine, misfit)
         self.shard = self._loaded()
+        if metadata.tokens:
+            self.tokens = self._loaded_tokens()
         self.metadata, self._is_the_embedders, self._is_loaded = metadata, mine is not None, True
 
     def make(self, mine: IndexMetadata) -> None:
@@ -207,6 +215,8 @@ class LiveShard:
     def delete(self, keys: Sequence[int]) -> None:
         shard = self._writing(keys)
         shard.update(qe.UpdateOperation.delete_points([*keys]))
+        if self.tokens is not None:
+            self.tokens.delete(keys)
 
     def upsert(self, points: Sequence[IndexPoint]) -> None:
         """Writes the points; saved later. DiskShort: not all was written, and all may be written again."""
@@ -217,8 +227,10 @@ class LiveShard:
         for start in range(0, len(points), _PAGE):
             FOREGROUND.yield_to_foreground()
             self.check_room()  # just before: a disk that is filled meanwhile ends the process
-            page = {one.key: edge_point(one) for one in points[start : start + _PAGE]}
-            shard.update(qe.UpdateOperation.upsert_points([*page.values()]))
+            page = {one.key: one for one in points[start : start + _PAGE]}
+            if self.tokens is not None:  # first: a memory that is found is compared
+                self.tokens.put({key: one.tokens for key, one in page.items()})
+            shard.update(qe.UpdateOperation.upsert_points([edge_point(one) for one in page.values()]))
 
     def _writing(self, keys: Sequence[int]) -> qe.EdgeShard:
         shard, _ = self._open()
@@ -241,6 +253,8 @@ class LiveShard:
             return
         metadata = self.metadata
         self.shard.flush()
+        if self.tokens is not None:
+            self.tokens.save()
         write_metadata(self.place, metadata)
         self.is_saved = True
 
@@ -248,7 +262,7 @@ class LiveShard:
         """Copies the shard's files to a folder; from now on writes are logged for that copy."""
         self.save()
         # As large again, and as much while it is optimised.
-        self.check_room(2 * taken_bytes(self.place / _SHARD))
+        self.check_room(2 * taken_bytes(self.place / _SHARD) + taken_bytes(self.place / _TOKENS))
         copy = copy_shard(self.place / _SHARD, place)
         self._write_log = set()
         return copy
@@ -263,16 +277,20 @@ class LiveShard:
         copy = _load(place / _SHARD)
         _replay(copy, self._write_log or (), before)
         copy.flush()
+        tokens = self.tokens.copied(place / _TOKENS) if self.tokens is not None else None
         write_metadata(place, metadata)
         self._write_log, self.is_saved = None, True
-        return self._replaced_by(copy, metadata, place, lock)
+        return self._replaced_by(copy, tokens, metadata, place, lock)
 
     def swap_in(self, built: LiveShard, lock: FolderLock | None) -> ReplacedShard:
         (shard, metadata), built.shard, built._is_loaded = built._open(), None, False
-        return self._replaced_by(shard, metadata, built.place, lock)
+        tokens, built.tokens = built.tokens, None
+        return self._replaced_by(shard, tokens, metadata, built.place, lock)
 
     def close(self) -> None:
-        shard, self.shard = self.shard, None
+        shard, tokens, self.shard, self.tokens = self.shard, self.tokens, None, None
+        if tokens is not None:
+            tokens.close()
         if shard is not None:
             shard.close()
 
@@ -291,9 +309,15 @@ class LiveShard:
         return self.shard, self.metadata
 
     def _replaced_by(
-        self, shard: qe.EdgeShard, metadata: IndexMetadata, place: Path, lock: FolderLock | None
+        self,
+        shard: qe.EdgeShard,
+        tokens: TokenColumn | None,
+        metadata: IndexMetadata,
+        place: Path,
+        lock: FolderLock | None,
     ) -> ReplacedShard:
-        replaced = ReplacedShard(self._open()[0], self._place_lock)
+        replaced = ReplacedShard(self._open()[0], self.tokens, self._place_lock)
+        self.tokens = tokens
         self.shard, self.metadata, self.place, self._place_lock = shard, metadata, place, lock
         self.rarity = TermRarity()
         return replaced
@@ -325,15 +349,10 @@ class LiveShard:
         size, cosine = mine.dimension, qe.Distance.Cosine
         vectors = {name: qe.EdgeVectorParams(size=size, distance=cosine) for name in DENSE_VECTORS}
         sparse = sparse_vectors()
-        optimizers: qe.EdgeOptimizersConfig | None = None
-        if mine.tokens:
-            assert isinstance(self._embedder, TokenVectors)
-            vectors[TOKENS] = token_vectors(self._embedder.token_width)
-            optimizers = qe.EdgeOptimizersConfig(indexing_threshold=_GRAPH_FROM_KB)
         config = qe.EdgeConfig(
             vectors=vectors,
             sparse_vectors=sparse,
-            optimizers=optimizers,
+            optimizers=qe.EdgeOptimizersConfig(indexing_threshold=_GRAPH_FROM_KB),
             max_search_threads=_SEARCH_THREADS,
             # The outbox is the log: what was written after the last save comes again. The engine's own would hold
             # every vector once more, up to a hundred megabytes of them.
@@ -342,6 +361,9 @@ class LiveShard:
         shard = qe.EdgeShard.create(str(self.place / _SHARD), config)
         _add_field_indexes(shard)
         shard.flush()
+        if mine.tokens:
+            assert isinstance(self._embedder, TokenVectors)
+            self.tokens = TokenColumn(self.place / _TOKENS, self._embedder.token_width)
         write_metadata(self.place, mine)
         self.shard, self.metadata, self._is_the_embedders = shard, mine, True
 
@@ -350,6 +372,14 @@ class LiveShard:
             return translated("the index", lambda: _load(self.place / _SHARD))
         except SourceError as error:
             raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
+
+    def _loaded_tokens(self) -> TokenColumn:
+        try:
+            return TokenColumn(self.place / _TOKENS)
+        except (SourceError, OSError) as error:
+            raise SourceError(
+                f"the index's token vectors cannot be read: {error}; delete {self.folder} and it will be rebuilt"
+            ) from error
 
 
 def sparse_vectors() -> dict[str, qe.EdgeSparseVectorParams]:

@@ -168,6 +168,7 @@ class QdrantRequests:
         vectors: dict[str, Any] = {name: self._sparse(terms) for name, terms in one.sparse.items()}
         vectors |= one.unit_vectors
         if one.tokens is not None:
+            assert not isinstance(one.tokens, str)  # a server's points are written whole
             tokens = one.tokens.tolist() if isinstance(one.tokens, np.ndarray) else one.tokens
             # As many digits as half a float has: a third of the bytes of a request.
             vectors[TOKENS] = [[round(value, 4) for value in token] for token in tokens]

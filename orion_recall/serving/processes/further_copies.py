@@ -27,7 +27,7 @@ from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 
 log = logging.getLogger("orion_recall.service")
 
-_FILES = ("shard", "store", CURRENT)
+_FILES = ("shard", "tokens", "store", CURRENT)
 _PART = ".part"
 _NOT_COPIED = shutil.ignore_patterns(LOCK_NAME, BUILDS, CURRENT)
 
