@@ -65,8 +65,7 @@ from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, requests
 from orion_recall.recall.successors import successors_first, with_successors
 from orion_recall.recall.types import Sources
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.scoring.part_inputs import QueryFacts
+from orion_recall.scoring.candidates import Candidate, QueryFacts, ScoredCandidate
 from orion_recall.tasks import both
 from orion_recall.values import MemoryView, Question, Scope, SearchRequest, SourceName, SourceReport
 

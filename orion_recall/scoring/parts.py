@@ -14,20 +14,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orion_recall.scoring import intervals
+from orion_recall.scoring.candidates import READ_CHARS, UNDATED_RECENCY, Candidate, Column, Pair, QueryFacts, share
 from orion_recall.scoring.intervals import is_told_of, overlaps, told_ranges, told_share
-from orion_recall.scoring.part_inputs import (
-    READ_CHARS,
-    UNDATED_RECENCY,
-    Column,
-    Pair,
-    PartInputs,
-    QueryFacts,
-    part_inputs,
-    share,
-)
 from orion_recall.text.names import names_assistant
 from orion_recall.text.normal import stems_of_statement, words
-from orion_recall.values import MemoryView, QuestionTime, SourceName
+from orion_recall.values import MemoryView, QuestionTime
 
 _ADDRESSES = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
 _TIME_OF_DAY = re.compile(r"\b\d{1,2}(?::[0-5]\d|\s?[ap]\.?m)\b", re.IGNORECASE)
@@ -38,14 +29,45 @@ _TOLD = 0.8
 WHOLE_EVIDENCE = 31
 """The weight of a memory's statements from which it has the whole part `evidence`."""
 
-Maker = Callable[[PartInputs], Column | None]
 Made = Literal["always", "where it applies", "by another step"]
 """When a part is made: for every candidate; where question or candidates give reason to; from what another step of
 the recall found out. Parts are made in this order, and within it in the order of the table."""
 _ORDER: tuple[Made, ...] = ("always", "where it applies", "by another step")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class PartInputs:
+    """The input of every part: the candidates and their memories, the query's facts, the profile's values.
+
+    `fused` are the fused scores divided by the best. `cosines` are those of the dense search, None where it has
+    none; `farthest` is the lowest of them among indexed memories."""
+
+    candidates: Sequence[Pair]
+    memories: Sequence[MemoryView]
+    facts: QueryFacts
+    weights: Mapping[str, float]
+    half_life_hours: float
+    recency_minimum: float
+    fused: Sequence[float]
+    cosines: Column
+    farthest: float | None
+
+    def known(
+        self, column: Column, unknown: Callable[[Candidate, MemoryView, float | None], object] | None = None
+    ) -> Column:
+        """The column, with None for unindexed memories, or for those of them where the part is not known."""
+        if not (unindexed := self.facts.unindexed):
+            return column
+        return [
+            None if one.key in unindexed and (unknown is None or unknown(one, memory, part)) else part
+            for (one, memory), part in zip(self.candidates, column, strict=True)
+        ]
+
+
+Maker = Callable[[PartInputs], Column | None]
+
+
+@dataclass(frozen=True, slots=True)
 class ScorePart:
     """One part, which decorates its maker: that gives None where no candidate has the part.
 
@@ -77,25 +99,18 @@ class ScorePart:
 _MAKERS: dict[ScorePart, Maker] = {}
 
 
-@ScorePart(
-    name="fusion",
-    measures="the fused score",
-    reason="what the sources found",
-    weight=0.7,
-    made="always",
-)
+def _is_nothing(_: Candidate, __: MemoryView, part: float | None) -> bool:
+    """Whether the part is 0: own index and graph could not find an unindexed memory."""
+    return not part
+
+
+@ScorePart("fusion", "the fused score", "what the sources found", weight=0.7, made="always")
 def fusion(given: PartInputs) -> Column:
     """The fused score, 1 for the best; 0 for all where it has no weight."""
     return given.fused if given.weights["fusion"] else [0.0] * len(given.fused)
 
 
-@ScorePart(
-    name="similarity",
-    measures="the cosine similarity",
-    reason="its meaning",
-    weight=0.2,
-    made="always",
-)
+@ScorePart("similarity", "the cosine similarity", "its meaning", weight=0.2, made="always")
 def similarity(given: PartInputs) -> Column | None:
     """The cosine. A memory that the dense search did not reach counts as the last one that it did reach."""
     if (farthest := given.farthest) is None:
@@ -105,20 +120,15 @@ def similarity(given: PartInputs) -> Column | None:
         farthest if cosine is None else 0.0 if cosine < 0.0 else 1.0 if cosine > 1.0 else cosine
         for cosine in given.cosines
     ]
-    return _without_unindexed(column, given, "vector")
+    return given.known(column, lambda found, _, __: "vector" not in found.scores)
 
 
-@ScorePart(
-    name="neighbour",
-    measures="the closer of the turns beside the memory",
-    reason="the turn beside it",
-    made="always",
-)
+@ScorePart("neighbour", "the closer of the turns beside the memory", "the turn beside it", made="always")
 def neighbour(given: PartInputs) -> Column | None:
     """The cosine of the closer turn beside the memory: people answer a question one turn later."""
     if (farthest := given.farthest) is None:
         return None
-    similarity_of, unindexed = given.facts.similarities.get, given.facts.unindexed
+    similarity_of = given.facts.similarities.get
     column: list[float | None] = []
     for memory in given.memories:
         closest = farthest
@@ -126,17 +136,13 @@ def neighbour(given: PartInputs) -> Column | None:
             if (near := similarity_of(key, farthest)) > closest:
                 closest = near
         column.append(closest if closest < 1.0 else 1.0)
-    if unindexed:
-        for place, (candidate, _) in enumerate(given.candidates):
-            if candidate.key in unindexed:
-                column[place] = None
-    return column
+    return given.known(column)
 
 
 @ScorePart(
-    name="late",
-    measures="late interaction, query's words against memory's",
-    reason="how each word of the question is met",
+    "late",
+    "late interaction, query's words against memory's",
+    "how each word of the question is met",
     made="by another step",
 )
 def late(given: PartInputs) -> Column | None:
@@ -147,9 +153,9 @@ def late(given: PartInputs) -> Column | None:
 
 
 @ScorePart(
-    name="newer",
-    measures="'no newer memory that is about as near has the same words of the query'",
-    reason="being the newest on it",
+    "newer",
+    "'no newer memory that is about as near has the same words of the query'",
+    "being the newest on it",
     needs_weight=True,
     is_relevance=False,
 )
@@ -184,9 +190,9 @@ def newer(given: PartInputs) -> Column | None:
 
 
 @ScorePart(
-    name="identifiers",
-    measures="the share of the query's numbers and single letters that the memory has",
-    reason="the numbers and letters of the question",
+    "identifiers",
+    "the share of the query's numbers and single letters that the memory has",
+    "the numbers and letters of the question",
     needs_weight=True,
 )
 def identifiers(given: PartInputs) -> Column | None:
@@ -204,28 +210,19 @@ def stems_of(memory: MemoryView) -> frozenset[str]:
     return stems_of_statement(memory.speaker, memory.title, memory.best_text)
 
 
-@ScorePart(
-    name="speaker",
-    measures="'the query names this memory's speaker'",
-    reason="who said it",
-)
+@ScorePart("speaker", "'the query names this memory's speaker'", "who said it")
 def speaker(given: PartInputs) -> Column | None:
     """1 for memories of the speaker that the question names."""
     if (named := given.facts.named_speaker) is None:
         return None
     column = [1.0 if memory.speaker == named else 0.0 for memory in given.memories]
-    if not (unindexed := given.facts.unindexed):
-        return column
-    return [  # of a store without speakers nobody knows who said it
-        None if candidate.key in unindexed and memory.speaker is None else part
-        for (candidate, memory), part in zip(given.candidates, column, strict=True)
-    ]
+    return given.known(column, lambda _, memory, __: memory.speaker is None)  # of a store without speakers
 
 
 @ScorePart(
-    name="asker",
-    measures="'the query speaks of me, and the memory was said by me or names me'",
-    reason="being said by the one who asks, or to them",
+    "asker",
+    "'the query speaks of me, and the memory was said by me or names me'",
+    "being said by the one who asks, or to them",
     needs_weight=True,
 )
 def asker(given: PartInputs) -> Column | None:
@@ -250,9 +247,9 @@ def _of_asker(memory: MemoryView, me: str, first_name: str) -> float:
 
 
 @ScorePart(
-    name="role",
-    measures="'the query speaks of me, and a person said the memory, no assistant'",
-    reason="being said by a person",
+    "role",
+    "'the query speaks of me, and a person said the memory, no assistant'",
+    "being said by a person",
     needs_weight=True,
 )
 def role(given: PartInputs) -> Column | None:
@@ -267,11 +264,7 @@ def role(given: PartInputs) -> Column | None:
     return column if 0.0 < sum(column) < len(column) else None
 
 
-@ScorePart(
-    name="time",
-    measures="'the memory is of the time that the query names'",
-    reason="when it was said, or a time that it names",
-)
+@ScorePart("time", "'the memory is of the time that the query names'", "when it was said, or a time that it names")
 def time(given: PartInputs) -> Column | None:
     """How well the memory's time fits that of the question. An undated memory has no such part.
 
@@ -317,9 +310,9 @@ def session_named(candidates: Iterable[Pair], time: QuestionTime, session_id: st
 
 
 @ScorePart(
-    name="time_proximity",
-    measures="'how close the memory is to the time that the query names', 1 inside it",
-    reason="being close to the named time",
+    "time_proximity",
+    "'how close the memory is to the time that the query names', 1 inside it",
+    "being close to the named time",
     needs_weight=True,
 )
 def proximity(given: PartInputs) -> Column | None:
@@ -331,10 +324,7 @@ def proximity(given: PartInputs) -> Column | None:
 
 
 @ScorePart(
-    name="told",
-    measures="'the memory tells of the time that the query is about'",
-    reason="a time that it names",
-    needs_weight=True,
+    "told", "'the memory tells of the time that the query is about'", "a time that it names", needs_weight=True
 )
 def told(given: PartInputs) -> Column | None:
     """How well the times that the text tells fit the time of the question.
@@ -356,12 +346,7 @@ def told(given: PartInputs) -> Column | None:
     ]
 
 
-@ScorePart(
-    name="tells_time",
-    measures="'the query asks when, the memory tells a time'",
-    reason="naming a time",
-    needs_weight=True,
-)
+@ScorePart("tells_time", "'the query asks when, the memory tells a time'", "naming a time", needs_weight=True)
 def time_told(given: PartInputs) -> Column | None:
     """1 for texts that tell a time, be it of a day, where the question asks when."""
     if not given.facts.time.asks_when:
@@ -372,12 +357,7 @@ def time_told(given: PartInputs) -> Column | None:
     ]
 
 
-@ScorePart(
-    name="asks_nothing",
-    measures="'the memory asks no question'",
-    reason="not asking itself",
-    needs_weight=True,
-)
+@ScorePart("asks_nothing", "'the memory asks no question'", "not asking itself", needs_weight=True)
 def no_question(given: PartInputs) -> Column | None:
     """1 for texts without a question mark."""
     return [
@@ -385,45 +365,35 @@ def no_question(given: PartInputs) -> Column | None:
     ]
 
 
-@ScorePart(
-    name="words",
-    measures="the keyword score, stretched over the candidates",
-    reason="its words",
-    needs_weight=True,
-)
+@ScorePart("words", "the keyword score, stretched over the candidates", "its words", needs_weight=True)
 def keyword_score(given: PartInputs) -> Column | None:
     """The keyword search's score, stretched over the candidates."""
-    return _stretched([candidate.scores.get("lexical") for candidate, _ in given.candidates], given, "lexical")
+    column = _stretched([candidate.scores.get("lexical") for candidate, _ in given.candidates])
+    return None if column is None else given.known(column, lambda found, _, __: "lexical" not in found.scores)
 
 
-@ScorePart(
-    name="meaning",
-    measures="the cosine, stretched over the candidates",
-    reason="its meaning",
-    needs_weight=True,
-)
+@ScorePart("meaning", "the cosine, stretched over the candidates", "its meaning", needs_weight=True)
 def stretched_cosine(given: PartInputs) -> Column | None:
     """The cosine, stretched over the candidates."""
-    return _stretched(given.cosines, given, "vector")
+    column = _stretched(given.cosines)
+    return None if column is None else given.known(column, lambda found, _, __: "vector" not in found.scores)
 
 
-def _stretched(scores: Column, given: PartInputs, source: SourceName) -> Column | None:
+def _stretched(scores: Column) -> Column | None:
     """A source's scores, stretched over the candidates to [0, 1]; None where the source found none of them."""
     found = [score for score in scores if score is not None]
     if not found:
         return None
     low, span = min(found), max(found) - min(found)
     if span <= 0:
-        column = [0.0 if score is None else 1.0 for score in scores]
-    else:
-        column = [0.0 if score is None else (score - low) / span for score in scores]
-    return _without_unindexed(column, given, source)
+        return [0.0 if score is None else 1.0 for score in scores]
+    return [0.0 if score is None else (score - low) / span for score in scores]
 
 
 @ScorePart(
-    name="session",
-    measures="how well the best of the memory's session was found",
-    reason="how well it, or the best of its session, was found",
+    "session",
+    "how well the best of the memory's session was found",
+    "how well it, or the best of its session, was found",
     needs_weight=True,
 )
 def session(given: PartInputs) -> Column:
@@ -432,8 +402,12 @@ def session(given: PartInputs) -> Column:
     Where late interaction has compared a memory, the mean of both counts. Over the candidates alone: with all hits
     recall was the same on judged questions, and their sessions would have to be looked up. A memory without a
     session is a session of its own."""
-    late = given.facts.late
-    found = _with_late(given, late) if late else given.fused
+    found = given.fused
+    if late := given.facts.late:
+        found = [
+            score if (near := late.get(candidate.key)) is None else (score + near) / 2
+            for (candidate, _), score in zip(given.candidates, found, strict=True)
+        ]
     sessions = [memory.session_id for memory in given.memories]
     best: dict[str | None, float] = dict.fromkeys(sessions, 0.0)
     for name, score in zip(sessions, found, strict=True):
@@ -442,40 +416,16 @@ def session(given: PartInputs) -> Column:
     return [score if name is None else best[name] for name, score in zip(sessions, found, strict=True)]
 
 
-def _with_late(given: PartInputs, late: Mapping[int, float]) -> Sequence[float]:
-    """The fused score; for memories that late interaction has compared, the mean of it and of `late`."""
-    return [
-        score if (near := late.get(candidate.key)) is None else (score + near) / 2
-        for (candidate, _), score in zip(given.candidates, given.fused, strict=True)
-    ]
-
-
 @ScorePart(
-    name="after_question",
-    measures="'the turn before the memory is a question'",
-    reason="coming after a question",
-    needs_weight=True,
+    "after_question", "'the turn before the memory is a question'", "coming after a question", needs_weight=True
 )
 def after_question(given: PartInputs) -> Column | None:
     """1 for memories after a question in their session."""
-    return _known([1.0 if memory.after_question else 0.0 for memory in given.memories], given)
-
-
-def _known(column: Sequence[float], given: PartInputs) -> Column:
-    """The column, with None instead of 0 for unindexed memories: own index and graph could not find them."""
-    if not (unindexed := given.facts.unindexed):
-        return column
-    return [
-        None if not part and candidate.key in unindexed else part
-        for (candidate, _), part in zip(given.candidates, column, strict=True)
-    ]
+    return given.known([1.0 if memory.after_question else 0.0 for memory in given.memories], _is_nothing)
 
 
 @ScorePart(
-    name="first_person",
-    measures="'the memory speaks in the first person'",
-    reason="being told in the first person",
-    needs_weight=True,
+    "first_person", "'the memory speaks in the first person'", "being told in the first person", needs_weight=True
 )
 def first_person(given: PartInputs) -> Column:
     """1 for texts in the first person."""
@@ -483,9 +433,9 @@ def first_person(given: PartInputs) -> Column:
 
 
 @ScorePart(
-    name="links",
-    measures="'the question or one of the first memories names this memory's title'",
-    reason="being named by the first hits",
+    "links",
+    "'the question or one of the first memories names this memory's title'",
+    "being named by the first hits",
     made="by another step",
     without="titles are not looked for",
 )
@@ -501,33 +451,33 @@ def _followed(given: PartInputs, name: str) -> Sequence[float] | None:
 
 
 @ScorePart(
-    name="second_step",
-    measures="a second search by keywords, with what the first memories name",
-    reason="the second search",
+    "second_step",
+    "a second search by keywords, with what the first memories name",
+    "the second search",
     made="by another step",
     without="there is none",
 )
 def second_step(given: PartInputs) -> Column | None:
     """The score in the second keyword search."""
     column = _followed(given, "second_step")
-    return None if column is None else _known(column, given)
+    return None if column is None else given.known(column, _is_nothing)
 
 
 @ScorePart(
-    name="path",
-    measures="'the path of a chain or another walk rests on the memory' (`graph.paths`, `graph.traverse`)",
-    reason="its path in the graph",
+    "path",
+    "'the path of a chain or another walk rests on the memory' (`graph.paths`, `graph.traverse`)",
+    "its path in the graph",
 )
 def path(given: PartInputs) -> Column | None:
     """How well the path of a possessive chain leads to the memory, where there is a path."""
     column = [candidate.path for candidate, _ in given.candidates]
-    return _known(column, given) if any(column) else None
+    return given.known(column, _is_nothing) if any(column) else None
 
 
 @ScorePart(
-    name="overlap",
-    measures="the share of the question's entities that the memory or its statements hold",
-    reason="what it names of the question",
+    "overlap",
+    "the share of the question's entities that the memory or its statements hold",
+    "what it names of the question",
     needs_weight=True,
 )
 def overlap(given: PartInputs) -> Column | None:
@@ -537,20 +487,17 @@ def overlap(given: PartInputs) -> Column | None:
     wanted = [frozenset(words(name)) for name in given.facts.entities]
     if not wanted:
         return None
-    column: list[float | None] = []
-    for (candidate, memory), _ in zip(given.candidates, given.memories, strict=True):
-        if candidate.key in given.facts.unindexed and not memory.entities:
-            column.append(None)  # nobody has looked for entities in it
-            continue
+    column: list[float] = []
+    for candidate, memory in given.candidates:
         held = [frozenset(words(name)) for name in (*memory.entities, *candidate.statements)]
         column.append(sum(any(one <= other for other in held) for one in wanted) / len(wanted))
-    return column
+    return given.known(column, lambda _, memory, __: not memory.entities)  # nobody has looked for entities in it
 
 
 @ScorePart(
-    name="evidence",
-    measures="how often the memory's statements are stated, log2(1 + n) / 5, at most 1",
-    reason="the evidence for it",
+    "evidence",
+    "how often the memory's statements are stated, log2(1 + n) / 5, at most 1",
+    "the evidence for it",
     made="by another step",
     needs_weight=True,
     without="the graph is not asked",
@@ -562,18 +509,14 @@ def evidence(given: PartInputs) -> Column | None:
     if not (weights := given.facts.evidence):
         return None
     whole = math.log2(1 + WHOLE_EVIDENCE)
-    return [
-        None
-        if candidate.key in given.facts.unindexed
-        else min(1.0, math.log2(1 + weights.get(candidate.key, 0.0)) / whole)
-        for candidate, _ in given.candidates
-    ]
+    counts = [weights.get(candidate.key, 0.0) for candidate, _ in given.candidates]
+    return given.known([min(1.0, math.log2(1 + count) / whole) for count in counts])
 
 
 @ScorePart(
-    name="recency",
-    measures="recency, 0.5^(age / half-life) never below `recency_floor`",
-    reason="being newer",
+    "recency",
+    "recency, 0.5^(age / half-life) never below `recency_floor`",
+    "being newer",
     weight=0.1,
     made="always",
     is_relevance=False,
@@ -586,16 +529,6 @@ def recency_column(given: PartInputs) -> Column:
         if (ts := memory.ts) is None
         else max(minimum, 0.5 ** (((now - ts) / 3600 if ts < now else 0.0) / half_life))
         for memory in given.memories
-    ]
-
-
-def _without_unindexed(column: Column, given: PartInputs, source: SourceName) -> Column:
-    """The column, with None for unindexed memories that the source has no score of."""
-    if not (unindexed := given.facts.unindexed):
-        return column
-    return [
-        None if candidate.key in unindexed and source not in candidate.scores else part
-        for (candidate, _), part in zip(given.candidates, column, strict=True)
     ]
 
 
@@ -626,12 +559,23 @@ def part_columns(
     """A column for every part that any candidate has, by name; `weights` are those of the profile's `ranking`."""
     if not candidates:
         return {}
-    given = part_inputs(
+    best = max(candidate.fused for candidate, _ in candidates) or 1.0
+    cosines = [candidate.scores.get("vector") for candidate, _ in candidates]
+    reached = [
+        cosine
+        for (candidate, _), cosine in zip(candidates, cosines, strict=True)
+        if cosine is not None and candidate.key not in facts.unindexed
+    ]
+    given = PartInputs(
         candidates,
+        [memory for _, memory in candidates],
         facts,
         weights,
-        half_life_hours=half_life_hours,
-        recency_minimum=recency_minimum,
+        half_life_hours,
+        recency_minimum,
+        [candidate.fused / best for candidate, _ in candidates],
+        cosines,
+        share(min(reached)) if reached else None,
     )
     columns: dict[str, Column] = {}
     for part, maker in _IN_ORDER:

@@ -14,7 +14,7 @@ import pytest
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import RankingWeights
 from orion_recall.recall.ranking.score import score_candidates
-from orion_recall.scoring.candidates import Candidate, PartsInColumns, rounded_parts
+from orion_recall.scoring.candidates import Candidate, Column, PartsInColumns, QueryFacts, rounded_parts
 from orion_recall.scoring.intervals import (
     is_told_of,
     overlap,
@@ -24,7 +24,6 @@ from orion_recall.scoring.intervals import (
     told_ranges,
     told_share,
 )
-from orion_recall.scoring.part_inputs import Column, QueryFacts
 from orion_recall.scoring.parts import PARTS, part_columns
 from orion_recall.time_values import TimeOf
 from orion_recall.values import Interval, MemoryView, QuestionTime, SourceName, ToldTime

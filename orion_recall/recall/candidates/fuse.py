@@ -22,8 +22,7 @@ from orion_recall.interfaces import MemoryReader
 from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, read_of
 from orion_recall.recall.search.all_sources import index_is_away
-from orion_recall.scoring.candidates import Candidate
-from orion_recall.scoring.part_inputs import recency
+from orion_recall.scoring.candidates import Candidate, recency
 from orion_recall.values import Hit, MemoryView, SourceName, SourceReport
 
 Method = Literal["rrf", "min_max", "bm25_decay"]

@@ -20,8 +20,7 @@ from orion_recall.recall.ranking.score import combine, in_order, said_once
 from orion_recall.recall.search.all_sources import SILENT
 from orion_recall.recall.successors import successors_first
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.scoring.part_inputs import recency
+from orion_recall.scoring.candidates import ScoredCandidate, recency
 from orion_recall.values import SOURCE_NAMES, Hit, Scope, SourceName, SourceReport
 
 # All layers' items are compared with each other: without a limit a large k would cost gigabytes.

@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from orion_recall.profile import Profile
-from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.scoring.part_inputs import recency
+from orion_recall.scoring.candidates import ScoredCandidate, recency
 from orion_recall.sources.record import MemoryUse
 from orion_recall.text.normal import content_words, stems
 from orion_recall.values import MemoryView, Question

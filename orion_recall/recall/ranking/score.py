@@ -22,8 +22,14 @@ from orion_recall.profile.sections import section_values
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.successors import without_superseded
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import Candidate, PartsInColumns, ScoredCandidate
-from orion_recall.scoring.part_inputs import READ_CHARS, Column, QueryFacts
+from orion_recall.scoring.candidates import (
+    READ_CHARS,
+    Candidate,
+    Column,
+    PartsInColumns,
+    QueryFacts,
+    ScoredCandidate,
+)
 from orion_recall.scoring.parts import part_columns
 from orion_recall.tasks import in_time
 from orion_recall.text.inert import instructs_reader

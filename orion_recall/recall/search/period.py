@@ -19,9 +19,8 @@ from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.search.all_sources import INDEX_SOURCES
 from orion_recall.recall.search.further_lists import within
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import Candidate
+from orion_recall.scoring.candidates import READ_CHARS, Candidate
 from orion_recall.scoring.intervals import as_told, overlap, told_share, widened
-from orion_recall.scoring.part_inputs import READ_CHARS
 from orion_recall.text.normal import without_possessive, words
 from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName
 

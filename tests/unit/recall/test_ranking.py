@@ -20,8 +20,7 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.recall.ranking.model_scores import ModelReport, late_interaction, rerank
 from orion_recall.recall.ranking.score import combine, in_recap, score_candidates
 from orion_recall.recall.types import Recalled
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.scoring.part_inputs import QueryFacts, recency
+from orion_recall.scoring.candidates import Candidate, QueryFacts, ScoredCandidate, recency
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Interval, MemoryView, QuestionTime
