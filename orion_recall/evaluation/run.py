@@ -121,7 +121,7 @@ def _answering(
 
 def _line(query: JudgedQuery, recalled: Recalled, plan: Plan) -> dict[str, Any]:
     """A line of the run file, without anything that differs between equal runs: they can be compared bytewise."""
-    items, found = recalled.selection.items, recalled.confidence.answerable
+    items, found = recalled.selection.items, recalled.confidence
     return {
         "query_id": query.id,
         "category": query.category,

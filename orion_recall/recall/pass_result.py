@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import NamedTuple
 
 from orion_recall.recall.bundle.lines import DropReason
@@ -14,8 +13,6 @@ from orion_recall.recall.candidates.fuse import Fusing
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, SourceReport, SourceStatus
-
-_KEY = itemgetter(0)
 
 
 class Drop(NamedTuple):
@@ -78,7 +75,7 @@ class PassResult:
     @property
     def keys(self) -> set[int]:
         """The keys of all hits."""
-        return {key for report in (*self.reports, *self.within) for key in map(_KEY, report.hits)}
+        return {hit[0] for report in (*self.reports, *self.within) for hit in report.hits}
 
     @property
     def repeated(self) -> set[int]:

@@ -8,38 +8,33 @@ caps and token budget -> confidence -> the answer, which may be unsure -> bundle
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
-from orion_recall.errors import SourceError
 from orion_recall.foreground import CUT_BY_CALLER
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import Selection
 from orion_recall.recall.bundle.select import select, select_recap
-from orion_recall.recall.cascade.layers import limits_of
-from orion_recall.recall.cascade.run import CascadeRun, run_cascade
+from orion_recall.recall.cascade import CascadeRun, limits_of, run_cascade
 from orion_recall.recall.confidence.answer import (
     UNSURE_NOTE,
-    AnswerConfidence,
-    Withheld,
     answer_confidence,
     answer_of,
     asks_nothing,
 )
 from orion_recall.recall.confidence.factors import confidences
-from orion_recall.recall.pass_result import PassResult, StageTimes
+from orion_recall.recall.pass_result import StageTimes
 from orion_recall.recall.ranking.score import with_instructing
-from orion_recall.recall.search.all_sources import SILENT
+from orion_recall.recall.search.all_sources import SILENT, or_else
 from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, scope_of, shown_of
 from orion_recall.recall.search_pass import search_tries
-from orion_recall.recall.types import RecallBasis, Recalled, Sources
-from orion_recall.recall.understand.question import Understanding, understand, zone_of
-from orion_recall.tasks import in_time
+from orion_recall.recall.types import Recalled, Sources
+from orion_recall.recall.understand.question import understand, zone_of
 from orion_recall.text.normal import memory_key
 from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceReport
 
@@ -69,41 +64,56 @@ async def recall(
     full_s = timeout_s if full_timeout_s is None else max(timeout_s, full_timeout_s)
     CUT_BY_CALLER.set(timeout_s < full_s)
     clock = options.as_of.timestamp() if options.as_of else (time.time() if now is None else now)
-    basis = RecallBasis(clock=clock, timeout_s=timeout_s, read_at=read_at)
     scope = scope_of(query, profile, tenant)
+    nothing = Recalled(
+        outcome="empty",
+        scope=scope,
+        selection=Selection(items=(), tokens=0, dropped={}),
+        stage_ms=stages.ms,
+        clock=clock,
+        timeout_s=timeout_s,
+        read_at=read_at,
+    )
     if not query.fragment.strip():
         stages.done("understand")
-        return _nothing(scope, stages, basis)
+        return nothing
+    nobody: frozenset[str] = frozenset()  # while the index is away or late, which its own sources will report
     limit_s = min(timeout_s, profile.source_timeout_ms / 1000)
-    speakers = await _speakers(sources, scope, timeout_s=limit_s)
+    speakers = await or_else(sources.lexicon.speakers(scope), nobody, limit_s) if sources.lexicon else nobody
     understood = understand(query, profile, now=clock, speakers=speakers)
     query_class, shape = understood.classified.query_class, understood.shape
     strategy, profile = profile.strategy_for(query_class, shape), profile.for_class(query_class, shape)
     stages.done("understand")
     if (why_not := asks_nothing(query, understood, profile)) is not None:
-        return _nothing(scope, stages, basis, understood=understood, strategy=strategy, withheld=why_not)
+        return replace(nothing, understood=understood, strategy=strategy, withheld=why_not)
 
     searched = partial(search_tries, query, understood, sources, applied_position=applied_position, full_s=full_s)
     cascade: CascadeRun | None = None
     limits = limits_of(profile, options, scope, query.session_id, query_class)
     if limits is not None and not is_of_period(understood):  # a period is listed as a whole
-        cascade = await run_cascade(
-            limits,
-            searched,
-            profile,
-            understood,
-            stages,
-            timeout_s=timeout_s,
-            facts=sources.record_facts,
-        )
+        facts = sources.record_facts
+        cascade = await run_cascade(limits, searched, profile, understood, stages, timeout_s=timeout_s, facts=facts)
         stages.done("cascade")
     result = cascade.result if cascade else await searched(profile, scope, timeout_s=timeout_s, stages=stages)
     result = with_instructing(result, profile.reader_instructions)
     understood = result.asked or understood
 
-    selection = _selection(query, understood, result, profile, sources, is_of_layers=cascade is not None)
+    caps = caps_of(profile, options)
+    room_tokens = caps.budget_tokens - sources.tokens.count(f"{UNSURE_NOTE}\n")
+    if cascade:  # its layers have capped what each source brings
+        caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(result.ranked)))
+    if understood.shape is not None:
+        caps = replace(caps, full_windows=0)  # a list's items are alike
+    choose: Callable[..., Selection] = select_recap if is_of_period(understood) else select
+    shown = shown_of(understood.question, profile, zone_of(query), redaction=sources.redaction)
+    selection = choose(result.ranked, understood.question.terms, caps, sources.tokens, shown)
     stages.done("select")
-    confidence = _confidence(selection, result, cascade, understood, profile)
+    kept = [item.scored for item in selection.items]
+    if cascade:
+        confidence = answer_confidence(kept, cascade.confidences, firsts=cascade.firsts)
+    else:
+        sure = confidences(kept, result.scored, understood.question, profile, repeated=result.repeated)
+        confidence = answer_confidence(kept, sure)
     answer = answer_of(
         selection,
         confidence,
@@ -111,19 +121,15 @@ async def recall(
         result,
         profile,
         wanted=options.no_answer,
-        room_tokens=caps_of(profile, options).budget_tokens - sources.tokens.count(f"{UNSURE_NOTE}\n"),
+        room_tokens=room_tokens,
         has_external=sources.has_external,
     )
-    metadata = await _metadata(options, answer.selection, sources, scope, timeout_s=timeout_s - stages.seconds)
-    return Recalled(
-        outcome=_outcome(result.reports, answer.selection),
-        scope=scope,
-        reports=result.reports,
-        ranked=result.ranked,
-        selection=_with_dropped(answer.selection, result),
-        stage_ms=stages.ms,
-        reranking=result.reranking,
-        late_interaction=result.late_interaction,
+    selection = answer.selection
+    dropped = Counter(result.dropped) + Counter(selection.dropped)
+    return replace(
+        nothing,
+        outcome=_outcome(result.reports, selection),
+        selection=replace(selection, dropped=dict(dropped)),
         understood=understood,
         result=result,
         confidence=answer.confidence,
@@ -134,74 +140,8 @@ async def recall(
         strategy=strategy,
         render=profile.render,
         redaction=sources.redaction,
-        metadata=metadata,
-        basis=basis,
+        metadata=await _metadata(options, selection, sources, scope, timeout_s=timeout_s - stages.seconds),
     )
-
-
-def _nothing(
-    scope: Scope,
-    stages: StageTimes,
-    basis: RecallBasis,
-    *,
-    understood: Understanding | None = None,
-    strategy: str | None = None,
-    withheld: Withheld | None = None,
-) -> Recalled:
-    return Recalled(
-        outcome="empty",
-        scope=scope,
-        reports=(),
-        ranked=(),
-        selection=Selection(items=(), tokens=0, dropped={}),
-        stage_ms=stages.ms,
-        understood=understood,
-        withheld=withheld,
-        strategy=strategy,
-        basis=basis,
-    )
-
-
-def _selection(
-    query: RecallQueryV1,
-    understood: Understanding,
-    result: PassResult,
-    profile: Profile,
-    sources: Sources,
-    *,
-    is_of_layers: bool,
-) -> Selection:
-    """The items within caps and budget. The layers of a cascade have capped what each source brings."""
-    caps = caps_of(profile, query.options or NO_OPTIONS)
-    if is_of_layers:
-        caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(result.ranked)))
-    if understood.shape is not None:
-        caps = replace(caps, full_windows=0)  # a list's items are alike
-    choose: Callable[..., Selection] = select_recap if is_of_period(understood) else select
-    shown = shown_of(understood.question, profile, zone_of(query), redaction=sources.redaction)
-    return choose(result.ranked, understood.question.terms, caps, sources.tokens, shown)
-
-
-def _confidence(
-    selection: Selection,
-    result: PassResult,
-    cascade: CascadeRun | None,
-    understood: Understanding,
-    profile: Profile,
-) -> AnswerConfidence:
-    """The confidence of what was selected; after a cascade its layers have estimated it."""
-    kept = [item.scored for item in selection.items]
-    if cascade:
-        return answer_confidence(kept, cascade.confidences, firsts=cascade.firsts)
-    items = confidences(kept, result.scored, understood.question, profile, repeated=result.repeated)
-    return answer_confidence(kept, items)
-
-
-def _with_dropped(selection: Selection, result: PassResult) -> Selection:
-    dropped = dict(result.dropped)
-    for reason, count in selection.dropped.items():
-        dropped[reason] = dropped.get(reason, 0) + count
-    return replace(selection, dropped={reason: count for reason, count in dropped.items() if count > 0})
 
 
 async def _metadata(
@@ -211,27 +151,13 @@ async def _metadata(
 
     An item of another store may have the id of a memory of ours, which the query may not see: it has none.
     """
-    wanted = options.include is not None and options.include.metadata
-    if not wanted or sources.record_facts is None or timeout_s <= 0:
+    if options.include is None or not options.include.metadata or sources.record_facts is None:
         return {}
-    try:
-        async with asyncio.timeout(timeout_s):
-            shown = {memory_key(scope.tenant, item.scored.memory.id): item.scored for item in selection.items}
-            own = {key: one.memory.id for key, one in shown.items() if one.candidate.key == key}
-            found = await sources.record_facts.metadata(scope.tenant, list(own.values()))
-            return {key: found[name] for key, name in own.items() if name in found}
-    except (SourceError, TimeoutError):
-        return {}
-
-
-async def _speakers(sources: Sources, scope: Scope, *, timeout_s: float) -> frozenset[str]:
-    """The scope's speakers; none while the index is away or late, which its own sources will report."""
-    if sources.lexicon is None:
-        return frozenset()
-    try:
-        return await in_time(sources.lexicon.speakers(scope), timeout_s)
-    except (SourceError, TimeoutError):
-        return frozenset()
+    shown = {memory_key(scope.tenant, item.scored.memory.id): item.scored for item in selection.items}
+    own = {key: one.memory.id for key, one in shown.items() if one.candidate.key == key}
+    nothing: Mapping[str, Mapping[str, JsonValue]] = {}
+    found = await or_else(sources.record_facts.metadata(scope.tenant, list(own.values())), nothing, timeout_s)
+    return {key: found[name] for key, name in own.items() if name in found}
 
 
 def _outcome(reports: Sequence[SourceReport], selection: Selection) -> Outcome:

@@ -13,7 +13,7 @@ from orion_recall.profile.sections import Render
 from orion_recall.recall.bundle.lines import Selection
 from orion_recall.recall.candidates.fetch import FindsPassages
 from orion_recall.recall.candidates.unindexed import ComparesTexts
-from orion_recall.recall.cascade.run import CascadeRun
+from orion_recall.recall.cascade import CascadeRun
 from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence, Withheld
 from orion_recall.recall.pass_result import ModelReport, PassResult
 from orion_recall.recall.ranking.model_scores import Closeness
@@ -61,37 +61,24 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecallBasis:
-    """What a recall went by besides its query: its clock (epoch seconds), its time, and the data.
-
-    `read_at` has the outbox position that each copy had applied before the search, by kind (`index`, `graph`).
-    """
-
-    clock: float
-    timeout_s: float
-    read_at: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """The outcome of one recall. `ranked` is the order before caps and budget, `selection` what was kept.
+    """The outcome of one recall. `selection` is what was kept of the ranked.
 
-    `reranking` and `late_interaction` are None where the profile has them off, `strategy` where it has none for the
-    question's class and shape, `render` where nothing was searched, `cascade` without a cascade, `withheld` where
-    the answer was not withheld. `is_unsure`: nothing clearly answers, the nearest are handed over; `has_note`: the
-    rendered text says so. `basis` is what it went by, for the decision log. `metadata` is that of the bundle's
-    memories, by key, where the query asks for it. `result` is the search pass, or all passes of a cascade together;
-    the explanation is made of it.
+    `clock` (epoch seconds), `timeout_s` and `read_at`, the outbox position that each copy had applied before the
+    search, by kind (`index`, `graph`), are what it went by besides its query. `strategy` is None where the profile
+    has none for the question's class and shape, `render` and `result` where nothing was searched, `cascade` without
+    a cascade, `withheld` where the answer was not withheld. `is_unsure`: nothing clearly answers, the nearest are
+    handed over; `has_note`: the rendered text says so. `metadata` is that of the bundle's memories, by key, where
+    the query asks for it. `result` is the search pass, or all passes of a cascade together.
     """
 
     outcome: Outcome
     scope: Scope
-    reports: tuple[SourceReport, ...]
-    ranked: tuple[ScoredCandidate, ...]
     selection: Selection
     stage_ms: Mapping[str, float]
-    reranking: ModelReport | None = None
-    late_interaction: ModelReport | None = None
+    clock: float
+    timeout_s: float
+    read_at: Mapping[str, int]
     understood: Understanding | None = None
     result: PassResult | None = None
     confidence: AnswerConfidence = NO_CONFIDENCE
@@ -103,7 +90,26 @@ class Recalled:
     render: Render | None = None
     redaction: Redaction = NO_REDACTION
     metadata: Mapping[int, Mapping[str, JsonValue]] = field(default_factory=dict[int, Mapping[str, JsonValue]])
-    basis: RecallBasis | None = None
+
+    @property
+    def reports(self) -> tuple[SourceReport, ...]:
+        """The reports of the sources."""
+        return self.result.reports if self.result else ()
+
+    @property
+    def ranked(self) -> tuple[ScoredCandidate, ...]:
+        """The order before caps and budget."""
+        return self.result.ranked if self.result else ()
+
+    @property
+    def reranking(self) -> ModelReport | None:
+        """The reranker's report; None where the profile has it off."""
+        return self.result.reranking if self.result else None
+
+    @property
+    def late_interaction(self) -> ModelReport | None:
+        """The report of late interaction; None where the profile has it off."""
+        return self.result.late_interaction if self.result else None
 
     @property
     def rendered(self) -> str:

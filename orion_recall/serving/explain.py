@@ -248,7 +248,7 @@ def _ranks(result: PassResult, key: int) -> dict[str, int]:
 def _place_after_fusion(result: PassResult, key: int) -> int | None:
     if result.fusing is None:
         return None
-    order = fuse(result.reports, with_text=0, within=result.within, **result.fusing)
+    order = fuse(result.reports, result.fusing, with_text=0, within=result.within)
     return next((place for place, one in enumerate(order, start=1) if one.key == key), None)
 
 

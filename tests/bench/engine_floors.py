@@ -32,7 +32,7 @@ from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.postgres.pool import close_connection, open_connection
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.profile.watch import loaded_profiles
-from orion_recall.recall.candidates.fuse import fuse
+from orion_recall.recall.candidates.fuse import Fusing, fuse
 from orion_recall.recall.search.all_sources import search_all
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.understand.question import understand
@@ -132,9 +132,11 @@ async def _asked(settings: Settings, opened: Opened, profile: Profile, query: Re
     assert not silent, silent
     candidates = fuse(
         reports,
-        method=profile.fusion.method,
-        k=profile.fusion.k,
-        weights=cast("dict[SourceName, float]", profile.fusion.weights.model_dump()),
+        Fusing(
+            method=profile.fusion.method,
+            k=profile.fusion.k,
+            weights=cast("dict[SourceName, float]", profile.fusion.weights.model_dump()),
+        ),
         limit=max(profile.rank_pool, profile.max_total_items),
     )
     assert settings.dsn is not None

@@ -9,7 +9,7 @@ from typing import Any
 from orion_recall.interfaces import in_scope
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.cascade.run import CascadeRun, Step
+from orion_recall.recall.cascade import CascadeRun, Step
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.text.normal import memory_key

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from orion_recall.errors import ModelError, SourceError
+from orion_recall.errors import SourceError
 from orion_recall.interfaces import MemoryReader
-from orion_recall.recall.search.all_sources import index_is_away
+from orion_recall.recall.search.all_sources import or_else
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.tasks import in_time
 from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import MemoryView, Question, SourceReport
+from orion_recall.values import MemoryView, Question
 
 log = logging.getLogger("orion_recall.recall")
 
@@ -24,9 +24,8 @@ _UNREADABLE = (SourceError, ValueError, TypeError, LookupError, ArithmeticError,
 _FETCH_S = 0.1
 
 
-def keys_to_fetch(pool: Sequence[Candidate], reports: Sequence[SourceReport]) -> list[int]:
+def keys_to_fetch(pool: Sequence[Candidate], *, is_away: bool) -> list[int]:
     """The keys of all candidates; while the index (the first reader) is away, of those that no source has read."""
-    is_away = index_is_away(reports)
     return [candidate.key for candidate in pool if not is_away or candidate.read is None]
 
 
@@ -60,12 +59,9 @@ def read_of(candidate: Candidate) -> MemoryView | None:
 
 @lru_cache(maxsize=64)
 def _warn_once(source: str, error: str) -> None:
-    """Log once for each source and error: a store with many such rows is in every recall."""
-    log.warning(
-        "a hit of %s cannot be read (%s) and is left out; check its rows or its mapping (logged once)",
-        source,
-        error,
-    )
+    """Once for each source and error: a store with many such rows is in every recall."""
+    told = "a hit of %s cannot be read (%s) and is left out; check its rows or its mapping (logged once)"
+    log.warning(told, source, error)
 
 
 class FindsPassages(Protocol):
@@ -87,12 +83,9 @@ async def nearest_passages(
 
     An error or delay leaves the first passages. `is_away`: the index has just not answered, and is not asked again.
     """
-    if found_by is None or is_away or not keys or timeout_s <= 0:
+    if found_by is None or is_away or not keys:
         return FIRST_PASSAGES
-    try:
-        return await in_time(found_by.numbers(question, tenant, keys), timeout_s)
-    except (SourceError, ModelError, TimeoutError):
-        return FIRST_PASSAGES
+    return await or_else(found_by.numbers(question, tenant, keys), FIRST_PASSAGES, timeout_s)
 
 
 def with_passages(memories: Mapping[int, MemoryView], numbers: Mapping[int, int]) -> Mapping[int, MemoryView]:

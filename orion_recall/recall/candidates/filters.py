@@ -115,30 +115,9 @@ def visible(
     return kept
 
 
-def in_asked_time(kept: Pairs, question: Question, dropped: Dropped) -> list[tuple[Candidate, MemoryView]]:
-    """The candidates of the time that the question names, where it names one; undated memories are dropped.
-
-    They are of that time if they were said then, or tell of it, whichever the question means; what happened is told
-    of afterwards.
-    """
-    intervals, ranges = question.time.intervals, told_ranges(question.time, question.now)
-    is_of_saying = question.time.of != "told"
-    if not intervals:
-        return list(kept)
-    within: list[tuple[Candidate, MemoryView]] = []
-    for found, memory in kept:
-        said = is_of_saying and overlap(intervals, memory.ts, memory.until)
-        if said or (memory.told and is_told_of(memory, ranges, ahead=question.time.ahead)):
-            within.append((found, memory))
-        else:
-            dropped.note("other_time", found.key)
-    return within
-
-
 def _is_own_turn(memory: MemoryView, question: Question) -> bool:
     return (
-        memory.text_hash == question.text_hash
-        and memory.session_id is not None
+        memory.session_id is not None
         and memory.session_id == question.session_id
         and memory.ts is not None
         and abs(question.now - memory.ts) <= OWN_TURN_S
@@ -150,7 +129,7 @@ def answering(kept: Pairs, understood: Understanding, profile: Profile, dropped:
     if (said := understood.said_by) is not None and said.is_strict:
         kept = _said(kept, said, dropped)
     if profile.time.filter:
-        kept = in_asked_time(kept, understood.question, dropped)
+        kept = _in_asked_time(kept, understood.question, dropped)
     return in_period(kept, understood, dropped) if is_of_period(understood) else kept
 
 
@@ -168,3 +147,23 @@ def _said(kept: Pairs, said: SaidBy, dropped: Dropped) -> Pairs:
         if candidate.key not in own:
             dropped.note("not_said_by", candidate.key)
     return [one for one in kept if one[0].key in own]
+
+
+def _in_asked_time(kept: Pairs, question: Question, dropped: Dropped) -> Pairs:
+    """The candidates of the time that the question names, where it names one; undated memories are dropped.
+
+    They are of that time if they were said then, or tell of it, whichever the question means; what happened is told
+    of afterwards.
+    """
+    intervals, ranges = question.time.intervals, told_ranges(question.time, question.now)
+    is_of_saying = question.time.of != "told"
+    if not intervals:
+        return kept
+    within: list[tuple[Candidate, MemoryView]] = []
+    for found, memory in kept:
+        said = is_of_saying and overlap(intervals, memory.ts, memory.until)
+        if said or (memory.told and is_told_of(memory, ranges, ahead=question.time.ahead)):
+            within.append((found, memory))
+        else:
+            dropped.note("other_time", found.key)
+    return within

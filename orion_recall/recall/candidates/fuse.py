@@ -11,17 +11,17 @@ that fused is in [0, 1].
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from orion_recall.interfaces import MemoryReader
 from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, read_of
-from orion_recall.recall.search.all_sources import index_is_away
 from orion_recall.scoring.candidates import Candidate, recency
 from orion_recall.values import Hit, MemoryView, SourceName, SourceReport
 
@@ -40,14 +40,15 @@ WITHIN = 16
 question names need be among the best of all times."""
 
 
-class Fusing(TypedDict):
-    """The parameters of fusion, as keywords of the functions here."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fusing:
+    """The parameters of fusion. Further lists have the weight `within_weight`, flat ones `told_weight`."""
 
     method: Method
-    k: int
     weights: Mapping[SourceName, float]
-    within_weight: float
-    told_weight: float
+    k: int = 60
+    within_weight: float = 0.0
+    told_weight: float = 0.0
 
 
 class _List(NamedTuple):
@@ -66,15 +67,6 @@ class _List(NamedTuple):
     zero: float
     is_more: bool = False
 
-    @property
-    def places(self) -> Mapping[int, int]:
-        """The positions of the hits by key."""
-        return {hit[0]: place for place, hit in enumerate(self.hits)}
-
-    def at(self, place: int) -> tuple[int, float]:
-        """The rank and the score of the hit at a position."""
-        return self.ranks[place], self.hits[place].score
-
     def gains(self, method: Method, k: int) -> list[float]:
         """What each hit adds to the fused score of its memory."""
         weight, span, zero = self.weight, self.first - self.zero, self.zero
@@ -87,25 +79,19 @@ class _List(NamedTuple):
 
 def fuse(
     reports: Sequence[SourceReport],
+    by: Fusing,
     *,
-    method: Method,
-    k: int,
-    weights: Mapping[SourceName, float],
     limit: int | None = None,
     with_text: int = WITH_TEXT,
     within: Sequence[SourceReport] = (),
-    within_weight: float = 0.0,
-    told_weight: float = 0.0,
 ) -> list[Candidate]:
     """One candidate a memory, best first, `limit` at most; equal fused scores in the order of their keys.
 
-    After these come the first `WITHIN` hits of each list of `within`, and further hits that bring a memory with
-    them and are among the first `with_text` of a list. `within` are further lists of the sources, each with the
-    weight `within_weight`, flat ones with `told_weight`.
-
-    `best_source` is the source that ranked it best (the heavier one on a tie, then the first by name).
+    After these come the first `WITHIN` hits of each further list (`within`), and further hits that bring a memory
+    with them and are among the first `with_text` of a list. `best_source` is the source that ranked it best (the
+    heavier one on a tie, then the first by name).
     """
-    lists = _lists(reports, weights, within, (within_weight, told_weight), method)
+    lists, method, k = _lists(reports, within, by), by.method, by.k
     possible = 0.0
     fused: dict[int, float] = {}
     for one in lists:
@@ -120,7 +106,7 @@ def fuse(
     # Objects are made only for candidates: most hits of a deep search become none.
     best = _best(fused, len(fused) if limit is None else limit)
     kept = {hit.key for report in within for hit in report.hits[:WITHIN]}
-    if len(best) < len(fused) and (further := kept | _with_memory(lists, with_text)):
+    if len(best) < len(fused) and (further := kept | _bringing(lists, with_text)):
         best += _in_order([(fused[key], key) for key in further.difference(best)])
     whole = possible if possible > 0 else math.inf
     pool = {
@@ -147,12 +133,9 @@ def _in_order(scored: Sequence[tuple[float, int]]) -> list[int]:
     return [key for _, key in sorted(zip(worst, map(_SECOND, scored), strict=True))]
 
 
-def rrf_score(candidate: Candidate, fusing: Fusing) -> float:
-    """The sum of w / (k + rank) over the sources that found it: reciprocal rank fusion, not divided by the best.
-
-    It is that of the ranks whatever the method of the profile; further lists do not count.
-    """
-    return sum(fusing["weights"][source] / (fusing["k"] + rank) for source, rank in candidate.ranks.items())
+def rrf_score(candidate: Candidate, by: Fusing) -> float:
+    """The sum of w / (k + rank) over the sources that found it, whatever the method; further lists do not count."""
+    return sum(by.weights[source] / (by.k + rank) for source, rank in candidate.ranks.items())
 
 
 def fused_unindexed(
@@ -160,13 +143,9 @@ def fused_unindexed(
     cosines: Mapping[int, float],
     indexed: Mapping[int, float],
     reports: Sequence[SourceReport],
+    by: Fusing,
     *,
-    method: Method,
-    k: int,
-    weights: Mapping[SourceName, float],
     within: Sequence[SourceReport] = (),
-    within_weight: float = 0.0,
-    told_weight: float = 0.0,
 ) -> Mapping[int, float]:
     """The fused scores, by key, of memories that the index does not hold: the mean over the lists that have them.
 
@@ -174,24 +153,27 @@ def fused_unindexed(
     place in the dense list is left out: its score cannot be compared with the others. `indexed` are the fused
     scores of indexed memories, which count the lists that missed them. The means are brought to their scale by the
     average share that those scores are of their gain in the dense list."""
-    lists = _lists(reports, weights, within, (within_weight, told_weight), method)
+    lists = _lists(reports, within, by)
     dense = next((one for one in lists if one.source == "vector"), None)
     if dense is None:
-        dense = _List(weights["vector"], "vector", (), (), max(cosines.values(), default=1.0), 0.0)
+        dense = _List(by.weights["vector"], "vector", (), (), max(cosines.values(), default=1.0), 0.0)
 
     def gain(one: _List, rank: int, score: float) -> float:
-        if method == "rrf":
-            return (k + 1) / (k + rank)
+        if by.method == "rrf":
+            return (by.k + 1) / (by.k + rank)
         span = one.first - one.zero
         return min(max((score - one.zero) / span, 0.0), 1.0) if span > 0 else 1.0
 
-    of_dense, placed = dense.places, [(one, one.places) for one in lists]
-    own = [(score, gain(dense, *dense.at(of_dense[key]))) for key, score in indexed.items() if key in of_dense]
+    def gains_of(one: _List) -> dict[int, float]:
+        return {hit.key: gain(one, rank, hit.score) for hit, rank in zip(one.hits, one.ranks, strict=True)}
+
+    of_dense, of_lists = gains_of(dense), [(one.weight, gains_of(one)) for one in lists]
+    own = [(score, of_dense[key]) for key, score in indexed.items() if key in of_dense]
     worth = sum(one for _, one in own)
     scale = min(1.0, sum(score for score, _ in own) / worth) if worth > 0 else 1.0
     fused: dict[int, float] = {}
     for key in keys:
-        gains = [(one.weight, gain(one, *one.at(places[key]))) for one, places in placed if key in places]
+        gains = [(weight, known[key]) for weight, known in of_lists if key in known]
         if key not in of_dense:
             if key not in cosines:
                 continue
@@ -202,29 +184,20 @@ def fused_unindexed(
     return fused
 
 
-def _lists(
-    reports: Sequence[SourceReport],
-    weights: Mapping[SourceName, float],
-    within: Sequence[SourceReport],
-    further_weights: tuple[float, float],
-    method: Method,
-) -> list[_List]:
-    """The lists with hits, the heaviest first, and the further ones after them.
-
-    `further_weights` are the weight of those that are not flat, and that of those that are.
-    """
+def _lists(reports: Sequence[SourceReport], within: Sequence[SourceReport], by: Fusing) -> list[_List]:
+    """The lists with hits, the heaviest first, and the further ones after them."""
     own = sorted(
-        [(weights[report.source], report) for report in reports if report.hits],
+        [(by.weights[report.source], report) for report in reports if report.hits],
         key=lambda one: (-one[0], one[1].source),
     )
-    further = [(further_weights[report.is_flat], report) for report in within if report.hits]
+    further = [(by.told_weight if one.is_flat else by.within_weight, one) for one in within if one.hits]
     return [
         _List(
             weight,
             report.source,
             *_each_once(hits, _ranks(hits)),
             hits[0].score,
-            hits[0].score if report.is_flat else _zero(hits, method),
+            hits[0].score if report.is_flat else _zero(hits, by.method),
             is_more=place > 0,
         )
         for weight, report in (*own, *further)
@@ -238,12 +211,10 @@ def _zero(hits: Sequence[Hit], method: Method) -> float:
     Where scores are multiplied by a decay, that is 0, or the last one if it is below 0.
     """
     first, last = hits[0].score, hits[-1].score
-    if method == "bm25_decay":
-        return min(0.0, last)
-    return last - (first - last) / max(1, len(hits) - 1)
+    return min(0.0, last) if method == "bm25_decay" else last - (first - last) / max(1, len(hits) - 1)
 
 
-def _with_memory(lists: Sequence[_List], first: int) -> frozenset[int]:
+def _bringing(lists: Sequence[_List], first: int) -> frozenset[int]:
     """The keys of hits among the first of a list that bring a memory with them."""
     return frozenset(hit.key for one in lists for hit in islice(one.hits, first) if hit.read is not None)
 
@@ -315,36 +286,29 @@ def decay_of(profile: Profile, now: float) -> Decay | None:
 
 async def newest_favoured(
     pool: Sequence[Candidate],
-    decay: Decay | None,
+    decay: Decay,
     most: int,
-    reports: Sequence[SourceReport],
     readers: Sequence[MemoryReader],
     timeout_s: float,
+    *,
+    is_away: bool = False,
 ) -> Sequence[Candidate]:
-    """The candidates in the order of their decayed scores, `most` at most; the pool as it is without a decay.
+    """The candidates in the order of their decayed scores, `most` at most.
 
     Their memories are read for that. Scores stay as they are. Candidates that cannot be read come last.
     """
-    if decay is None:
-        return pool
-    memories = await fetch(keys_to_fetch(pool, reports), readers, timeout_s=timeout_s)
+    memories = await fetch(keys_to_fetch(pool, is_away=is_away), readers, timeout_s=timeout_s)
     scores = dict.fromkeys((candidate.key for candidate in pool), 0.0)
     for candidate in pool:
         if (memory := memories.get(candidate.key) or read_of(candidate)) is not None:
             scores[candidate.key] = candidate.fused * decay(memory)
     ordered = sorted(pool, key=lambda one: (-round(scores[one.key], 9), one.key))
-    if index_is_away(reports):
+    if is_away:
         return ordered[:most]
     # Beyond the limit only those that bring their text, as fusion itself keeps them.
     return [*ordered[:most], *(one for one in ordered[most:] if one.key not in memories and one.read is not None)]
 
 
-def with_decay(
-    kept: Sequence[tuple[Candidate, MemoryView]], decay: Decay | None
-) -> list[tuple[Candidate, MemoryView]]:
-    """The candidates with decayed fused scores, best first; as they are without a decay."""
-    if decay is None:
-        return list(kept)
-    for candidate, memory in kept:
-        candidate.fused *= decay(memory)
+def by_fused(kept: Iterable[tuple[Candidate, MemoryView]]) -> list[tuple[Candidate, MemoryView]]:
+    """The candidates, best fused score first."""
     return sorted(kept, key=lambda one: (-round(one[0].fused, 9), one[0].key))

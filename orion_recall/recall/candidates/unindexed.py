@@ -8,19 +8,14 @@ times that its text tells are read, as the worker reads those of a memory that i
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Protocol
 
-from orion_recall.errors import ModelError
 from orion_recall.index.text_forms import dense_form_of_view
 from orion_recall.memory.extraction.light import find_times
-from orion_recall.recall.candidates.fuse import Fusing, fused_unindexed
-from orion_recall.recall.pass_result import ModelReport
-from orion_recall.recall.search.all_sources import index_is_away
+from orion_recall.recall.candidates.fuse import Fusing, by_fused, fused_unindexed
+from orion_recall.recall.search.all_sources import or_else
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import told_ranges
 from orion_recall.sources.text_vectors import Nearness
@@ -44,105 +39,59 @@ class ComparesTexts(Protocol):
     async def nearness(self, question: Question, texts: Sequence[str]) -> Sequence[Nearness | None]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unindexed:
-    """The keys of unindexed candidates; cosines and late interaction of those that were compared, by key."""
-
-    keys: frozenset[int] = frozenset()
-    cosines: Mapping[int, float] = field(default_factory=dict[int, float])
-    late_interaction: Mapping[int, float] = field(default_factory=dict[int, float])
-
-
-NONE_UNINDEXED = Unindexed()
 Kept = Sequence[tuple[Candidate, MemoryView]]
 
 
 def limited(
-    pool: Sequence[Candidate],
-    limit: int,
-    memories: Mapping[int, MemoryView],
-    reports: Sequence[SourceReport],
+    pool: Sequence[Candidate], limit: int, memories: Mapping[int, MemoryView], *, is_away: bool
 ) -> Sequence[Candidate]:
     """The pool up to the limit; beyond it what is to be kept, and unindexed candidates, which bring their text."""
     if len(pool) <= limit:
         return pool
-    is_away = index_is_away(reports)
     beyond = (one for one in pool[limit:] if one.is_kept or (not is_away and one.key not in memories))
     return [*pool[:limit], *beyond]
 
 
-def has_unindexed(kept: Kept, memories: Mapping[int, MemoryView], reports: Sequence[SourceReport]) -> bool:
-    """Whether there are unindexed candidates to compare; while the index is away, all are on one scale."""
-    unindexed = [True for candidate, _ in kept if candidate.key not in memories]  # any() would be a call for each
-    return bool(unindexed) and not index_is_away(reports)
-
-
 async def compared(
-    unindexed: Kept,
-    question: Question,
-    by: ComparesTexts | None,
-    *,
-    wants_late: bool,
-    timeout_s: float,
-) -> Unindexed:
-    """Cosines and late interaction of the first unindexed candidates, as far as time allows. Raises nothing.
+    unindexed: Kept, question: Question, by: ComparesTexts | None, *, wants_late: bool, timeout_s: float
+) -> tuple[Mapping[int, float], Mapping[int, float]]:
+    """Cosines and late interaction, by key, of the first unindexed candidates, as far as time allows.
 
-    A candidate of a dense search keeps its cosine; late interaction is made only with `wants_late`.
+    A candidate of a dense search keeps its cosine; late interaction is made only with `wants_late`. Raises nothing.
     """
-    keys = frozenset(candidate.key for candidate, _ in unindexed)
     lacking = [one for one in unindexed if wants_late or "vector" not in one[0].scores]
     if by is None or not lacking or timeout_s <= 0:
-        return Unindexed(keys=keys)
+        return {}, {}
     first = sorted(lacking, key=lambda one: min(one[0].ranks.values(), default=0))[:MOST_COMPARED]
     texts = [dense_form_of_view(memory) for _, memory in first]
-    found: Sequence[Nearness | None] = ()
-    with suppress(ModelError, TimeoutError):
-        async with asyncio.timeout(timeout_s):
-            await by.embed(texts)
-    with suppress(ModelError, TimeoutError):
-        async with asyncio.timeout(_COMPARING_S):
-            found = await by.nearness(question, texts)
-    near = {candidate.key: one for (candidate, _), one in zip(first, found, strict=False) if one is not None}
-    return Unindexed(
-        keys=keys,
-        cosines={
-            candidate.key: near[candidate.key].cosine
-            for candidate, _ in first
-            if candidate.key in near and "vector" not in candidate.scores
-        },
-        late_interaction={
-            key: one.late_interaction
-            for key, one in near.items()
-            if wants_late and one.late_interaction is not None
-        },
-    )
+    await or_else(by.embed(texts), None, timeout_s)
+    found = await or_else(by.nearness(question, texts), (), _COMPARING_S)
+    cosines: dict[int, float] = {}
+    late: dict[int, float] = {}
+    for (candidate, _), one in zip(first, found, strict=False):
+        if one is not None and "vector" not in candidate.scores:
+            cosines[candidate.key] = one.cosine
+        if one is not None and wants_late and one.late_interaction is not None:
+            late[candidate.key] = one.late_interaction
+    return cosines, late
 
 
 def fused_with_unindexed(
     kept: Kept,
-    unindexed: Unindexed,
+    keys: Set[int],
+    cosines: Mapping[int, float],
     reports: Sequence[SourceReport],
     within: Sequence[SourceReport],
     fusing: Fusing,
 ) -> list[tuple[Candidate, MemoryView]]:
-    """The candidates, best first, with the cosines and fused scores of the unindexed ones."""
-    indexed = {candidate.key: candidate.fused for candidate, _ in kept if candidate.key not in unindexed.keys}
-    fused = fused_unindexed(unindexed.keys, unindexed.cosines, indexed, reports, within=within, **fusing)
+    """The candidates, best first, with cosines and fused scores of the unindexed ones, which have these keys."""
+    indexed = {candidate.key: candidate.fused for candidate, _ in kept if candidate.key not in keys}
+    fused = fused_unindexed(keys, cosines, indexed, reports, fusing, within=within)
     for candidate, _ in kept:
-        if (cosine := unindexed.cosines.get(candidate.key)) is not None:
+        if (cosine := cosines.get(candidate.key)) is not None:
             candidate.scores["vector"] = cosine
         candidate.fused = fused.get(candidate.key, candidate.fused)
-    return sorted(kept, key=lambda one: (-round(one[0].fused, 9), one[0].key))
-
-
-def with_unindexed(
-    closeness: Mapping[int, float], late: ModelReport | None, unindexed: Unindexed
-) -> tuple[Mapping[int, float], ModelReport | None]:
-    """Late interaction of indexed and unindexed memories together."""
-    if late is None or not unindexed.late_interaction:
-        return closeness, late
-    together = {**closeness, **unindexed.late_interaction}
-    return together, replace(late, status="ok", count=len(together))
+    return by_fused(kept)
 
 
 def with_told_times(

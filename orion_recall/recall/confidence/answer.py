@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.contracts.recall import NoAnswerReason
@@ -40,30 +41,18 @@ UNSURE_NOTE = "Nothing remembered clearly answers this; the nearest:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answerable:
-    """The probability that anything answers, and the signals it is made of.
-
-    None, without signals, where it cannot be told: a question that only names a time has no words that a memory
-    could lack, and without the index there is nothing to compare.
-    """
-
-    probability: float | None = None
-    signals: Mapping[str, float] = field(default_factory=dict[str, float])
-
-
-NOT_JUDGED = Answerable()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerConfidence:
     """The confidence of every item of the bundle, by key, and of the answer; None when there is no item.
 
-    `answerable` is the probability that anything found answers the question.
+    `probability` is that anything found answers the question, of these `signals`. None, without signals, where it
+    cannot be told: a question that only names a time has no words that a memory could lack, and without the index
+    there is nothing to compare.
     """
 
     items: Mapping[int, Confidence]
     overall: float | None
-    answerable: Answerable = NOT_JUDGED
+    probability: float | None = None
+    signals: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 NO_CONFIDENCE = AnswerConfidence(items={}, overall=None)
@@ -80,8 +69,7 @@ class Withheld:
     near_misses: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """What is handed over, its confidence, whether it is unsure, and why it is withheld, where it is.
 
     `has_note`: the rendered text begins with a line that says that it is unsure.
@@ -131,13 +119,20 @@ def answer_of(
     if is_of_period(understood):
         return Answer(selection=selection, confidence=confidence)
     if not has_external:
-        confidence = replace(confidence, answerable=answerable(understood, result))
-    if (withheld := _below(selection, confidence, minima_of(profile, wanted))) is not None:
+        signals = answer_signals(understood, result)
+        probability = answer_model().probability(signals) if signals else None
+        confidence = replace(confidence, probability=probability, signals=signals)
+    least = profile.no_answer  # or what the query wants instead: False for none, True for one in any case
+    if wanted is False:
+        least = NoAnswer()
+    elif wanted and not least.is_on:
+        least = NoAnswer(min_probability=profile.unsure_below or MIN_PROBABILITY)
+    if (withheld := _below(selection, confidence, least)) is not None:
         dropped: dict[DropReason, int] = {"no_answer": len(selection.items) + sum(selection.dropped.values())}
         keys = [*selection.left_out, *(item.scored.candidate.key for item in selection.items)]
         nothing = Selection(items=(), tokens=0, dropped=dropped, left_out=dict.fromkeys(keys, "no_answer"))
         return Answer(selection=nothing, confidence=confidence, withheld=withheld)
-    probability = confidence.answerable.probability
+    probability = confidence.probability
     if wanted is False or probability is None or probability >= profile.unsure_below or not selection.items:
         return Answer(selection=selection, confidence=confidence)
     nearest = _nearest(selection, profile.unsure_items)
@@ -145,18 +140,11 @@ def answer_of(
     return Answer(selection=nearest, confidence=confidence, is_unsure=True, has_note=has_note)
 
 
-def minima_of(profile: Profile, wanted: bool | None) -> NoAnswer:
-    """The profile's minima, or what a query wants instead: False for none, True for one in any case."""
-    if wanted is None or (wanted and profile.no_answer.is_on):
-        return profile.no_answer
-    return NoAnswer(min_probability=profile.unsure_below or MIN_PROBABILITY) if wanted else NoAnswer()
-
-
 def _below(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) -> Withheld | None:
     if not least.is_on or confidence.overall is None:
         return None
     numbers: tuple[tuple[NoAnswerReason, float | None, float], ...] = (
-        ("below_min_probability", confidence.answerable.probability, least.min_probability),
+        ("below_min_probability", confidence.probability, least.min_probability),
         ("below_min_confidence", confidence.overall, least.min_confidence),
         ("below_min_score", max(item.scored.score for item in selection.items), least.min_score),
     )
@@ -243,17 +231,16 @@ def answer_model() -> AnswerModel:
     )
 
 
-def answerable(understood: Understanding, result: PassResult) -> Answerable:
-    """Whether anything that the pass found answers the question."""
+def answer_signals(understood: Understanding, result: PassResult) -> Mapping[str, float]:
+    """The signals of whether anything that the pass found answers the question; none where that cannot be told."""
     if not result.scored or any(
         report.source in _NEEDED and report.status in ("off", *SILENT) for report in result.reports
     ):
-        return NOT_JUDGED
+        return {}
     asked = _telling(understood)
     if not asked or understood.question.time.alone:
-        return NOT_JUDGED
-    found = {name: round(value, _DIGITS) for name, value in _signals(asked, result).items()}
-    return Answerable(probability=answer_model().probability(found), signals=found)
+        return {}
+    return {name: round(value, _DIGITS) for name, value in _signals(asked, result).items()}
 
 
 def _telling(understood: Understanding) -> frozenset[str]:

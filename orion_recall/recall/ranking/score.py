@@ -6,7 +6,6 @@ cross-encoder is this with another set of weights.
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,6 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from orion_recall.errors import SourceError
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import section_values
 from orion_recall.recall.pass_result import Dropped, PassResult
@@ -31,7 +29,6 @@ from orion_recall.scoring.candidates import (
     ScoredCandidate,
 )
 from orion_recall.scoring.parts import part_columns
-from orion_recall.tasks import in_time
 from orion_recall.text.inert import instructs_reader
 from orion_recall.text.normal import content_words, is_question, stems
 from orion_recall.values import MemoryView, Question, ReaderInstructions
@@ -167,26 +164,10 @@ def facts_of(
     )
 
 
-log = logging.getLogger("orion_recall.recall")
-
-
 class FindsEvidence(Protocol):
     """Finds the weights of memories' statements: see `sources.graph.GraphEvidence`."""
 
     async def weights(self, tenant: str, keys: Sequence[int]) -> Mapping[int, float]: ...
-
-
-async def evidence_of(
-    keys: Sequence[int], tenant: str, found_by: FindsEvidence | None, *, weight: float, timeout_s: float
-) -> Mapping[int, float]:
-    """The evidence by key; none where the part weighs nothing, or the graph does not answer in time."""
-    if found_by is None or weight <= 0 or timeout_s <= 0:
-        return {}
-    try:
-        return await in_time(found_by.weights(tenant, keys), timeout_s)
-    except (SourceError, TimeoutError) as error:
-        log.debug("no evidence from the graph: %s", error or "no answer in time")
-        return {}
 
 
 SUBSTANCE, TURN = "substance", "turn"

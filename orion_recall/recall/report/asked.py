@@ -92,12 +92,11 @@ def asked(query: RecallQueryV1, recalled: Recalled | None, kept_text: KeptText) 
         told["turn"] = query.exclude.model_dump(mode="json", exclude_defaults=True)
     if query.lane is not None:
         told["lane"] = query.lane
-    if recalled is not None and recalled.basis is not None:
-        basis = recalled.basis
+    if recalled is not None:
         told["scope"] = _scope(recalled.scope)
-        told["clock"] = datetime.fromtimestamp(basis.clock, UTC).isoformat()
+        told["clock"] = datetime.fromtimestamp(recalled.clock, UTC).isoformat()
         told["zone"] = zone_name(query)
-        told["limits"] = {"search_ms": round(basis.timeout_s * 1000)}
+        told["limits"] = {"search_ms": round(recalled.timeout_s * 1000)}
     if kept_text.is_full:
         kept = kept_text.redaction.json(told, without=_NO_TEXT)
         return kept, kept is told or kept == told

@@ -112,7 +112,7 @@ def decision(
         "shadow_of": facts.shadow_of,
         "canary": facts.canary,
         "build": facts.build,
-        "read_at": (recalled.basis.read_at or None) if recalled and recalled.basis else None,
+        "read_at": (recalled.read_at or None) if recalled else None,
         "candidates": candidates_of(recalled, facts.candidates) if recalled and facts.candidates else None,
         **_asked(facts, text, outcome, recalled, kept_text),
     }
@@ -174,7 +174,7 @@ def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]
         "confidence": recalled.confidence.overall,
         "cascade": cascade_json(cascade, recalled.confidence, recalled.selection) if cascade else None,
         "no_answer": no_answer_json(recalled.withheld) if recalled.withheld else None,
-        "answer_probability": recalled.confidence.answerable.probability,
+        "answer_probability": recalled.confidence.probability,
         "unsure": recalled.is_unsure,
         "strategy": recalled.strategy,
     }

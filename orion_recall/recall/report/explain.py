@@ -71,7 +71,7 @@ def explained(recalled: Recalled) -> dict[str, Any]:
             "named_speaker": known.named_speaker,
         }
     figures |= {
-        "answer_signals": dict(recalled.confidence.answerable.signals) or None,
+        "answer_signals": dict(recalled.confidence.signals) or None,
         "strategy": recalled.strategy,
         "render": None if recalled.render is None else recalled.render.model_dump(mode="json"),
     }

@@ -10,7 +10,7 @@ from typing import Any
 from orion_recall.contracts import CascadeStepV1, CascadeV1, ConfidenceV1, NoAnswerV1, SourceStats
 from orion_recall.contracts.recall import Trigger
 from orion_recall.recall.bundle.lines import Selection
-from orion_recall.recall.cascade.run import CascadeRun, Step
+from orion_recall.recall.cascade import CascadeRun, Step
 from orion_recall.recall.confidence.answer import AnswerConfidence, Withheld
 from orion_recall.recall.confidence.factors import Confidence
 from orion_recall.recall.types import Recalled

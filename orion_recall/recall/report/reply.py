@@ -56,7 +56,7 @@ def reply(
             "confidence": recalled.confidence.overall,
             "unsure": recalled.is_unsure,
         }
-        if (probability := recalled.confidence.answerable.probability) is not None:
+        if (probability := recalled.confidence.probability) is not None:
             stats["probability"] = probability
         if recalled.withheld is not None:
             stats["no_answer"] = no_answer_json(recalled.withheld)

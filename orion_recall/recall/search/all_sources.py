@@ -7,19 +7,32 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from orion_recall.errors import ModelError, PartialSourceError, SourceError, TransientSourceError
 from orion_recall.interfaces import Source, answers_for
 from orion_recall.sources.several_stores import Breaker
-from orion_recall.tasks import Waited, noticed
-from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport
+from orion_recall.tasks import Waited, in_time, noticed
+from orion_recall.values import SOURCE_NAMES, Hit, SearchRequest, SourceName, SourceReport, SourceStatus
 
+T = TypeVar("T")
+D = TypeVar("D")
 INDEX_SOURCES: tuple[SourceName, ...] = ("lexical", "vector")
 SILENT = ("failed", "late")
 RECORD = "record"
 # The share of the time after which the fallback is searched although the index may still answer.
 PATIENCE = 0.5
+
+
+async def or_else(work: Coroutine[Any, Any, T], default: D, timeout_s: float) -> T | D:
+    """The result of the work; the default after an error of source or model, or where it takes longer."""
+    if timeout_s <= 0:
+        work.close()
+        return default
+    try:
+        return await in_time(work, timeout_s)
+    except (SourceError, ModelError, TimeoutError):
+        return default
 
 
 async def _fallback(
@@ -64,7 +77,7 @@ def is_silent(report: SourceReport) -> bool:
     return report.status in SILENT and (not report.hits or report.fallback is not None)
 
 
-def with_fallback(silent: SourceReport, found: SourceReport | None) -> SourceReport:
+def _with_fallback(silent: SourceReport, found: SourceReport | None) -> SourceReport:
     """The silent source's report with the fallback's hits, or with why there are none."""
     if found is not None and found.status not in SILENT:
         return replace(silent, hits=found.hits, fallback=RECORD)
@@ -134,7 +147,7 @@ async def search_all(
             error = f"no answer within {timeout_s * 1000:.0f} ms"
             fallback.breaker.record_late(error, time.monotonic(), is_excused=requests[index[0]].is_short)
         found = None if instead in unfinished else instead.result()
-        reports[index[0]] = with_fallback(reports[index[0]], found)
+        reports[index[0]] = _with_fallback(reports[index[0]], found)
     return list(reports.values())
 
 
@@ -147,35 +160,36 @@ def _late(name: SourceName, breaker: Breaker, timeout_s: float, began: float, is
 async def _search(
     source: Source, request: SearchRequest, breaker: Breaker, retries: int, by_kind: bool = False
 ) -> SourceReport:
-    started = time.perf_counter()
+    began = time.perf_counter()
+
+    def report(hits: Sequence[Hit], error: object = None, lists: Sequence[Sequence[Hit]] = ()) -> SourceReport:
+        status: SourceStatus = "failed" if error is not None else "ok" if hits else "empty"
+        return SourceReport(
+            source=source.name,
+            status=status,
+            hits=tuple(hits),
+            ms=(time.perf_counter() - began) * 1000,
+            error=None if error is None else str(error),
+            lists=tuple(tuple(one) for one in lists if one),
+        )
+
     if not answers_for(source, request.scope.tenant):  # nor is an error that other tenants had there
         return SourceReport(source=source.name, status="empty")
     if not breaker.lets_through(time.monotonic(), is_short=request.is_short):
         return SourceReport(source=source.name, status="failed", error=f"left alone after: {breaker.last_error}")
+    requests = [request]
+    if by_kind:
+        requests = [replace(request, scope=replace(request.scope, kinds=(kind,))) for kind in request.scope.kinds]
     try:
-        lists = await _lists(source, _by_kind(request) if by_kind else [request], retries)
+        lists = await _lists(source, requests, retries)
     except PartialSourceError as error:  # its hits count, and the answer is degraded
         breaker.record(None, time.monotonic())
-        ms = (time.perf_counter() - started) * 1000
-        return SourceReport(source=source.name, status="failed", hits=tuple(error.hits), ms=ms, error=str(error))
+        return report(error.hits, error)
     except (SourceError, ModelError) as error:
         breaker.record_error(error, time.monotonic())
-        ms = (time.perf_counter() - started) * 1000
-        return SourceReport(source=source.name, status="failed", ms=ms, error=str(error))
+        return report((), error)
     breaker.record(None, time.monotonic())
-    ms = (time.perf_counter() - started) * 1000
-    hits = lists[0] if len(lists) == 1 else _together(lists)
-    return SourceReport(
-        source=source.name,
-        status="ok" if hits else "empty",
-        hits=tuple(hits),
-        ms=ms,
-        lists=tuple(tuple(one) for one in lists if one) if len(lists) > 1 else (),
-    )
-
-
-def _by_kind(request: SearchRequest) -> list[SearchRequest]:
-    return [replace(request, scope=replace(request.scope, kinds=(kind,))) for kind in request.scope.kinds]
+    return report(lists[0]) if len(lists) == 1 else report(_together(lists), lists=lists)
 
 
 def _together(lists: Sequence[Sequence[Hit]]) -> list[Hit]:

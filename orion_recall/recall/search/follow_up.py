@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from orion_recall.errors import ModelError, SourceError
+from orion_recall.errors import SourceError
 from orion_recall.interfaces import Source, TitleFinder
 from orion_recall.profile import Profile
-from orion_recall.recall.search.all_sources import INDEX_SOURCES
+from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else
 from orion_recall.recall.types import Sources
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.tasks import in_time
 from orion_recall.text.names import names_in, title_names
 from orion_recall.text.normal import words
 from orion_recall.values import MemoryView, Question, SearchRequest, SourceName, SourceReport
@@ -27,20 +26,6 @@ _LINKING, _MOST_LINKED, _FEW_LINKED = 5, 64, 20
 _STEPPING, _MOST_NAMES, _MOST_STEPPED, _MOST_NEW = 2, 24, 100, 16
 
 Kept = Sequence[tuple[Candidate, MemoryView]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowUp:
-    """The results of the follow-up search: values in [0, 1] by part and key.
-
-    `further` are new candidates, whose memories are not read yet.
-    """
-
-    parts: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
-    further: tuple[Candidate, ...] = ()
-
-
-NO_FOLLOW_UP = FollowUp()
 
 
 class _Lead(NamedTuple):
@@ -61,40 +46,37 @@ async def follow_up(
     sources: Sources,
     similarities: Mapping[int, float],
     timeout_s: float,
-) -> FollowUp:
-    """The memories that `kept`, best first, lead to in the scope of the requests. An error or delay leads to none.
+) -> tuple[Mapping[str, Mapping[int, float]], Sequence[Candidate]]:
+    """Values in [0, 1] by part and key of what `kept`, best first, lead to in the scope of the requests; and the
+    candidates that are new, whose memories are not read yet. An error or delay leads to none.
 
     `similarities` are the cosines of the dense search: a further candidate keeps its own.
     """
     well = {report.source for report in reports if report.status in ("ok", "empty")}
     asked = [requests[name] for name in INDEX_SOURCES if name in well and name in requests]
     if not asked or not kept or timeout_s <= 0:
-        return NO_FOLLOW_UP
-    parts: dict[str, Mapping[int, float]] = {}
-    further: dict[int, Candidate] = {}
-    known = {candidate.key for candidate, _ in kept}
+        return {}, ()
     looking: dict[str, Coroutine[Any, Any, Mapping[int, _Lead]]] = {}
     ranking, titles, by_name = profile.ranking, sources.titles, sources.by_name
     if ranking.links > 0 and titles is not None and await _has_titles(titles, asked[0]):
         looking["links"] = _linked(kept, question, asked[0], titles)
     if ranking.second_step > 0 and "lexical" in well and "lexical" in requests:
         looking["second_step"] = _stepped(kept, question, requests["lexical"], by_name["lexical"])
-    if not looking:
-        return NO_FOLLOW_UP
-    found = await asyncio.gather(*(_or_nothing(one, timeout_s) for one in looking.values()))
+    nothing: Mapping[int, _Lead] = {}
+    found = await asyncio.gather(*(or_else(one, nothing, timeout_s) for one in looking.values()))
+    parts: dict[str, Mapping[int, float]] = {}
+    further: dict[int, Candidate] = {}
+    known = {candidate.key for candidate, _ in kept}
     for name, leads in zip(looking, found, strict=True):
         if not leads:
             continue
         parts[name] = {key: lead.share for key, lead in leads.items()}
-        new = sorted([(-lead.share, key) for key, lead in leads.items() if key not in known])
-        for _, key in new[:_MOST_NEW]:
+        for _, key in sorted([(-lead.share, key) for key, lead in leads.items() if key not in known])[:_MOST_NEW]:
             lead = leads[key]
             near: dict[SourceName, float] = {"vector": similarities[key]} if key in similarities else {}
-            further.setdefault(
-                key,
-                Candidate(key=key, scores=near, read=lead.read, best_source=lead.source, led_by="follow_up"),
-            )
-    return FollowUp(parts=parts, further=tuple(further.values()))
+            new = Candidate(key=key, scores=near, read=lead.read, best_source=lead.source, led_by="follow_up")
+            further.setdefault(key, new)
+    return parts, tuple(further.values())
 
 
 async def _has_titles(titles: TitleFinder, request: SearchRequest) -> bool:
@@ -102,13 +84,6 @@ async def _has_titles(titles: TitleFinder, request: SearchRequest) -> bool:
         return await titles.has_titles(request.scope.tenant)
     except SourceError:
         return False
-
-
-async def _or_nothing(looking: Coroutine[Any, Any, Mapping[int, _Lead]], timeout_s: float) -> Mapping[int, _Lead]:
-    try:
-        return await in_time(looking, timeout_s)
-    except (SourceError, ModelError, TimeoutError):
-        return {}
 
 
 async def _linked(

@@ -16,12 +16,13 @@ from orion_recall.errors import SourceError
 from orion_recall.interfaces import ChronologicalIndex
 from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.pass_result import Dropped, PassResult
-from orion_recall.recall.search.all_sources import INDEX_SOURCES
+from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else
 from orion_recall.recall.search.further_lists import within
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import READ_CHARS, Candidate
 from orion_recall.scoring.intervals import as_told, overlap, told_share, widened
 from orion_recall.text.normal import without_possessive, words
+from orion_recall.time_values import TimedKey
 from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName
 
 MOST_OF_PERIOD: Final = 200
@@ -113,13 +114,9 @@ async def keys_of_period(
     listed = [index.in_time_order(scope, MOST_OF_PERIOD, newest_first=True)]
     if is_of_what_happened(time):
         ranges = tuple((one.start, one.end) for one in time.intervals)
-        later = replace(scope, until=None, told=ranges)
-        listed.append(index.in_time_order(later, MOST_OF_PERIOD))
-    try:
-        async with asyncio.timeout(timeout_s):
-            found = await asyncio.gather(*listed)
-    except (SourceError, TimeoutError):
-        return []
+        listed.append(index.in_time_order(replace(scope, until=None, told=ranges), MOST_OF_PERIOD))
+    nothing: Sequence[TimedKey] = ()
+    found = await asyncio.gather(*(or_else(one, nothing, timeout_s) for one in listed))
     return list(dict.fromkeys(one.key for part in found for one in part))
 
 

@@ -16,6 +16,7 @@ from orion_recall.recall.candidates.fuse import (
     WITH_TEXT,
     WITHIN,
     Decay,
+    Fusing,
     Method,
     decay_of,
     fuse,
@@ -60,9 +61,8 @@ def test_the_decay_has_a_floor_and_undated_memories_a_half() -> None:
 async def test_the_limit_keeps_what_is_best_after_the_decay() -> None:
     held = Shelf(aged("old", 1000.0), aged("new", 1.0))
     pool = [Candidate(key=key("old"), fused=1.0), Candidate(key=key("new"), fused=0.5), Candidate(key=3, fused=0.4)]
-    kept = await newest_favoured(pool, paper(0.0), 1, [], [held], 1.0)
+    kept = await newest_favoured(pool, paper(0.0), 1, [held], 1.0)
     assert [(one.key, one.fused) for one in kept] == [(key("new"), 0.5)]
-    assert await newest_favoured(pool, None, 1, [], [held], 1.0) is pool
 
 
 def weighted(**changes: float) -> dict[SourceName, float]:
@@ -81,7 +81,7 @@ METHODS: tuple[Method, ...] = ("rrf", "min_max", "bm25_decay")
 def ranks(scores: Sequence[float]) -> list[int]:
     """The ranks that one list's hits are given, in the list's order."""
     hits = tuple(hit(str(place), score) for place, score in enumerate(scores))
-    fused = fuse([SourceReport(source="rdf", status="ok", hits=hits)], method="rrf", k=60, weights=ONE)
+    fused = fuse([SourceReport(source="rdf", status="ok", hits=hits)], Fusing(method="rrf", weights=ONE))
     given = {candidate.key: candidate.ranks["rdf"] for candidate in fused}
     return [given[one.key] for one in hits]
 
@@ -89,7 +89,7 @@ def ranks(scores: Sequence[float]) -> list[int]:
 def names_by_fused(reports: list[SourceReport], **changes: float) -> dict[str, float]:
     """Candidates by rrf with k = 60, by name, best first."""
     names = {key(name): name for name in "abcdefghij"}
-    fused = fuse(reports, method="rrf", k=60, weights=weighted(**changes))
+    fused = fuse(reports, Fusing(method="rrf", weights=weighted(**changes)))
     return {names[candidate.key]: candidate.fused for candidate in fused}
 
 
@@ -110,7 +110,7 @@ def test_ranks_one_three_and_five_make_0_0477_of_the_best_possible():
 def test_min_max_stretches_each_list_and_weighs_it():
     """0 is as far below the last as the hits are apart: a cosine of 0, and no BM25 at all."""
     reports = [report("vector", {"a": 0.9, "b": 0.6, "c": 0.3}), report("lexical", {"b": 20.0, "c": 10.0})]
-    fused = fuse(reports, method="min_max", k=60, weights=weighted(lexical=3.0))
+    fused = fuse(reports, Fusing(method="min_max", weights=weighted(lexical=3.0)))
     by_key = {candidate.key: candidate.fused for candidate in fused}
     assert by_key == {
         key("a"): pytest.approx(1 / 4),
@@ -124,10 +124,10 @@ def test_the_first_of_a_list_that_bring_a_memory_go_on_beyond_the_limit_and_no_o
     rows = tuple(hit(f"row {place}", 0.9 - place / 100, read=lambda: memory) for place in range(WITH_TEXT + 5))
     light = SourceReport(source="sql_timeline", status="ok", hits=rows)
     heavy = report("vector", {f"own {place}": 0.9 - place / 100 for place in range(30)})
-    fused = fuse([heavy, light], method="min_max", k=60, weights=weighted(sql_timeline=0.01), limit=10)
+    fused = fuse([heavy, light], Fusing(method="min_max", weights=weighted(sql_timeline=0.01)), limit=10)
     assert [one.key for one in fused[:10]] == [key(f"own {place}") for place in range(10)]
     assert [one.key for one in fused[10:]] == [one.key for one in rows[:WITH_TEXT]]
-    alone = fuse([heavy], method="min_max", k=60, weights=ONE, limit=10)
+    alone = fuse([heavy], Fusing(method="min_max", weights=ONE), limit=10)
     assert len(alone) == 10
 
 
@@ -148,10 +148,7 @@ def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_it
         {key("near"): 0.9, key("far"): 0.1},
         {},
         reports,
-        method=method,
-        k=60,
-        weights=weighted(rdf=0.1),
-        within_weight=0.0,
+        Fusing(method=method, weights=weighted(rdf=0.1)),
     )
     assert fused[key("near")] == pytest.approx(1.0)
     last = {"rrf": 61 / 81, "min_max": 0.0, "bm25_decay": 0.1 / 0.8}[method]
@@ -173,17 +170,17 @@ def test_the_best_source_is_the_one_that_ranked_it_best_then_the_heavier_then_th
     scores: dict[SourceName, tuple[float, float]], weights: dict[str, float], best: SourceName
 ):
     reports = [report(name, {"a": own, "other": rival}) for name, (own, rival) in scores.items()]
-    fused = fuse(reports, method="rrf", k=60, weights=weighted(**weights))
+    fused = fuse(reports, Fusing(method="rrf", weights=weighted(**weights)))
     assert next(candidate for candidate in fused if candidate.key == key("a")).best_source == best
 
 
 def test_a_memory_that_one_source_brings_twice_counts_once_at_its_better_place():
     twice = SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 3.0), hit("b", 2.0), hit("a", 1.0)))
     once = SourceReport(source="sql_timeline", status="ok", hits=(hit("a", 3.0), hit("b", 2.0)))
-    fused = fuse([twice], method="rrf", k=60, weights=ONE)
+    fused = fuse([twice], Fusing(method="rrf", weights=ONE))
     assert [(candidate.key, candidate.fused, candidate.ranks) for candidate in fused] == [
         (candidate.key, candidate.fused, candidate.ranks)
-        for candidate in fuse([once], method="rrf", k=60, weights=ONE)
+        for candidate in fuse([once], Fusing(method="rrf", weights=ONE))
     ]
 
 
@@ -192,14 +189,14 @@ def test_a_memory_that_one_source_brings_twice_counts_once_at_its_better_place()
 def test_fused_is_in_the_unit_interval_and_the_order_of_the_reports_does_not_matter(
     method: Method, reports: list[SourceReport], seed: int
 ):
-    fused = fuse(reports, method=method, k=60, weights=ONE)
+    fused = fuse(reports, Fusing(method=method, weights=ONE))
     assert {candidate.key for candidate in fused} == {each.key for one in reports for each in one.hits}
     assert all(0 <= candidate.fused <= 1 + 1e-9 for candidate in fused)
     assert [round(candidate.fused, 9) for candidate in fused] == sorted(
         (round(candidate.fused, 9) for candidate in fused), reverse=True
     )
     shuffled = random.Random(seed).sample(reports, len(reports))
-    again = fuse(shuffled, method=method, k=60, weights=ONE)
+    again = fuse(shuffled, Fusing(method=method, weights=ONE))
     assert [(one.key, one.best_source) for one in again] == [(one.key, one.best_source) for one in fused]
 
 
@@ -208,11 +205,11 @@ def test_fused_is_in_the_unit_interval_and_the_order_of_the_reports_does_not_mat
 def test_further_lists_never_lift_a_memory_beyond_the_scale(
     method: Method, reports: list[SourceReport], within: list[SourceReport], weight: float
 ):
-    fused = fuse(reports, method=method, k=60, weights=ONE, within=within, within_weight=weight)
+    fused = fuse(reports, Fusing(method=method, weights=ONE, within_weight=weight), within=within)
     assert {one.key for one in fused} == {each.key for one in (*reports, *within) for each in one.hits}
     assert all(-1e-9 <= one.fused <= 1 + 1e-9 for one in fused)
-    first = fuse(reports, method=method, k=60, weights=ONE)
-    without = fuse(reports, method=method, k=60, weights=ONE, within=within, within_weight=0.0)
+    first = fuse(reports, Fusing(method=method, weights=ONE))
+    without = fuse(reports, Fusing(method=method, weights=ONE), within=within)
     place = {one.key: one.fused for one in without}
     assert all(place[one.key] == pytest.approx(one.fused) for one in first), "without a weight they count nothing"
 
@@ -220,7 +217,7 @@ def test_further_lists_never_lift_a_memory_beyond_the_scale(
 @given(reports=REPORTS, better=st.sampled_from(SOURCE_NAMES))
 def test_a_better_rank_in_one_list_never_lowers_a_memory(reports: list[SourceReport], better: SourceName):
     """With a method of ranks: the best of one list comes out no lower than it did from the middle of it."""
-    plain = {one.key: one.fused for one in fuse(reports, method="rrf", k=60, weights=ONE)}
+    plain = {one.key: one.fused for one in fuse(reports, Fusing(method="rrf", weights=ONE))}
     lifted = [
         report(one.source, {"a": 99.0, **{name: each.score for each in one.hits for name in "bcdefghij"
                                           if key(name) == each.key}})
@@ -229,15 +226,15 @@ def test_a_better_rank_in_one_list_never_lowers_a_memory(reports: list[SourceRep
         for one in reports
     ]  # fmt: skip
     if key("a") in plain:
-        again = {one.key: one.fused for one in fuse(lifted, method="rrf", k=60, weights=ONE)}
+        again = {one.key: one.fused for one in fuse(lifted, Fusing(method="rrf", weights=ONE))}
         assert again[key("a")] >= plain[key("a")] - 1e-12
 
 
 def test_bm25_with_decay_adds_shares_of_the_best_and_keeps_ratios():
     only = report("lexical", {"a": 8.0, "b": 4.0, "c": 2.0})
-    shares = [candidate.fused for candidate in fuse([only], method="bm25_decay", k=60, weights=ONE)]
+    shares = [candidate.fused for candidate in fuse([only], Fusing(method="bm25_decay", weights=ONE))]
     assert shares == [1.0, 0.5, 0.25]
-    both = fuse([only, report("vector", {"c": 0.8})], method="bm25_decay", k=60, weights=weighted(lexical=3.0))
+    both = fuse([only, report("vector", {"c": 0.8})], Fusing(method="bm25_decay", weights=weighted(lexical=3.0)))
     assert [candidate.key for candidate in both] == [key("a"), key("c"), key("b")]
     assert both[1].fused == pytest.approx((3 * 0.25 + 1) / 4)
 
@@ -246,7 +243,7 @@ def test_the_first_of_a_further_list_are_kept_beyond_the_limit() -> None:
     """What was found inside a named time is ranked in full, whatever was found of all times."""
     first = SourceReport(source="vector", status="ok", hits=tuple(Hit(key, 1 - key / 100) for key in range(1, 31)))
     inside = SourceReport(source="vector", status="ok", hits=tuple(Hit(key, 0.5) for key in range(100, 130)))
-    pool = fuse([first], method="rrf", k=60, weights=weighted(), limit=10, within=[inside])
+    pool = fuse([first], Fusing(method="rrf", weights=weighted()), limit=10, within=[inside])
     assert [candidate.key for candidate in pool[:10]] == list(range(1, 11))
     assert [candidate.key for candidate in pool if candidate.is_kept] == list(range(100, 100 + WITHIN))
     assert len(pool) == 10 + WITHIN
@@ -257,7 +254,7 @@ def test_the_first_of_every_kind_has_the_whole_of_its_source_and_kinds_weigh_as_
     opinion = (Hit(501, 0.2), Hit(502, 0.1))
     for method in METHODS:
         report = SourceReport(source="vector", status="ok", hits=(*world, *opinion), lists=(world, opinion))
-        pool = fuse([report], method=method, k=60, weights=weighted(), limit=4)
+        pool = fuse([report], Fusing(method=method, weights=weighted()), limit=4)
         assert {candidate.key for candidate in pool} >= {1, 501}
         assert [candidate.fused for candidate in pool if candidate.key in (1, 501)] == [1.0, 1.0]
 

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import SettingsError
 from orion_recall.recall.bundle.lines import SelectedItem, Selection
+from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
@@ -167,16 +168,27 @@ def item_of(text: str, *, memory_id: str = "m-key") -> SelectedItem:
 def recalled(*items: SelectedItem) -> Recalled:
     items = items or (item_of(MEMORY),)
     hits = (Hit(key=memory_key("default", "m-key"), score=0.9),)
-    return Recalled(
-        outcome="degraded",
-        scope=Scope(tenant="default"),
+    result = PassResult(
         reports=(
             SourceReport(source="vector", status="ok", hits=hits, ms=3.5),
             SourceReport(source="lexical", status="failed", ms=2.0, error="the index is away"),
             SourceReport(source="rdf", status="late", ms=4.0, error="no answer within 4 ms"),
             SourceReport(source="sql_timeline", status="off"),
         ),
+        within=(),
+        pool=(),
+        memories={},
+        scored=(),
         ranked=tuple(item.scored for item in items),
+        dropped=Dropped(),
+    )
+    return Recalled(
+        outcome="degraded",
+        scope=Scope(tenant="default"),
+        result=result,
+        clock=0.0,
+        timeout_s=1.0,
+        read_at={},
         selection=Selection(items=items, tokens=9, dropped={}),
         stage_ms={"understand": 1.0, "search": 4.0, "rank": 0.5},
     )

@@ -17,7 +17,6 @@ from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.graph.vocabulary import ORION
 from orion_recall.interfaces import MemoryGraph
-from orion_recall.recall.ranking.score import evidence_of
 from orion_recall.sources.graph import GraphEvidence, RdfSource
 from orion_recall.values import Chain, Change, Memory, Scope, SearchRequest
 from tests.samples.source_samples import NOW, TENANT, changes, key, memory, names, request
@@ -406,9 +405,7 @@ async def test_evidence_is_how_often_the_statements_of_a_memory_are_stated(folde
         assert await found.weights(ACME, keys) == {key("one"): 2.0, key("two"): 3.0}
         assert await found.weights(ACME, []) == {}
         assert await found.weights("other", keys) == {}, "of another tenant nothing is known"
-        assert await evidence_of(keys, ACME, found, weight=0.0, timeout_s=5.0) == {}
-        assert key("two") in await evidence_of(keys, ACME, found, weight=0.1, timeout_s=5.0)
-        assert await evidence_of(keys, ACME, None, weight=0.1, timeout_s=5.0) == {}
     finally:
         await graph.close()
-    assert await evidence_of(keys, ACME, found, weight=0.1, timeout_s=5.0) == {}, "a graph that is away gives none"
+    with pytest.raises(SourceError):
+        await found.weights(ACME, keys)

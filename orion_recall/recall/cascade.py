@@ -1,4 +1,10 @@
-"""The layers of a cascade for one query, and the merge of their results into one pool with one composite score.
+"""The cascade: layers of memory are searched until the confidence of the answer reaches the threshold.
+
+    first layer -> confident? -> the layers that it names, at once -> confident? -> the layers that these name …
+
+It ends when a layer's first item has the confidence and the relevance that are asked for, at the depth limit, when
+there is no further layer, or when no time is left. The results of several layers become one pool with one composite
+score. The question is understood and embedded once; every layer is one search pass.
 
 composite = (0.5 confidence + 0.3 layer weight + 0.2 recency) / the weights' sum
 
@@ -7,21 +13,31 @@ The weights are the profile's. It may also count the score that items get when a
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
 from orion_recall.contracts import RecallOptionsV1
 from orion_recall.contracts.recall import NotAsked
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import Cascade, Layer, LayerName, MergeWeights
-from orion_recall.recall.confidence.factors import Confidence
-from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.recall.confidence.factors import Confidence, confidences
+from orion_recall.recall.pass_result import Dropped, PassResult, StageTimes
 from orion_recall.recall.ranking.score import combine, in_order, said_once
-from orion_recall.recall.search.all_sources import SILENT
+from orion_recall.recall.search.all_sources import SILENT, or_else
 from orion_recall.recall.successors import successors_first
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate, recency
+from orion_recall.sources.record import MemoryUse, RecordFacts
 from orion_recall.values import SOURCE_NAMES, Hit, Scope, SourceName, SourceReport
+
+Ended = Literal["confident", "depth", "no_layer", "deadline"]
+# With less time than this a layer is not begun: nothing could come back.
+_LEAST_S = 0.01
+# How the first items of a layer were used is read in this time, or not at all.
+_USES_READ, _USES_S = 50, 0.1
 
 # All layers' items are compared with each other: without a limit a large k would cost gigabytes.
 MOST_OF_A_LAYER = 300
@@ -136,24 +152,218 @@ class LayerResult:
         """Whether a dense search answered: else only words and paths tell of relevance."""
         return any("vector" in item.candidate.scores for item in self.result.scored)
 
-    @property
-    def first(self) -> Confidence | None:
-        """The confidence of its first item."""
-        return self.confidences[self.items[0].candidate.key] if self.items else None
+
+class RunPass(Protocol):
+    """Runs a search pass with one profile and scope; the hits of `given` are ranked without a search."""
+
+    async def __call__(
+        self,
+        profile: Profile,
+        scope: Scope,
+        *,
+        timeout_s: float,
+        stages: StageTimes,
+        given: PassResult | None = None,
+    ) -> PassResult: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergedLayers:
-    """The layers as one pass, and each item's confidence, layer and unmerged item, by key.
+class Step:
+    """One layer of the cascade's path. `confidence` is its first item's, None when it found none.
 
-    `firsts` are the keys of the layers' first items.
+    `relevance` is the semantic relevance of that item, None where only its words tell of it. `late` are the sources
+    that missed the deadline; `not_asked` says why the layer was not searched.
     """
 
+    layer: LayerName
+    depth: int
+    hits: int = 0
+    ranked: int = 0
+    confidence: float | None = None
+    relevance: float | None = None
+    ms: float = 0.0
+    late: tuple[SourceName, ...] = ()
+    not_asked: NotAsked | None = None
+
+    def is_sure(self, limits: Limits) -> bool:
+        """Whether the layer's answer is sure enough: nothing is that has little to do with the question."""
+        least = limits.cascade.min_relevance
+        return (self.confidence or 0.0) >= limits.threshold and (least == 0 or (self.relevance or 0.0) >= least)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CascadeRun:
+    """A finished cascade. `result` is the merged result of all its passes.
+
+    `confidences` and `layers` are by key; `firsts` are the keys of the layers' first items. `is_merged`: items of
+    several layers were."""
+
     result: PassResult
+    path: tuple[Step, ...]
+    ended: Ended
+    limits: Limits
     confidences: Mapping[int, Confidence]
     layers: Mapping[int, LayerName]
-    before: Mapping[int, ScoredCandidate]
     firsts: frozenset[int]
+    is_merged: bool
+
+    @property
+    def depth(self) -> int:
+        """How many times next layers were searched."""
+        return max(step.depth for step in self.path if step.not_asked is None or step.depth == 0)
+
+
+async def run_cascade(
+    limits: Limits,
+    run_pass: RunPass,
+    profile: Profile,
+    understood: Understanding,
+    stages: StageTimes,
+    *,
+    timeout_s: float,
+    facts: RecordFacts | None = None,
+) -> CascadeRun | None:
+    """Run the cascade from its first layer on, which counts in `stages`; `facts` tell how memories were used.
+
+    `timeout_s` is for all layers, and the profile's own deadline for those after the first. None when no layer may
+    see what the query asks for, such as memories of a kind that no layer has.
+    """
+    until = time.perf_counter() + timeout_s
+    path: list[Step] = []
+    members: dict[LayerName, LayerResult] = {}
+    names: Sequence[LayerName] = (limits.first,)
+    depth = 0
+    while True:
+        passes = await _round(names, limits, run_pass, profile, stages, until=until, depth=depth)
+        for name, (step, result) in passes.items():
+            if result is not None:
+                layer = limits.cascade.layers.named(name)
+                # Those that say the same are items of their own until all layers are merged.
+                said = [one for item in result.ranked for one in (replace(item, same=()), *item.same)]
+                items = said[: limits.most]
+                sure = confidences(
+                    items,
+                    result.scored,
+                    understood.question,
+                    profile,
+                    repeated=result.repeated,
+                    uses=await _uses(result, facts, limits, until=until),
+                )
+                members[name] = member = LayerResult(result=result, items=items, confidences=sure, layer=layer)
+                step = _with_first(step, member)
+            path.append(step)
+        if depth == 0:
+            until = min(until, time.perf_counter() + limits.cascade.timeout_ms / 1000)
+        names = _next(names, path, limits.cascade)
+        if any(one.is_sure(limits) for one in path):
+            ended: Ended = "confident"
+        elif depth >= limits.max_depth:
+            ended = "depth"
+        elif not names:
+            ended = "no_layer"
+        elif until - time.perf_counter() < _LEAST_S:
+            ended = "deadline"
+            path += [Step(layer=name, depth=depth + 1, not_asked="no_time") for name in names]
+        else:
+            depth += 1
+            continue
+        if not members:
+            return None
+        pooled = await _pooled(limits, run_pass, profile, members, timeout_s=until - time.perf_counter())
+        return merged(members, pooled, limits, profile, understood, path=path, ended=ended)
+
+
+async def _round(
+    names: Sequence[LayerName],
+    limits: Limits,
+    run_pass: RunPass,
+    profile: Profile,
+    stages: StageTimes,
+    *,
+    until: float,
+    depth: int,
+) -> dict[LayerName, tuple[Step, PassResult | None]]:
+
+    async def one(name: LayerName) -> tuple[Step, PassResult | None]:
+        layer = limits.cascade.layers.named(name)
+        scope = scope_of_layer(layer, limits)
+        if isinstance(scope, str):
+            return Step(layer=name, depth=depth, not_asked=scope), None
+        began = time.perf_counter()
+        by = profile_of_layer(layer, profile, limits.most)
+        result = await run_pass(by, scope, timeout_s=until - began, stages=StageTimes() if depth else stages)
+        step = Step(
+            layer=name,
+            depth=depth,
+            hits=len(result.keys),
+            ranked=len(result.ranked),
+            ms=(time.perf_counter() - began) * 1000,
+            late=tuple(report.source for report in result.reports if report.status == "late"),
+        )
+        return step, result
+
+    tasks: dict[LayerName, asyncio.Task[tuple[Step, PassResult | None]]] = {}
+    async with asyncio.TaskGroup() as group:
+        for name in names:
+            tasks[name] = group.create_task(one(name))
+    return {name: task.result() for name, task in tasks.items()}
+
+
+def _next(asked: Sequence[LayerName], path: Sequence[Step], cascade: Cascade) -> tuple[LayerName, ...]:
+    """The next layers that the searched ones name, in their order, without those already searched."""
+    seen = {step.layer for step in path}
+    named: list[LayerName] = [
+        then for name in asked for then in cascade.layers.named(name).then if then not in seen
+    ]
+    return tuple(dict.fromkeys(named))
+
+
+async def _uses(
+    result: PassResult, facts: RecordFacts | None, limits: Limits, *, until: float
+) -> Mapping[str, MemoryUse]:
+    """How the layer's first items were used, by id; none while the record is away or slow."""
+    nothing: Mapping[str, MemoryUse] = {}
+    ids = [item.memory.id for item in result.ranked[:_USES_READ]]
+    if facts is None or not limits.cascade.meta_memory or not ids:
+        return nothing
+    return await or_else(facts.uses(limits.scope.tenant, ids), nothing, min(until - time.perf_counter(), _USES_S))
+
+
+def _with_first(step: Step, member: LayerResult) -> Step:
+    """The step with the confidence of the layer's first item, and its relevance where more than words tells of it:
+    its meaning, a reranker, or a path to it."""
+    if not member.items:
+        return step
+    first = member.items[0]
+    sure = member.confidences[first.candidate.key]
+    is_known = "rerank" in first.parts or first.candidate.path > 0 or member.is_compared
+    return replace(step, confidence=sure.overall, relevance=sure.semantic_relevance if is_known else None)
+
+
+async def _pooled(
+    limits: Limits,
+    run_pass: RunPass,
+    profile: Profile,
+    members: Mapping[LayerName, LayerResult],
+    *,
+    timeout_s: float,
+) -> Mapping[int, ScoredCandidate]:
+    """The items of all layers ranked as one pool, by key, where their score counts and there is something to merge.
+
+    A layer's own scores are relative to its best: those of two layers could not be compared.
+    """
+    is_needed = limits.merge.weights["score"] > 0 and sum(bool(member.items) for member in members.values()) > 1
+    if not is_needed or timeout_s < _LEAST_S:
+        return {}
+    pool = pool_of(members.values())
+    ranked = await run_pass(
+        profile.model_copy(update={"rank_pool": len(pool.keys)}),
+        limits.scope,
+        timeout_s=timeout_s,
+        stages=StageTimes(),
+        given=pool,
+    )
+    return {item.candidate.key: item for item in ranked.scored}
 
 
 def merged(
@@ -162,7 +372,10 @@ def merged(
     limits: Limits,
     profile: Profile,
     understood: Understanding,
-) -> MergedLayers:
+    *,
+    path: Sequence[Step] = (),
+    ended: Ended = "no_layer",
+) -> CascadeRun:
     """One order of all layers' items, best first, without near-duplicates.
 
     `pooled` are the items as they were ranked together, by key; an item that is not there keeps its layer's score.
@@ -170,7 +383,7 @@ def merged(
     meaning, else to the one where its composite score is highest. Where only one layer has items, they stay as they
     are. A memory stands after what succeeds it."""
     whole = united(members.values())
-    best: dict[int, tuple[ScoredCandidate, LayerName, ScoredCandidate]] = {}
+    best: dict[int, tuple[ScoredCandidate, LayerName]] = {}
     claims: dict[int, tuple[bool, bool, float]] = {}
     are_several = sum(bool(member.items) for member in members.values()) > 1
     weights, now = limits.merge.weights, understood.question.now
@@ -182,18 +395,20 @@ def merged(
             made = _composite(item, member, weights, profile, now) if are_several else item
             claim = (by_kind, is_compared, made.score)
             if key not in best or claim > claims[key]:
-                best[key], claims[key] = (made, name, item), claim
+                best[key], claims[key] = (made, name), claim
+    ranked: Sequence[ScoredCandidate] = whole.ranked
     if are_several:
-        made = {key: item for key, (item, _, _) in best.items()}
-        ordered = successors_first(in_order(made.values()), profile.superseded, now=now)
-        whole = replace(whole, ranked=tuple(ordered))
-    whole = replace(whole, ranked=tuple(said_once(whole.ranked, whole.dropped)))
-    return MergedLayers(
+        ranked = successors_first(in_order(item for item, _ in best.values()), profile.superseded, now=now)
+    whole = replace(whole, ranked=tuple(said_once(ranked, whole.dropped)))
+    return CascadeRun(
         result=whole,
-        confidences={key: members[name].confidences[key] for key, (_, name, _) in best.items()},
-        layers={key: name for key, (_, name, _) in best.items()},
-        before={key: item for key, (_, _, item) in best.items()} if are_several else {},
+        path=tuple(path),
+        ended=ended,
+        limits=limits,
+        confidences={key: members[name].confidences[key] for key, (_, name) in best.items()},
+        layers={key: name for key, (_, name) in best.items()},
         firsts=frozenset(member.items[0].candidate.key for member in members.values() if member.items),
+        is_merged=are_several and bool(best),
     )
 
 
@@ -207,26 +422,18 @@ def pool_of(members: Iterable[LayerResult]) -> PassResult:
         hits = sorted((hit for hit in report.hits if hit.key in keys), key=lambda hit: (-hit.score, hit.key))
         return replace(report, hits=tuple(hits))
 
-    return replace(
-        whole,
-        reports=tuple(kept(report) for report in whole.reports),
-        within=tuple(kept(report) for report in whole.within),
-    )
+    return replace(whole, reports=tuple(map(kept, whole.reports)), within=tuple(map(kept, whole.within)))
 
 
 def _composite(
     item: ScoredCandidate, member: LayerResult, weights: Mapping[str, float], profile: Profile, now: float
 ) -> ScoredCandidate:
+    half_life, floor = profile.half_life_hours, profile.recency_floor
     parts = {
         "score": item.score,
         "confidence": member.confidences[item.candidate.key].overall,
         "layer": member.layer.weight,
-        "recency": recency(
-            item.memory.ts,
-            now,
-            half_life_hours=profile.half_life_hours,
-            minimum=profile.recency_floor,
-        ),
+        "recency": recency(item.memory.ts, now, half_life_hours=half_life, minimum=floor),
     }
     parts = {name: value for name, value in parts.items() if weights[name] > 0}
     return replace(item, score=combine(parts, weights), parts=parts, weights=weights)
