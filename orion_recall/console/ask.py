@@ -10,7 +10,7 @@ from starlette.responses import Response
 from orion_recall.console.decision import decision_of
 from orion_recall.console.visit import Visit, decision_path, memory_path
 from orion_recall.contracts import RecallReplyV1
-from orion_recall.recall.report.asked import damage_of
+from orion_recall.recall.report.asked import asked_part, is_damaged
 from orion_recall.recall.report.sentences import why_sentences
 
 _MOST_K = 100
@@ -35,9 +35,10 @@ async def ask(visit: Visit) -> Response:
     tenant = visit.tenant
     if form.text("again"):
         logged = await decision_of(visit, form.text("again"))
-        if (damage := damage_of(logged)) is not None:
-            return await _page(visit, error=f"This decision cannot be asked again: {damage}.")
-        given = cast("Mapping[str, Any]", (logged.asked or {}).get("options") or {})
+        if is_damaged(logged):
+            error = "This decision cannot be asked again: what it says was asked is damaged."
+            return await _page(visit, error=error)
+        given = asked_part(logged, "options")
         options |= {name: value for name, value in given.items() if name not in _NOT_ASKED_AGAIN}
         fields |= {"session_id": logged.session_id, "node_id": logged.node_id, "intent": logged.intent}
         tenant = logged.tenant or tenant

@@ -207,11 +207,6 @@ class CascadeRun:
     firsts: frozenset[int]
     is_merged: bool
 
-    @property
-    def depth(self) -> int:
-        """How many times next layers were searched."""
-        return max(step.depth for step in self.path if step.not_asked is None or step.depth == 0)
-
 
 async def run_cascade(
     limits: Limits,

@@ -73,7 +73,6 @@ class KeptText:
         return f"blake2b:{digest.hexdigest()}"
 
 
-_PARTS = ("options", "scope", "turn", "limits")
 # Times are no numbers of telephones, and whose memories are searched is told in other columns as it is.
 _NO_TEXT = frozenset(
     {"clock", "zone", "since", "until", "as_of", "timezone", "user", "session_id", "user_id", "agent_id", "run_id"}
@@ -93,7 +92,10 @@ def asked(query: RecallQueryV1, recalled: Recalled | None, kept_text: KeptText) 
     if query.lane is not None:
         told["lane"] = query.lane
     if recalled is not None:
-        told["scope"] = _scope(recalled.scope)
+        scope = recalled.scope  # its times are those of the options
+        parts = {name: getattr(scope, name) for name in ("session_id", "user_id", "agent_id", "run_id")}
+        parts |= {"name": scope_name(scope), "kinds": list(scope.kinds), "tags": list(scope.tags)}
+        told["scope"] = {name: value for name, value in parts.items() if value}
         told["clock"] = datetime.fromtimestamp(recalled.clock, UTC).isoformat()
         told["zone"] = zone_name(query)
         told["limits"] = {"search_ms": round(recalled.timeout_s * 1000)}
@@ -108,26 +110,12 @@ def scope_name(scope: Scope) -> str:
     return "session" if scope.session_id else "user" if scope.user_id else "global"
 
 
-def _scope(scope: Scope) -> dict[str, Any]:
-    """The scope that was searched: its name, and what it is narrowed to. Its times are those of the options."""
-    parts: dict[str, Any] = {
-        "name": scope_name(scope),
-        "session_id": scope.session_id,
-        "user_id": scope.user_id,
-        "agent_id": scope.agent_id,
-        "run_id": scope.run_id,
-        "kinds": list(scope.kinds),
-        "tags": list(scope.tags),
-    }
-    return {name: value for name, value in parts.items() if value}
-
-
 def _without_words(told: dict[str, Any]) -> dict[str, Any]:
     """The same without tags, and without what was said or written."""
     found = {name: value for name, value in told.items() if name != "lane"}
-    for name, words in (("options", ("tags",)), ("turn", ("active_turn_text",)), ("scope", ("tags",))):
+    for name, word in (("options", "tags"), ("turn", "active_turn_text"), ("scope", "tags")):
         if name in found:
-            found[name] = {key: value for key, value in found[name].items() if key not in words}
+            found[name] = {key: value for key, value in found[name].items() if key != word}
     return found
 
 
@@ -139,28 +127,29 @@ def why_not_again(decision: RecallDecisionV1) -> str | None:
         return "the version that took it did not keep what was asked"
     if "clock" not in decision.asked:
         return f"nothing was searched for (outcome {decision.outcome})"
-    return damage_of(decision)
+    return "what it says was asked is damaged" if is_damaged(decision) else None
 
 
-def damage_of(decision: RecallDecisionV1) -> str | None:
-    """What of the question cannot be read any more; None where all of it can be."""
+def is_damaged(decision: RecallDecisionV1) -> bool:
+    """Whether something of what was asked cannot be read: the log is anybody's to write."""
     asked = decision.asked or {}
-    for name in _PARTS:
-        if asked.get(name) is not None and not isinstance(asked[name], Mapping):
-            return f"what it says was asked is damaged: {name!r} is no object"
-    if asked.get("clock") is not None and _moment(asked["clock"]) is None:
-        return "what it says was asked is damaged: 'clock' is no time"
-    return None
+    are_parts = all(isinstance(asked.get(name) or {}, Mapping) for name in ("options", "scope", "turn"))
+    return not are_parts or ("clock" in asked and _moment(asked["clock"]) is None)
+
+
+def asked_part(decision: RecallDecisionV1, name: str) -> Mapping[str, Any]:
+    """One part of what was asked: the `options`, the `scope` that was searched, the `turn`."""
+    found = (decision.asked or {}).get(name)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 def options_of(decision: RecallDecisionV1) -> RecallOptionsV1:
     """The options as they were given; those that were not kept are absent. InvalidMessage of another version."""
-    return read_message(RecallOptionsV1, _part(decision, "options"), "asked.options")
+    return read_message(RecallOptionsV1, asked_part(decision, "options"), "asked.options")
 
 
 def query_of(decision: RecallDecisionV1) -> RecallQueryV1:
     """The query of a decision that can be asked again. InvalidMessage where another version wrote it."""
-    asked = decision.asked or {}
     payload: dict[str, Any] = {
         "fragment": decision.query,
         "verb": decision.verb,
@@ -168,9 +157,9 @@ def query_of(decision: RecallDecisionV1) -> RecallQueryV1:
         "session_id": decision.session_id,
         "node_id": decision.node_id,
         "profile": decision.profile_requested,
-        "options": _part(decision, "options"),
-        "exclude": asked.get("turn"),
-        "lane": asked.get("lane"),
+        "options": asked_part(decision, "options"),
+        "exclude": asked_part(decision, "turn") or None,
+        "lane": (decision.asked or {}).get("lane"),
     }
     return read_message(RecallQueryV1, payload, "asked")
 
@@ -179,11 +168,6 @@ def clock_of(decision: RecallDecisionV1) -> float:
     """What was now for the query (epoch seconds); where that is not known, when the decision was taken."""
     told = _moment((decision.asked or {}).get("clock"))
     return decision.created_at.timestamp() if told is None else told
-
-
-def scope_of_decision(decision: RecallDecisionV1) -> Mapping[str, Any]:
-    """The scope that was searched, as the decision has it."""
-    return _part(decision, "scope")
 
 
 class Limits(NamedTuple):
@@ -218,8 +202,3 @@ def _moment(told: object) -> float | None:
         return datetime.fromisoformat(told).timestamp() if isinstance(told, str) else None
     except (ValueError, OverflowError):
         return None
-
-
-def _part(decision: RecallDecisionV1, name: str) -> Mapping[str, Any]:
-    found = (decision.asked or {}).get(name)
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}

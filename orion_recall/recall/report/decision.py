@@ -1,34 +1,45 @@
 """The decision: one query's row in the decision log, for every outcome, with the candidates that it keeps.
 
 Candidates have ids, numbers and codes, and no text. Memories that may not be seen are counted in `dropped` and not
-named.
+named. Figures that reply and trace have as well are made here: sources, confidence, cascade, what was understood.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
-from orion_recall.contracts import CanaryV1, CandidateV1, ConfidenceV1, RecallDecisionV1, RecallQueryV1, SelectedV1
+from orion_recall.contracts import (
+    CanaryV1,
+    CandidateV1,
+    CascadeStepV1,
+    CascadeV1,
+    ConfidenceV1,
+    NoAnswerV1,
+    RecallDecisionV1,
+    RecallQueryV1,
+    SelectedV1,
+    SourceStats,
+)
 from orion_recall.contracts.decision import SuccessionV1
+from orion_recall.contracts.recall import Trigger
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import DropReason
-from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.cascade import CascadeRun, Step
+from orion_recall.recall.confidence.answer import Withheld
+from orion_recall.recall.confidence.factors import Confidence
+from orion_recall.recall.pass_result import ModelReport, PassResult
 from orion_recall.recall.report.asked import QUERY_CHARS, KeptText, asked, scope_name
-from orion_recall.recall.report.figures import (
-    backend_counts,
-    cascade_json,
-    confidence_json,
-    no_answer_json,
-    source_stats,
-    understood,
-)
 from orion_recall.recall.types import Recalled
+from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate, rounded_parts
 from orion_recall.text.normal import number_of
-from orion_recall.values import MemoryView, Outcome, SuccessionLink
+from orion_recall.values import MemoryView, Outcome, SourceReport, SuccessionLink
+from orion_recall.when.times import session_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +71,9 @@ class RequestFacts:
 
 
 _FULL_TEXT = KeptText()
+_OF_FACTS: Final = """corr_id profile profile_requested profile_hash profile_fallback tenant unknown_fields
+deliveries entry_id reply_to trace_id worker shadow_of canary build""".split()
+_OF_QUERY: Final = ("session_id", "node_id", "verb")
 _WHOLE = float(1 << 63)
 _DIGITS = 6
 # Those dropped before the final order get this part of the room, where there are so many.
@@ -83,66 +97,46 @@ def decision(
 
     Of an unreadable query those fields are kept that were text, in the form that `kept_text` gives.
     """
-    query, text = facts.query, _fragment(facts)
-    fields: dict[str, Any] = {
-        "id": facts.decision_id,
-        "corr_id": facts.corr_id,
-        "session_id": query.session_id if query else _raw_text(facts, "session_id"),
-        "node_id": query.node_id if query else _raw_text(facts, "node_id"),
-        "verb": query.verb if query else _raw_text(facts, "verb"),
-        "intent": kept_text.intent(query.intent) if query else None,
-        "query": kept_text.query(text),
-        "query_chars": len(text),
-        "profile": facts.profile,
-        "profile_requested": facts.profile_requested,
-        "profile_hash": facts.profile_hash,
-        "profile_fallback": facts.profile_fallback,
-        "tenant": facts.tenant,
-        "user_id": query.options.user if query and query.options else None,
-        "latency_ms": latency_ms,
-        "created_at": created_at or datetime.now(UTC),
-        "outcome": outcome,
-        "error": error,
-        "unknown_fields": facts.unknown_fields,
-        "deliveries": facts.deliveries,
-        "entry_id": facts.entry_id,
-        "reply_to": facts.reply_to,
-        "trace_id": facts.trace_id,
-        "worker": facts.worker,
-        "shadow_of": facts.shadow_of,
-        "canary": facts.canary,
-        "build": facts.build,
-        "read_at": (recalled.read_at or None) if recalled else None,
-        "candidates": candidates_of(recalled, facts.candidates) if recalled and facts.candidates else None,
-        **_asked(facts, text, outcome, recalled, kept_text),
-    }
-    stage_ms = {**(recalled.stage_ms if recalled else {}), "total": latency_ms}
-    found = _recall_fields(recalled, kept_text) if recalled else _NOTHING
-    return RecallDecisionV1(**fields, stage_ms=stage_ms, **found)
-
-
-def _asked(
-    facts: RequestFacts, text: str, outcome: Outcome, recalled: Recalled | None, kept_text: KeptText
-) -> Mapping[str, Any]:
-    """What was asked, and why it cannot be asked again."""
     query = facts.query
+    sent: dict[str, Any] = {name: getattr(query, name) if query else facts.raw.get(name) for name in _OF_QUERY}
+    fragment = query.fragment if query else facts.raw.get("fragment")
+    text = fragment if isinstance(fragment, str) else ""
     told, is_whole = asked(query, recalled, kept_text) if query else (None, False)
-    why = None
+    not_replayable = None
     if query is None or outcome == "invalid":
-        why = "the query could not be read"
+        not_replayable = "the query could not be read"
     elif not kept_text.is_full:
-        why = f"query text is not kept (ORION_QUERY_TEXT={kept_text.mode})"
+        not_replayable = f"query text is not kept (ORION_QUERY_TEXT={kept_text.mode})"
     elif len(text) > QUERY_CHARS:
-        why = f"of the query the first {QUERY_CHARS:,} characters are kept"
+        not_replayable = f"of the query the first {QUERY_CHARS:,} characters are kept"
     elif not is_whole or not kept_text.keeps(text) or not kept_text.keeps(query.intent):
-        why = "words of the query are redacted (ORION_REDACT)"
-    return {"asked": told, "not_replayable": why}
+        not_replayable = "words of the query are redacted (ORION_REDACT)"
+    found: Mapping[str, Any] = {"selected_ids": [], "backend_counts": {}, "dropped": {}}
+    found_ms: dict[str, Any] = {"latency_ms": latency_ms}  # rounded by the field
+    if recalled:
+        found = _of_recall(recalled, kept_text)
+    return RecallDecisionV1(
+        id=facts.decision_id,
+        **{name: getattr(facts, name) for name in _OF_FACTS},
+        **{name: value for name, value in sent.items() if isinstance(value, str)},
+        intent=kept_text.intent(query.intent) if query else None,
+        query=kept_text.query(text),
+        query_chars=len(text),
+        user_id=query.options.user if query and query.options else None,
+        **found_ms,
+        created_at=created_at or datetime.now(UTC),
+        outcome=outcome,
+        error=error,
+        read_at=(dict(recalled.read_at) or None) if recalled else None,
+        candidates=candidates_of(recalled, facts.candidates) if recalled and facts.candidates else None,
+        asked=told,
+        not_replayable=not_replayable,
+        stage_ms={**(recalled.stage_ms if recalled else {}), "total": latency_ms},
+        **found,
+    )
 
 
-_NOTHING: Mapping[str, Any] = {"selected_ids": [], "backend_counts": {}, "dropped": {}}
-
-
-def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
+def _of_recall(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
     items, cascade = recalled.selection.items, recalled.cascade
     return {
         "scope": scope_name(recalled.scope),
@@ -154,7 +148,7 @@ def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]
                 score=item.scored.score,
                 parts=rounded_parts(item.scored.parts),
                 ranks={str(source): rank for source, rank in item.scored.candidate.ranks.items()},
-                confidence=_confidence(recalled, item.scored.candidate.key),
+                confidence=_sure(recalled, item.scored.candidate.key),
                 layer=cascade.layers[item.scored.candidate.key] if cascade else None,
                 succeeds=succession(item.scored.succeeds),
                 ended_by=succession(item.scored.ended),
@@ -172,7 +166,7 @@ def _recall_fields(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]
             else None
         ),
         "confidence": recalled.confidence.overall,
-        "cascade": cascade_json(cascade, recalled.confidence, recalled.selection) if cascade else None,
+        "cascade": cascade_json(recalled),
         "no_answer": no_answer_json(recalled.withheld) if recalled.withheld else None,
         "answer_probability": recalled.confidence.probability,
         "unsure": recalled.is_unsure,
@@ -188,18 +182,9 @@ def _weights(items: Sequence[ScoredCandidate]) -> dict[str, float] | None:
     return {name: round(one, _DIGITS) for name, one in items[0].weights.items() if one > 0 and name in named}
 
 
-def _confidence(recalled: Recalled, key: int) -> ConfidenceV1 | None:
+def _sure(recalled: Recalled, key: int) -> ConfidenceV1 | None:
     sure = recalled.confidence.items.get(key)
     return None if sure is None else confidence_json(sure)
-
-
-def _fragment(facts: RequestFacts) -> str:
-    return facts.query.fragment if facts.query else _raw_text(facts, "fragment") or ""
-
-
-def _raw_text(facts: RequestFacts, name: str) -> str | None:
-    value = facts.raw.get(name)
-    return value if isinstance(value, str) else None
 
 
 def candidates_to_keep(profile: Profile, corr_id: str, *, is_traced: bool) -> int:
@@ -211,60 +196,49 @@ def candidates_to_keep(profile: Profile, corr_id: str, *, is_traced: bool) -> in
 
 def candidates_of(recalled: Recalled, most: int) -> list[CandidateV1]:
     """The best candidates: those of the final order, then those that were dropped before it."""
-    result = recalled.result
-    if result is None:
+    if (result := recalled.result) is None:
         return []
+    cascade, selection = recalled.cascade, recalled.selection
     in_order = tuple(one for item in recalled.ranked for one in (item, *item.same))
     others = left_out(result, {item.candidate.key for item in in_order})
     ranked = in_order[: most - min(len(others), most // _ROOM_OF_OTHERS)]
-    told = _ranked(recalled, ranked)
-    names = {item.candidate.key: item.memory.id for item in (*result.scored, *in_order)}
-    for candidate, memory, item, reason, for_key in others[: most - len(ranked)]:
-        made = _of(candidate, memory.id, None if _is_of_other_scale(recalled, item) else item)
-        told.append(made.model_copy(update={"dropped": reason, "dropped_for": names.get(for_key or 0)}))
-    return told
-
-
-def _ranked(recalled: Recalled, ranked: tuple[ScoredCandidate, ...]) -> list[CandidateV1]:
-    kept = {item.scored.candidate.key for item in recalled.selection.items}
+    kept = {item.scored.candidate.key for item in selection.items}
     told: list[CandidateV1] = []
     for place, item in enumerate(ranked, start=1):
         key = item.candidate.key
-        of_order = {
-            "place": place,
-            "kept": key in kept,
-            "dropped": recalled.selection.left_out.get(key),
-            "layer": recalled.cascade.layers[key] if recalled.cascade else None,
-        }
-        told.append(_of(item.candidate, item.memory.id, item).model_copy(update=of_order))
+        layer = cascade.layers[key] if cascade else None
+        dropped = selection.left_out.get(key)
+        told.append(
+            _of(item.candidate, item.memory, item, place=place, kept=key in kept, dropped=dropped, layer=layer)
+        )
+    names = {item.candidate.key: item.memory.id for item in (*result.scored, *in_order)}
+    is_of_layers = cascade is not None and cascade.is_merged  # then the score of one layer is of another scale
+    for candidate, memory, item, reason, for_key in others[: most - len(ranked)]:
+        of_scale = None if is_of_layers else item
+        told.append(_of(candidate, memory, of_scale, dropped=reason, dropped_for=names.get(for_key or 0)))
     return told
 
 
-def _is_of_other_scale(recalled: Recalled, item: ScoredCandidate | None) -> bool:
-    """Whether it is the score of one layer, where those of several were merged."""
-    return item is not None and recalled.cascade is not None and recalled.cascade.is_merged
-
-
-def _of(candidate: Candidate, name: str, item: ScoredCandidate | None) -> CandidateV1:
+def _of(candidate: Candidate, memory: MemoryView, item: ScoredCandidate | None, **told: Any) -> CandidateV1:
+    of_item: dict[str, Any] = {}
+    if item is not None:  # the parts that count: those with a weight
+        weights = {part: item.weights[part] for part in item.parts if item.weights.get(part, 0.0) > 0}
+        of_item = {
+            "score": item.score,
+            "parts": {part: round(item.parts[part], _DIGITS) for part in weights},
+            "succeeds": succession(item.succeeds),
+            "ended_by": succession(item.ended),
+            "weights": weights,
+        }
     return CandidateV1(
-        id=name,
+        id=memory.id,
         source=candidate.best_source,
         ranks={str(source): rank for source, rank in candidate.ranks.items()},
         led_by=candidate.led_by,
         fused=round(candidate.fused, _DIGITS),
-        score=None if item is None else item.score,
-        parts=_weighed(item),
-        succeeds=None if item is None else succession(item.succeeds),
-        ended_by=None if item is None else succession(item.ended),
-        weights={} if item is None else {part: item.weights[part] for part in _weighed(item)},
+        **of_item,
+        **told,
     )
-
-
-def _weighed(item: ScoredCandidate | None) -> dict[str, float]:
-    """The parts that count: those with a weight."""
-    if item is None:
-        return {}
-    return {name: round(value, _DIGITS) for name, value in item.parts.items() if item.weights.get(name, 0.0) > 0}
 
 
 def left_out(result: PassResult, ranked: set[int]) -> list[LeftOut]:
@@ -285,3 +259,148 @@ def succession(link: SuccessionLink | None) -> SuccessionV1 | None:
     if link is None:
         return None
     return SuccessionV1(id=link.id, reason=link.reason, evidence=list(link.evidence))
+
+
+def cascade_json(recalled: Recalled) -> CascadeV1 | None:
+    """A cascade's path, and why it went on and ended; None without one."""
+    if (run := recalled.cascade) is None:
+        return None
+    primary, *further = run.path
+    asked = [step for step in further if step.not_asked is None]
+    layers = Counter(str(run.layers[item.scored.candidate.key]) for item in recalled.selection.items)
+    return CascadeV1(
+        primary_layer=primary.layer,
+        primary_confidence=primary.confidence,
+        cascaded_to=[step.layer for step in asked],
+        cascade_confidences=[step.confidence for step in asked],
+        final_confidence=recalled.confidence.overall,
+        threshold=run.limits.threshold,
+        min_relevance=run.limits.cascade.min_relevance,
+        depth=max(step.depth for step in run.path if step.not_asked is None or step.depth == 0),
+        max_depth=run.limits.max_depth,
+        ended=run.ended,
+        trigger=_trigger(primary, run),
+        merge_strategy=run.limits.merge.name if run.is_merged else None,
+        combined=dict(layers),
+        path=[_step(step) for step in run.path],
+    )
+
+
+@lru_cache(maxsize=256)
+def confidence_json(confidence: Confidence) -> ConfidenceV1:
+    """One item's confidence and factors, rounded to 1e-6: the same model for reply and decision."""
+    return ConfidenceV1(
+        overall=confidence.overall,
+        level=confidence.level,
+        semantic_relevance=round(confidence.semantic_relevance, 6),
+        source_quality=round(confidence.source_quality, 6),
+        recency=round(confidence.recency, 6),
+        consistency=confidence.consistency,
+        completeness=confidence.completeness,
+    )
+
+
+def no_answer_json(withheld: Withheld) -> NoAnswerV1:
+    """Why the answer was withheld."""
+    below = {} if withheld.value is None else {"value": withheld.value, "minimum": withheld.minimum}
+    return NoAnswerV1(reason=withheld.reason, near_misses=withheld.near_misses, **below)
+
+
+def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
+    """Hits of every source that was asked."""
+    return {report.source: len(report.hits) for report in reports if report.status != "off"}
+
+
+def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
+    """Status, hits and milliseconds of every source, of reranking (`rerank`) and late interaction (`late`)."""
+    asked: list[tuple[str, SourceReport | ModelReport, int, str | None]] = [
+        (str(report.source), report, len(report.hits), report.fallback) for report in recalled.reports
+    ]
+    for name, model in (("rerank", recalled.reranking), ("late", recalled.late_interaction)):
+        if model is not None:
+            asked.append((name, model, model.count, None))
+    return {
+        name: SourceStats(
+            status=one.status,
+            count=count,
+            ms=round(one.ms, 3),
+            error=one.error,
+            **({} if fallback is None else {"stood_in": fallback}),
+        )
+        for name, one, count, fallback in asked
+    }
+
+
+def _step(step: Step) -> CascadeStepV1:
+    return CascadeStepV1(
+        layer=step.layer,
+        depth=step.depth,
+        hits=step.hits,
+        confidence=step.confidence,
+        relevance=None if step.relevance is None else round(step.relevance, 6),
+        ms=round(step.ms, 3),
+        late=[str(source) for source in step.late],
+        not_asked=step.not_asked,
+    )
+
+
+def _trigger(primary: Step, run: CascadeRun) -> Trigger:
+    if primary.not_asked is not None:
+        return "not_asked"
+    if primary.confidence is None:
+        return "nothing_found"
+    if primary.confidence < run.limits.threshold:
+        return "confidence_below_threshold"
+    if primary.is_sure(run.limits):
+        return "sure"
+    return "relevance_unknown" if primary.relevance is None else "relevance_below_minimum"
+
+
+def understood(understanding: Understanding, *, with_words: bool = True) -> dict[str, Any]:
+    """JSON; `with_words` is False where no text of the query may be kept.
+
+    Times are ISO 8601 in UTC, null where an interval has no end on that side.
+    """
+    time = understanding.question.time
+    told: dict[str, Any] = {
+        "intervals": [
+            {
+                "from": _instant(interval.start),
+                "until": _instant(interval.end),
+                "kind": interval.kind,
+                **({"words": interval.words} if with_words else {}),
+            }
+            for interval in time.intervals
+        ],
+        "asks_when": time.asks_when,
+        "session": None if time.session is None else session_words(time.session),
+        "of": time.of if time.intervals else None,
+        "widened": time.widened,
+    }
+    classified, said = understanding.classified, understanding.said_by
+    rest: dict[str, Any] = {"class": classified.query_class, "shape": understanding.shape}
+    if with_words:
+        rest["class_words"] = list(classified.words)
+        rest["people"] = list(understanding.people)
+        if understanding.asker is not None:
+            rest["asker"] = understanding.asker
+        if said is not None:  # `only`: nothing else answers, `then`: of a time as well
+            rest["said_by"] = {
+                "name": said.name,
+                "speakers": list(said.speakers),
+                "about": said.topic,
+                "only": said.is_strict,
+                "then": bool(said.intervals),
+            }
+        rest["entities"] = [{"name": entity.name, "kind": entity.kind} for entity in understanding.entities]
+    return {"time": told, **rest}
+
+
+def _instant(moment: float | None) -> str | None:
+    """As ISO 8601; None for what is open, or beyond the years that a calendar has."""
+    if moment is None:
+        return None
+    try:
+        return datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -13,8 +13,7 @@ from typing import Any
 
 from orion_recall.contracts import BundleStats, CandidateV1, RecallDecisionV1
 from orion_recall.recall.candidates.fuse import rrf_score
-from orion_recall.recall.report.decision import candidates_of, left_out
-from orion_recall.recall.report.figures import cascade_json, confidence_json, understood
+from orion_recall.recall.report.decision import candidates_of, cascade_json, confidence_json, left_out, understood
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.values import MemoryView
@@ -75,8 +74,7 @@ def explained(recalled: Recalled) -> dict[str, Any]:
         "strategy": recalled.strategy,
         "render": None if recalled.render is None else recalled.render.model_dump(mode="json"),
     }
-    if recalled.cascade is not None:
-        cascade = cascade_json(recalled.cascade, recalled.confidence, recalled.selection)
+    if (cascade := cascade_json(recalled)) is not None:
         figures["cascade"] = cascade.model_dump(mode="json")
     if recalled.result is None:
         return _trace(figures, None)
@@ -125,23 +123,18 @@ def _trace(
     """The trace; `of_memories` has by id what is known of a candidate's memory beside ids and numbers."""
     trace = {name: value for name, value in figures.items() if value is not None}
     if candidates is not None:
-        told = [{**_candidate(one), **(of_memories or {}).get(one.id, {})} for one in candidates]
-        for one in told:  # ranks, and the sources' own scores where they are known
-            scores = one.pop("source_scores", {})
-            one["sources"] = {name: {"rank": rank, **scores.get(name, {})} for name, rank in one["ranks"].items()}
-            del one["ranks"]
-        trace["candidates"] = told
+        trace["candidates"] = [_candidate(one, (of_memories or {}).get(one.id, {})) for one in candidates]
     return trace
 
 
-def _candidate(one: CandidateV1) -> dict[str, Any]:
+def _candidate(one: CandidateV1, known: Json) -> dict[str, Any]:
     links = {name: link for name in ("succeeds", "ended_by") if (link := getattr(one, name)) is not None}
+    scores = known.get("source_scores", {})
     return {
         "id": one.id,
         "place": one.place,
         "kept": one.kept,
         "fused": one.fused,
-        "ranks": dict(one.ranks),
         "led_by": one.led_by,
         "score": one.score,
         "parts": score_shares(one),
@@ -149,6 +142,9 @@ def _candidate(one: CandidateV1) -> dict[str, Any]:
         "layer": one.layer,
         "confidence": None,
         **{name: link.model_dump(mode="json") for name, link in links.items()},
+        **{name: value for name, value in known.items() if name != "source_scores"},
+        # Ranks, and the sources' own scores where they are known.
+        "sources": {name: {"rank": rank, **scores.get(name, {})} for name, rank in one.ranks.items()},
     }
 
 

@@ -24,8 +24,8 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import ErrorKind
 from orion_recall.recall.bundle.lines import SelectedItem, source_ref
+from orion_recall.recall.report.decision import backend_counts, confidence_json, no_answer_json, source_stats
 from orion_recall.recall.report.explain import explained
-from orion_recall.recall.report.figures import backend_counts, confidence_json, no_answer_json, source_stats
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import rounded_parts
 from orion_recall.values import MemoryView, SourceReport

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from orion_recall.contracts import CandidateV1, RecallDecisionV1, SourceStats
 from orion_recall.decisions.memories import MemoryFacts
-from orion_recall.recall.report.asked import Limits, options_of, scope_of_decision
+from orion_recall.recall.report.asked import Limits, asked_part, options_of
 from orion_recall.values import JsonValue
 
 Stage = Literal[
@@ -86,23 +86,23 @@ def lost_as_candidate(
         return None
     code = one.dropped or "no_reason"
     lost = WhyNot(stage=_STAGES.get(code, "unknown"), code=code)
-    match lost.stage:
-        case "near_duplicate" | "superseded":
-            other = next((each for each in candidates if each.id == one.dropped_for), None)
-            return _by_score(lost, one.score, None if other is None else other.score, {"for": one.dropped_for})
-        case "score" if code == "no_answer":
-            why = decision.no_answer
-            facts = {} if why is None else why.model_dump(mode="json", exclude={"near_misses"})
-            return _by_score(lost, facts.get("value"), facts.get("minimum"), facts)
-        case "score":
-            least = None if limits is None else limits.min_score
-            return _by_score(lost, one.score, least, {"score": one.score, "minimum": least})
-        case "cap":
-            return _capped(lost, one, candidates)
-        case "budget":
-            return _no_tokens(lost, decision, one, limits, fate)
-        case _:
-            return lost
+    if lost.stage in ("near_duplicate", "superseded"):
+        other = next((each.score for each in candidates if each.id == one.dropped_for), None)
+        return _by_score(lost, one.score, other, {"for": one.dropped_for})
+    if code == "no_answer":
+        facts = decision.no_answer.model_dump(mode="json", exclude={"near_misses"}) if decision.no_answer else {}
+        return _by_score(lost, facts.get("value"), facts.get("minimum"), facts)
+    if lost.stage == "score":
+        least = None if limits is None else limits.min_score
+        return _by_score(lost, one.score, least, {"score": one.score, "minimum": least})
+    if lost.stage == "cap":
+        return _capped(lost, one, candidates)
+    if lost.stage == "budget" and limits is not None:
+        left = max(limits.budget_tokens - decision.tokens, 0)
+        by = None if fate is None or fate.tokens is None or fate.tokens <= left else float(fate.tokens - left)
+        facts = {"place": one.place, "budget": limits.budget_tokens, "left": left}
+        return replace(lost, facts=facts, by_how_much=by, unit="tokens" if by else None)
+    return replace(lost, facts={"place": one.place}) if lost.stage == "budget" else lost
 
 
 def lost_in_search(
@@ -175,18 +175,6 @@ def _capped(lost: WhyNot, one: CandidateV1, candidates: Sequence[CandidateV1]) -
     return _by_places(lost, beyond if of_source else one.place - max(kept))
 
 
-def _no_tokens(
-    lost: WhyNot, decision: RecallDecisionV1, one: CandidateV1, limits: Limits | None, fate: Fate | None
-) -> WhyNot:
-    facts: dict[str, JsonValue] = {"place": one.place}
-    if limits is None:
-        return replace(lost, facts=facts)
-    left = max(limits.budget_tokens - decision.tokens, 0)
-    facts |= {"budget": limits.budget_tokens, "left": left}
-    by = None if fate is None or fate.tokens is None or fate.tokens <= left else float(fate.tokens - left)
-    return replace(lost, by_how_much=by, unit="tokens" if by else None, facts=facts)
-
-
 def _narrowed(again: RecallDecisionV1) -> WhyNot:
     """It would be found, were the search as wide as scope and options are: the question itself narrows it."""
     understood = again.understood or {}
@@ -240,29 +228,26 @@ def _gone(memory: MemoryFacts, gone_at: datetime, asked_at: datetime) -> WhyNot:
 
 
 def _not_asked_for(decision: RecallDecisionV1, memory: MemoryFacts) -> WhyNot | None:
-    scope, options = scope_of_decision(decision), options_of(decision)
+    scope, options = asked_part(decision, "scope"), options_of(decision)
     for name in _IDS:
         if (wanted := scope.get(name)) is not None and (own := getattr(memory, name)) != wanted:
             facts: dict[str, JsonValue] = {"what": name.removesuffix("_id"), "wanted": str(wanted), "own": own}
             return WhyNot(stage="scope", code="other_scope", facts=facts)
-    kinds, tags = _texts(scope.get("kinds")), _texts(scope.get("tags"))
-    if kinds and not {memory.kind, memory.guessed_kind} & set(kinds):
+    kinds, tags = scope.get("kinds") or (), scope.get("tags") or ()
+    if kinds and not {memory.kind, memory.guessed_kind}.intersection(kinds):
         return WhyNot(stage="filter", code="other_kind", facts={"wanted": [*kinds], "own": memory.kind})
-    if tags and not set(tags) & set(memory.tags):
+    if tags and not set(memory.tags).intersection(tags):
         return WhyNot(stage="filter", code="other_tag", facts={"wanted": [*tags]})
     if memory.id in options.exclude:
         return WhyNot(stage="filter", code="excluded")
     at, since, until = memory.at, options.since, options.until
     if at is None:
         return WhyNot(stage="time", code="undated") if since or until else None
-    if options.as_of is not None and at > options.as_of:
-        return _by_seconds(WhyNot(stage="time", code="after_as_of"), at, options.as_of)
-    if until is not None and at >= until:
-        return _by_seconds(WhyNot(stage="time", code="after_until"), at, until)
-    if since is not None and at < since:
-        return _by_seconds(WhyNot(stage="time", code="before_since"), at, since)
+    for code, bound, is_lost in (
+        ("after_as_of", options.as_of, options.as_of is not None and at > options.as_of),
+        ("after_until", until, until is not None and at >= until),
+        ("before_since", since, since is not None and at < since),
+    ):
+        if bound is not None and is_lost:
+            return _by_seconds(WhyNot(stage="time", code=code), at, bound)
     return None
-
-
-def _texts(value: object) -> list[str]:
-    return [str(one) for one in cast("Sequence[object]", value)] if isinstance(value, list | tuple) else []

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.recall.report.figures import understood
+from orion_recall.recall.report.decision import understood
 from orion_recall.recall.understand.chains import MOST_STEPS, chains, walks
 from orion_recall.recall.understand.classes import Classified, classify
 from orion_recall.recall.understand.expansion import expansions

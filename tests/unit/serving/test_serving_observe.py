@@ -228,10 +228,10 @@ HOSTILE = "secret-7 \ud800 \x00\x1b[31m \u202e </script> gen_ai.operation.name=d
 
 
 def test_hostile_text_is_nowhere_without_content_capture_and_is_harmless_with_it() -> None:
-    hostile = replace(
-        recalled(item_of(HOSTILE, memory_id="secret-7")),
-        reports=(SourceReport(source="vector", status="failed", ms=1.0, error=HOSTILE),),
-    )
+    hostile = recalled(item_of(HOSTILE, memory_id="secret-7"))
+    assert hostile.result is not None
+    silent = SourceReport(source="vector", status="failed", ms=1.0, error=HOSTILE)
+    hostile = replace(hostile, result=replace(hostile.result, reports=(silent,)))
     quiet = spans_of(hostile, "degraded", fragment=HOSTILE).values()
     assert b"secret-7" not in encode_spans(list(quiet)).SerializeToString()
     captured = spans_of(hostile, "degraded", fragment=HOSTILE, with_content=True)
