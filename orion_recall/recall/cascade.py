@@ -23,7 +23,7 @@ from orion_recall.contracts import RecallOptionsV1
 from orion_recall.contracts.recall import NotAsked
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import Cascade, Layer, LayerName, MergeWeights
-from orion_recall.recall.confidence.factors import Confidence, confidences
+from orion_recall.recall.confidence.answer import Confidence, confidences
 from orion_recall.recall.pass_result import Dropped, PassResult, StageTimes
 from orion_recall.recall.ranking.score import combine, in_order, said_once
 from orion_recall.recall.search.all_sources import SILENT, or_else

@@ -25,8 +25,8 @@ from orion_recall.recall.confidence.answer import (
     answer_confidence,
     answer_of,
     asks_nothing,
+    confidences,
 )
-from orion_recall.recall.confidence.factors import confidences
 from orion_recall.recall.pass_result import StageTimes
 from orion_recall.recall.ranking.score import with_instructing
 from orion_recall.recall.search.all_sources import SILENT, or_else

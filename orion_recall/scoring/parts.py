@@ -106,7 +106,6 @@ def _is_nothing(_: Candidate, __: MemoryView, part: float | None) -> bool:
 
 @ScorePart("fusion", "the fused score", "what the sources found", weight=0.7, made="always")
 def fusion(given: PartInputs) -> Column:
-    """The fused score, 1 for the best; 0 for all where it has no weight."""
     return given.fused if given.weights["fusion"] else [0.0] * len(given.fused)
 
 
@@ -146,7 +145,6 @@ def neighbour(given: PartInputs) -> Column | None:
     made="by another step",
 )
 def late(given: PartInputs) -> Column | None:
-    """Late interaction, for the memories that were compared."""
     if not (compared := given.facts.late):
         return None
     return [compared.get(candidate.key) for candidate, _ in given.candidates]
@@ -212,7 +210,6 @@ def stems_of(memory: MemoryView) -> frozenset[str]:
 
 @ScorePart("speaker", "'the query names this memory's speaker'", "who said it")
 def speaker(given: PartInputs) -> Column | None:
-    """1 for memories of the speaker that the question names."""
     if (named := given.facts.named_speaker) is None:
         return None
     column = [1.0 if memory.speaker == named else 0.0 for memory in given.memories]
@@ -316,7 +313,6 @@ def session_named(candidates: Iterable[Pair], time: QuestionTime, session_id: st
     needs_weight=True,
 )
 def proximity(given: PartInputs) -> Column | None:
-    """How close the memory's time is to the one that the question names. An undated memory has no such part."""
     asked = given.facts.time
     if asked.of == "told" or not asked.intervals:
         return None
@@ -348,7 +344,6 @@ def told(given: PartInputs) -> Column | None:
 
 @ScorePart("tells_time", "'the query asks when, the memory tells a time'", "naming a time", needs_weight=True)
 def time_told(given: PartInputs) -> Column | None:
-    """1 for texts that tell a time, be it of a day, where the question asks when."""
     if not given.facts.time.asks_when:
         return None
     return [
@@ -359,7 +354,6 @@ def time_told(given: PartInputs) -> Column | None:
 
 @ScorePart("asks_nothing", "'the memory asks no question'", "not asking itself", needs_weight=True)
 def no_question(given: PartInputs) -> Column | None:
-    """1 for texts without a question mark."""
     return [
         0.0 if "?" in (memory.best_text if memory.passages else memory.text) else 1.0 for memory in given.memories
     ]
@@ -367,14 +361,12 @@ def no_question(given: PartInputs) -> Column | None:
 
 @ScorePart("words", "the keyword score, stretched over the candidates", "its words", needs_weight=True)
 def keyword_score(given: PartInputs) -> Column | None:
-    """The keyword search's score, stretched over the candidates."""
     column = _stretched([candidate.scores.get("lexical") for candidate, _ in given.candidates])
     return None if column is None else given.known(column, lambda found, _, __: "lexical" not in found.scores)
 
 
 @ScorePart("meaning", "the cosine, stretched over the candidates", "its meaning", needs_weight=True)
 def stretched_cosine(given: PartInputs) -> Column | None:
-    """The cosine, stretched over the candidates."""
     column = _stretched(given.cosines)
     return None if column is None else given.known(column, lambda found, _, __: "vector" not in found.scores)
 
@@ -420,7 +412,6 @@ def session(given: PartInputs) -> Column:
     "after_question", "'the turn before the memory is a question'", "coming after a question", needs_weight=True
 )
 def after_question(given: PartInputs) -> Column | None:
-    """1 for memories after a question in their session."""
     return given.known([1.0 if memory.after_question else 0.0 for memory in given.memories], _is_nothing)
 
 
@@ -428,7 +419,6 @@ def after_question(given: PartInputs) -> Column | None:
     "first_person", "'the memory speaks in the first person'", "being told in the first person", needs_weight=True
 )
 def first_person(given: PartInputs) -> Column:
-    """1 for texts in the first person."""
     return [1.0 if memory.first_person else 0.0 for memory in given.memories]
 
 
@@ -440,7 +430,6 @@ def first_person(given: PartInputs) -> Column:
     without="titles are not looked for",
 )
 def links(given: PartInputs) -> Column | None:
-    """How strongly the question or a first hit names the memory's title."""
     return _followed(given, "links")
 
 
@@ -458,7 +447,6 @@ def _followed(given: PartInputs, name: str) -> Sequence[float] | None:
     without="there is none",
 )
 def second_step(given: PartInputs) -> Column | None:
-    """The score in the second keyword search."""
     column = _followed(given, "second_step")
     return None if column is None else given.known(column, _is_nothing)
 
@@ -522,7 +510,6 @@ def evidence(given: PartInputs) -> Column | None:
     is_relevance=False,
 )
 def recency_column(given: PartInputs) -> Column:
-    """Recency by the profile's half-life."""
     now, half_life, minimum = given.facts.now, given.half_life_hours, given.recency_minimum
     return [  # as `recency` gives it, without a call for each
         UNDATED_RECENCY

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.relative_dates import RelativeDates
+from orion_recall.recall.bundle.relative_dates import with_dates
 from orion_recall.recall.bundle.snippet import line_tokens, snippet
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.inert import inert, instructs_reader
@@ -139,14 +139,14 @@ _BETWEEN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a line shows: the style of its head, whether its window should tell a time, and relative dates.
+    """What a line shows: the style of its head, and whether its window should tell a time.
 
-    The days of its head are those of `zone`.
-    `redaction` is that of its text. `flags_instructions`: a memory that tells its reader what to do is flagged."""
+    The days of its head are those of `zone`, and those of relative times as well, which are told with the clock
+    `now`. `redaction` is that of its text. `flags_instructions`: a memory that instructs its reader is flagged."""
 
     style: RenderStyle = "v1"
     asks_when: bool = False
-    dates: RelativeDates | None = None
+    now: float | None = None
     redaction: Redaction = NO_REDACTION
     flags_instructions: bool = False
     zone: tzinfo = UTC
@@ -286,14 +286,15 @@ class Lines:
 
         Title and speaker before the text are no "Nina wrote:" in it.
         """
-        if self.shown.dates is None:
+        if (now := self.shown.now) is None:
             return window, used
         opening = whole.parts.opening
         lead = opening if window.startswith(opening) else ""
-        dated = lead + self.shown.dates.resolved(window[len(lead) :], whole.scored.memory.ts)
-        if dated == window or (with_dates := line_tokens(dated, self.tokens)) > allowed:
+        said, zone = whole.scored.memory.ts, self.shown.zone
+        dated = lead + with_dates(window[len(lead) :], said, zone=zone, now=now)
+        if dated == window or (longer := line_tokens(dated, self.tokens)) > allowed:
             return window, used
-        return dated, with_dates
+        return dated, longer
 
 
 DropReason = Literal[

@@ -7,7 +7,6 @@ its date: to any other the reader has the day on which it was said, at the begin
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
@@ -46,73 +45,57 @@ _NOT_FREE_BEFORE: Final = re.compile(
 _NOT_FREE_AFTER: Final = re.compile(r"\s+(?:of|before|after|in)\b", re.IGNORECASE)
 _SMALL_HOURS: Final = 4
 _SATURDAY: Final = 5
-_DAY_S: Final = 86_400.0
-_COUNTS: Final = {
+_COUNTS: Final = {"a": 1, "a couple of": 2} | {
     word: count
-    for count, words in enumerate(
-        (
-            ("a", "an"),
-            ("two", "a couple of"),
-            *((word,) for word in "three four five six seven eight nine".split()),
-        ),
-        1,
-    )
-    for word in words
-} | {"ten": 10, "eleven": 11, "twelve": 12}
+    for count, word in enumerate("an two three four five six seven eight nine ten eleven twelve".split(), 1)
+}
 # What is further away is not told by its days.
 _LONGEST_NAMED: Final = timedelta(days=45)
 _WHOLE_YEAR: Final = timedelta(days=360)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelativeDates:
-    """The dates of relative times, in the asker's zone; the year is told where it is not the year of `now`."""
+def with_dates(text: str, said: float | None, *, zone: tzinfo, now: float) -> str:
+    """The text with the date behind each relative time, once for each, in the asker's zone.
 
-    zone: tzinfo
-    now: float
-
-    def resolved(self, text: str, said: float | None) -> str:
-        """The text with the date behind each relative time, once for each.
-
-        `said` is the memory's own time.
-        """
-        if said is None or not any(map((folded := _folded(text)).__contains__, _HINTS)):
-            return text
+    `said` is the memory's own time. The year is told where it is not the year of `now`.
+    """
+    if said is None or not any(map((folded := _folded(text)).__contains__, _HINTS)):
+        return text
+    try:
+        clock = clock_in(zone, said).replace(tzinfo=None)
+        year = datetime.fromtimestamp(now, zone).year
+    except (OverflowError, ValueError, OSError):
+        return text  # beyond the calendar
+    dated: set[str] = set()
+    parts: list[str] = []
+    done = 0
+    for match in _RELATIVE.finditer(folded):
+        if match[0] in dated:
+            continue
         try:
-            clock = clock_in(self.zone, said).replace(tzinfo=None)
-            year = datetime.fromtimestamp(self.now, self.zone).year
-        except (OverflowError, ValueError, OSError):
-            return text  # beyond the calendar
-        dated: set[str] = set()
-        parts: list[str] = []
-        done = 0
-        for match in _RELATIVE.finditer(folded):
-            words = match[0]
-            if words in dated:
-                continue
-            try:
-                date = self._date(match, text, clock, year)
-            except (ValueError, OverflowError):  # beyond the years that a calendar has
-                date = None
-            if date is None:
-                continue
-            dated.add(words)
+            date = _date_of(match, text, clock, zone, year)
+        except (ValueError, OverflowError):  # beyond the years that a calendar has
+            continue
+        if date is not None:
+            dated.add(match[0])
             parts += [text[done : match.end()], f" [{date}]"]
             done = match.end()
-        return "".join([*parts, text[done:]]) if parts else text
+    return "".join([*parts, text[done:]]) if parts else text
 
-    def _date(self, match: re.Match[str], text: str, clock: datetime, year: int) -> str | None:
-        """The date of a time that has one meaning; None for any other."""
-        start, end = match.span()
-        if _is_quoted(text, start, end) or _OTHER_COUNT.match(text, end) is not None:
-            return None
-        if match["day"]:
-            is_sure = _COUNTED_FROM.search(text, 0, start) is None and clock.hour >= _SMALL_HOURS
-            return _date(match[0], clock, self.zone, year) if is_sure else None
-        if match["beside"]:
-            is_sure = _stands_free(text, start, end) and _is_agreed(match, clock)
-            return _date(match[0], clock, self.zone, year) if is_sure else None
-        return _counted(match["ago"], match["ago_unit"], clock, year, back=match["ago_way"] == "ago")
+
+def _date_of(match: re.Match[str], text: str, clock: datetime, zone: tzinfo, year: int) -> str | None:
+    """The date of a time that has one meaning; None for any other."""
+    start, end = match.span()
+    if _is_quoted(text, start, end) or _OTHER_COUNT.match(text, end) is not None:
+        return None
+    if match["day"]:
+        is_sure = _COUNTED_FROM.search(text, 0, start) is None and clock.hour >= _SMALL_HOURS
+        return _date(match[0], clock, zone, year) if is_sure else None
+    if match["beside"]:
+        # By itself: not "the last week", "last week of term", "last Friday in May".
+        is_free = _NOT_FREE_BEFORE.search(text, 0, start) is None and _NOT_FREE_AFTER.match(text, end) is None
+        return _date(match[0], clock, zone, year) if is_free and _is_agreed(match, clock) else None
+    return _counted(match["ago"], match["ago_unit"], clock, year, back=match["ago_way"] == "ago")
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
@@ -125,11 +108,6 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
     return _REPORTED.search(text, 0, start) is not None or any(
         one.start() < start and end < one.end() and one.group() != text.strip() for one in _QUOTED.finditer(text)
     )
-
-
-def _stands_free(text: str, start: int, end: int) -> bool:
-    """Whether "last week" stands by itself: not "the last week", "last week of term", "last Friday in May"."""
-    return _NOT_FREE_BEFORE.search(text, 0, start) is None and _NOT_FREE_AFTER.match(text, end) is None
 
 
 def _folded(text: str) -> str:
@@ -165,14 +143,12 @@ def _counted(count: str, unit: str, clock: datetime, year: int, *, back: bool = 
     """ "6 November" for so many days away; "about 23 October" or "about March" for longer ones."""
     said = " ".join(count.split())
     number = _COUNTS.get(said) or int(said)
+    if unit in ("day", "night") and said == "a couple of":
+        return None
+    day = shifted(clock, "day" if unit == "night" else unit, -number if back else number)
     if unit in ("day", "night"):
-        if said == "a couple of":
-            return None
-        return _of_day(shifted(clock, "day", -number if back else number), year)
-    day = shifted(clock, unit, -number if back else number)
-    if unit == "year":
-        return f"about {day.year}"
-    return f"about {_of_day(day, year, is_month=unit == 'month' and number > 1)}"
+        return _of_day(day, year)
+    return f"about {day.year if unit == 'year' else _of_day(day, year, is_month=unit == 'month' and number > 1)}"
 
 
 def _of_day(day: datetime, year: int, *, is_month: bool = False) -> str:

@@ -30,8 +30,7 @@ from orion_recall.contracts.recall import Trigger
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.cascade import CascadeRun, Step
-from orion_recall.recall.confidence.answer import Withheld
-from orion_recall.recall.confidence.factors import Confidence
+from orion_recall.recall.confidence.answer import Confidence, Withheld
 from orion_recall.recall.pass_result import ModelReport, PassResult
 from orion_recall.recall.report.asked import QUERY_CHARS, KeptText, asked, scope_name
 from orion_recall.recall.types import Recalled

@@ -9,7 +9,6 @@ from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.profile import CANDIDATES, Profile
 from orion_recall.recall.bundle.lines import Shown
-from orion_recall.recall.bundle.relative_dates import RelativeDates
 from orion_recall.recall.bundle.select import Caps
 from orion_recall.recall.bundle.snippet import asks_for_time
 from orion_recall.setting_values import LaneUse
@@ -151,11 +150,10 @@ def caps_of(profile: Profile, options: RecallOptionsV1) -> Caps:
 
 def shown_of(question: Question, profile: Profile, zone: tzinfo, redaction: Redaction = NO_REDACTION) -> Shown:
     """What the bundle's lines show; dates are those of the asker's zone."""
-    dates = RelativeDates(zone=zone, now=question.now) if profile.render.relative_dates else None
     return Shown(
         style=profile.render.style,
         asks_when=asks_for_time(question),
-        dates=dates,
+        now=question.now if profile.render.relative_dates else None,
         redaction=redaction,
         flags_instructions=profile.reader_instructions in ("flag", "down"),
         zone=zone,

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from orion_recall.memory.extraction.sentences import Unit, read_sentences
-from orion_recall.models.language import DEFAULT, Language
 from orion_recall.text.names import names_assistant
 from orion_recall.text.normal import STOP_WORDS, content_words, without_possessive, words
 
@@ -168,8 +167,6 @@ EntityKind = Literal["quoted", "capitalised", "known"]
 
 MOST_ENTITIES = 16
 _READ_CHARS = 1_000
-# German writes every noun with a capital.
-_CAPITALS_SAY_NOTHING: Collection[Language] = ("german",)
 
 
 class NamedEntity(NamedTuple):
@@ -179,29 +176,26 @@ class NamedEntity(NamedTuple):
     kind: EntityKind
 
 
-def entities(text: str, known: Collection[str] = (), *, language: Language = DEFAULT) -> tuple[NamedEntity, ...]:
+def entities(text: str, known: Collection[str] = ()) -> tuple[NamedEntity, ...]:
     """The names in the first 1,000 characters, each once whatever its case, at most 16, as they come in each kind.
 
     `known` are names that the text mentions and that are known in its scope, spelt as there: only they are found
-    in lower case, and where capitals tell nothing (German) only they and what is quoted are found.
+    in lower case.
     """
     folded = {name.casefold(): name for name in known}
-    found: dict[EntityKind, dict[str, str]] = {"quoted": {}, "capitalised": {}, "known": {}}
-    text = text[:_READ_CHARS]
-    with_capitals = language not in _CAPITALS_SAY_NOTHING
-    units = list(_names(text, known))
-    for unit in units:
+    quoted: dict[str, NamedEntity] = {}
+    capitalised: dict[str, NamedEntity] = {}
+    listed: dict[str, NamedEntity] = {}
+    for unit in _names(text[:_READ_CHARS], known):
         if unit.quoted:
-            found["quoted"].setdefault(unit.folded, unit.text)
-        elif with_capitals and not unit.text.islower():
-            found["capitalised"].setdefault(unit.folded, unit.text)
-    for unit in units if with_capitals else _names(text.lower(), known):
+            quoted.setdefault(unit.folded, NamedEntity(unit.text, "quoted"))
+        elif not unit.text.islower():
+            capitalised.setdefault(unit.folded, NamedEntity(unit.text, "capitalised"))
         if unit.folded in folded:
-            found["known"].setdefault(unit.folded, folded[unit.folded])
-    chosen: dict[str, NamedEntity] = {}
-    for kind, names in found.items():
-        for name, spelt in names.items():
-            chosen.setdefault(name, NamedEntity(spelt, kind))
+            listed.setdefault(unit.folded, NamedEntity(folded[unit.folded], "known"))
+    chosen = dict(quoted)
+    for name, one in (*capitalised.items(), *listed.items()):
+        chosen.setdefault(name, one)
     return tuple(chosen.values())[:MOST_ENTITIES]
 
 

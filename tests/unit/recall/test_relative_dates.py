@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.recall.bundle.relative_dates import RelativeDates
+from orion_recall.recall.bundle.relative_dates import with_dates
 from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.recall.understand.shape import without_times
 from orion_recall.when.times import times
 from tests.samples.recall_fakes import profile, query
 
 SAID = datetime(2026, 3, 4, 10, tzinfo=UTC).timestamp()  # a Wednesday
-DATES = RelativeDates(zone=UTC, now=datetime(2026, 11, 20, tzinfo=UTC).timestamp())
+NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
+
+
+def dated(text: str, said: float = SAID, zone: tzinfo = UTC) -> str:
+    return with_dates(text, said, zone=zone, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +36,7 @@ DATES = RelativeDates(zone=UTC, now=datetime(2026, 11, 20, tzinfo=UTC).timestamp
     ],
 )
 def test_a_relative_time_is_followed_by_its_date(text: str, shown: str):
-    assert DATES.resolved(text, SAID) == shown
+    assert dated(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -45,7 +49,7 @@ def test_a_relative_time_is_followed_by_its_date(text: str, shown: str):
     ],
 )
 def test_other_times_stay_as_they_are(text: str):
-    assert DATES.resolved(text, SAID) == text
+    assert dated(text) == text
 
 
 @pytest.mark.parametrize(
@@ -65,13 +69,12 @@ def test_other_times_stay_as_they_are(text: str):
     ],
 )
 def test_a_time_with_more_than_one_meaning_has_no_date(text: str):
-    assert DATES.resolved(text, SAID) == text
+    assert dated(text) == text
 
 
 def test_days_are_those_of_the_askers_zone():
     late = datetime(2026, 3, 4, 23, 30, tzinfo=UTC).timestamp()
-    east = RelativeDates(zone=ZoneInfo("Asia/Tokyo"), now=DATES.now)
-    assert (DATES.resolved("yesterday", late), east.resolved("yesterday", late)) == (
+    assert (dated("yesterday", late), dated("yesterday", late, ZoneInfo("Asia/Tokyo"))) == (
         "yesterday [3 March]",
         "yesterday [4 March]",
     )
@@ -79,7 +82,7 @@ def test_days_are_those_of_the_askers_zone():
 
 @given(st.lists(st.sampled_from(["yesterday", "next week", "last", "two days ago", "x", "[", "\n"])).map(" ".join))
 def test_nothing_of_the_text_is_lost(text: str):
-    shown = DATES.resolved(text, SAID)
+    shown = dated(text)
     for date in ("[3 March]", "[9-15 March]", "[2 March]"):
         shown = shown.replace(f" {date}", "", 1)
     assert shown == text
