@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ import pytest
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import RankingWeights
 from orion_recall.recall.ranking.score import score_candidates
-from orion_recall.scoring.candidates import Candidate, Column, PartsInColumns, QueryFacts, rounded_parts
+from orion_recall.scoring.candidates import Candidate, Column, QueryFacts
 from orion_recall.scoring.intervals import (
     is_told_of,
     overlap,
@@ -28,27 +27,6 @@ from orion_recall.scoring.parts import PARTS, part_columns
 from orion_recall.time_values import TimeOf
 from orion_recall.values import Interval, MemoryView, QuestionTime, SourceName, ToldTime
 from tests.samples.recall_fakes import NOW, key, profile, view
-
-COLUMNS = {"fusion": [1.0, 0.5], "late": [None, 0.25], "similarity": [0.0, math.nan]}
-
-
-def test_they_are_those_of_its_place_without_what_it_does_not_have() -> None:
-    first, second = (PartsInColumns(COLUMNS, place) for place in (0, 1))
-    assert first == {"fusion": 1.0, "similarity": 0.0}
-    assert second == {"fusion": 0.5, "late": 0.25}
-    assert list(second.items()) == [("fusion", 0.5), ("late", 0.25)]
-    assert {**first, "rerank": 0.75} == {"fusion": 1.0, "similarity": 0.0, "rerank": 0.75}
-
-
-def test_parts_are_rounded_alike_wherever_they_come_from():
-    columns = {"fusion": (1 / 3, 0.5), "time": (None, 2 / 3), "late": (float("nan"), 0.1234567)}
-    assert rounded_parts(PartsInColumns(columns, 0)) == {"fusion": 0.333333}
-    assert rounded_parts({"fusion": 0.5, "time": 2 / 3}) == {"fusion": 0.5, "time": 0.666667}
-    parts = PartsInColumns(columns, 1)
-    assert rounded_parts(parts) == {"fusion": 0.5, "time": 0.666667, "late": 0.123457}
-    assert rounded_parts(parts) is rounded_parts(parts), "reply and decision show the same ones"
-    assert parts["late"] == 0.1234567, "the part itself is as it was"
-
 
 FOUNDING = {"fusion": 0.0, "similarity": 0.6, "overlap": 0.2, "recency": 0.15, "evidence": 0.05}
 
@@ -103,18 +81,6 @@ def made(part: str, *candidates: Pair) -> dict[str, float | None]:
     return {memory.id: value for (_, memory), value in zip(candidates, column, strict=bool(column))}
 
 
-def test_words_and_meaning_are_a_sources_scores_stretched_over_the_candidates():
-    scores: list[dict[SourceName, float]] = [
-        {"lexical": 9.0, "vector": 0.5},
-        {"lexical": 5.0},
-        {"lexical": 1.0},
-        {},
-    ]
-    candidates = [found_at(name, scores=one) for name, one in zip("abcd", scores, strict=True)]
-    assert made("words", *candidates) == {"a": 1.0, "b": 0.5, "c": 0.0, "d": 0.0}
-    assert made("meaning", *candidates) == {"a": 1.0, "b": 0.0, "c": 0.0, "d": 0.0}
-
-
 def test_session_is_the_best_fused_score_among_the_candidates_of_the_session():
     turns = [
         found_at("best", 0.8, session_id="one"), found_at("beside", 0.2, session_id="one"),
@@ -138,17 +104,6 @@ def test_role_is_that_of_a_person_where_the_question_is_about_the_one_who_asks()
     assert "role" not in parts_of(turns[1:3], weighed, is_own=True), "where all is an assistant's it tells nothing"
 
 
-def test_session_counts_late_interaction_as_much_as_the_fused_score():
-    turns = [
-        found_at("a", 0.8, session_id="one"),
-        found_at("b", 0.4, session_id="one"),
-        found_at("c", 0.4),
-    ]
-    late = {key("a"): 0.0, key("b"): 1.0}
-    columns = parts_of(turns, weighing("session", "late"), late=late)
-    assert columns["session"] == pytest.approx([0.75, 0.75, 0.5])
-
-
 def test_what_the_index_does_not_hold_has_no_part_that_the_index_alone_could_give():
     own = found_at("own", 0.9, {"vector": 0.8, "lexical": 3.0})
     farther = found_at("farther", 0.5, {"vector": 0.4, "lexical": 1.0})
@@ -165,23 +120,6 @@ def test_what_the_index_does_not_hold_has_no_part_that_the_index_alone_could_giv
     assert columns["neighbour"] == [0.4, 0.4, None, None], "no farther than the index's own farthest"
     assert columns["session"][2] == pytest.approx((0.8 / 0.9 + 1) / 2), "it is a session of its own, like any other"
     assert columns["session"][3] == pytest.approx(0.1 / 0.9), "how it was found is all that is known"
-
-
-def test_what_only_own_index_and_graph_could_say_of_a_memory_is_no_loss_of_one_of_elsewhere():
-    own, mapped = found_at("own", after_question=True, speaker="Ana"), found_at("mapped")
-    ours, theirs = found_at("ours"), found_at("theirs", speaker="Ana")
-    own[0].path = 0.9
-    columns = parts_of(
-        [own, ours, mapped, theirs],
-        weighing("second_step", "after_question"),
-        named_speaker="Ana",
-        followed={"second_step": {key("own"): 0.5, key("theirs"): 0.2}},
-        unindexed=frozenset((key("mapped"), key("theirs"))),
-    )
-    assert columns["after_question"] == [1.0, 0.0, None, None]
-    assert columns["path"] == [0.9, 0.0, None, None]
-    assert columns["second_step"] == [0.5, 0.0, None, 0.2]
-    assert columns["speaker"] == [1.0, 0.0, None, 1.0], "a store without speakers does not say who spoke"
 
 
 def test_every_part_is_in_the_unit_interval_for_scores_of_any_kind():
@@ -293,22 +231,12 @@ NOW_OF_OVERLAP = 20_000 * DAY + DAY / 2
 TODAY = 20_000 * DAY
 
 
-def interval(first: float, last: float) -> Interval:
-    return Interval(start=TODAY + first * DAY, end=TODAY + last * DAY, kind="date", words="then")
-
-
 def told(first: float, last: float, *, weekly: bool = False) -> ToldTime:
     return ToldTime(TODAY + first * DAY, TODAY + last * DAY, weekly)
 
 
 def asked(first: float, last: float) -> tuple[float, float]:
     return TODAY + first * DAY, TODAY + last * DAY
-
-
-def test_what_is_to_come_begins_now():
-    time = QuestionTime(intervals=(interval(-3, 4), interval(-3, -1)), of="told", ahead=True)
-    assert told_ranges(time, NOW_OF_OVERLAP) == ((NOW_OF_OVERLAP, TODAY + 4 * DAY),)
-    assert told_ranges(QuestionTime(asks_when=True, ahead=True), NOW_OF_OVERLAP) == ((NOW_OF_OVERLAP, None),)
 
 
 @pytest.mark.parametrize("hours", [-5.0, 9.5])

@@ -298,28 +298,10 @@ class Lines:
 
 
 DropReason = Literal[
-    "excluded",
-    "own_turn",
-    "filtered",
-    "deleted",
-    "missing",
-    "other_time",
-    "not_said_by",
-    "other_people",
-    "rank_pool",
-    "below_min_score",
-    "near_duplicate",
-    "superseded",
-    "instructs_reader",
-    "source_top_k",
-    "max_per_source",
-    "repetition",
-    "max_total_items",
-    "token_budget",
-    "over_fetch",
-    "no_answer",
-    "unsure",
-]
+    "excluded", "own_turn", "filtered", "deleted", "missing", "other_time", "not_said_by", "other_people",
+    "rank_pool", "below_min_score", "near_duplicate", "superseded", "instructs_reader", "source_top_k",
+    "max_per_source", "repetition", "max_total_items", "token_budget", "over_fetch", "no_answer", "unsure",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, get_args
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.lines import Selection, body, head
-from orion_recall.recall.bundle.select import Caps, Said, select, select_recap
+from orion_recall.recall.bundle.select import Caps, select, select_recap
 from orion_recall.recall.bundle.snippet import line_tokens
 from orion_recall.recall.bundle.snippet import snippet as snippet_of
 from orion_recall.scoring.candidates import ScoredCandidate
@@ -157,16 +156,6 @@ def check_line(line: str) -> None:
     assert not set(line.removeprefix("- [").replace("]", "", 1)) & set("<>`{}|[]")
 
 
-INVOICE = "Sent the invoice for the roof to Halden, 900 euros"
-
-
-def test_the_same_in_other_words_repeats_and_another_of_the_kind_does_not():
-    said = Said(stems({"invoice", "sent"}), most=0.7)
-    said.add(INVOICE)
-    assert said.repeats("The invoice of 900 euros was sent: Halden, roof")
-    assert not said.repeats("Sent the invoice for the stairs to Orrin, 450 euros")
-
-
 WIDE = Caps(
     source_top_k=dict.fromkeys(SOURCE_NAMES, 100),
     max_per_source=100,
@@ -199,21 +188,6 @@ def test_what_a_cap_left_out_takes_the_places_that_are_left_best_first(tokens: T
     assert chosen(selection) == ["m0", "m1", "m3"]
     assert selection.dropped == {"max_per_source": 2}
     assert select(ranked, frozenset(), replace(WIDE, max_per_source=1), tokens).dropped == {}
-
-
-def test_what_repeats_another_waits_until_others_had_their_place(tokens: TokenCounter):
-    ranked = [
-        scored("lamp", "Bought a green lamp in Ghent"),
-        scored("again", "In Ghent I bought the lamp, a green one"),
-        scored("chair", "Bought a chair from Pim"),
-    ]
-    caps = replace(WIDE, max_repetition=0.7, max_total_items=2)
-    selection = select(ranked, frozenset({"bought"}), caps, tokens)
-    assert chosen(selection) == ["lamp", "chair"]
-    assert selection.dropped == {"repetition": 1}
-    assert chosen(select(ranked, frozenset({"bought"}), replace(caps, max_total_items=3), tokens)) == [
-        "lamp", "again", "chair",
-    ]  # fmt: skip
 
 
 def test_an_item_that_does_not_fit_is_skipped_for_one_that_does(tokens: TokenCounter):
@@ -274,27 +248,6 @@ def test_the_budget_is_a_ceiling_and_everything_dropped_is_counted(
     assert chosen(selection) == [name for name in (item.memory.id for item in ranked) if name in chosen(selection)]
 
 
-@given(texts=st.lists(NASTY, max_size=8), budget=st.integers(1, 200), top_k=st.integers(0, 4), stops=st.booleans())
-def test_every_ranked_item_is_kept_or_has_one_reason(
-    tokens: TokenCounter, texts: list[str], budget: int, top_k: int, stops: bool
-):
-    caps = replace(
-        WIDE,
-        budget_tokens=budget,
-        source_top_k=dict.fromkeys(SOURCE_NAMES, top_k),
-        over_budget="stop" if stops else "skip",
-    )
-    ranked = [scored(f"m{place}", text) for place, text in enumerate(texts)]
-    selection = select(ranked, frozenset(), caps, tokens)
-    kept = {item.scored.candidate.key for item in selection.items}
-    assert kept.isdisjoint(selection.left_out)
-    assert kept | selection.left_out.keys() == {item.candidate.key for item in ranked}
-    assert dict(Counter(selection.left_out.values())) == selection.dropped
-    if stops and "token_budget" in selection.dropped:
-        reasons = [selection.left_out.get(item.candidate.key) for item in ranked]
-        assert set(reasons[reasons.index("token_budget") :]) == {"token_budget"}
-
-
 def test_the_last_lines_missing_newline_cannot_break_the_ceiling(tokens: TokenCounter):
     """Some endings are one token more without the newline that follows them."""
     ending = next(
@@ -307,26 +260,6 @@ def test_the_last_lines_missing_newline_cannot_break_the_ceiling(tokens: TokenCo
     assert selection.items == ()
     selection = select([scored("m", ending)], frozenset(), replace(WIDE, budget_tokens=tokens.count(line)), tokens)
     assert [item.line for item in selection.items] == [line]
-
-
-def test_tokens_that_are_left_go_to_what_was_cut_and_to_nobody_else(tokens: TokenCounter):
-    long = (
-        "The boat has a new sail, " + "and it is blue and very light, " * 2 + "and the price was 400 euros in all."
-    )
-    ranked = [scored(f"m{place}", long if place == 2 else f"short {place}", ts=NOW) for place in range(4)]
-    caps = replace(WIDE, later_snippet_tokens=16, max_total_items=4)
-    tight = select(ranked, frozenset({"sail"}), replace(caps, snippet_tokens=16), tokens)
-    wide = select(ranked, frozenset({"sail"}), caps, tokens)
-    assert chosen(wide) == chosen(tight)
-    assert "400 euros" not in tight.items[2].snippet
-    assert "400 euros" in wide.items[2].snippet
-    assert [one.line for one in wide.items if one.scored.memory.id != "m2"] == [
-        one.line for one in tight.items if one.scored.memory.id != "m2"
-    ]
-    room = tight.tokens + 8
-    partly = select(ranked, frozenset({"sail"}), replace(caps, budget_tokens=room), tokens)
-    assert chosen(partly) == chosen(tight)
-    assert tight.tokens < partly.tokens <= room
 
 
 def test_a_memory_with_a_successor_is_marked_with_the_day_of_that(tokens: TokenCounter):
@@ -384,11 +317,6 @@ def test_a_cut_does_not_separate_a_negation_from_what_it_denies(tokens: TokenCou
         assert not found.startswith("… leave")
         began.add(found[:30])
     assert any(begin.startswith(f"… {negation} leave") for begin in began)
-
-
-def test_other_forms_and_possessives_of_a_word_match(tokens: TokenCounter):
-    for term, said in (("repairing", "repaired"), ("ana's", "Ana"), ("ana", "Ana’s")):
-        assert said in snippet(f"{FILLER} {said} {FILLER}", frozenset({term}), 24, tokens)
 
 
 @given(st.lists(WORDS, max_size=300).map(" ".join), st.integers(8, 64))

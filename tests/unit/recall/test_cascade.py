@@ -29,7 +29,7 @@ from orion_recall.recall.understand.question import understand
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.vector_lexical import VectorSource
 from orion_recall.text.normal import memory_key
-from orion_recall.values import MemoryView, Question, Scope, SourceReport
+from orion_recall.values import MemoryView, Scope, SourceReport
 from tests.samples.layered import DAY, asked, cascading, descent_of, ids, of_kind, path, steps
 from tests.samples.recall_fakes import NOW, key, profile, query, scored, sources, view
 
@@ -391,17 +391,6 @@ async def test_whatever_is_found_is_shown_once_or_counted_once(
     scores = [item.scored.score for item in recalled.selection.items if item.line]
     assert scores == sorted(scores, reverse=True)
     assert recalled.confidence.items.keys() == {item.scored.candidate.key for item in recalled.selection.items}
-
-
-def question(text: str = "what is the gearbox of the harbour crane?") -> Question:
-    return Question(text=text, dense_text=text, keyword_text=text, terms=frozenset(), now=NOW, text_hash="")
-
-
-def item(name: str, text: str | None = None, *, cosine: float | None = None, **fields: Any) -> ScoredCandidate:
-    made = scored(name, text, **fields)
-    if cosine is not None:
-        made.candidate.scores["vector"] = cosine
-    return made
 
 
 @pytest.mark.parametrize(

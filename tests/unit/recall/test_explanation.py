@@ -86,34 +86,6 @@ async def test_the_scores_of_rank_fusion_and_cross_encoder_are_named(tokens: Tok
     assert judged == [0.25]
 
 
-async def test_every_candidate_has_its_sources_with_rank_and_score(tokens: TokenCounter):
-    trace = await told(tokens)
-    assert of(trace, "m1")["sources"] == {"vector": {"rank": 1, "score": 0.9}}
-    order = of(trace, "m3")
-    assert order["sources"] == {"vector": {"rank": 3, "score": 0.7}, "rdf": {"rank": 1, "score": 2.0}}
-    assert order["statements"] == ["Ana ordered gearbox"]
-    assert (order["kind"], order["speaker"], order["ts"]) == ("plan", "Ana", NOW - 1800)
-    assert order["text"] == "I ordered it at Fjord Labs."
-
-
-async def test_what_was_dropped_says_why_and_in_whose_favour(tokens: TokenCounter):
-    by = profile(max_total_items=1)
-    trace = await told(tokens, by, options={"exclude": ["m4"]})
-    reasons = {one["id"]: one["dropped"] for one in trace["candidates"]}
-    assert reasons == {
-        "m3": None,
-        "m1": {"reason": "max_total_items", "for": None},
-        "m2": {"reason": "near_duplicate", "for": "m1"},
-        "m4": {"reason": "excluded", "for": None},
-        "m5": {"reason": "own_turn", "for": None},
-    }
-    assert [(one["id"], one.get("place")) for one in trace["candidates"]] == [
-        ("m3", 1), ("m1", 2), ("m2", None), ("m4", None), ("m5", None),
-    ]  # fmt: skip
-    assert of(trace, "m2")["score"] is not None
-    assert of(trace, "m4")["score"] is None
-
-
 async def test_of_what_the_query_may_not_see_nothing_is_told(tokens: TokenCounter):
     trace = await told(tokens, options={"kinds": ["plan"]})
     assert [one["id"] for one in trace["candidates"]] == ["m3"]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.recall.candidates.fetch import nearest_passages
 from orion_recall.recall.candidates.fuse import (
     WITH_TEXT,
     WITHIN,
@@ -23,12 +19,9 @@ from orion_recall.recall.candidates.fuse import (
     fused_unindexed,
     newest_favoured,
 )
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled, Sources
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.values import SOURCE_NAMES, Hit, MemoryView, Question, SourceName, SourceReport
-from tests.samples.recall_fakes import NOW, Shelf, hit, key, profile, query, report, view
-from tests.samples.source_samples import request
+from orion_recall.values import SOURCE_NAMES, Hit, MemoryView, SourceName, SourceReport
+from tests.samples.recall_fakes import Shelf, hit, key, profile, report, view
 
 HOUR = 3600.0
 NOW_OF_DECAY = 1_800_000_000.0
@@ -76,14 +69,6 @@ REPORTS = st.tuples(SCORES, SCORES, SCORES, SCORES).map(
     lambda found: [report(name, scores) for name, scores in zip(SOURCE_NAMES, found, strict=True)]
 )
 METHODS: tuple[Method, ...] = ("rrf", "min_max", "bm25_decay")
-
-
-def ranks(scores: Sequence[float]) -> list[int]:
-    """The ranks that one list's hits are given, in the list's order."""
-    hits = tuple(hit(str(place), score) for place, score in enumerate(scores))
-    fused = fuse([SourceReport(source="rdf", status="ok", hits=hits)], Fusing(method="rrf", weights=ONE))
-    given = {candidate.key: candidate.ranks["rdf"] for candidate in fused}
-    return [given[one.key] for one in hits]
 
 
 def names_by_fused(reports: list[SourceReport], **changes: float) -> dict[str, float]:
@@ -257,44 +242,3 @@ def test_the_first_of_every_kind_has_the_whole_of_its_source_and_kinds_weigh_as_
         pool = fuse([report], Fusing(method=method, weights=weighted()), limit=4)
         assert {candidate.key for candidate in pool} >= {1, 501}
         assert [candidate.fused for candidate in pool if candidate.key in (1, 501)] == [1.0, 1.0]
-
-
-QUESTION: Question = request("where is the kiln?").question
-
-
-class Finder:
-    """Names these passages, or fails; without an answer it waits for ever."""
-
-    def __init__(self, answer: Mapping[int, int] | Exception | None) -> None:
-        self._answer, self.asked = answer, 0
-
-    async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:
-        self.asked += 1
-        if self._answer is None:
-            await asyncio.Event().wait()
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return self._answer or {}
-
-
-async def found(by: Finder | None, *, keys: Sequence[int] = (1, 2), timeout_s: float = 5, is_away: bool = False):
-    return await nearest_passages(QUESTION, "acme", keys, by, timeout_s=timeout_s, is_away=is_away)
-
-
-def shipped_like(**fields: Any) -> Any:
-    """Fusion and weights as in reflect.v1."""
-    ranking = {"fusion": 0.15, "similarity": 0.0, "late": 1.0, "neighbour": 0.75, "session": 1.25, "recency": 0.05}
-    weights = {"rdf": 0.1, "sql_timeline": 0.1}
-    return profile(
-        ranking=ranking,
-        fusion={"method": "min_max", "weights": weights},
-        rank_pool=60,
-        max_total_items=20,
-        **fields,
-    )
-
-
-async def asked(made: Sources, timeout_s: float = 2.0, **fields: Any) -> Recalled:
-    return await recall(
-        query("How much does the crane lift?"), shipped_like(**fields), made, now=NOW, timeout_s=timeout_s
-    )

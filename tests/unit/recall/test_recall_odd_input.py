@@ -10,7 +10,6 @@ import pytest
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.decision import RequestFacts, decision
-from orion_recall.when.times import times
 from orion_recall.when.told import told_times
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
@@ -20,22 +19,6 @@ FIRST, LAST = -62_135_596_800.0, 253_402_214_400.0
 
 def day(text: str, said: datetime) -> list[str]:
     return [f"{datetime.fromtimestamp(one.since, UTC):%Y-%m-%d}" for one in told_times(text, said)]
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        (datetime(2024, 2, 1), "2024-02-29"),
-        (datetime(2025, 6, 1), "2028-02-29"),
-        (datetime(2028, 3, 1), "2032-02-29"),
-        (datetime(2097, 1, 1), "2104-02-29"),
-    ],
-)
-def test_the_29th_of_february_that_is_ahead_may_be_years_away(said: datetime, told: str):
-    now = said.replace(tzinfo=UTC)
-    assert day("My birthday is on 29 February.", now) == [told]
-    start = times("what is planned for 29 February?", now).intervals[0].start
-    assert start == datetime.fromisoformat(f"{told}T00:00:00+00:00").timestamp()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -231,23 +230,6 @@ async def test_without_a_fragment_nothing_is_searched_and_the_answer_is_empty(to
     recalled = await ask(sources(tokens, asked, CRANE, ORDER, SHED), fragment=fragment, intent="the crane")
     assert (recalled.outcome, recalled.rendered, recalled.reports) == ("empty", "", ())
     assert [source.requests for source in asked] == [[]] * len(asked)
-
-
-async def test_the_order_in_which_sources_answer_does_not_matter(tokens: TokenCounter):
-    results: set[tuple[str, tuple[tuple[str, float], ...]]] = set()
-    for order in itertools.permutations(SOURCE_NAMES):
-        gates = {name: asyncio.Event() for name in order}
-        given_arms = [
-            FakeSource(name, HITS if name in ("vector", "rdf") else HITS[:2], opened=gates[name]) for name in order
-        ]
-        asking = asyncio.create_task(ask(sources(tokens, given_arms, CRANE, ORDER, SHED)))
-        for name in order:
-            gates[name].set()
-            for _ in range(5):
-                await asyncio.sleep(0)
-        recalled = await asking
-        results.add((recalled.rendered, tuple((item.memory.id, item.score) for item in recalled.ranked)))
-    assert len(results) == 1
 
 
 MEMORIES = st.lists(

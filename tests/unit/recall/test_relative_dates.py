@@ -16,11 +16,11 @@ from orion_recall.when.times import times
 from tests.samples.recall_fakes import profile, query
 
 SAID = datetime(2026, 3, 4, 10, tzinfo=UTC).timestamp()  # a Wednesday
-NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
+READ_AT = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
 
 
 def dated(text: str, said: float = SAID, zone: tzinfo = UTC) -> str:
-    return with_dates(text, said, zone=zone, now=NOW)
+    return with_dates(text, said, zone=zone, now=READ_AT)
 
 
 @pytest.mark.parametrize(

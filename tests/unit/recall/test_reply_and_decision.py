@@ -139,13 +139,6 @@ def test_the_share_of_the_queries_keeps_its_candidates_and_the_same_ones_again()
     assert (drawn(0.0), len(drawn(1.0))) == (set(), len(ids))
 
 
-async def test_items_with_several_sets_of_weights_have_none_in_common(tokens: TokenCounter):
-    recalled = await recalled_by(tokens)
-    assert decision(facts_of(), outcome="ok", latency_ms=1.0, recalled=recalled).weights
-    recalled.selection.items[-1].scored.weights = {"fusion": 1.0}
-    assert decision(facts_of(), outcome="ok", latency_ms=1.0, recalled=recalled).weights is None
-
-
 async def test_a_memory_that_the_query_may_not_see_is_counted_and_not_named(tokens: TokenCounter):
     recalled = await recalled_by(tokens, options={"kinds": ["plan"]})
     assert [one.id for one in candidates_of(recalled, 50)] == ["m3"]

@@ -471,16 +471,6 @@ async def ask_of_search(tokens: TokenCounter, made: Dated, weight: float = 0.5, 
     return await recall(query(TEXT_OF_SEARCH, **options), used, sources(tokens, [made], OLD, NEW), now=NOW)
 
 
-async def test_what_only_the_named_time_brings_is_found(tokens: TokenCounter):
-    made = arm(inside=(hit("old", 0.05),))
-    recalled = await ask_of_search(tokens, made)
-    assert {item.memory.id for item in recalled.ranked} == {"old", "new"}
-    (inside,) = [request.scope for request in made.requests if request.scope.since is not None]
-    assert (inside.since, inside.until) == (MIDNIGHT - 2 * DAY, MIDNIGHT + DAY)
-    (report,) = [report for report in recalled.reports if report.source == "vector"]
-    assert len(report.hits) == 2, "the report is of the first search"
-
-
 @pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
 @pytest.mark.parametrize("fault", [{"fails": True}, {"hangs": True}])
 async def test_a_second_search_that_fails_or_hangs_costs_its_hits_and_no_more(

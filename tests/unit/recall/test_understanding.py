@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.recall.report.decision import understood
-from orion_recall.recall.understand.chains import MOST_STEPS, chains, walks
+from orion_recall.recall.understand.chains import chains, walks
 from orion_recall.recall.understand.classes import Classified, classify
 from orion_recall.recall.understand.expansion import expansions
 from orion_recall.recall.understand.people import asking_speaker, entities, named_speakers
@@ -67,11 +67,6 @@ SISTER_WORKS = (("sister", "work"), ("sister work",), ("sister",))
 )  # fmt: skip
 def test_my_is_said_of_the_one_who_asks(text: str, readings: list[tuple[str, tuple[str, ...]]]):
     assert [(chain.seed, chain.via) for chain in chains(text, "Bo Lind")] == readings
-
-
-@given(st.text())
-def test_every_text_is_read(text: str):
-    assert all(0 < len(chain.via) <= MOST_STEPS and chain.seed for chain in chains(text))
 
 
 def test_hostile_texts_take_no_time():
@@ -139,15 +134,6 @@ def test_a_question_has_the_class_that_its_words_say(text: str, query_class: Que
 )
 def test_names_are_quoted_first_then_capitalised(text: str, named: list[str]):
     assert [entity.name for entity in entities(text)] == named
-
-
-def test_what_is_known_is_found_in_lower_case_and_spelt_as_it_is_known():
-    found = entities("did bo and ana silva meet Mira?", ("Bo", "Ana Silva"))
-    assert [(one.name, one.kind) for one in found] == [
-        ("Mira", "capitalised"),
-        ("Bo", "known"),
-        ("Ana Silva", "known"),
-    ]
 
 
 NAMES = ["Melanie Jones", "Theodore", "Andrea", "Hermione", "Caroline", "李 Wei"]
