@@ -305,7 +305,6 @@ async def _round(
 
 
 def _next(asked: Sequence[LayerName], path: Sequence[Step], cascade: Cascade) -> tuple[LayerName, ...]:
-    """The next layers that the searched ones name, in their order, without those already searched."""
     seen = {step.layer for step in path}
     named: list[LayerName] = [
         then for name in asked for then in cascade.layers.named(name).then if then not in seen

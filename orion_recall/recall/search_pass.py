@@ -212,7 +212,6 @@ class SearchPass:
         return result
 
     async def _search(self, requests: Requests) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
-        """The reports of every source, and the further lists; all are searched at once."""
         said, profile, timeout_s = self.understood.said_by, self.profile, self.limits.source_s
         kinds = () if self.query.options is None else self.query.options.kinds
         searching = search_all(
@@ -250,15 +249,9 @@ class SearchPass:
     async def _compare_words(
         self, keys: Sequence[int], is_away: bool
     ) -> tuple[Mapping[int, int], Mapping[int, float], ModelReport | None]:
-        """The best passages by key, and late interaction with them, where the profile has it on."""
         question, sources = self.understood.question, self.sources
         passages = await nearest_passages(
-            question,
-            self.scope.tenant,
-            keys,
-            sources.passages,
-            timeout_s=self.source_left_s,
-            is_away=is_away,
+            question, self.scope.tenant, keys, sources.passages, timeout_s=self.source_left_s, is_away=is_away
         )
         if not self.profile.ranking.late:
             return passages, {}, None

@@ -372,7 +372,6 @@ def stretched_cosine(given: PartInputs) -> Column | None:
 
 
 def _stretched(scores: Column) -> Column | None:
-    """A source's scores, stretched over the candidates to [0, 1]; None where the source found none of them."""
     found = [score for score in scores if score is not None]
     if not found:
         return None

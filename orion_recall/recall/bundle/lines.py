@@ -104,7 +104,6 @@ def _named(name: str) -> str:
 
 
 def _best_passage(memory: MemoryView) -> str:
-    """The text, or its best passage with … where something was left out."""
     if not memory.passages:
         return inert(memory.text)
     start, end = memory.best_span
@@ -220,7 +219,6 @@ class Lines:
         return least + len(scored.memory.text[: _SHORTEST_SNIPPET * _MOST_CHARS_A_TOKEN * 2].split()) > left
 
     def _short(self, text: str, allowed: int) -> tuple[str, int] | None:
-        """A text that fits as a whole where nothing else would."""
         if len(text) > allowed * _MOST_CHARS_A_TOKEN:
             return None
         whole = line_tokens(text, self.tokens)

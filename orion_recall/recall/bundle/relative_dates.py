@@ -84,7 +84,6 @@ def with_dates(text: str, said: float | None, *, zone: tzinfo, now: float) -> st
 
 
 def _date_of(match: re.Match[str], text: str, clock: datetime, zone: tzinfo, year: int) -> str | None:
-    """The date of a time that has one meaning; None for any other."""
     start, end = match.span()
     if _is_quoted(text, start, end) or _OTHER_COUNT.match(text, end) is not None:
         return None

@@ -16,31 +16,9 @@ from orion_recall.values import SOURCE_NAMES, SourceName
 _READ_CHARS = 1000
 
 
-class Said:
-    """The items of a bundle by the stems of their words, without those of the question.
-
-    What all of a kind have in common is mostly in the question, so it says nothing about two of them.
-    """
-
-    def __init__(self, asked: Set[str], *, most: float) -> None:
-        """`asked` are the question's stems; `most` is the share of words that may be repeated, 1 for all."""
-        self._asked, self._most = asked, most
-        self._items: list[frozenset[str]] = []
-
-    def add(self, text: str) -> None:
-        """Takes up an item of the bundle."""
-        if self._most < 1:
-            self._items.append(self._of(text))
-
-    def repeats(self, text: str) -> bool:
-        """Whether one item has more of the text's words than may be repeated."""
-        if self._most >= 1 or not self._items:
-            return False
-        own = self._of(text)
-        return any(len(own & other) > self._most * len(own) for other in self._items)
-
-    def _of(self, text: str) -> frozenset[str]:
-        return stems(frozenset(content_words(text[:_READ_CHARS]))) - self._asked
+def _words_beside(asked: Set[str], text: str) -> frozenset[str]:
+    """The stems of a text's words, without those of the question: these say nothing about two of a kind."""
+    return stems(frozenset(content_words(text[:_READ_CHARS]))) - asked
 
 
 # No line takes fewer tokens: dash, date and a word.
@@ -99,7 +77,8 @@ def select(
     wanted, left, misses, taken = stems(terms), caps.budget_tokens, 0, 0
     top_k, most, most_of_source = caps.source_top_k, caps.max_total_items, caps.max_per_source
     lines = Lines(wanted=wanted, tokens=tokens, shown=shown)
-    said = Said(wanted, most=caps.max_repetition)
+    said: list[frozenset[str]] = []  # the words of each item, where only a share of an item's may be repeated
+    share = caps.max_repetition
     for place, scored in enumerate(ranked):
         candidate = scored.candidate
         source, key = candidate.best_source, candidate.key
@@ -110,7 +89,7 @@ def select(
         elif per_source[source] >= most_of_source:
             left_out[key] = "max_per_source"
             waiting.append((place, scored))
-        elif said.repeats(scored.memory.text):
+        elif said and _repeats(_words_beside(wanted, scored.memory.text), said, share):
             left_out[key] = "repetition"
             waiting.append((place, scored))
         elif taken >= most:
@@ -129,7 +108,8 @@ def select(
                 break
         else:
             items[place], misses = item, 0
-            said.add(scored.memory.text)
+            if share < 1:
+                said.append(_words_beside(wanted, scored.memory.text))
             per_source[source] += 1
             left -= item.tokens
             taken += 1 + len(item.scored.same)
@@ -150,8 +130,11 @@ def select(
     return _with_same(ranked, _within_budget(kept, caps.budget_tokens, left_out, tokens))
 
 
+def _repeats(own: Set[str], said: Sequence[Set[str]], most: float) -> bool:
+    return any(len(own & other) > most * len(own) for other in said)
+
+
 def _in_room(scored: ScoredCandidate, room: int) -> ScoredCandidate:
-    """The candidate with no more equal texts than there is room for: each is an item."""
     return scored if len(scored.same) < room else replace(scored, same=scored.same[: room - 1])
 
 
@@ -198,10 +181,7 @@ def _within_budget(
             break
         left_out[items.pop().scored.candidate.key] = "token_budget"
     return Selection(
-        items=tuple(items),
-        tokens=used if items else 0,
-        dropped=dict(Counter(left_out.values())),
-        left_out=left_out,
+        items=tuple(items), tokens=used if items else 0, dropped=dict(Counter(left_out.values())), left_out=left_out
     )
 
 

@@ -300,7 +300,6 @@ def _whole_sentences(text: str, places: Sequence[Place], chars: int) -> tuple[in
 
 
 def _with_neighbours(spans: Sequence[tuple[int, int]], found: tuple[int, int], chars: int) -> tuple[int, int]:
-    """The sentences with those after and before them, as far as they fit."""
     begin, end = found
     for _, further in spans:
         if end < further <= begin + chars:

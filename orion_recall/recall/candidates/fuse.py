@@ -117,7 +117,6 @@ def fuse(
 
 
 def _best(fused: Mapping[int, float], limit: int) -> list[int]:
-    """The keys of the best fused scores in their order, `limit` at most."""
     if len(fused) <= limit:
         return _in_order([(score, key) for key, score in fused.items()])
     if limit <= 0:
@@ -128,7 +127,6 @@ def _best(fused: Mapping[int, float], limit: int) -> list[int]:
 
 
 def _in_order(scored: Sequence[tuple[float, int]]) -> list[int]:
-    """The keys, best score first; equal ones, to nine decimals, in their own order."""
     worst: list[float] = np.round([-score for score, _ in scored], 9).tolist()  # a fifth of a hundred calls' time
     return [key for _, key in sorted(zip(worst, map(_SECOND, scored), strict=True))]
 
@@ -215,7 +213,6 @@ def _zero(hits: Sequence[Hit], method: Method) -> float:
 
 
 def _bringing(lists: Sequence[_List], first: int) -> frozenset[int]:
-    """The keys of hits among the first of a list that bring a memory with them."""
     return frozenset(hit.key for one in lists for hit in islice(one.hits, first) if hit.read is not None)
 
 

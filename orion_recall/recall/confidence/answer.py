@@ -106,10 +106,7 @@ def confidences(
                 use=uses.get(item.memory.id, NO_USE),
             ),
             recency=recency(
-                item.memory.ts,
-                question.now,
-                half_life_hours=profile.half_life_hours,
-                minimum=profile.recency_floor,
+                item.memory.ts, question.now, half_life_hours=profile.half_life_hours, minimum=profile.recency_floor
             ),
             consistency=consistency(item.memory.tags, is_repeated=item.candidate.key in repeated),
             completeness=completeness(item.memory),
@@ -305,7 +302,6 @@ def _below(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) 
 
 
 def _nearest(selection: Selection, most: int) -> Selection:
-    """The first items of the selection; the others are dropped as `unsure`."""
     kept, further = selection.items[:most], selection.items[most:]
     if not further:
         return selection

@@ -251,12 +251,7 @@ def with_instructing(result: PassResult, use: ReaderInstructions) -> PassResult:
 
 
 def reduced(
-    scored: Sequence[ScoredCandidate],
-    question: Question,
-    profile: Profile,
-    *,
-    least: float,
-    dropped: Dropped,
+    scored: Sequence[ScoredCandidate], question: Question, profile: Profile, *, least: float, dropped: Dropped
 ) -> list[ScoredCandidate]:
     """The candidates, best first, that score `least` or more, each said once.
 

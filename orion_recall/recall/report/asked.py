@@ -111,7 +111,6 @@ def scope_name(scope: Scope) -> str:
 
 
 def _without_words(told: dict[str, Any]) -> dict[str, Any]:
-    """The same without tags, and without what was said or written."""
     found = {name: value for name, value in told.items() if name != "lane"}
     for name, word in (("options", "tags"), ("turn", "active_turn_text"), ("scope", "tags")):
         if name in found:

@@ -174,7 +174,6 @@ def _of_recall(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
 
 
 def _weights(items: Sequence[ScoredCandidate]) -> dict[str, float] | None:
-    """The weights by which all items were scored, of the parts that they have; None where there is no such set."""
     if not items or any(item.weights != items[0].weights for item in items[1:]):
         return None
     named = {name for item in items for name in item.parts}

@@ -120,7 +120,6 @@ def stats_of(decision: RecallDecisionV1) -> BundleStats:
 def _trace(
     figures: Json, candidates: Sequence[CandidateV1] | None, of_memories: Mapping[str, Json] | None = None
 ) -> dict[str, Any]:
-    """The trace; `of_memories` has by id what is known of a candidate's memory beside ids and numbers."""
     trace = {name: value for name, value in figures.items() if value is not None}
     if candidates is not None:
         trace["candidates"] = [_candidate(one, (of_memories or {}).get(one.id, {})) for one in candidates]
@@ -149,7 +148,6 @@ def _candidate(one: CandidateV1, known: Json) -> dict[str, Any]:
 
 
 def _of_memories(recalled: Recalled) -> Mapping[str, Json]:
-    """What the recall knows of its candidates' memories beside the decision's ids and numbers, by id."""
     assert recalled.result is not None
     confidences = recalled.cascade.confidences if recalled.cascade else recalled.confidence.items
     judged = recalled.reranking.judged if recalled.reranking else frozenset[int]()

@@ -5,7 +5,6 @@ Attachments are made of the items that the answer shows, and of no other memory:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import to_json
@@ -28,7 +27,7 @@ from orion_recall.recall.report.decision import backend_counts, confidence_json,
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import rounded_parts
-from orion_recall.values import MemoryView, SourceReport
+from orion_recall.values import SourceReport
 
 # They are given as they are, to be found again.
 _IDS = frozenset(("id", "for", "evidence", "source_ref"))
@@ -111,21 +110,37 @@ def why_failed(reports: tuple[SourceReport, ...]) -> str:
 
 
 def _item(item: SelectedItem, recalled: Recalled, *, extended: bool, include: Include) -> MemoryItemV1:
-    scored = item.scored
-    memory, candidate = scored.memory, scored.candidate
+    memory, candidate, redaction = item.scored.memory, item.scored.candidate, recalled.redaction
     fields: dict[str, Any] = {
         "id": memory.id,
         "source": candidate.best_source,
-        "source_ref": source_ref(scored),
+        "source_ref": source_ref(item.scored),
         "uri": memory.uri,
-        "score": scored.score,
+        "score": item.scored.score,
         "ts": memory.ts,
-        "title": recalled.redaction.optional(memory.title),
+        "title": redaction.optional(memory.title),
         "snippet": item.snippet,
         "tags": list(memory.tags),
     }
-    if extended:
-        fields |= _further(item, recalled, include)
+    if not extended:
+        return MemoryItemV1(**fields)
+    fields |= {
+        "kind": memory.guessed_kind or memory.kind,
+        "speaker": redaction.optional(memory.speaker),
+        "session_id": memory.session_id,
+        "score_parts": rounded_parts(item.scored.parts),
+        "ranks": dict(candidate.ranks),
+    }
+    if (confidence := recalled.confidence.items.get(candidate.key)) is not None:
+        fields["confidence"] = confidence_json(confidence)
+    if recalled.cascade is not None:
+        fields["layer"] = recalled.cascade.layers[candidate.key]
+    if include.metadata:
+        fields["metadata"] = redaction.json(recalled.metadata.get(candidate.key, {}))
+    if include.entities:
+        fields["entities"] = [redaction.text(name) for name in memory.entities]
+    if include.chunks:
+        fields["chunk"] = redaction.text(memory.best_text)
     return MemoryItemV1(**fields)
 
 
@@ -138,43 +153,15 @@ def _by_layer(recalled: Recalled) -> dict[str, list[str]]:
     return layers
 
 
-def _further(item: SelectedItem, recalled: Recalled, include: Include) -> Mapping[str, Any]:
-    memory, candidate = item.scored.memory, item.scored.candidate
-    fields: dict[str, Any] = {
-        "kind": memory.guessed_kind or memory.kind,
-        "speaker": recalled.redaction.optional(memory.speaker),
-        "session_id": memory.session_id,
-        "score_parts": rounded_parts(item.scored.parts),
-        "ranks": dict(candidate.ranks),
-    }
-    if (confidence := recalled.confidence.items.get(candidate.key)) is not None:
-        fields["confidence"] = confidence_json(confidence)
-    if recalled.cascade is not None:
-        fields["layer"] = recalled.cascade.layers[candidate.key]
-    if include.metadata:
-        fields["metadata"] = recalled.redaction.json(recalled.metadata.get(candidate.key, {}))
-    if include.entities:
-        fields["entities"] = [recalled.redaction.text(name) for name in memory.entities]
-    if include.chunks:
-        fields["chunk"] = recalled.redaction.text(memory.best_text)
-    return fields
-
-
 def chunks_of(recalled: Recalled) -> dict[str, ChunkInfoV1]:
     """The best passage of each item, by the passage's id: the memory's id, `#` and the passage's number from 0."""
     found: dict[str, ChunkInfoV1] = {}
     for item in recalled.selection.items:
         memory = item.scored.memory
         start, end = memory.best_span
-        name = f"{memory.id}#{_index(memory)}"
-        found[name] = ChunkInfoV1(
-            id=name,
-            memory_id=memory.id,
-            index=_index(memory),
-            start=start,
-            end=end,
-            text=recalled.redaction.text(memory.best_text),
-        )
+        index = memory.passage if (start, end) != (0, len(memory.text)) else 0
+        name, text = f"{memory.id}#{index}", recalled.redaction.text(memory.best_text)
+        found[name] = ChunkInfoV1(id=name, memory_id=memory.id, index=index, start=start, end=end, text=text)
     return found
 
 
@@ -196,8 +183,3 @@ def entities_of(recalled: Recalled) -> dict[str, EntityStateV1]:
         )
         for label, snippets in naming.items()
     }
-
-
-def _index(memory: MemoryView) -> int:
-    """The number of the best passage; 0 where the text is one passage."""
-    return memory.passage if memory.best_span != (0, len(memory.text)) else 0

@@ -239,7 +239,6 @@ def _item(one: Json, following: Json | None) -> str:
 
 
 def _found(one: Json) -> str:
-    """The rank in each source, the best first; what led to it where no source found it."""
     if not one["sources"]:
         return f"found by no search itself: {LED_BY.get(one.get('led_by') or '', 'fetched with what was found')}"
     best = sorted((how["rank"], name) for name, how in one["sources"].items())
@@ -247,7 +246,6 @@ def _found(one: Json) -> str:
 
 
 def _ahead(one: Json, following: Json | None) -> str:
-    """By how much an item leads the next, and the part with the largest share of that."""
     lead = 0.0 if following is None else (one["score"] or 0.0) - (following["score"] or 0.0)
     if following is None or lead < 0:  # a source's cap may put a better one after it
         return ""

@@ -78,7 +78,6 @@ def is_silent(report: SourceReport) -> bool:
 
 
 def _with_fallback(silent: SourceReport, found: SourceReport | None) -> SourceReport:
-    """The silent source's report with the fallback's hits, or with why there are none."""
     if found is not None and found.status not in SILENT:
         return replace(silent, hits=found.hits, fallback=RECORD)
     why = found.error if found is not None else "no answer in time"

@@ -69,7 +69,10 @@ async def tries(
         if named is None:  # nobody knows which session it is
             understood = replace(understood, shape=None)
         return [(understood, replace(scope, session_id=scope.session_id or named))]
-    wider = tuple(widened(one) if _is_short(one) else one for one in time.intervals)
+    wider = tuple(  # who names a month or a year is not a day off
+        widened(one) if one.start is not None and one.end is not None and one.end - one.start <= _SHORT_S else one
+        for one in time.intervals
+    )
     if wider == time.intervals:
         return [(understood, scope)]
     time = replace(understood.question.time, intervals=wider, widened=True)
@@ -79,11 +82,6 @@ async def tries(
 def is_answered(result: PassResult) -> bool:
     """Whether there is something of the time, be it of others than those who are named."""
     return bool(result.ranked) or result.dropped["other_people"] > 0
-
-
-def _is_short(one: Interval) -> bool:
-    """Of a few days: who names a month or a year is not a day off."""
-    return one.start is not None and one.end is not None and one.end - one.start <= _SHORT_S
 
 
 def of_period(
@@ -149,7 +147,6 @@ def in_period(kept: Sequence[Pair], understood: Understanding, dropped: Dropped)
 
 
 def _of_people(kept: Sequence[Pair], people: Sequence[str], *, with_sessions: bool) -> list[Pair]:
-    """What some people said, what names them, and where talk is asked for their sessions."""
     names = frozenset(words(one)[0] for one in people if words(one))
     sessions = {memory.session_id for _, memory in kept if with_sessions and memory.speaker in people} - {None}
     return [
@@ -164,12 +161,8 @@ def _of_people(kept: Sequence[Pair], people: Sequence[str], *, with_sessions: bo
 def _is_of_time(memory: MemoryView, time: QuestionTime) -> bool:
     if overlap(time.intervals, memory.ts, memory.until, exactly=True):
         return True
-    return is_of_what_happened(time) and _tells_later(memory, time)
-
-
-def _tells_later(memory: MemoryView, time: QuestionTime) -> bool:
-    told = [one for one in memory.told if not one.weekly]
-    if memory.ts is None or not told:
+    told = [one for one in memory.told if not one.weekly]  # later
+    if memory.ts is None or not told or not is_of_what_happened(time):
         return False
     begun = [(one.start, one.end) for one in time.intervals if one.start is None or one.start <= memory.ts]
     return bool(begun) and told_share(told, as_told(begun, time.zone)) >= _TELLS

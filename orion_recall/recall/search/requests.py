@@ -96,11 +96,7 @@ def narrowed(query: RecallQueryV1, profile: Profile, use: LaneUse) -> RecallQuer
 
 
 def requests_of(
-    question: Question,
-    scope: Scope,
-    profile: Profile,
-    options: RecallOptionsV1,
-    limits: TimeLimits,
+    question: Question, scope: Scope, profile: Profile, options: RecallOptionsV1, limits: TimeLimits
 ) -> dict[SourceName, SearchRequest]:
     """The request for every source that the profile has switched on: they are asked for the same."""
     limit = CANDIDATES[options.budget or profile.budget]

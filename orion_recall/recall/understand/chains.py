@@ -249,7 +249,6 @@ def _vias(
 
 
 def _forward(tokens: Sequence[_Word], place: int) -> tuple[list[str], list[str], int]:
-    """The steps with a possessive of their own, the words after the last of them, and where those begin."""
     steps: list[str] = []
     while True:
         rest = _phrase(tokens, place)
@@ -294,7 +293,6 @@ def _word(token: str) -> _Word:
 
 
 def _without_ending(word: _Word) -> str:
-    """The last word of a name as written, without its possessive ending."""
     if not word.is_possessive:
         return word.written
     return re.sub(r"['’]s$|['’]$", "", word.written, flags=re.IGNORECASE)

@@ -14,14 +14,7 @@ from orion_recall.values import NO_TIME, QUERY_CLASSES, QueryClass, QuestionTime
 from orion_recall.when.times import session_words
 
 # Of classes for which as much is said, the first: the more special the question, the more it needs.
-_PRECEDENCE: tuple[QueryClass, ...] = (
-    "meta",
-    "procedural",
-    "planning",
-    "prospective",
-    "temporal",
-    "relational",
-)
+_PRECEDENCE: tuple[QueryClass, ...] = ("meta", "procedural", "planning", "prospective", "temporal", "relational")
 _LEAST = 2
 _MOST_WORDS = 300
 _ASKS_WHEN, _NAMES_TIME, _LIES_AHEAD, _LOOKS_AHEAD, _ROLE = 4, 2, 1, 3, 2

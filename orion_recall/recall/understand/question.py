@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.recall.understand.chains import asks_who, chains, walks
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
-from orion_recall.recall.understand.expansion import expansions
 from orion_recall.recall.understand.people import (
     NamedEntity,
     asking_speaker,
@@ -29,7 +30,8 @@ from orion_recall.recall.understand.shape import (
     keyword_text_of,
     without_times,
 )
-from orion_recall.text.normal import content_words, text_hash, words
+from orion_recall.text.names import SYNONYMS
+from orion_recall.text.normal import STOP_WORDS, content_words, text_hash, without_possessive, words
 from orion_recall.text.zones import time_zone
 from orion_recall.values import NO_TIME, Chain, Question, QuestionShape, QuestionTime
 from orion_recall.when.times import times
@@ -126,7 +128,6 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
 
 
 def _identifiers(text: str, terms: Collection[str]) -> frozenset[str]:
-    """Terms with a digit, and letters that stand alone: "gate A"."""
     numbers = [term for term in terms if any(character.isdigit() for character in term)]
     return frozenset((*numbers, *(letter.casefold() for letter in _LETTER.findall(text))))
 
@@ -188,3 +189,54 @@ def zone_of(query: RecallQueryV1) -> tzinfo:
 def zone_name(query: RecallQueryV1) -> str:
     """The zone of `zone_of` as `time_zone` reads it: an IANA name, an offset such as +02:00, or UTC."""
     return str(zone_of(query)).removeprefix("UTC") or "UTC"
+
+
+# Verb forms, words for kin and full names that an answer may have and the question has not. The keyword index
+# stems, so "running" finds "runs" already; what no stemmer does is "bought" and "buy".
+_VERBS = """
+be was were been|become became|begin began begun|bite bit bitten|blow blew blown|break broke broken|bring brought
+build built|buy bought|catch caught|choose chose chosen|come came|cost|cut|dig dug|do did done|draw drew drawn
+drink drank drunk|drive drove driven|eat ate eaten|fall fell fallen|feed fed|feel felt|fight fought|find found
+fly flew flown|forget forgot forgotten|forgive forgave forgiven|freeze froze frozen|get got gotten|give gave given
+go went gone|grow grew grown|hang hung|have had|hear heard|hide hid hidden|hold held|keep kept|know knew known
+lead led|learn learnt|leave left|lend lent|lose lost|make made|mean meant|meet met|pay paid|ride rode ridden
+ring rang rung|rise rose risen|run ran|say said|see saw seen|sell sold|send sent|shake shook shaken|shine shone
+shoot shot|sing sang sung|sink sank sunk|sit sat|sleep slept|speak spoke spoken|spend spent|stand stood
+steal stole stolen|stick stuck|strike struck|swear swore sworn|swim swam swum|take took taken|teach taught
+tear tore torn|tell told|think thought|throw threw thrown|understand understood|wake woke woken|wear wore worn
+win won|write wrote written|child children|person people|man men|woman women|mouse mice|foot feet|tooth teeth
+"""
+_FORMS: dict[str, tuple[str, ...]] = {
+    form: tuple(group.split())
+    for line in _VERBS.strip().splitlines()
+    for group in line.split("|")
+    for form in group.split()
+}
+# Too common to say anything in any form.
+_EMPTY = frozenset("be was were been do did done have had get got gotten".split())
+
+
+@lru_cache(maxsize=64)
+def _parts(names: frozenset[str]) -> tuple[tuple[str, ...], ...]:
+    """The words of every name, in alphabetical order; split once for as long as nobody new speaks."""
+    return tuple(sorted(tuple(parts) for name in names if (parts := words(name))))
+
+
+def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[str]:
+    """Further words to search for, in a fixed order, none of them in `terms`.
+
+    `names` are the full names known; a name's first word, or a beginning of it of three letters and more that is
+    a word of the question, brings the whole name ("Mel" finds "Melanie Jones", "the" does not find "Theo").
+    """
+    asked = words(text)
+    found = [form for word in asked if word not in _EMPTY for form in _FORMS.get(word, ())]
+    found += [form for word in asked for form in SYNONYMS.get(without_possessive(word), ())]
+    beginnings = [bare for word in asked if len(bare := without_possessive(word)) >= 3 and word not in STOP_WORDS]
+    known = _parts(frozenset(names)) if beginnings else ()
+    for word in beginnings:
+        for parts in known[bisect_left(known, (word,)) :]:
+            if not parts[0].startswith(word):
+                break
+            if word not in parts[1:]:
+                found.extend(parts)
+    return [word for word in dict.fromkeys(found) if word not in terms]

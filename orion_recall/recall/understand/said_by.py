@@ -222,13 +222,11 @@ class _Reader:
         return self.tokens[at][0].isalnum() and self.folded[at] not in STOP_WORDS | _EMPTY | _LINKS
 
     def _tells_time(self, at: int, spans: Mapping[Interval, tuple[int, int]]) -> bool:
-        """Whether the preposition belongs to a time: "on Monday"."""
         return any(first in (at, at + 1) for first, _ in spans.values()) or at in (
             one for first, last in spans.values() for one in range(first, last)
         )
 
     def _spans(self, end: int) -> dict[Interval, tuple[int, int]]:
-        """The question's times after the verb or before it, and their tokens."""
         found: dict[Interval, tuple[int, int]] = {}
         for interval in self.time.intervals:
             said = [token.casefold().replace("’", "'") for token in _TOKEN.findall(interval.words)]

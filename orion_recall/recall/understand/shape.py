@@ -185,7 +185,6 @@ def keyword_text_of(text: str, rest: str, time: QuestionTime) -> str:
 
 
 def _holiday(said: Sequence[str]) -> str:
-    """The holiday that the words name; "" for none."""
     for place, word in enumerate(said):
         for name in HOLIDAY_BEGINNINGS.get(word, HOLIDAY_BEGINNINGS.get(without_possessive(word), ())):
             found = said[place : place + len(name)]

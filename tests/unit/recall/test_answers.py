@@ -94,8 +94,7 @@ async def test_a_profile_may_withhold_what_is_below_its_minimum(
 
 
 @pytest.mark.parametrize(
-    "fragment",
-    ["?", "…", "!!! --- ...", "👍", "🙂🙂", "\u200b", "\u2060\ufeff", "\x00", "the", "x", " a "],
+    "fragment", ["?", "…", "!!! --- ...", "👍", "🙂🙂", "\u200b", "\u2060\ufeff", "\x00", "the", "x", " a "]
 )
 async def test_a_fragment_without_a_word_is_empty_with_its_reason(tokens: TokenCounter, fragment: str) -> None:
     recalled = await ask(tokens, fragment)

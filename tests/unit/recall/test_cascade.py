@@ -18,10 +18,7 @@ from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.sections import LAYER_NAMES, Layer, LayerName
 from orion_recall.recall.cascade import LayerResult, limits_of, merged, scope_of_layer
-from orion_recall.recall.confidence.answer import (
-    Confidence,
-    confidence,
-)
+from orion_recall.recall.confidence.answer import Confidence, confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search.requests import scope_of

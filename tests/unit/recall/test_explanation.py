@@ -19,13 +19,7 @@ from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.cascade import Ended
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.asked import (
-    Limits,
-    clock_of,
-    limits_of_decision,
-    query_of,
-    why_not_again,
-)
+from orion_recall.recall.report.asked import Limits, clock_of, limits_of_decision, query_of, why_not_again
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.explain import apportioned, explained, explained_decision
 from orion_recall.recall.report.sentences import (
@@ -36,13 +30,7 @@ from orion_recall.recall.report.sentences import (
     why_not_sentence,
     why_sentences,
 )
-from orion_recall.recall.report.why_not import (
-    Fate,
-    lost_as_candidate,
-    lost_by_record,
-    lost_in_search,
-    never_found,
-)
+from orion_recall.recall.report.why_not import Fate, lost_as_candidate, lost_by_record, lost_in_search, never_found
 from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, profile, query, sources, view
 
 CRANE = view("m1", "The harbour crane needs a gearbox.", ts=NOW - 3600, speaker="Bo", session_id="s1")
@@ -56,10 +44,7 @@ HITS = tuple(hit(memory.id, 0.9 - place / 10) for place, memory in enumerate(ALL
 
 async def told(tokens: TokenCounter, by: Profile | None = None, **fields: Any) -> dict[str, Any]:
     """The trace, as its JSON is read."""
-    arms = [
-        FakeSource("vector", HITS),
-        FakeSource("rdf", (hit("m3", 2.0, statements=("Ana ordered gearbox",)),)),
-    ]
+    arms = [FakeSource("vector", HITS), FakeSource("rdf", (hit("m3", 2.0, statements=("Ana ordered gearbox",)),))]
     made = sources(tokens, arms, *ALL, lexicon=Speakers("Ana", "Bo"))
     recalled = await recall(query(session_id="s1", **fields), by or profile(), made, now=NOW)
     return json.loads(json.dumps(explained(recalled)))

@@ -117,9 +117,7 @@ def test_the_first_of_a_list_that_bring_a_memory_go_on_beyond_the_limit_and_no_o
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_its_cosine(
-    method: Method,
-):
+def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_its_cosine(method: Method):
     """Its own light list counts by its weight; lists that could never have found it do not count at all."""
     own = {f"own {place}": 0.8 - place / 100 for place in range(20)}
     reports = [
@@ -129,11 +127,7 @@ def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_it
     ]
     keys = [key("near"), key("far"), key("unknown")]
     fused = fused_unindexed(
-        keys,
-        {key("near"): 0.9, key("far"): 0.1},
-        {},
-        reports,
-        Fusing(method=method, weights=weighted(rdf=0.1)),
+        keys, {key("near"): 0.9, key("far"): 0.1}, {}, reports, Fusing(method=method, weights=weighted(rdf=0.1))
     )
     assert fused[key("near")] == pytest.approx(1.0)
     last = {"rrf": 61 / 81, "min_max": 0.0, "bm25_decay": 0.1 / 0.8}[method]

@@ -18,15 +18,7 @@ from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.values import SOURCE_NAMES, MemoryView, SourceName
-from tests.samples.recall_fakes import (
-    NOW,
-    FakeSource,
-    hit,
-    profile,
-    query,
-    sources,
-    view,
-)
+from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 CRANE = view("m1", "The harbour crane needs a gearbox.", ts=NOW - 3600, speaker="Bo", session_id="s1")
 ORDER = view("m2", "I ordered it at Fjord Labs.", ts=NOW - 1800, speaker="Ana", session_id="s1", kind="plan")

@@ -39,15 +39,7 @@ def test_a_relative_time_is_followed_by_its_date(text: str, shown: str):
     assert dated(text) == shown
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "every Friday",
-        "an hour ago",
-        "today",
-    ],
-)
+@pytest.mark.parametrize("text", ["", "every Friday", "an hour ago", "today"])
 def test_other_times_stay_as_they_are(text: str):
     assert dated(text) == text
 

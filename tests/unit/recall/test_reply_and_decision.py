@@ -221,11 +221,7 @@ async def test_a_decision_says_what_was_understood_and_without_words_where_text_
     recalled = await recall(made, profile(), sources(tokens, [FakeSource("vector")]), now=NOW)
     told = [
         decision(
-            facts_of(query=made),
-            outcome="empty",
-            latency_ms=1.0,
-            recalled=recalled,
-            kept_text=KeptText(mode=mode),
+            facts_of(query=made), outcome="empty", latency_ms=1.0, recalled=recalled, kept_text=KeptText(mode=mode)
         )
         for mode in ("full", "hash", "none")
     ]

@@ -11,12 +11,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.errors import (
-    InvalidMessage,
-    ModelError,
-    ScopeNotKept,
-    SourceError,
-)
+from orion_recall.errors import InvalidMessage, ModelError, ScopeNotKept, SourceError
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
@@ -43,17 +38,7 @@ from orion_recall.values import (
     SourceReport,
     ToldTime,
 )
-from tests.samples.recall_fakes import (
-    NOW,
-    FakeSource,
-    Speakers,
-    hit,
-    key,
-    profile,
-    query,
-    sources,
-    view,
-)
+from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, key, profile, query, sources, view
 
 QUESTION = Question(
     text="crane", dense_text="crane", keyword_text="crane", terms=frozenset({"crane"}), now=NOW, text_hash=""
