@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 
 _DRAWN = "`decisions sql` draws them: SELECT id, query FROM recall_decisions ORDER BY random() LIMIT 100"
 _LIKE = "names are proposed from one likeness on; --into NAME merges others"
+_PROBABILITY = "`eval run` writes the `probability` of each answer; its weights are shipped with the package"
+_UNANSWERABLE = "queries with `none: true` are those that nothing answers, and `eval score` counts what they got"
 _COMMANDS: Mapping[str, str] = {
     "eval ablate": "`eval sweep --set KEY=0` tries a profile without a part of the score, or without a source",
-    "eval reliability": "`eval calibrate` prints AUC and calibration error of each run",
-    "eval unanswerable": "`eval run --without-evidence` makes queries that nothing answers",
+    "eval calibrate": _PROBABILITY,
+    "eval reliability": _PROBABILITY,
+    "eval unanswerable": _UNANSWERABLE,
     "eval review": "`decisions sql` lists decisions with their feedback, to judge questions from",
     "eval feedback": "`decisions replay` measures a profile by the feedback on logged queries",
     "eval worst": "`eval score --worst 10` lists the worst queries of a run",
@@ -37,6 +40,7 @@ _OPTIONS: Mapping[str, str] = {
     "list --shadows": "`decisions sql` lists them: SELECT * FROM recall_trials",
     "show --hash": "`decisions sql` has the text: SELECT text FROM recall_profiles WHERE hash = 'HASH'",
     "--format": "the graph is exported as CSV; `graph sparql` gives rows of any pattern",
+    "--without-evidence": _UNANSWERABLE,
     "--plot": "plots are no longer drawn: --json has the numbers",
     "--out": "--json prints the whole report",
     "--against": "a profile is compared with the control, which had the same memories",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from orion_recall.contracts import Identifier, MemoryV1, ScopeName, describe, read_message
 from orion_recall.errors import EvaluationError, InvalidMessage
@@ -29,8 +28,24 @@ _MEMORY_FIELDS = "id=memory_id,tenant=conversation_id,occurred_at=turn_datetime"
 _SHOWN_PROBLEMS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedQuery:
+def _moment(value: object) -> object:
+    """A time of a line in epoch seconds; without a zone it is UTC."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return datetime.fromisoformat(_in_utc(value)).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{value[:60]!r} is not an ISO 8601 time") from error
+
+
+class _Line(BaseModel):
+    # Other fields (the answer, a note) are allowed and ignored.
+    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True, populate_by_name=True)
+
+    line: int = 0
+
+
+class JudgedQuery(_Line):
     """A question with its evidence: the ids of the memories that answer it.
 
     `asked_at` is the query's own current time in epoch seconds, None when the file has none. `scope` (None: the
@@ -40,69 +55,17 @@ class JudgedQuery:
     what else is `allowed`, whether nothing answers it (`none`), whether hardly anything else may be handed over.
     """
 
-    id: str
-    conversation: str
-    text: str
-    category: str
-    evidence: frozenset[str]
-    asked_at: float | None
-    scored: bool
-    line: int
-    scope: ScopeName | None = None
-    session_id: str | None = None
-    user_id: str | None = None
-    intent: str | None = None
-    first: frozenset[str] = frozenset()
-    stale: frozenset[str] = frozenset()
-    allowed: frozenset[str] = frozenset()
-    none: bool = False
-    outside: bool = False
-
-    @property
-    def related(self) -> frozenset[str]:
-        """Memories that tell a part of the answer, or what it was before."""
-        return self.first | self.stale | self.allowed
-
-    @property
-    def is_answerable(self) -> bool | None:
-        """Whether a memory answers it: not without evidence; None for evidence that is not to be scored."""
-        if not self.evidence:
-            return False
-        return True if self.scored else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLine:
-    """The result of one query: ids as ranked, before caps and budget, and those in the bundle (None: unknown).
-
-    `unsure`: nothing clearly answers, and the nearest were handed over.
-    """
-
-    ranked: tuple[str, ...]
-    selected: tuple[str, ...] | None
-    line: int = 0
-    unsure: bool = False
-
-
-class _Line(BaseModel):
-    # Other fields (the answer, a note) are allowed and ignored.
-    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
-
-    query_id: str = Field(min_length=1)
-
-
-class _QueryLine(_Line):
-    conversation_id: str = Field(min_length=1)
-    query: str = Field(min_length=1)
-    query_date: str | None = None
-    category: str | None = None
+    id: str = Field(min_length=1, validation_alias="query_id")
+    conversation: str = Field(min_length=1, validation_alias="conversation_id")
+    text: str = Field(min_length=1, validation_alias="query")
+    category: Annotated[str, BeforeValidator(lambda value: value or "none")] = "none"
     evidence: frozenset[str] = frozenset()
+    asked_at: Annotated[float | None, BeforeValidator(_moment)] = Field(default=None, validation_alias="query_date")
     scored: bool = True
     scope: ScopeName | None = None
     session_id: Identifier | None = None
     user_id: Identifier | None = None
     intent: str | None = None
-    shown: object = None
     first: frozenset[str] = frozenset()
     stale: frozenset[str] = frozenset()
     allowed: frozenset[str] = frozenset()
@@ -111,67 +74,59 @@ class _QueryLine(_Line):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
-        if self.scope == "session" and self.session_id is None:
-            raise ValueError("scope session needs session_id")
-        if self.scope == "user" and self.user_id is None:
-            raise ValueError("scope user needs user_id")
-        if self.shown is not None:
-            raise ValueError(
-                "sets made of feedback (shown, wrong) are no longer read: `decisions replay` measures a profile by "
-                "the feedback on logged queries"
-            )
+        for scope, name in (("session", self.session_id), ("user", self.user_id)):
+            if self.scope == scope and name is None:
+                raise ValueError(f"scope {scope} needs {scope}_id")
         return self
 
 
-class _RunLine(_Line):
+class RunLine(_Line):
+    """The result of one query: ids as ranked, before caps and budget, and those in the bundle (None: unknown).
+
+    `unsure`: nothing clearly answers, and the nearest were handed over.
+    """
+
     ranked: tuple[str, ...]
     selected: tuple[str, ...] | None = None
     unsure: bool = False
 
 
-L = TypeVar("L", bound=BaseModel)
-Q = TypeVar("Q", bound=_Line)
-_RENAMED = {"query_id", "conversation_id", "query", "query_date", "category", "shown"}
+class _RunFileLine(RunLine):
+    id: str = Field(min_length=1, validation_alias="query_id")
+
+
+L = TypeVar("L", JudgedQuery, _RunFileLine)
 
 
 def read_queries(path: Path, *, limit: int | None = None) -> list[JudgedQuery]:
     """The queries in the file's order, the first `limit` of them. EvaluationError when there is none."""
-    queries = [
-        JudgedQuery(
-            id=found.query_id,
-            conversation=found.conversation_id,
-            text=found.query,
-            category=found.category or "none",
-            asked_at=_moment(path, number, found.query_date),
-            line=number,
-            **found.model_dump(exclude=_RENAMED),
-        )
-        for number, found in islice(_each_once(_QueryLine, path), limit)
-    ]
+    queries = list(islice(_each_once(JudgedQuery, path), limit))
     if not queries:
         raise EvaluationError(f"{path}: there is no query in it")
     return queries
 
 
-def read_run(path: Path) -> dict[str, RunLine]:
+def read_run(path: Path) -> Mapping[str, RunLine]:
     """The result of each query by its id, in the file's order. EvaluationError when there is none."""
-    run = {
-        found.query_id: RunLine(ranked=found.ranked, selected=found.selected, line=number, unsure=found.unsure)
-        for number, found in _each_once(_RunLine, path)
-    }
+    run = {found.id: found for found in _each_once(_RunFileLine, path)}
     if not run:
         raise EvaluationError(f"{path}: there is no line in it")
     return run
 
 
-def _each_once(model: type[Q], path: Path) -> Iterator[tuple[int, Q]]:
-    """Every line with its number; EvaluationError for a query_id that came before."""
+def _each_once(model: type[L], path: Path) -> Iterator[L]:
+    """Every line; EvaluationError for one that cannot be read, and for a query_id that came before."""
     seen: dict[str, int] = {}
     for number, line in _lines(path):
-        found = _read(model, path, number, line)
-        if (first := seen.setdefault(found.query_id, number)) != number:
-            raise EvaluationError(f"{path}:{number}: query_id {found.query_id!r} is in line {first} already")
-        yield number, found
+        try:
+            found = model.model_validate_json(line)
+        except ValidationError as error:
+            # A line that is no JSON would be shown whole.
+            no_json = any(problem["type"] == "json_invalid" for problem in error.errors())
+            raise EvaluationError(f"{path}:{number}: {describe(error, with_values=not no_json)}") from error
+        if (first := seen.setdefault(found.id, number)) != number:
+            raise EvaluationError(f"{path}:{number}: query_id {found.id!r} is in line {first} already")
+        yield found.model_copy(update={"line": number})
 
 
 def read_memories(path: Path) -> list[Memory]:
@@ -202,12 +157,6 @@ def read_memories(path: Path) -> list[Memory]:
     if not memories:
         raise EvaluationError(f"{path}: there is no memory in it")
     return memories
-
-
-def read_lines(model: type[L], path: Path) -> Iterator[L]:
-    """Every line as the model; EvaluationError names the line that cannot be read."""
-    for number, line in _lines(path):
-        yield _read(model, path, number, line)
 
 
 def _mapping_of(path: Path) -> ImportMapping:
@@ -241,15 +190,6 @@ def _in_utc(text: str) -> str:
     return text if moment.tzinfo is not None else moment.replace(tzinfo=UTC).isoformat()
 
 
-def _moment(path: Path, number: int, text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(_in_utc(text)).timestamp()
-    except (ValueError, OverflowError) as error:
-        raise EvaluationError(f"{path}:{number}: query_date: {text[:60]!r} is not an ISO 8601 time") from error
-
-
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with path.open("rb") as file:
@@ -259,12 +199,3 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                     yield number, bare
     except OSError as error:
         raise EvaluationError(f"{path}: {error.strerror or type(error).__name__}") from error
-
-
-def _read(model: type[L], path: Path, number: int, line: bytes) -> L:
-    try:
-        return model.model_validate_json(line)
-    except ValidationError as error:
-        # A line that is no JSON would be shown whole.
-        no_json = any(problem["type"] == "json_invalid" for problem in error.errors())
-        raise EvaluationError(f"{path}:{number}: {describe(error, with_values=not no_json)}") from error

@@ -26,7 +26,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -236,7 +236,7 @@ def figures_of(
     """
     wanted = Wanted(depths=depths)
     measured = {
-        name: measure({key: replace(line, selected=None) for key, line in run.items()}, queries, wanted)
+        name: measure({key: RunLine(ranked=line.ranked) for key, line in run.items()}, queries, wanted)
         for name, run in runs.items()
     }
     return [

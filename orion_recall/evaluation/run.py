@@ -11,7 +11,6 @@ import json
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,11 @@ from orion_recall.atomic_file import whole_text
 from orion_recall.decisions.comparison import percentile
 from orion_recall.evaluation.baselines import BaselineName, Baselines
 from orion_recall.evaluation.dataset import JudgedQuery
-from orion_recall.evaluation.run_stores import (
-    Contents,
-    Plan,
-    Progress,
-    RunSummary,
-    prepared,
-    private_settings,
-    timed,
-)
-from orion_recall.evaluation.trials import Asking, silent_of
+from orion_recall.evaluation.run_stores import Plan, Progress, RunSummary, prepared, private_settings, timed
+from orion_recall.evaluation.trials import Trials, silent_of
 from orion_recall.recall.types import Recalled
-from orion_recall.serving.backends import Opened
 from orion_recall.settings import Settings
 
-_BESIDE = 2
 Times = dict[tuple[str, str], list[float]]
 """Milliseconds by kind and name."""
 
@@ -55,14 +44,22 @@ async def run(
             summary.timeline = "sql_timeline" in opened.sources.by_name
             times: Times = defaultdict(list)
             progress.begins("queries", len(plan.queries))
+            trials = Trials(plan, opened, contents, progress)
+            baselines = None if baseline is None else Baselines.of(opened, contents)
             with timed(summary, "queries"):
-                answering = _answering(plan, opened, contents, baseline, summary, times)
                 # One after the other: vectors embedded in one batch differ in the last bits.
                 for done, query in enumerate(plan.queries, 1):
                     began = time.perf_counter()
-                    line = await answering(query)
+                    if baseline is not None and baselines is not None:
+                        found = await baselines.line(baseline, query)
+                        line = found.model_dump(include={"ranked", "selected", "unsure"})
+                        line |= {"outcome": "ok" if found.ranked else "empty", "probability": None}
+                    else:
+                        recalled = await trials.recalled(query, plan.profile)
+                        _note(recalled, summary, times)
+                        line = _line(recalled)
                     times["query", ""].append((time.perf_counter() - began) * 1000)
-                    lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+                    lines.write(json.dumps(_about(query, name) | line, ensure_ascii=False) + "\n")
                     summary.queries += 1
                     progress.advanced(done)
             summary.query_ms = _percentiles(times, "query")[""]
@@ -70,72 +67,26 @@ async def run(
     return summary
 
 
-def left_out(query: JudgedQuery, order: Sequence[str]) -> tuple[str, ...]:
-    """The query's evidence, what is related to it, and two memories before and after each in their order.
-
-    Without these nothing answers the query: people repeat in the next turns what they have just said.
-    """
-    answering = query.evidence | query.related
-    places = [place for place, memory_id in enumerate(order) if memory_id in answering]
-    near = {other for place in places for other in range(place - _BESIDE, place + _BESIDE + 1)}
-    return tuple(order[place] for place in sorted(near) if 0 <= place < len(order))
-
-
-def _answering(
-    plan: Plan,
-    opened: Opened,
-    contents: Contents,
-    baseline: BaselineName | None,
-    summary: RunSummary,
-    times: Times,
-) -> Callable[[JudgedQuery], Awaitable[dict[str, Any]]]:
-    """What gives the line of a query: the recall under the plan's profile, or the baseline."""
-    asking = Asking(sources=opened.sources, newest=contents.newest)
-
-    async def recalled(query: JudgedQuery) -> dict[str, Any]:
-        exclude = left_out(query, contents.ids[query.conversation]) if plan.without_evidence else ()
-        found = await asking.recalled(query, plan.profile, exclude=exclude)
-        _note(found, summary, times)
-        return _line(query, found, plan)
-
-    if baseline is None:
-        return recalled
-    baselines = Baselines.of(opened, contents)
-
-    async def searched(query: JudgedQuery) -> dict[str, Any]:
-        found = await baselines.line(baseline, query)
-        return {
-            "query_id": query.id,
-            "category": query.category,
-            "profile": f"baseline.{baseline}",
-            "outcome": "ok" if found.ranked else "empty",
-            "ranked": found.ranked,
-            "selected": found.selected,
-            "unsure": False,
-            "probability": None,
-            "conversation_id": query.conversation,
-        }
-
-    return searched
-
-
-def _line(query: JudgedQuery, recalled: Recalled, plan: Plan) -> dict[str, Any]:
-    """A line of the run file, without anything that differs between equal runs: they can be compared bytewise."""
-    items, found = recalled.selection.items, recalled.confidence
+def _about(query: JudgedQuery, profile: str) -> dict[str, Any]:
     return {
         "query_id": query.id,
+        "conversation_id": query.conversation,
         "category": query.category,
-        "profile": plan.profile.profile,
+        "profile": profile,
+    }
+
+
+def _line(recalled: Recalled) -> dict[str, Any]:
+    """A line of the run file, without anything that differs between equal runs: they can be compared bytewise."""
+    items = recalled.selection.items
+    return {
         "outcome": recalled.outcome,
         "ranked": [one.memory.id for item in recalled.ranked for one in (item, *item.same)],
         "selected": [item.scored.memory.id for item in items],
         "unsure": recalled.is_unsure,
-        "probability": found.probability,
+        "probability": recalled.confidence.probability,
         "selected_tokens": [item.tokens for item in items],
         "tokens": recalled.selection.tokens,
-        "conversation_id": query.conversation,
-        "answerable": False if plan.without_evidence else query.is_answerable,
-        "answer_signals": dict(found.signals),
         "withheld": recalled.withheld.reason if recalled.withheld else None,
     }
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
 from orion_recall.errors import EvaluationError, SourceError
 from orion_recall.evaluation.dataset import JudgedQuery, read_memories
-from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache, cached
 from orion_recall.index.text_forms import event_time
 from orion_recall.interfaces import Projection
@@ -23,7 +24,7 @@ from orion_recall.profile import Profile
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from orion_recall.text.keyword_weights import KeywordWeights
-from orion_recall.values import Memory, Outcome
+from orion_recall.values import Change, Memory, Neighbour, Outcome
 
 # Prefixes of the settings that a run keeps: models, profiles and the timeline. Addresses of other stores must not
 # be among them: the memories of the evaluation would be written there.
@@ -31,6 +32,7 @@ _KEPT_SETTINGS = tuple(
     "model embedder embedding_precision token_vectors tei keyword_weights reranker timeline postgres profiles node "
     "log".split()
 )
+_AT_ONCE = 200
 
 
 class Progress(Protocol):
@@ -67,8 +69,7 @@ class Contents:
 class Plan:
     """The plan of a run: the queries in order, the file of memories, and the profile.
 
-    `without_evidence`: what answers a query is left out of its search. `keywords` are other constants of the
-    keyword index than those of the settings.
+    `keywords` are other constants of the keyword index than those of the settings.
     """
 
     memories: Path
@@ -76,7 +77,6 @@ class Plan:
     queries: Sequence[JudgedQuery]
     profile: Profile
     cache: VectorCache | None = None
-    without_evidence: bool = False
     keywords: KeywordWeights | None = None
 
 
@@ -155,7 +155,7 @@ async def prepared(
         embedders.append(cached(embedder, plan.cache))
         return embedders[0]
 
-    with vectors_open(plan.cache):
+    with plan.cache or contextlib.nullcontext():
         async with open_sources(private, around=around, sparse=sparse) as opened:
             with timed(summary, "index and graph"):
                 progress.begins("index and graph", len(steps))
@@ -163,17 +163,6 @@ async def prepared(
             for embedder in embedders:
                 summary.vectors_embedded, summary.vectors_from_cache = embedder.embedded, embedder.from_cache
             yield opened, contents
-
-
-@contextlib.contextmanager
-def vectors_open(cache: VectorCache | None) -> Generator[None]:
-    if cache is not None:
-        cache.open()
-    try:
-        yield
-    finally:
-        if cache is not None:
-            cache.close()
 
 
 def _check_together(plan: Plan, contents: Contents, summary: RunSummary) -> None:
@@ -187,3 +176,46 @@ def _check_together(plan: Plan, contents: Contents, summary: RunSummary) -> None
             )
     summary.evidence_unknown = sum(len(query.evidence - known[query.conversation]) for query in plan.queries)
     summary.memories, summary.conversations = sum(map(len, known.values())), len(known)
+
+
+def changes(memories: Sequence[Memory]) -> list[Change]:
+    """One change for each memory, in order, with its neighbouring turns by time, then by place in the file.
+
+    The outbox repeats a turn when its neighbours change; here all neighbours are known, so once is enough.
+    """
+    sessions: dict[tuple[str, str], list[int]] = {}
+    for place, memory in enumerate(memories):
+        if memory.session_id is not None:
+            sessions.setdefault((memory.tenant, memory.session_id), []).append(place)
+    times = [event_time(memory) for memory in memories]
+    before: dict[int, Memory] = {}
+    after: dict[int, Memory] = {}
+    for places in sessions.values():
+        # As in the record: undated ones come first.
+        places.sort(key=lambda place: (-math.inf if times[place] is None else times[place], place))
+        for one, other in pairwise(places):
+            after[one], before[other] = memories[other], memories[one]
+    return [
+        Change(
+            position=place + 1,
+            memory=memory,
+            previous=_neighbour(before.get(place)),
+            following=_neighbour(after.get(place)),
+        )
+        for place, memory in enumerate(memories)
+    ]
+
+
+async def fill(
+    projections: Sequence[Projection], steps: Sequence[Change], advanced: Callable[[int], None] | None = None
+) -> None:
+    """Applies every change to every projection, concurrently. `advanced` is called with the number done."""
+    for start in range(0, len(steps), _AT_ONCE):
+        batch = steps[start : start + _AT_ONCE]
+        await asyncio.gather(*(projection.apply(batch) for projection in projections))
+        if advanced is not None:
+            advanced(start + len(batch))
+
+
+def _neighbour(memory: Memory | None) -> Neighbour | None:
+    return None if memory is None else Neighbour(id=memory.id, text=memory.text, speaker=memory.speaker)

@@ -14,6 +14,7 @@ import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,35 +39,29 @@ def default_folder() -> Path:
 
 
 class VectorCache:
-    """One SQLite file for all models and runs; one of more than `most_bytes` is begun anew.
+    """One SQLite file for all models and runs, open inside `with`; one of more than `most_bytes` is begun anew.
 
     Every write is a transaction, so a killed run leaves nothing half-written, and concurrent runs wait for each
-    other. A broken file is replaced. Where the file cannot be used, the run goes on without it and the log says so.
+    other. Where the file cannot be used, the run goes on without it and the log says so.
     """
 
     def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
-        self.folder, self.file = folder, folder / FILE_NAME
+        self.file = folder / FILE_NAME
         self._most_bytes = most_bytes
         self._connection: sqlite3.Connection | None = None
 
-    def open(self) -> None:
-        """Open the file; does nothing when it is open. One that is broken, or too large, is begun anew."""
-        if self._connection is not None:
-            return
+    def __enter__(self) -> Self:
         with self._without():
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.file.exists() and self.file.stat().st_size > self._most_bytes:
                 self.file.unlink()
-            try:
-                self._connection = _opened(self.file)
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError as error:
-                log.warning("the cache %s is broken (%s): it is made anew", self.file, error)
-                self.file.unlink(missing_ok=True)
-                self._connection = _opened(self.file)
+            # Calls come from threads of a pool, one at a time.
+            self._connection = connection = sqlite3.connect(self.file, timeout=_WAIT_S, check_same_thread=False)
+            with connection:
+                connection.execute(_SCHEMA)
+        return self
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -74,9 +69,9 @@ class VectorCache:
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
         with self._without():
-            if self._connection is not None:
+            if (connection := self._connection) is not None:
                 for key in keys:
-                    found |= self._connection.execute("SELECT key, vector FROM vectors WHERE key = ?", (key,))
+                    found |= connection.execute("SELECT key, vector FROM vectors WHERE key = ?", (key,))
         return found
 
     def put(self, vectors: Mapping[bytes, bytes]) -> None:
@@ -91,10 +86,9 @@ class VectorCache:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            log.warning("vectors are not cached in %s: %s", self.file, error)
+            log.warning("vectors are not cached in %s (delete it if it is broken): %s", self.file, error)
             with contextlib.suppress(sqlite3.Error):
-                self.close()
-            self._connection = None
+                self.__exit__()
 
 
 class CachedEmbedder:
@@ -172,15 +166,3 @@ def space_of(embedder: Embedder) -> bytes:
     for path in sorted(Path(embedding.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.digest()[:32]
-
-
-def _opened(file: Path) -> sqlite3.Connection:
-    # Calls come from threads of a pool, one at a time.
-    connection = sqlite3.connect(file, timeout=_WAIT_S, check_same_thread=False)
-    try:
-        with connection:
-            connection.execute(_SCHEMA)
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection

@@ -28,7 +28,7 @@ from rich.console import Console
 
 from orion_recall.cli.output import table
 from orion_recall.contracts import MemoryV1
-from orion_recall.evaluation.fill import changes
+from orion_recall.evaluation.run_stores import changes
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.points import edge_filter
 from orion_recall.index.requests import scope_filter

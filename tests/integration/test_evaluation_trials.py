@@ -12,7 +12,7 @@ from orion_recall.evaluation.baselines import Baselines
 from orion_recall.evaluation.dataset import read_memories, read_queries
 from orion_recall.evaluation.run_stores import Plan
 from orion_recall.evaluation.sweep import grid_of, sweep
-from orion_recall.evaluation.trials import Asking, Trials, line_of, trials
+from orion_recall.evaluation.trials import Trials, trials
 from orion_recall.evaluation.tune import NOT_LEARNED, PARTS, LearningOptions, tune
 from orion_recall.index.passages import dense_forms
 from orion_recall.profile.watch import loaded_profiles
@@ -41,14 +41,6 @@ async def tried() -> AsyncGenerator[Trials]:
     )
     async with trials(plan, Settings.read(), Silent()) as opened:
         yield opened
-
-
-async def test_a_trial_is_what_the_recall_itself_gives(tried: Trials) -> None:
-    profile = tried.plan.profile
-    asking = Asking(sources=tried.opened.sources, newest=tried.contents.newest)
-    direct = {one.id: line_of(await asking.recalled(one, profile)) for one in tried.plan.queries}
-    assert await tried.run(profile, what="once") == direct
-    assert await tried.run(profile, what="again, of what was kept") == direct
 
 
 async def test_weights_are_learned_and_measured_where_they_were_not(tried: Trials) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1, read_message
-from orion_recall.evaluation.fill import changes, fill
-from orion_recall.evaluation.run_stores import index_and_graph, private_settings
+from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall

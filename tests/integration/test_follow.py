@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.evaluation.fill import changes, fill
-from orion_recall.evaluation.run_stores import index_and_graph, private_settings
+from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall

@@ -18,9 +18,8 @@ import pytest
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.evaluation.dataset import RunLine, read_memories, read_queries
-from orion_recall.evaluation.fill import changes, fill
 from orion_recall.evaluation.measures import Measured, Wanted, measure
-from orion_recall.evaluation.run_stores import index_and_graph, private_settings
+from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall

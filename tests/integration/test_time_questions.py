@@ -11,8 +11,7 @@ import pytest
 
 from orion_recall.contracts import RecallQueryV1, read_message
 from orion_recall.evaluation.dataset import read_memories, read_queries
-from orion_recall.evaluation.fill import changes, fill
-from orion_recall.evaluation.run_stores import index_and_graph, private_settings
+from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall

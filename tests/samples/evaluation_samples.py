@@ -15,7 +15,6 @@ def judged_query(name: str, *evidence: str, category: str = "any", scored: bool 
         text=f"what about {name}?",
         category=category,
         evidence=frozenset(evidence),
-        asked_at=None,
         scored=scored,
         line=1,
     )

@@ -22,7 +22,7 @@ from orion_recall.cli.evaluate.files import (
     plan_of,
     refuse_to_replace,
 )
-from orion_recall.cli.evaluate.learn import calibrate_answers, sweep_keys, tune_weights
+from orion_recall.cli.evaluate.learn import sweep_keys, tune_weights
 from orion_recall.cli.evaluate.output import (
     progress_bars,
     show_comparison,
@@ -74,7 +74,6 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of the resampling; the same
 
 app.command("tune")(tune_weights)
 app.command("sweep")(sweep_keys)
-app.command("calibrate")(calibrate_answers)
 
 
 @app.command("run")
@@ -84,9 +83,6 @@ def run_queries(
     out: Annotated[Path, typer.Option(metavar="RUN.jsonl", help="The run to write, over an existing one.")],
     profile: ProfileName = None,
     baseline: Annotated[BaselineName | None, typer.Option(help="A plain search, without any rule.")] = None,
-    without_evidence: Annotated[
-        bool, typer.Option("--without-evidence", help="Leave evidence out of each search.")
-    ] = False,
     limit: Limit = None,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
@@ -104,12 +100,11 @@ def run_queries(
     Example: `orion-recall eval run --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out RUN.jsonl`
     """
     refuse_to_replace(out, memories, queries)
-    if baseline is not None and (profile is not None or without_evidence):
-        raise SettingsError("--baseline goes with neither --profile nor --without-evidence: it is no recall")
+    if baseline is not None and profile is not None:
+        raise SettingsError("--baseline does not go with --profile: it is no recall")
     plan = plan_of(
-        memories, queries, profile=profile, limit=limit, cache=cache, no_cache=no_cache, scored_only=False,
-        without_evidence=without_evidence,
-    )  # fmt: skip
+        memories, queries, profile=profile, limit=limit, cache=cache, no_cache=no_cache, scored_only=False
+    )
     with progress_bars() as bars:
         found = asyncio.run(run_plan(plan, out, Settings.read(), bars, baseline=baseline))
     if as_json:

@@ -40,12 +40,11 @@ def plan_of(
     cache: Path | None = None,
     no_cache: bool = False,
     scored_only: bool = True,
-    without_evidence: bool = False,
 ) -> Plan:
     """What is to be run. SettingsError for options that do not go together, EvaluationError for the file."""
     log_to_stderr("warning")
     found = read_queries(queries, limit=limit)
-    if scored_only or without_evidence:
+    if scored_only:
         found = judged(found)
         if not found:
             raise EvaluationError(f"{queries}: no judged query: none has evidence, or all are marked as not scored")
@@ -55,7 +54,6 @@ def plan_of(
         queries=found,
         profile=named_profile(profile or Settings.read().default_profile),
         cache=cache_of(cache, no_cache=no_cache),
-        without_evidence=without_evidence,
     )
 
 

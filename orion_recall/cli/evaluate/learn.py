@@ -1,17 +1,14 @@
-"""`orion-recall eval tune`, `sweep` and `calibrate`: learned weights, grids of values, when to be unsure."""
+"""`orion-recall eval tune` and `sweep`: learned weights, grids of values."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orion_recall.atomic_file import whole_text
 from orion_recall.cli.evaluate.files import (
     By,
     CacheFolder,
@@ -26,10 +23,8 @@ from orion_recall.cli.evaluate.files import (
     refuse_to_replace,
 )
 from orion_recall.cli.evaluate.output import figures_table, progress_bars
-from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, show, table
-from orion_recall.cli.setup.profiles import profile_file
+from orion_recall.cli.output import JsonFlag, console, counted, note, print_json, table
 from orion_recall.errors import SettingsError
-from orion_recall.evaluation.calibrate import WeightedRun, as_model, calibrate, read_answer_lines, reliability
 from orion_recall.evaluation.measures import depths_with
 from orion_recall.evaluation.run_stores import Progress
 from orion_recall.evaluation.sweep import grid_of, sweep
@@ -67,8 +62,8 @@ def tune_weights(
     Every query is recalled once with every part of the score; then a linear scorer is learned (listwise softmax,
     L2, no weight below 0) from numbers alone, never from text. Each conversation is held out in turn: `learned,
     held out` is measured on queries that the weights were not learned from. Recency keeps its share. `--out` writes
-    the profile with its comments, the weights and the name of the file; weights that are worse on the queries held
-    out are not written (exit code 1) unless `--even-if-worse`.
+    the profile, every value of it, with the weights and the name of the file; weights that are worse on the queries
+    held out are not written (exit code 1) unless `--even-if-worse`.
 
     Example: `orion-recall eval tune --memories M.jsonl --queries Q.jsonl --profile reflect.v1 --out mine.v1.yaml`
     """
@@ -86,7 +81,7 @@ def tune_weights(
     written: Profile | None = None
     refused = tuned.loss > 0 and not even_if_worse
     if out is not None and not refused:
-        written = write_profile(profile_file(profile or settings.default_profile, settings), out, tuned.weights)
+        written = write_profile(plan.profile, out, tuned.weights)
     if as_json:
         print_json(
             {
@@ -127,9 +122,9 @@ def sweep_keys(
 ) -> None:
     """Try every combination of values of a profile's keys, best first, each against the profile as it is.
 
-    Search results are kept for the next point, so a point costs only the ranking. `bm25.k1` and `bm25.b` are keys
-    as well: the index is filled anew for them. What a source or a part of the score adds is its key at 0, such as
-    `--set ranking.speaker=0` or `--set rdf_top_k=0`.
+    A point costs a recall of every query. `bm25.k1` and `bm25.b` are keys as well: the index is filled anew for
+    them. What a source or a part of the score adds is its key at 0, such as `--set ranking.speaker=0` or
+    `--set rdf_top_k=0`.
 
     Example: `orion-recall eval sweep --memories M.jsonl --queries Q.jsonl --by map --set bm25.k1=1.2,1.5,1.8,2.0
     --set bm25.b=.5,.75,.9 --set time_decay_half_life_hours=7,72,696`
@@ -144,76 +139,6 @@ def sweep_keys(
     further = () if by.startswith("recall@") else (by,)
     title = f"The profile, and the best {min(shown, len(found) - 1)} of {counted(len(found) - 1, 'point')} by {by}"
     console().print(figures_table(found[: shown + 1], plan.profile.profile, title=title, further=further))
-
-
-def calibrate_answers(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN.jsonl", help="Runs of `eval run`, one or more.")],
-    out: Annotated[Path | None, typer.Option(metavar="MODEL.json", help="The weights to write.")] = None,
-    weights: Annotated[str, typer.Option(help="How much each run counts: 1,1,0.5 (default: all 1).")] = "",
-    l2: Annotated[float, typer.Option("--l2", min=1e-6, help="Strength of the pull of the weights to 0.")] = 1.0,
-    as_json: JsonFlag = False,
-) -> None:
-    """Learn the weights of the probability that anything answers, from runs, and measure them held out.
-
-    A query is answerable when it has evidence; `eval run --without-evidence` makes more that nothing answers. Each
-    conversation is held out in turn: the table is of queries that the weights were not learned from. The weights
-    that are shipped are `orion_recall/recall/confidence/answer_model.json`. No text is learned, only numbers.
-
-    Example: `orion-recall eval calibrate RUN.jsonl WITHOUT.jsonl OTHERS.jsonl --out answer_model.json`
-    """
-    refuse_to_replace(out, *runs)
-    counts = _run_weights(weights, len(runs))
-    weighted = [
-        WeightedRun(name=run.stem, lines=read_answer_lines(run), weight=weight)
-        for run, weight in zip(runs, counts, strict=True)
-    ]
-    learned = calibrate(weighted, l2=l2)
-    held = [reliability(run.name, run.lines) for run in learned.held_out]
-    whole = reliability("all", [line for run in learned.held_out for line in run.lines])
-    made: dict[str, object] = {
-        "by": "orion-recall eval calibrate",
-        "on": datetime.now(UTC).date().isoformat(),
-        "l2": l2,
-        "runs": {
-            run.name: {"weight": run.weight, "answerable": one.answerable, "unanswerable": one.unanswerable}
-            for run, one in zip(weighted, held, strict=True)
-        },
-        "held_out_auc": None if whole.auc is None else round(whole.auc, 4),
-    }
-    model = as_model(learned.weights, calibrate(weighted, l2=l2, late=False).weights, made)
-    if out is not None:
-        with whole_text(out) as text:
-            text.write(json.dumps(asdict(model), indent=2, ensure_ascii=False) + "\n")
-    signals = [(name, f"{weight:.4f}") for name, weight in model.late.signals.items()]
-    figures = [
-        (
-            one.name,
-            one.answerable,
-            one.unanswerable,
-            "-" if one.auc is None else f"{one.auc:.3f}",
-            f"{one.error:.3f}",
-        )
-        for one in (whole, *held)
-    ]
-    show(
-        {"model": model, "held_out": [whole, *held]},
-        table(("signal", "weight"), [*signals, ("intercept", f"{model.late.intercept:.4f}")]),
-        table(("run, held out", "answerable", "not", "AUC", "calibration error"), figures),
-        as_json=as_json,
-        remarks=[f"{out}: written" if out is not None else None],
-    )
-
-
-def _run_weights(text: str, count: int) -> list[float]:
-    try:
-        weights = [float(part) for part in text.split(",")] if text else [1.0] * count
-    except ValueError:
-        weights = []
-    if len(weights) != count or not all(0 < weight < float("inf") for weight in weights):
-        raise SettingsError(
-            f"--weights: {text[:100]!r} is not a number above 0 for each of {counted(count, 'run')}"
-        )
-    return weights
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from typing import Any, LiteralString
 
 from orion_recall.decisions.sql import with_advice
 from orion_recall.errors import QueryNotTaken, RecordError, SettingsError, SourceError
-from orion_recall.evaluation.run_stores import Progress, index_and_graph, private_settings, vectors_open
+from orion_recall.evaluation.run_stores import Progress, index_and_graph, private_settings
 from orion_recall.evaluation.vectors import VectorCache, cached
 from orion_recall.interfaces import Projection, Source
 from orion_recall.memory.record import sql as record_sql
@@ -50,13 +50,16 @@ _DOING = "reading the record as it was"
 # In a session's search path temporary tables come first. `{old}` is the schema of the record.
 _TABLES: LiteralString = """
 CREATE TEMP TABLE memories (LIKE {old}.memories INCLUDING ALL);
-CREATE TEMP TABLE entity_merges (LIKE {old}.entity_merges INCLUDING ALL);
 CREATE TEMP TABLE outbox (position bigint PRIMARY KEY, tenant text NOT NULL, memory_id text NOT NULL);
 CREATE TEMP TABLE moved (tenant text, memory_id text, PRIMARY KEY (tenant, memory_id));
 CREATE TEMP VIEW collapse_mirror AS
     SELECT tenant, id, ts, text, title, session_id, node_id, user_id, kind, speaker, uri, tags, search, agent_id,
         run_id
     FROM pg_temp.memories WHERE live;
+CREATE TEMP VIEW entity_merges AS
+    SELECT id, tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded, at,
+        NULL::timestamptz AS undone_at
+    FROM {old}.entity_merges WHERE at <= {now} AND (undone_at IS NULL OR undone_at > {now});
 CREATE TEMP VIEW memory_successions AS
     SELECT tenant, newer, older, probability, state, reason, evidence FROM {old}.memory_successions
     WHERE coalesce(changed_at, at) <= {now}
@@ -107,15 +110,6 @@ SELECT DISTINCT o.tenant, o.memory_id FROM {old}.outbox o
 JOIN {old}.memory_history h ON h.tenant = o.tenant AND h.memory_id = o.memory_id AND h.at = o.recorded_at
 WHERE o.position > $1 AND o.position <= $2 AND o.tenant = ANY($3) AND h.op NOT IN ('add', 'merge')
 """
-_MERGES: LiteralString = """
-SELECT * FROM {old}.entity_merges WHERE tenant = ANY($1) ORDER BY id
-"""
-_MERGE_COLUMNS = "id tenant kind alias alias_label merged_into canonical canonical_folded at".split()
-_PUT_MERGE: LiteralString = """
-INSERT INTO pg_temp.entity_merges
-    (id, tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded, at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +128,6 @@ class PastRecord:
         self._schema = quote_identifier(schema)
         self._one_at_a_time = asyncio.Lock()
         self._moment: Moment | None = None
-        self._merges: list[Row] = []
-        self._in_force: tuple[int, ...] = ()
         self._columns = ""
 
     @classmethod
@@ -174,7 +166,6 @@ class PastRecord:
                     await self._fill(to.position)
                 elif to.position > self._moment.position:
                     await self._catch_up(self._moment.position, to.position)
-                await self._set_merges(to.at)
         self._moment = to
 
     async def head_at(self, moment: datetime, *, after: int = 0) -> int:
@@ -225,7 +216,6 @@ class PastRecord:
                 f"{self._schema}.memories",
             )
             self._columns = ", ".join(f'"{row["attname"]}"' for row in columns)
-            self._merges = await self._connection.fetch(self.of_record(_MERGES), self._tenants)
 
     async def _set_time(self, moment: datetime) -> None:
         await self._connection.execute("SELECT set_config('orion_replay.moment', $1, false)", moment.isoformat())
@@ -243,20 +233,6 @@ class PastRecord:
         of_moved = "EXISTS (SELECT FROM pg_temp.moved v WHERE v.tenant = o.tenant AND v.memory_id = o.{id})"
         step = self._as_of(of_moved.replace("{id}", "memory_id"), of_moved.replace("{id}", "id"))
         await self._connection.execute(step, to)
-
-    async def _set_merges(self, moment: datetime) -> None:
-        """The merges in force then."""
-        held = [
-            row
-            for row in self._merges
-            if row["at"] <= moment and (row["undone_at"] is None or row["undone_at"] > moment)
-        ]
-        if (in_force := tuple(row["id"] for row in held)) == self._in_force:
-            return
-        await self._connection.execute("TRUNCATE pg_temp.entity_merges")
-        for row in held:
-            await self._connection.execute(_PUT_MERGE, *(row[part] for part in _MERGE_COLUMNS))
-        self._in_force = in_force
 
     def of_record(self, statement: str) -> str:
         """The statement with the schema of the record itself for `{old}`."""
@@ -343,7 +319,7 @@ async def past_stores(
 
     async with contextlib.AsyncExitStack() as stack:
         past = await stack.enter_async_context(PastRecord.open(dsn, tenants))
-        stack.enter_context(vectors_open(cache))
+        stack.enter_context(cache or contextlib.nullcontext())
         sparse = SparseEncoder(settings.keyword_weights)
         opened = await stack.enter_async_context(open_sources(private, around=around, sparse=sparse))
         copies: dict[str, Projection] = dict(zip(("index", "graph"), index_and_graph(opened), strict=True))

@@ -310,35 +310,26 @@ class _Asking:
             progress.advanced(done)
 
     async def _one(self, logged: LoggedQuery, moment: Moment) -> Replayed:
-        control, tried = await self._both(logged, self.served[logged.profile_hash])
-        erased, why = await self._erased(logged), None
+        # In turns the one and the other first: the second finds more in caches.
+        asked = {"control": self.served[logged.profile_hash], "tried": self.plan.tried}
+        order = reversed(asked) if len(self.run.queries) % 2 else asked
+        found = {
+            name: await self._answer(logged, profile) for name in order if (profile := asked[name]) is not None
+        }
+        past, control = self.stores.past, found["control"]
+        rows = await past.fetch(past.of_record(_ERASED), [logged.tenant, list(logged.answer.ids)])
+        erased, why = tuple(row["id"] for row in rows), None
         if control.ids != logged.answer.ids:
-            copies = {kind: copy.position for kind, copy in self.stores.copies.items()}
             why = why_different(
                 logged,
                 control,
-                is_erased=bool(erased),
+                erased=erased,
                 model=self.stores.embedder.name,
                 is_of_now=self.plan.as_of == "now",
-                further=next((kind for kind, at in logged.read_at.items() if copies.get(kind, at) > at), None),
-                is_behind=any(at < moment.position for at in logged.read_at.values()),
+                copies={kind: copy.position for kind, copy in self.stores.copies.items()},
+                position=moment.position,
             )
-        return Replayed(logged=logged, control=control, tried=tried, erased=erased, why=why)
-
-    async def _erased(self, logged: LoggedQuery) -> tuple[str, ...]:
-        """The ids of the logged answer that the record does not hold: erased, forgotten, or of another store."""
-        past = self.stores.past
-        rows = await past.fetch(past.of_record(_ERASED), [logged.tenant, list(logged.answer.ids)])
-        return tuple(row["id"] for row in rows)
-
-    async def _both(self, logged: LoggedQuery, profile: Profile) -> tuple[Answer, Answer | None]:
-        """Both answers, in turns the one and the other first: the second finds more in caches."""
-        found: dict[int, Answer] = {}
-        asked = [profile] if self.plan.tried is None else [profile, self.plan.tried]
-        order = list(enumerate(asked))
-        for place, one in reversed(order) if len(self.run.queries) % 2 else order:
-            found[place] = await self._answer(logged, one)
-        return found[0], found.get(1)
+        return Replayed(logged=logged, control=control, tried=found.get("tried"), erased=erased, why=why)
 
     async def _answer(self, logged: LoggedQuery, profile: Profile) -> Answer:
         began = time.perf_counter()
@@ -377,39 +368,32 @@ def why_different(
     logged: LoggedQuery,
     control: Answer,
     *,
-    is_erased: bool = False,
+    erased: Sequence[str],
     model: str,
-    is_of_now: bool = False,
-    further: str | None = None,
-    is_behind: bool = False,
+    is_of_now: bool,
+    copies: Mapping[str, int],
+    position: int,
 ) -> str:
     """Why the logged profile gives another answer than the log: the first reason that holds, else "unknown".
 
-    `further` is a copy that is ahead of the one that was read, `is_behind` that copies had not applied all changes.
+    `copies` are the positions of the replay's own copies, `position` that of its record.
     """
-    build = logged.build
-    here = version("orion-recall")
-    reasons = (
-        (is_erased, "memories of the answer were erased since, or are of another store"),
-        (build.get("version", here) != here, f"it was answered by version {build.get('version')}, this is {here}"),
-        (
-            build.get("model", model) != model,
-            f"it was answered with the model {build.get('model')}, this is {model}",
+    build, read_at, here = logged.build, logged.read_at, version("orion-recall")
+    further = [kind for kind, at in read_at.items() if copies.get(kind, at) > at]
+    reasons: dict[str, object] = {
+        "memories of the answer were erased since, or are of another store": erased,
+        f"it was answered by version {build.get('version')}, this is {here}": build.get("version", here) != here,
+        f"it was answered with the model {build.get('model')}, this is {model}": build.get("model", model) != model,
+        "the memories have changed since": is_of_now,
+        f"several workers' copies were at different positions: {', '.join(further)} is further here": further,
+        "the log does not hold which changes the copies had applied": not read_at,
+        "changes were under way: the copies had not applied them": any(at < position for at in read_at.values()),
+        "memories with equal scores, but for the last bits, are in another order": _is_of_rounding(
+            logged.answer, control
         ),
-        (is_of_now, "the memories have changed since"),
-        (
-            further is not None,
-            f"several workers' copies were at different positions: the {further} is further here",
-        ),
-        (not logged.read_at, "the log does not hold which changes the copies had applied"),
-        (is_behind, "changes were under way: the copies had not applied them"),
-        (
-            _is_of_rounding(logged.answer, control),
-            "memories with equal scores, but for the last bits, are in another order",
-        ),
-    )
+    }
     unknown = "unknown: something outside the record, such as how often memories were used, or an extraction since"
-    return next((why for holds, why in reasons if holds), unknown)
+    return next((why for why, holds in reasons.items() if holds), unknown)
 
 
 def _is_of_rounding(logged: Answer, control: Answer) -> bool:

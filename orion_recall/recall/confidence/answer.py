@@ -5,7 +5,7 @@ nearest few are handed over, and the reply says that it is unsure.
 
 The probability that anything found answers is a logistic regression over a few signals: how near the nearest memory
 is, how far it stands out, and how much of the question's words were found. The weights are data, in
-`answer_model.json` beside this module; `orion-recall eval calibrate` learns them again from runs.
+`answer_model.json` beside this module.
 
 The confidence of an item is made of five factors in [0, 1], weighted by the specification's formula:
 
@@ -331,10 +331,6 @@ def answer_confidence(
     return AnswerConfidence(items=items, overall=overall)
 
 
-SIGNALS = ("late", "late_margin", "cosine", "cosine_margin", "found", "found_in_one", "agreement")
-"""The names of the signals, in the order of the model's weights."""
-LATE_SIGNALS = frozenset({"late", "late_margin"})
-"""The signals that there are with late interaction only."""
 MODEL_FILE = Path(__file__).with_name("answer_model.json")
 _NEXT = 10
 _DIGITS = 6

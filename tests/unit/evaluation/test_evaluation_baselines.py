@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -91,7 +91,7 @@ def test_rank_fusion_is_the_sum_over_both_lists_of_one_over_60_and_the_rank() ->
     ],
 )
 async def test_each_ranks_as_worked_out_by_hand(name: BaselineName, expected: tuple[str, ...]) -> None:
-    query = replace(judged_query("q", "boat"), text="Who sold Bo's boat yesterday?")
+    query = judged_query("q", "boat").model_copy(update={"text": "Who sold Bo's boat yesterday?"})
     line = await baselines(Index()).line(name, query)
     assert (line.ranked, line.selected, line.unsure) == (expected, expected[:BUNDLE], False)
 
@@ -99,10 +99,10 @@ async def test_each_ranks_as_worked_out_by_hand(name: BaselineName, expected: tu
 async def test_the_whole_raw_question_is_asked_within_tenant_and_scope_alone() -> None:
     index = Index()
     text = "What did Ana say of the crane last week?"
-    await baselines(index).ranked("rrf", replace(judged_query("q"), text=text))
+    await baselines(index).ranked("rrf", judged_query("q").model_copy(update={"text": text}))
     terms = SparseEncoder().encode_query(text)
     assert index.asked == [(terms, Scope(tenant="c"), 100), ([float(len(text))], Scope(tenant="c"), 100)]
-    narrow = replace(judged_query("q"), scope="session", session_id="s", user_id="u")
+    narrow = judged_query("q").model_copy(update={"scope": "session", "session_id": "s", "user_id": "u"})
     await baselines(index).ranked("bm25", narrow)
     assert index.asked[-1][1] == Scope(tenant="c", session_id="s")
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from orion_recall.cli.evaluate.files import depths_of, plan_of, refuse_to_replac
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation import vectors
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
-from orion_recall.evaluation.run import left_out
 from orion_recall.evaluation.run_stores import Plan, private_settings
 from orion_recall.evaluation.vectors import (
     CachedEmbedder,
@@ -28,7 +25,7 @@ from orion_recall.evaluation.vectors import (
     cached,
 )
 from orion_recall.settings import Settings
-from tests.samples.evaluation_samples import judged_query, written
+from tests.samples.evaluation_samples import written
 
 QUERY: dict[str, Any] = {"query_id": "q1", "conversation_id": "c", "query": "where?", "evidence": ["m1"]}
 MEMORY: dict[str, Any] = {"memory_id": "m1", "conversation_id": "c", "text": "Ana lives in Oslo."}
@@ -59,7 +56,6 @@ def test_a_query_is_read_with_its_own_now_in_utc(tmp_path: Path) -> None:
         ({**QUERY, "query_id": "q2", "evidence": "m1"}, ":2: evidence: "),
         ({**QUERY, "query_id": "q2", "query_date": "May"}, ":2: query_date: 'May' is not an ISO 8601 time"),
         (QUERY, ":2: query_id 'q1' is in line 1 already"),
-        ({**QUERY, "query_id": "q2", "shown": ["m2"]}, ":2: .*sets made of feedback"),
         ({**QUERY, "query_id": "q2", "scope": "session"}, ":2: .*scope session needs session_id"),
         ({**QUERY, "query_id": "q2", "scope": "user"}, ":2: .*scope user needs user_id"),
         ({**QUERY, "query_id": "q2", "scope": "all"}, ":2: scope: "),
@@ -157,14 +153,6 @@ def test_no_address_of_a_store_is_taken_over(tmp_path: Path) -> None:
     assert (private.model_path, private.profiles_dir) == (Path("/srv/model"), Path("/srv/profiles"))
 
 
-def test_evidence_what_is_related_and_the_turns_beside_them_are_left_out() -> None:
-    order = list("abcdefghij")
-    query = judged_query("q", "b")
-    assert left_out(query, order) == tuple("abcd")
-    assert left_out(replace(query, stale=frozenset("j")), order) == tuple("abcdhij")
-    assert left_out(judged_query("q", "unknown"), order) == ()
-
-
 def plan(folder: Path, **options: Any) -> Plan:
     lines = [
         {"query_id": "a", "conversation_id": "c", "query": "x", "evidence": ["m"]},
@@ -217,19 +205,9 @@ class CountingEmbedder:
         return np.array([await self.embed_query(text) for text in texts], dtype=np.float32)
 
 
-@contextmanager
-def opened(folder: Path, most_bytes: int = 1 << 30) -> Generator[VectorCache]:
-    cache = VectorCache(folder, most_bytes=most_bytes)
-    cache.open()
-    try:
-        yield cache
-    finally:
-        cache.close()
-
-
 async def test_other_weights_have_vectors_of_their_own(tmp_path: Path) -> None:
     other = CountingEmbedder("other")
-    with opened(tmp_path) as cache:
+    with VectorCache(tmp_path) as cache:
         await CachedEmbedder(CountingEmbedder(), cache).embed_documents(["a"])
         await CachedEmbedder(other, cache).embed_documents(["a"])
     assert other.asked == ["a"]
@@ -238,7 +216,7 @@ async def test_other_weights_have_vectors_of_their_own(tmp_path: Path) -> None:
 async def test_where_nothing_can_be_kept_the_run_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("in the way")
     embedder = CountingEmbedder()
-    with opened(tmp_path / "file") as cache:
+    with VectorCache(tmp_path / "file") as cache:
         await CachedEmbedder(embedder, cache).embed_documents(["a"])
     assert embedder.asked == ["a"]
     own = [record for record in caplog.records if record.name == vectors.log.name]  # others may log meanwhile
@@ -262,11 +240,11 @@ class CountingTokens(CountingEmbedder):
 
 async def test_vectors_of_tokens_are_kept_with_those_of_the_text(tmp_path: Path) -> None:
     first, second = CountingTokens(), CountingTokens()
-    with opened(tmp_path) as cache:
+    with VectorCache(tmp_path) as cache:
         plain = await CachedEmbedder(first, cache).embed_documents(["a", "bb"])
         await cached(first, cache).embed_documents(["a"])
     assert first.asked == ["a", "bb"]
-    with opened(tmp_path) as cache:
+    with VectorCache(tmp_path) as cache:
         kept = cached(second, cache)
         assert isinstance(kept, CachedTokenEmbedder)
         await kept.documents_with_tokens(["a"])
@@ -277,7 +255,7 @@ async def test_vectors_of_tokens_are_kept_with_those_of_the_text(tmp_path: Path)
     assert (kept.token_space, kept.token_width, len(await kept.query_tokens("a"))) == ("counting", 3, 2)
     third = CountingTokens()
     third.token_space = "another"
-    with opened(tmp_path) as cache:
+    with VectorCache(tmp_path) as cache:
         await cached(third, cache).embed_documents(["a"])
         assert third.asked == []
         made = cached(third, cache)

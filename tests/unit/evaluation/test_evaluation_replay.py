@@ -168,13 +168,13 @@ def scored(**scores: float) -> Answer:
 @pytest.mark.parametrize(
     ("build", "read_at", "changes", "control", "words"),
     [
-        (HERE, AT_NINE, {"is_erased": True}, scored(a=0.9), "erased since"),
+        (HERE, AT_NINE, {"erased": ("a",)}, scored(a=0.9), "erased since"),
         (HERE | {"version": "0.1"}, AT_NINE, {}, scored(a=0.9), "answered by version 0.1"),
         (HERE | {"model": "old"}, AT_NINE, {}, scored(a=0.9), "answered with the model old, this is m"),
         (HERE, AT_NINE, {"is_of_now": True}, scored(a=0.9), "have changed since"),
-        (HERE, AT_NINE, {"further": "index"}, scored(a=0.9), "the index is further here"),
+        (HERE, AT_NINE, {"copies": {"index": 10}}, scored(a=0.9), "index is further here"),
         (HERE, {}, {}, scored(a=0.9), "does not hold which changes"),
-        (HERE, AT_NINE, {"is_behind": True}, scored(a=0.9), "under way"),
+        (HERE, AT_NINE, {"position": 10}, scored(a=0.9), "under way"),
         (HERE, AT_NINE, {}, scored(b=0.5, a=0.5), "equal scores"),
         (HERE, AT_NINE, {}, scored(a=0.7, b=0.5), "unknown"),
         ({}, AT_NINE, {}, scored(a=0.5), "unknown"),
@@ -184,4 +184,5 @@ def test_the_first_reason_that_explains_it_is_given(
     build: Mapping[str, str], read_at: Mapping[str, int], changes: Mapping[str, Any], control: Answer, words: str
 ) -> None:
     logged = replace(FOUR[0].logged, build=build, read_at=read_at, answer=scored(a=0.5, b=0.5))
-    assert words in why_different(logged, control, model="m", **changes)
+    told: dict[str, Any] = {"erased": (), "model": "m", "is_of_now": False, "copies": AT_NINE, "position": 9}
+    assert words in why_different(logged, control, **told | dict(changes))

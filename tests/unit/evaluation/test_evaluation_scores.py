@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ def test_a_run_over_other_queries_is_refused() -> None:
 
 def everyday(category: str = "fact", *evidence: str, **conditions: Any) -> JudgedQuery:
     given = {name: frozenset(value) if isinstance(value, str) else value for name, value in conditions.items()}
-    return replace(judged_query("q", *evidence, category=category), **given)
+    return judged_query("q", *evidence, category=category).model_copy(update=given)
 
 
 @pytest.mark.parametrize(
@@ -173,12 +172,12 @@ def test_a_bundle_passes_when_it_meets_all_that_its_query_states(
 
 def test_everyday_figures_count_what_was_wrongly_answered_empty_or_unsure() -> None:
     queries = [
-        replace(everyday("fact", "a"), id="right"),
-        replace(everyday("fact", "a"), id="gone"),
-        replace(everyday("fact", "a"), id="empty"),
-        replace(everyday("none", none=True), id="false"),
-        replace(everyday("none", none=True), id="nearest"),
-        replace(everyday("fact", "a"), id="not scored", scored=False),
+        everyday("fact", "a").model_copy(update={"id": "right"}),
+        everyday("fact", "a").model_copy(update={"id": "gone"}),
+        everyday("fact", "a").model_copy(update={"id": "empty"}),
+        everyday("none", none=True).model_copy(update={"id": "false"}),
+        everyday("none", none=True).model_copy(update={"id": "nearest"}),
+        everyday("fact", "a").model_copy(update={"id": "not scored", "scored": False}),
     ]
     run = {
         "right": RunLine(ranked=(), selected=("a", "x"), unsure=True),

@@ -21,7 +21,6 @@ from orion_recall.evaluation.tune import (
     Tuned,
     learn_weights,
     weights_of,
-    with_ranking,
     write_profile,
 )
 from orion_recall.profile import Profile
@@ -111,40 +110,24 @@ def test_queries_without_evidence_or_with_nothing_else_teach_nothing() -> None:
 
 
 WEIGHTS = {"fusion": 0.75, "neighbour": 0.5, "session": 1.0, "recency": 0.05}
-TEXT = """\
-# What this is for.
-profile: mine.v1   # its name
-vector_top_k: 6
-rdf_top_k: 0
-ranking:           # how it is ranked
-  fusion: 1
-  recency: 0.1
-
-# The end.
-max_per_source: 4
-max_total_items: 8
-render_budget_tokens: 200
-"""
 
 
-def test_weights_and_name_are_other_and_the_rest_is_as_it_was() -> None:
-    made = with_ranking(TEXT, "tuned.v1", WEIGHTS)
-    assert made == TEXT.replace("profile: mine.v1   # its name", "profile: tuned.v1").replace(
-        "ranking:           # how it is ranked\n  fusion: 1\n  recency: 0.1\n",
-        "ranking: {fusion: 0.75, similarity: 0, neighbour: 0.5, session: 1, recency: 0.05}\n",
-    )
-
-
-def test_what_cannot_be_written_is_told_and_leaves_all_as_it_was(tmp_path: Path) -> None:
-    source = shipped_folder("profiles") / "reflect.v1.yaml"
+def test_a_profile_is_written_with_its_new_name_and_weights_or_the_file_stays(
+    tmp_path: Path, profile: Profile
+) -> None:
+    out = tmp_path / "mine.v1.yaml"
+    made = write_profile(profile, out, WEIGHTS)
+    assert load_profile(out) == made
+    assert made.ranking.model_dump() == profile.ranking.model_dump() | WEIGHTS
+    same = {"profile": profile.profile, "ranking": profile.ranking}
+    assert made.model_copy(update=same) == profile
     with pytest.raises(SettingsError, match="is no folder: make it first"):
-        write_profile(source, tmp_path / "nowhere" / "mine.v1.yaml", WEIGHTS)
-    out = tmp_path / "No Name.yaml"
-    out.write_text("what somebody wrote")
-    with pytest.raises(EvaluationError, match="cannot be written as") as refused:
-        write_profile(source, out, WEIGHTS)
-    assert f"{out}:3" in str(refused.value)
-    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [(out.name, "what somebody wrote")]
+        write_profile(profile, tmp_path / "nowhere" / "mine.v1.yaml", WEIGHTS)
+    bad = tmp_path / "No Name.yaml"
+    bad.write_text("what somebody wrote")
+    with pytest.raises(EvaluationError, match=r"cannot be written as .*No Name"):
+        write_profile(profile, bad, WEIGHTS)
+    assert bad.read_text() == "what somebody wrote"
 
 
 def made_profile(**changes: object) -> Profile:
