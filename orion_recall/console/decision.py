@@ -13,8 +13,7 @@ from orion_recall.console.rendering import value_words
 from orion_recall.console.visit import Visit, decision_path, memory_path
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
-from orion_recall.decisions.feedback import FeedbackMessage, feedback_on
-from orion_recall.decisions.memories import SelectedText, selected_texts
+from orion_recall.decisions.memories import FeedbackMessage, SelectedText, feedback_on, selected_texts
 from orion_recall.recall.report.sentences import (
     ended_words,
     interval_words,

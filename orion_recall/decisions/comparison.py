@@ -25,8 +25,8 @@ from typing import LiteralString
 
 import numpy as np
 
-from orion_recall.decisions.feedback import Judged, judgements
 from orion_recall.decisions.intervals import LEVEL_Z, Mean, mean_of, randomisation_test
+from orion_recall.decisions.memories import Judged, judgements
 from orion_recall.postgres.pool import Pool, Row, borrow
 from orion_recall.values import Outcome
 

@@ -1,7 +1,8 @@
-"""What the record says of memories that a decision selected, or did not."""
+"""What the record says of memories that a decision selected, or did not, and the feedback of callers on them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -66,7 +67,7 @@ async def memory_facts(pool: Pool, tenant: str, memory_id: str, *, position: int
 
 
 _TEXTS: LiteralString = """
-SELECT rank, memory_id, state, text, speaker, ts FROM recall_texts WHERE decision_id = $1 ORDER BY rank
+SELECT rank, memory_id, state, text, speaker, ts AS at FROM recall_texts WHERE decision_id = $1 ORDER BY rank
 """
 _WHY_NOT = {
     "42501": "this login may not read them; one that is a member of orion_reader may",
@@ -107,16 +108,57 @@ async def selected_texts(pool: Pool, decision_id: str) -> SelectedTexts:
         if (why := _WHY_NOT.get(state or "")) is None:
             raise
         return SelectedTexts(why_not=why)
-    return SelectedTexts(
-        items=tuple(
-            SelectedText(
-                rank=row["rank"],
-                memory_id=row["memory_id"],
-                state=row["state"],
-                text=row["text"],
-                speaker=row["speaker"],
-                at=row["ts"],
-            )
-            for row in rows
-        )
-    )
+    return SelectedTexts(items=tuple(SelectedText(**dict(row.items())) for row in rows))
+
+
+_OF_DECISIONS: LiteralString = """
+SELECT d.id::text AS id, f.used, f.wrong FROM recall_decisions d JOIN recall_feedback f
+    ON f.tenant = d.tenant AND (f.decision_id = d.id::text OR f.decision_id IS NULL AND f.corr_id = d.corr_id)
+WHERE d.id = ANY($1::uuid[])
+"""
+_GIVEN: LiteralString = """
+SELECT used, wrong, note, actor, at FROM recall_feedback
+WHERE tenant = $1 AND (decision_id = $2 OR (decision_id IS NULL AND corr_id = $3)) ORDER BY at, id LIMIT 200
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedbackMessage:
+    """One message of feedback: the ids that were of use, and those that were wrong."""
+
+    used: Sequence[str]
+    wrong: Sequence[str]
+    note: str | None = None
+    actor: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """All feedback on one answer: the ids of the memories that callers used, and of those that were wrong."""
+
+    used: frozenset[str] = frozenset()
+    wrong: frozenset[str] = frozenset()
+
+
+async def feedback_on(pool: Pool, tenant: str, decision_id: str, corr_id: str) -> list[FeedbackMessage]:
+    """The feedback on a decision, named by its id or its correlation id, oldest first. RecordError."""
+    async with borrow(pool, "reading feedback") as connection:
+        rows = await connection.fetch(_GIVEN, tenant, decision_id, corr_id)
+    return [FeedbackMessage(**dict(row.items())) for row in rows]
+
+
+async def judgements(pool: Pool, ids: Sequence[UUID]) -> Mapping[str, Judged]:
+    """The feedback on these decisions by id; none where this login may not read it. RecordError."""
+    found: dict[str, Judged] = {}
+    try:
+        async with borrow(pool, "reading feedback") as connection:
+            rows = await connection.fetch(_OF_DECISIONS, list(ids))
+    except RecordError as error:
+        if with_advice(error) is error:  # it is not for want of a right
+            raise
+        return found
+    for row in rows:
+        known = found.get(row["id"], Judged())
+        found[row["id"]] = Judged(used=known.used.union(row["used"]), wrong=known.wrong.union(row["wrong"]))
+    return found

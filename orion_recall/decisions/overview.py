@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
@@ -35,14 +36,6 @@ GROUP BY 1 ORDER BY 3 DESC, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeCount:
-    """How many decisions had one outcome."""
-
-    outcome: Outcome
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileFigures:
     """The decisions under one profile; `empty` and `degraded` are shares, the latencies of those that searched."""
 
@@ -68,13 +61,13 @@ class StageFigures:
 class Overview:
     """The decisions since a time, without those of shadow profiles."""
 
-    outcomes: tuple[OutcomeCount, ...]
+    outcomes: Mapping[Outcome, int]
     profiles: tuple[ProfileFigures, ...]
     stages: tuple[StageFigures, ...]
 
     @property
     def count(self) -> int:
-        return sum(one.count for one in self.outcomes)
+        return sum(self.outcomes.values())
 
 
 async def overview_since(pool: Pool, since: datetime, *, tenant: str | None = None) -> Overview:
@@ -84,7 +77,7 @@ async def overview_since(pool: Pool, since: datetime, *, tenant: str | None = No
         profiles = await connection.fetch(_PROFILES, since, tenant)
         stages = await connection.fetch(_STAGES, since, tenant)
     return Overview(
-        outcomes=tuple(OutcomeCount(**dict(row.items())) for row in outcomes),
+        outcomes={row["outcome"]: row["count"] for row in outcomes},
         profiles=tuple(ProfileFigures(**dict(row.items())) for row in profiles),
         stages=tuple(StageFigures(**dict(row.items())) for row in stages),
     )

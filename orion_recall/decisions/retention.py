@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 
 from orion_recall.errors import RecordError
 from orion_recall.postgres.periods import OF_TENANT, Period, Periods
-from orion_recall.postgres.pool import Pool, Row, borrow, is_connection_lost
+from orion_recall.postgres.pool import Pool, borrow, is_connection_lost
 
 log = logging.getLogger("orion_recall.decisions")
 
@@ -29,61 +29,63 @@ WITH gone AS (
     DELETE FROM recall_decisions WHERE id IN (
         SELECT id FROM recall_decisions WHERE created_at < $1 AND {OF_TENANT}
         ORDER BY created_at LIMIT $2
-    ) RETURNING profile, outcome, created_at
+    ) RETURNING created_at
 )
-SELECT profile, outcome, count(*) AS count, min(created_at) AS oldest, max(created_at) AS newest
-FROM gone GROUP BY profile, outcome ORDER BY profile, outcome
+SELECT count(*) AS count, min(created_at) AS oldest, max(created_at) AS newest FROM gone
 """  # noqa: S608 (of constants)
 _COUNT: LiteralString = """
-SELECT profile, outcome, count(*) AS count, min(created_at) AS oldest, max(created_at) AS newest
-FROM recall_decisions WHERE created_at < $1 GROUP BY profile, outcome ORDER BY profile, outcome
+SELECT count(*) AS count, min(created_at) AS oldest, max(created_at) AS newest
+FROM recall_decisions WHERE created_at < $1
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """Deleted decisions of one profile and outcome: how many, and between which times."""
+    """How many decisions were deleted, and between which times."""
 
-    profile: str
-    outcome: str
-    count: int
-    oldest: datetime
-    newest: datetime
+    count: int = 0
+    oldest: datetime | None = None
+    newest: datetime | None = None
+
+    def and_then(self, later: Deleted) -> Deleted:
+        """Both together; what was deleted later is newer."""
+        return Deleted(
+            count=self.count + later.count, oldest=self.oldest or later.oldest, newest=later.newest or self.newest
+        )
 
 
-async def count_older(pool: Pool, before: datetime) -> list[Deleted]:
+async def count_older(pool: Pool, before: datetime) -> Deleted:
     """What `purge_older` would delete; RecordError when Postgres is away."""
     async with borrow(pool, "counting old decisions") as connection:
-        return _deleted(await connection.fetch(_COUNT, before))
+        (row,) = await connection.fetch(_COUNT, before)
+    return Deleted(**dict(row.items()))
 
 
-async def purge_older(pool: Pool, before: datetime, *, batch_rows: int = BATCH_ROWS) -> list[Deleted]:
+async def purge_older(pool: Pool, before: datetime, *, batch_rows: int = BATCH_ROWS) -> Deleted:
     """Delete every decision from before the time, batch by batch; gives what was deleted.
 
     RecordError when Postgres is away: earlier batches stay deleted, and the purge may be called again.
     """
-    total: list[Deleted] = []
+    total = Deleted()
+    async for batch in _batches(pool, (before, batch_rows, None, ()), lock=_LOCK):
+        total = total.and_then(batch)
+    return total
+
+
+async def _batches(
+    pool: Pool, given: tuple[datetime, int, str | None, Sequence[str]], *, lock: LiteralString, pause_s: float = 0.0
+) -> AsyncGenerator[Deleted]:
+    """Every batch that was deleted, until none is left or another one is deleting."""
     while True:
         async with borrow(pool, "deleting old decisions") as connection, connection.transaction():
-            await connection.execute(_LOCK)
-            batch = _deleted(await connection.fetch(_DELETE, before, batch_rows, None, ()))
-        total = merged([*total, *batch])
-        if sum(part.count for part in batch) < batch_rows:
-            return total
-
-
-def merged(parts: Sequence[Deleted]) -> list[Deleted]:
-    total: dict[tuple[str, str], Deleted] = {}
-    for part in parts:
-        held = total.get((part.profile, part.outcome), part)
-        total[part.profile, part.outcome] = Deleted(
-            profile=part.profile,
-            outcome=part.outcome,
-            count=part.count if held is part else held.count + part.count,
-            oldest=min(held.oldest, part.oldest),
-            newest=max(held.newest, part.newest),
-        )
-    return [total[key] for key in sorted(total)]
+            # Held to the end of the transaction, which also works behind a transaction pooler.
+            if await connection.fetchval(lock) is False:
+                return
+            (row,) = await connection.fetch(_DELETE, *given)
+        yield (batch := Deleted(**dict(row.items())))
+        if batch.count < given[1]:
+            return
+        await asyncio.sleep(pause_s)
 
 
 class Retention:
@@ -117,30 +119,14 @@ class Retention:
             await asyncio.sleep(self._every_s)
 
     async def _round(self, period: Period) -> None:
-        before = datetime.now(UTC) - timedelta(days=period.days)
-        total: list[Deleted] = []
+        given = (datetime.now(UTC) - timedelta(days=period.days), self._batch_rows, period.tenant, period.but)
+        total = Deleted()
         try:
-            while (batch := await self._batch(before, period)) is not None:
-                total = merged([*total, *batch])
-                if sum(part.count for part in batch) < self._batch_rows:
-                    break
-                await asyncio.sleep(self._pause_s)
+            async for batch in _batches(self._pool, given, lock=_TRY_LOCK, pause_s=self._pause_s):
+                total = total.and_then(batch)
         finally:
-            deleted = sum(part.count for part in total)
-            self.deleted += deleted
-            if deleted:
-                newest = max(part.newest for part in total)
-                log.info("%d decisions older than %d days are deleted, up to %s", deleted, period.days, newest)
-
-    async def _batch(self, before: datetime, period: Period) -> list[Deleted] | None:
-        """What was deleted; None when another worker is deleting."""
-        async with borrow(self._pool, "deleting old decisions") as connection, connection.transaction():
-            # Held to the end of the transaction, which also works behind a transaction pooler.
-            if not await connection.fetchval(_TRY_LOCK):
-                return None
-            given = (before, self._batch_rows, period.tenant, period.but)
-            return _deleted(await connection.fetch(_DELETE, *given))
-
-
-def _deleted(rows: Sequence[Row]) -> list[Deleted]:
-    return [Deleted(**dict(row.items())) for row in rows]
+            self.deleted += total.count
+            if total.count:
+                log.info(
+                    "%d decisions older than %d days are deleted, up to %s", total.count, period.days, total.newest
+                )

@@ -50,12 +50,8 @@ class SinkCounts:
     trimmed: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One entry to persist: its id and its envelope."""
-
-    entry_id: str
-    envelope: bytes
+Row = tuple[str, bytes]
+"""One entry to persist: its id and its envelope."""
 
 
 class DecisionSink:
@@ -156,7 +152,7 @@ class DecisionSink:
         for entry in entries:
             envelope = entry.fields.get(b"envelope", entry.fields.get(b"data"))
             if envelope is not None:
-                rows.append(Row(entry_id=entry.id, envelope=envelope))
+                rows.append((entry.id, envelope))
             elif entry.fields:
                 await self._set_aside(entry.id, b"", "the entry has no field envelope")
             else:  # pending here, but trimmed from the stream
@@ -171,7 +167,7 @@ class DecisionSink:
         while True:
             try:
                 async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
-                    status = await connection.execute(_INSERT, [row.envelope for row in rows])
+                    status = await connection.execute(_INSERT, [envelope for _, envelope in rows])
             except POSTGRES_ERRORS as error:
                 if (sqlstate(error) or "")[:2] in _REFUSED_CLASSES:
                     return await self._halve(rows, error)
@@ -181,7 +177,7 @@ class DecisionSink:
                 await backoff.wait(self._stop)
             else:
                 self._note_written(len(rows), int(status.rpartition(" ")[2]))
-                await self._stream.acknowledge([row.entry_id for row in rows])
+                await self._stream.acknowledge([entry_id for entry_id, _ in rows])
                 return True
 
     async def _halve(self, rows: Sequence[Row], error: Exception) -> bool:
@@ -189,8 +185,9 @@ class DecisionSink:
             middle = len(rows) // 2
             return await self._write(rows[:middle]) and await self._write(rows[middle:])
         why = str(error).partition("\n")[0][:500]
-        if await self._set_aside(rows[0].entry_id, rows[0].envelope, f"{sqlstate(error)} {why}"):
-            log.warning("decision entry %s is set aside: %s", rows[0].entry_id, reason(error))
+        ((entry_id, envelope),) = rows
+        if await self._set_aside(entry_id, envelope, f"{sqlstate(error)} {why}"):
+            log.warning("decision entry %s is set aside: %s", entry_id, reason(error))
         return True
 
     async def _set_aside(self, entry_id: str, envelope: bytes, why: str) -> bool:
@@ -217,10 +214,10 @@ class DecisionSink:
 
 def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     start = size = 0
-    for index, row in enumerate(rows):
-        if index > start and size + len(row.envelope) > BATCH_BYTES:
+    for index, (_, envelope) in enumerate(rows):
+        if index > start and size + len(envelope) > BATCH_BYTES:
             yield rows[start:index]
             start, size = index, 0
-        size += len(row.envelope)
+        size += len(envelope)
     if start < len(rows):
         yield rows[start:]

@@ -31,9 +31,7 @@ def test_decisions_are_purged_by_age_and_hold_no_more_of_a_query_than_they_may(p
         assert program.run("decisions", "purge", "--older-than", "30d", "--json").json["count"] == 0
         would = program.run("decisions", "purge", "--older-than", "0m", "--dry-run", "--json").json
         assert (would["dry_run"], would["count"]) == (True, 2)
-        assert would["gone"][0]["profile"] == "reflect.v1"
         went = program.run("decisions", "purge", "--older-than", "0m")
-        assert "reflect.v1" in went.out
         assert "2 decisions" in went.err
         assert program.run("decisions", "list", "--json").json["decisions"] == []
 

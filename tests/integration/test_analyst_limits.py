@@ -14,7 +14,7 @@ from deploy_servers import guarded_postgres, role_dsn, role_passwords, run_progr
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions import sql as decision_sql
 from orion_recall.decisions.log import DecisionLog, let_analysts_in
-from orion_recall.decisions.retention import purge_older
+from orion_recall.decisions.retention import Deleted, purge_older
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
 from orion_recall.memory.record.compose import compose
@@ -88,7 +88,7 @@ async def test_no_advisory_lock_of_an_analyst_stops_a_write(dsn: str, worker: Po
         await analyst.execute("SELECT pg_advisory_lock($1)", SCHEMA_LOCK)
         stored = await Record(worker).store([compose(memory("held"), "default")])
         assert stored.position is not None
-        assert await purge_older(worker, datetime(2000, 1, 1, tzinfo=UTC)) == []
+        assert await purge_older(worker, datetime(2000, 1, 1, tzinfo=UTC)) == Deleted()
         lock = WriterLock(role_dsn(dsn, WORKER), kind="index", copy="a")
         assert await lock.acquire()
         await lock.release()
@@ -248,7 +248,7 @@ async def test_analysts_see_the_decisions_of_their_tenants_where_that_is_set_up(
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await analyst.execute(f"INSERT INTO analyst_tenants VALUES ('{ANALYST}', 'south')")
         assert await worker.fetchval("SELECT count(*) FROM recall_decisions") >= 2
-        assert await purge_older(worker, datetime(2000, 1, 1, tzinfo=UTC)) == []
+        assert await purge_older(worker, datetime(2000, 1, 1, tzinfo=UTC)) == Deleted()
     finally:
         async with session(dsn) as superuser:
             await superuser.execute("ALTER TABLE orion_recall.recall_decisions DISABLE ROW LEVEL SECURITY")

@@ -42,7 +42,7 @@ async def test_outcomes_profiles_and_stages_are_counted(pool: Pool) -> None:
     ]
     await pool.execute(INSERT, [envelope(each) for each in decisions])
     found = await overview_since(pool, NOON, tenant="default")
-    assert {one.outcome: one.count for one in found.outcomes} == {"ok": 2, "empty": 1, "refused": 1, "degraded": 1}
+    assert found.outcomes == {"ok": 2, "empty": 1, "refused": 1, "degraded": 1}
     assert found.count == 5
     first, second = found.profiles
     assert (first.profile, first.count, first.empty, first.degraded) == ("reflect.v1", 4, 0.25, 0.0)
@@ -51,4 +51,4 @@ async def test_outcomes_profiles_and_stages_are_counted(pool: Pool) -> None:
     stages = {one.stage: (one.count, one.p50_ms) for one in found.stages}
     assert stages == {"search": (4, 5.0), "rank": (1, 1.0)}
     assert (await overview_since(pool, NOON)).count == 6
-    assert (await overview_since(pool, NOON + timedelta(days=1))).outcomes == ()
+    assert (await overview_since(pool, NOON + timedelta(days=1))).outcomes == {}

@@ -279,7 +279,7 @@ def purge_decisions(
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Delete old decisions from the log, and print how many of which profile.
+    """Delete old decisions from the log, and print how many, from when to when.
 
     Decisions on the bus are not touched: they stay there for ORION_DECISIONS_KEEP_S after they were written here.
     Workers purge by themselves where ORION_DECISIONS_RETENTION_DAYS is set.
@@ -290,17 +290,16 @@ def purge_decisions(
     if before is None or before > datetime.now(UTC):
         raise SettingsError(f"--older-than: {older_than!r} is in the future: that would be every decision")
 
-    async def purge(settings: Settings) -> list[Deleted]:
+    async def purge(settings: Settings) -> Deleted:
         async with open_postgres(settings) as pool:
             return await (count_older if dry_run else purge_older)(pool, before)
 
     gone = asyncio.run(purge(find(data)))
-    count = sum(part.count for part in gone)
     what = "would be deleted" if dry_run else "deleted"
     listed(
-        {"older_than": before, "dry_run": dry_run, "count": count, "gone": gone},
-        ("profile", "outcome", "decisions", "oldest (UTC)", "newest (UTC)"),
-        [(part.profile, part.outcome, part.count, part.oldest, part.newest) for part in gone],
+        {"older_than": before, "dry_run": dry_run, **asdict(gone)},
+        ("decisions", "oldest (UTC)", "newest (UTC)"),
+        [(gone.count, gone.oldest or "", gone.newest or "")],
         as_json=as_json,
-        remarks=[f"{counted(count, 'decision')} from before {before:%Y-%m-%d %H:%M:%S} UTC {what}"],
+        remarks=[f"{counted(gone.count, 'decision')} from before {before:%Y-%m-%d %H:%M:%S} UTC {what}"],
     )

@@ -19,8 +19,8 @@ from uuid import UUID
 
 from orion_recall.contracts import RecallDecisionV1, RecallQueryV1
 from orion_recall.decisions.comparison import NOT_JUDGED, Answer
-from orion_recall.decisions.feedback import Judged, judgements
 from orion_recall.decisions.log import DecisionLog
+from orion_recall.decisions.memories import Judged, judgements
 from orion_recall.engines.replay_folders import replay_folder
 from orion_recall.errors import InvalidMessage, SettingsError, SourceError
 from orion_recall.evaluation.replay.past import Moment, PastStores, past_stores

@@ -12,7 +12,7 @@ from orion_recall.console.rendering import Pages
 from orion_recall.console.replays import read_report, shown_report
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.decisions.comparison import Answer
-from orion_recall.decisions.feedback import Judged
+from orion_recall.decisions.memories import Judged
 from orion_recall.evaluation.replay.report import Gate, as_json, summed_up
 from orion_recall.evaluation.replay.run import Choice, Chosen, LoggedQuery, Replayed, ReplayPlan, ReplayRun
 

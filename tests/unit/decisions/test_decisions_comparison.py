@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from orion_recall.decisions.comparison import NOT_JUDGED, Answer, Pair, compared, overlap
-from orion_recall.decisions.feedback import Judged
 from orion_recall.decisions.intervals import bootstrap_interval, randomisation_test
+from orion_recall.decisions.memories import Judged
 from orion_recall.values import Outcome
 
 USED_A_WRONG_B = Judged(used=frozenset("a"), wrong=frozenset("b"))

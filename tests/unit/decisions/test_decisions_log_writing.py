@@ -14,7 +14,7 @@ HALF = BATCH_BYTES // 2
 
 
 def _rows(*sizes: int) -> list[Row]:
-    return [Row(entry_id=f"{index}-0", envelope=b"x" * size) for index, size in enumerate(sizes)]
+    return [(f"{index}-0", b"x" * size) for index, size in enumerate(sizes)]
 
 
 @pytest.mark.parametrize(

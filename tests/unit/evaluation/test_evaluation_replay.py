@@ -12,7 +12,7 @@ import pytest
 from orion_recall import __version__
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.decisions.comparison import Answer
-from orion_recall.decisions.feedback import Judged
+from orion_recall.decisions.memories import Judged
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.replay.report import (
     CANNOT_JUDGE,
