@@ -245,8 +245,7 @@ _ZonedTime = Annotated[
     Field(description="ISO 8601 with a zone (2026-03-01T09:30:00Z), or epoch seconds (from 1e11 on: milliseconds)"),
 ]
 _EnvelopeTime = Annotated[
-    str | float,
-    Field(description="ISO 8601 (without a zone: UTC), or epoch seconds (from 1e11 on: milliseconds)"),
+    str | float, Field(description="ISO 8601 (without a zone: UTC), or epoch seconds (from 1e11 on: milliseconds)")
 ]
 MomentAsTold = Annotated[datetime, BeforeValidator(moment_as_told, json_schema_input_type=_ZonedTime)]
 WholeMs = Annotated[int, Field(ge=0), BeforeValidator(_whole_ms)]

@@ -135,9 +135,7 @@ _Key = Annotated[
 ]
 _Count = Annotated[int, Field(ge=0, description="of `where`: how many it must match; left out: a dry run")]
 _Ids = Annotated[
-    tuple[Identifier, ...],
-    Field(strict=False, max_length=MAX_MEMORIES_PER_STORE),
-    at_most(MAX_MEMORIES_PER_STORE),
+    tuple[Identifier, ...], Field(strict=False, max_length=MAX_MEMORIES_PER_STORE), at_most(MAX_MEMORIES_PER_STORE)
 ]
 
 

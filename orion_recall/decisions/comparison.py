@@ -212,12 +212,7 @@ async def compared_trials(
         key = (row["kind"], row["profile"], row["tried_profile"], row["trial"] or "")
         trials.setdefault(key, []).append(row)
     return [
-        Trial(
-            kind=kind,
-            profile=control,
-            tried_profile=tried,
-            compared=compared(list(_pairs(of_trial, judged)), k),
-        )
+        Trial(kind=kind, profile=control, tried_profile=tried, compared=compared(list(_pairs(of_trial, judged)), k))
         for (kind, control, tried, _), of_trial in sorted(trials.items())
     ]
 

@@ -14,13 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from orion_recall.contracts import Identifier, MemoryV1, ScopeName, describe, read_message
 from orion_recall.errors import EvaluationError, InvalidMessage
 from orion_recall.memory.record.compose import compose
-from orion_recall.memory.transfer.importer import (
-    ImportMapping,
-    LineProblem,
-    check_file,
-    read_batches,
-    read_mapping,
-)
+from orion_recall.memory.transfer.importer import ImportMapping, LineProblem, check_file, read_batches, read_mapping
 from orion_recall.values import Memory
 
 # A conversation is a tenant of its own: no search leaves it. Naive times are UTC.

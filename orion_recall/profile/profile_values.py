@@ -137,10 +137,7 @@ class ProfileValues(BaseModel):
         default=800, ge=10, le=60_000, description="How long one source may take, in milliseconds."
     )
     source_retries: int = Field(
-        default=1,
-        ge=0,
-        le=5,
-        description="Further tries after a transient error of a source, inside its time.",
+        default=1, ge=0, le=5, description="Further tries after a transient error of a source, inside its time."
     )
     fusion: Fusion = Field(default=Fusion(), description="How the sources' lists become one list.")
     ranking: RankingWeights = Field(default=RankingWeights(), description="Weights of the final score's parts.")
@@ -216,11 +213,7 @@ class ProfileValues(BaseModel):
                 raise PydanticCustomError(
                     "no_weight",
                     "every source of the layer {layer} ({sources}) has the fusion weight 0",
-                    {
-                        "layer": name,
-                        "sources": ", ".join(layer.sources),
-                        "key": f"cascade.layers.{name}.sources",
-                    },
+                    {"layer": name, "sources": ", ".join(layer.sources), "key": f"cascade.layers.{name}.sources"},
                 )
         return self
 

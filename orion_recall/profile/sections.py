@@ -210,8 +210,7 @@ class DecisionsKept(BaseModel):
         "of every query with `options.include.trace`; 0: none.",
     )
     share: Share = Field(
-        default=0.0,
-        description="The share of the queries whose decisions keep them, from 0 to 1 (no unit).",
+        default=0.0, description="The share of the queries whose decisions keep them, from 0 to 1 (no unit)."
     )
 
 
@@ -263,10 +262,7 @@ class GraphWalk(BaseModel):
         "`activation`.",
     )
     rounds: int | None = Field(
-        default=None,
-        ge=1,
-        le=100,
-        description="The rounds of `pagerank` (null: 20) or `activation` (null: 3).",
+        default=None, ge=1, le=100, description="The rounds of `pagerank` (null: 20) or `activation` (null: 3)."
     )
     traverse: tuple[Literal["who", "related", "temporal"], ...] = Field(
         default=(),

@@ -18,12 +18,7 @@ from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation import vectors
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.run_stores import Plan, private_settings
-from orion_recall.evaluation.vectors import (
-    CachedEmbedder,
-    CachedTokenEmbedder,
-    VectorCache,
-    cached,
-)
+from orion_recall.evaluation.vectors import CachedEmbedder, CachedTokenEmbedder, VectorCache, cached
 from orion_recall.settings import Settings
 from tests.samples.evaluation_samples import written
 

@@ -14,15 +14,7 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.decisions.comparison import Answer
 from orion_recall.decisions.memories import Judged
 from orion_recall.errors import SettingsError
-from orion_recall.evaluation.replay.report import (
-    CANNOT_JUDGE,
-    FAILED,
-    PASSED,
-    Gate,
-    Summary,
-    as_json,
-    summed_up,
-)
+from orion_recall.evaluation.replay.report import CANNOT_JUDGE, FAILED, PASSED, Gate, Summary, as_json, summed_up
 from orion_recall.evaluation.replay.run import (
     Choice,
     Chosen,

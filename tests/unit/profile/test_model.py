@@ -9,12 +9,7 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from orion_recall.profile import (
-    Profile,
-    ProfileDifference,
-    diff_profiles,
-    profile_json_schema,
-)
+from orion_recall.profile import Profile, ProfileDifference, diff_profiles, profile_json_schema
 from orion_recall.profile.sections import section_values
 from orion_recall.values import QUERY_CLASSES
 from tests.samples.recall_fakes import profile
@@ -113,13 +108,7 @@ def test_a_profile_whose_sources_all_weigh_nothing_is_refused():
     assert errors_of(fusion=only_rdf, cascade={"enabled": True}) == [("", "no_weight")]
 
 
-@pytest.mark.parametrize(
-    "ranking",
-    [
-        {"recency": 0.3},
-        {"fusion": 0.0, "similarity": 0.3, "recency": 0.1},
-    ],
-)
+@pytest.mark.parametrize("ranking", [{"recency": 0.3}, {"fusion": 0.0, "similarity": 0.3, "recency": 0.1}])
 def test_recency_may_not_outvote_relevance(ranking: dict[str, float]):
     assert errors_of(ranking=ranking) == [("", "outvoted")]
 
@@ -212,10 +201,7 @@ def test_a_shape_is_on_top_of_the_class():
 
 
 def test_a_strategy_is_part_of_what_a_profile_is():
-    plain, given = (
-        by_model(),
-        by_model(strategies={"temporal": {"ranking": {"time": 0.6}}}),
-    )
+    plain, given = (by_model(), by_model(strategies={"temporal": {"ranking": {"time": 0.6}}}))
     assert plain.content_hash != given.content_hash
     told = [ProfileDifference(key="strategies.temporal.ranking.time", left=None, right=0.6)]
     assert diff_profiles(plain, given) == told
@@ -233,10 +219,7 @@ def test_a_strategy_is_part_of_what_a_profile_is():
         ({"meta": {"rank_pool": None}}, "valid integer"),
         ({"memory": {}}, "Extra inputs"),
         ({"list": {"rank_pool": 1}}, "greater than or equal to 10"),
-        (
-            {"meta": {"vector_top_k": 0}, "list": {"rdf_top_k": 0}},
-            "for meta list questions no source is on",
-        ),
+        ({"meta": {"vector_top_k": 0}, "list": {"rdf_top_k": 0}}, "for meta list questions no source is on"),
     ],
 )
 def test_a_strategy_that_makes_no_profile_is_refused(strategies: dict[str, Any], message: str):
