@@ -104,9 +104,7 @@ class RecallDecisionV1(Message):
     sources: dict[str, SourceStats] = Field(default_factory=dict[str, SourceStats])
     selected: list[SelectedV1] = Field(default_factory=list[SelectedV1])
     weights: dict[str, float] | None = Field(
-        default=None,
-        description="the weights of the parts of `selected`: each score is the mean of its parts by these; null: "
-        "nothing is selected, or the items have several sets of weights",
+        default=None, description="the weights of the parts of `selected`; null: none, or several sets"
     )
     stage_ms: dict[str, float] = Field(
         default_factory=dict[str, float], description="of every stage, with fractions; `total` is all of it"
@@ -123,23 +121,18 @@ class RecallDecisionV1(Message):
         default=None, description="what was understood of the query: its times, class, language, people, entities"
     )
     confidence: float | None = Field(
-        default=None,
-        description="how sure the answer is; null when there was no item; with `no_answer` that of the first item "
-        "that was withheld",
+        default=None, description="how sure the answer is; null when there was no item"
     )
     cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
     no_answer: NoAnswerV1 | None = None
     strategy: str | None = Field(
-        default=None,
-        description="the class and shape of question whose strategies of the profile were used (`temporal+list`); "
-        "null: none",
+        default=None, description="the class and shape whose strategies were used (`temporal+list`); null: none"
     )
     shadow_of: str | None = Field(
         default=None, description="the decision that answered, where this one was taken in its shadow"
     )
     answer_probability: float | None = Field(
-        default=None,
-        description="the probability that anything found answers the question; null where that cannot be told",
+        default=None, description="the probability that anything found answers; null where it cannot be told"
     )
     canary: CanaryV1 | None = Field(
         default=None, description="which profile answered and why, where the profile that was asked has a canary"
@@ -159,9 +152,7 @@ class RecallDecisionV1(Message):
         default=None, description="why the query cannot be asked again as it was; null: it can be"
     )
     candidates: list[CandidateV1] | None = Field(
-        default=None,
-        description="the candidates, best first, where they were kept (the profile's `decisions`, or "
-        "`options.include.trace`); no texts",
+        default=None, description="the candidates, best first, where they were kept; no texts"
     )
     unsure: bool = Field(
         default=False, description="whether nothing clearly answers, and only the nearest are handed over"

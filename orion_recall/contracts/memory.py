@@ -51,8 +51,7 @@ class MemoryV1(Message):
     session_id: Identifier | None = None
     node_id: Identifier | None = None
     kind: MemoryKind | None = Field(
-        default=None,
-        description="without one it is read from the text, and experience where that says nothing plain",
+        default=None, description="without one it is read from the text; else experience"
     )
     speaker: Annotated[str, Field(max_length=256)] | None = None
     title: Annotated[str, Field(max_length=2048)] | None = None
@@ -113,8 +112,7 @@ class MemoryReceiptV1(Message):
         default=None, description="memories that `where` matches; without expected_count: now"
     )
     pending: bool | None = Field(
-        default=None,
-        description="of a change: false when no registered copy can show what was there before; true: not yet",
+        default=None, description="of a change: false when no copy can show what was before; true: not yet"
     )
     results: list[MemoryVerdictV1]
     error: ErrorInfo | None = None

@@ -59,10 +59,7 @@ class ConfidenceV1(Message):
     overall: Share
     level: Literal["low", "medium", "high"] = Field(description="low under 0.5, medium under 0.75, else high")
     semantic_relevance: Share = Field(description="how close it is to the question")
-    source_quality: Share = Field(
-        description="what memories of its kind are worth, whether several sources found it, how sure its "
-        "sender was, and what feedback said of it"
-    )
+    source_quality: Share = Field(description="of its kind, its sources, its sender and the feedback on it")
     recency: Share
     consistency: Share = Field(description="whether its tags or another memory confirm or doubt it")
     completeness: Share = Field(description="how much is known of it: time, speaker or title, place, names, tags")
@@ -98,9 +95,7 @@ class CascadeV1(Message):
     ended: Literal["confident", "depth", "no_layer", "deadline"] = Field(description="why it ended")
     trigger: Trigger = Field(description="what the first layer's answer was against threshold and minimum")
     merge_strategy: MergeStrategy | None = Field(
-        default=None,
-        description="the part that weighs most in the score of merged items (`cascade.merge`); null where there "
-        "was nothing to merge",
+        default=None, description="the part that weighs most in the merged score; null: nothing was merged"
     )
     combined: dict[str, int] = Field(description="items of each layer in the answer")
     path: list[CascadeStepV1]
@@ -131,8 +126,7 @@ class Include(ClosedMessage):
     """Further parts of a reply, on request."""
 
     trace: bool = Field(
-        default=False,
-        description="how every candidate was scored; such a query only looks: no use of memories is counted",
+        default=False, description="how every candidate was scored; such a query counts no use of memories"
     )
     entities: bool = Field(default=False, description="the entities of each item, and what the items tell of each")
     chunks: bool = Field(default=False, description="the passage of each item that fits the query best")
@@ -171,23 +165,17 @@ class RecallOptionsV1(ClosedMessage):
         default=None, description='"now" for this query: memories of a later time are not seen'
     )
     timezone: ZoneName | None = Field(
-        default=None,
-        description="IANA zone or offset in which the query's days begin (Europe/Berlin, +02:00); "
-        "else the offset of as_of, else UTC",
+        default=None, description="zone of the query's days (Europe/Berlin, +02:00); else that of as_of, or UTC"
     )
     exclude: Strings = Field(default=(), description="ids of memories to leave out, as items have them")
     cascade: bool | None = Field(
-        default=None,
-        description="whether further layers of memory are searched while the answer is not sure enough",
+        default=None, description="whether further layers are searched while the answer is not sure enough"
     )
     confidence_threshold: float | None = Field(
         default=None, ge=0, le=1, description="of a cascade: the confidence under which it goes on"
     )
     max_cascade_depth: int | None = Field(
-        default=None,
-        ge=0,
-        le=6,
-        description="of a cascade: how many times next layers may be asked; 0: only the first",
+        default=None, ge=0, le=6, description="of a cascade: how many times next layers may be asked"
     )
     merge_strategy: Literal["weighted", "confidence_weighted"] | None = Field(
         default=None, description="of a cascade: how the items of several layers become one order"
@@ -244,8 +232,7 @@ class RecallQueryV1(Message):
     reply_to: str | None = None
     options: RecallOptionsV1 | None = None
     exclude: Annotated[ExcludedTurn | None, BeforeValidator(as_turn, json_schema_input_type=JsonValue)] = Field(
-        default=None,
-        description="the turn that is being answered: active_turn_ids, active_turn_text, active_turn_ts",
+        default=None, description="the turn that is being answered: its ids, text and time"
     )
     lane: Annotated[str | None, BeforeValidator(as_text, json_schema_input_type=JsonValue)] = Field(
         default=None, description="a visibility lane, such as chat or social: what it means ORION_QUERY_LANE says"
@@ -291,10 +278,7 @@ class MemoryItemV1(Message):
 
     id: str = Field(description="the memory's id; of a mapped store its name, a colon and the id there: notes:0")
     source: SourceName
-    source_ref: str | None = Field(
-        description="where it is from: a mapped store's name; the timeline's table; else the memory's `source`, or "
-        "what it was found in"
-    )
+    source_ref: str | None = Field(description="from where: a store's name, a table, or the memory's `source`")
     uri: str | None
     score: float
     ts: float | None = Field(description="epoch seconds, or null when undated")
@@ -308,8 +292,7 @@ class MemoryItemV1(Message):
     ranks: dict[str, int] | None = None
     entities: list[str] | None = None
     chunk: str | None = Field(
-        default=None,
-        description="the passage of the memory that fits the query best; the whole text where it is one passage",
+        default=None, description="the passage of the memory that fits best; of a short one the whole text"
     )
     confidence: ConfidenceV1 | None = None
     layer: str | None = Field(default=None, description="of a cascade: the layer of memory it comes from")
@@ -345,17 +328,14 @@ class BundleStats(Message):
     sources: dict[str, SourceStats] | None = None
     trace: dict[str, JsonValue] | None = None
     confidence: float | None = Field(
-        default=None,
-        description="how sure the answer is; null when there was no item; with `no_answer` that of the first item "
-        "that was withheld",
+        default=None, description="how sure the answer is; null when there was no item"
     )
     no_answer: NoAnswerV1 | None = None
     unsure: bool | None = Field(
         default=None, description="whether nothing that was found clearly answers: the nearest items are given"
     )
     probability: float | None = Field(
-        default=None,
-        description="the probability that anything found answers the question; null where that cannot be told",
+        default=None, description="the probability that anything found answers; null where it cannot be told"
     )
 
 
@@ -389,8 +369,7 @@ class MemoryBundleV1(Message):
     items: list[MemoryItemV1]
     stats: BundleStats
     layers: dict[str, list[str]] | None = Field(
-        default=None,
-        description="of a cascade, with `include.layers`: the items' ids by layer, layers in the order of search",
+        default=None, description="of a cascade, with `include.layers`: ids by layer, in the order of search"
     )
     entities: dict[str, EntityStateV1] | None = None
     chunks: dict[str, ChunkInfoV1] | None = None

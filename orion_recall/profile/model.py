@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from orion_recall.profile.profile_values import ProfileValues
-from orion_recall.profile.sections import CONFIG
+from orion_recall.profile.sections import CONFIG, Section
 from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES, QueryClass, QuestionShape
 
 KeyPath = tuple[str, ...]
@@ -23,10 +23,8 @@ KeyPath = tuple[str, ...]
 Values = TypeVar("Values", bound=BaseModel)
 
 
-class OnlyWhatIsSet(BaseModel):
+class OnlyWhatIsSet(Section):
     """A model that serialises only the values that were set."""
-
-    model_config = CONFIG
 
     @model_serializer(mode="plain")
     def _set(self) -> dict[str, Any]:
@@ -103,8 +101,6 @@ else:
 
 class Strategies(OnlyWhatIsSet):
     """Overrides by the class of the question, and by its shape."""
-
-    model_config = CONFIG
 
     factual: Strategy = Field(default=Strategy(), description="For questions that no other class fits.")
     temporal: Strategy = Field(default=Strategy(), description="For questions that ask for or name a time.")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from orion_recall.profile.sections import (
-    CONFIG,
     LAYER_NAMES,
     MIN_RELEVANCE_SHARE,
     ROUNDING,
@@ -23,6 +22,7 @@ from orion_recall.profile.sections import (
     RankingWeights,
     Render,
     Rerank,
+    Section,
     Shadow,
     Share,
     TimeInQuestions,
@@ -41,29 +41,22 @@ _DECAYS_AGREE = 0.05  # of the half-life: 0.01 an hour and "three days" are the 
 CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
 
 
-class ProfileValues(BaseModel):
+class ProfileValues(Section):
     """The values of a profile: sources, search depth, ranking, and size of the rendered text."""
 
-    model_config = CONFIG
-
     profile: str = Field(
-        pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
-        description="The profile's name and version, such as reflect.v1; the file has the same name.",
+        pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="Name and version (reflect.v1), as that of the file."
     )
     description: str = Field(
         default="", max_length=1000, description="What the profile is for, in a sentence or two."
     )
-    scope: Scope = Field(
-        default="global",
-        description="Whose memories are searched unless the query says: its session's, its user's, or all.",
-    )
+    scope: Scope = Field(default="global", description="Whose memories are searched, unless the query says.")
     budget: Budget = Field(
         default="mid", description="How deep each source searches: low 100, mid 300 or high 1000 candidates."
     )
     vector_top_k: TopK = Field(description="Hits the vector source may bring to selection; 0 switches it off.")
     lexical_top_k: TopK | None = Field(
-        default=None,
-        description="Hits the keyword source may bring to selection; 0 is off, null is as vector_top_k.",
+        default=None, description="Hits the keyword source may bring to selection; 0: off, null: as vector_top_k."
     )
     rdf_top_k: TopK = Field(description="Hits the graph source may bring to selection; 0 switches it off.")
     enable_sql_timeline: bool = Field(
@@ -73,26 +66,18 @@ class ProfileValues(BaseModel):
         default=8, description="Hits the SQL timeline may bring to selection; 0 switches it off."
     )
     sql_since_minutes: int = Field(
-        default=180,
-        ge=1,
-        le=5_256_000,
-        description="How far back from the query's now the SQL timeline looks, in minutes.",
+        default=180, ge=1, le=5_256_000, description="How far back the SQL timeline looks, in minutes."
     )
     max_per_source: int = Field(ge=1, le=1000, description="Items of one source in a bundle, at most.")
     max_total_items: int = Field(ge=1, le=1000, description="Items in a bundle, at most.")
     time_decay_half_life_hours: float | None = Field(
-        default=None,
-        gt=0,
-        le=1_000_000,
-        description="The age at which a memory's recency has halved, in hours; null is 72, or as "
-        "time_decay_lambda_per_hour says.",
+        default=None, gt=0, le=1_000_000, description="The age at which recency has halved, in hours; null: 72."
     )
     time_decay_lambda_per_hour: float | None = Field(
         default=None,
         gt=0,
         le=1_000,
-        description="The same as a rate: recency is exp(-lambda * age in hours); 0.001 halves in 29 days, "
-        "0.01 in 3 days, 0.1 in 7 hours. One of the two is enough; both must agree within 5 percent.",
+        description="The same as a rate an hour: 0.001 is 29 days, 0.01 3 days, 0.1 7 hours.",
     )
     recency_floor: Share = Field(
         default=0.05, description="The recency an old memory keeps, from 0 to 1 (no unit)."
@@ -104,34 +89,25 @@ class ProfileValues(BaseModel):
         default=True, description="Whether terms, entities and aliases are added to the search."
     )
     over_budget: Literal["skip", "stop"] = Field(
-        default="skip",
-        description="When an item does not fit the token budget: `skip` tries the next, `stop` ends there.",
+        default="skip", description="For an item over the token budget: `skip` tries the next, `stop` ends there."
     )
     reader_instructions: ReaderInstructions = Field(
         default="keep",
-        description="Memories that tell their reader what to do: `keep`; `flag`: the line says so; `down`: also "
-        "after all others; `hold`: left out.",
+        description="Memories that tell their reader what to do: `keep`, `flag`, put `down` (last) or `hold` back.",
     )
     snippet_tokens: int = Field(
         default=48, ge=8, le=512, description="The window of a memory shown around the best match, in tokens."
     )
     later_snippet_tokens: int = Field(
-        default=512,
-        ge=8,
-        le=512,
-        description="The window of the memories after the first two, in tokens, where it is less than "
-        "`snippet_tokens`: shorter ones leave room for more memories.",
+        default=512, ge=8, le=512, description="The window of memories after the first two, if smaller."
     )
     min_similarity: Share = Field(
-        default=0.0,
-        description="The cosine similarity under which the vector source drops a hit (0 to 1); 0: it drops none.",
+        default=0.0, description="The cosine similarity under which the vector source drops a hit (0 to 1)."
     )
     min_score: Share = Field(default=0.0, description="The final score under which an item is dropped (0 to 1).")
     rank_pool: int = Field(default=64, ge=10, le=500, description="How many fused candidates are ranked in full.")
     max_repetition: Share = Field(
-        default=1.0,
-        description="The share of an item's words, without those of the question, that one item before it may have "
-        "(0 to 1); with a larger share it waits until others had their place.",
+        default=1.0, description="The share of an item's words that an earlier one may have, else it waits."
     )
     source_timeout_ms: int = Field(
         default=800, ge=10, le=60_000, description="How long one source may take, in milliseconds."
@@ -152,26 +128,19 @@ class ProfileValues(BaseModel):
     )
     graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
     callers: tuple[Caller, ...] = Field(
-        default=(),
-        strict=False,
-        description="Which speaker a query's `options.user` is, where the user has another name, as "
-        "`[u-17=Ana Miles]`. Who asks is whom I, me, my and we mean.",
+        default=(), strict=False, description="The speaker that a query's `options.user` is, as `[u-17=Ana Miles]`."
     )
     cascade: Cascade = Field(
         default=Cascade(), description="Whether further layers are searched while the answer is not sure enough."
     )
     unsure_below: Share = Field(
-        default=0.0,
-        description="The probability that anything found answers the question (0 to 1) under which the reply says "
-        "that it is unsure and hands over the nearest only; 0: never.",
+        default=0.0, description="The probability that anything answers under which the reply is unsure; 0: never."
     )
     unsure_items: int = Field(
         default=3, ge=1, le=1000, description="How many items an unsure reply hands over, at most."
     )
     when_unsure: Literal["note", "plain"] = Field(
-        default="plain",
-        description="`note`: the rendered text of an unsure reply begins with a line that says so; `plain`: only "
-        "the reply's statistics and the decision do.",
+        default="plain", description="`note`: the rendered text of an unsure reply begins with a line that says so."
     )
     no_answer: NoAnswer = Field(
         default=NoAnswer(), description="What an answer must have, or nothing at all is handed over."

@@ -35,10 +35,14 @@ CONFIG = ConfigDict(
 )
 
 
-class FusionWeights(BaseModel):
-    """The weight of each source's list in the fusion."""
+class Section(BaseModel):
+    """The base of all sections of a profile."""
 
     model_config = CONFIG
+
+
+class FusionWeights(Section):
+    """The weight of each source's list in the fusion."""
 
     vector: Weight = Field(default=1.0, description="Weight of the vector source's list (no unit).")
     lexical: Weight = Field(default=1.0, description="Weight of the keyword source's list (no unit).")
@@ -46,10 +50,8 @@ class FusionWeights(BaseModel):
     sql_timeline: Weight = Field(default=0.5, description="Weight of the SQL timeline's list (no unit).")
 
 
-class Fusion(BaseModel):
+class Fusion(Section):
     """How the lists of the sources are fused into one list."""
-
-    model_config = CONFIG
 
     method: Literal["rrf", "min_max", "bm25_decay"] = Field(
         default="rrf",
@@ -58,10 +60,7 @@ class Fusion(BaseModel):
         "`recency_floor`: with the keyword source alone BM25 with decay.",
     )
     k: int = Field(
-        default=60,
-        ge=1,
-        le=10_000,
-        description="The constant of `rrf`, in ranks: the smaller, the more the first ranks count.",
+        default=60, ge=1, le=10_000, description="The constant of `rrf`: with a smaller one first ranks count more."
     )
     weights: FusionWeights = Field(
         default=FusionWeights(), description="How much each source's list counts in the fusion."
@@ -74,10 +73,8 @@ def relevance_share(weights: Mapping[str, float]) -> float:
     return 1 - weights["recency"] / total if total else 0.0
 
 
-class _RankingBase(BaseModel):
+class _RankingBase(Section):
     """Weights of the final score's named parts; they are renormalised over the parts an item has."""
-
-    model_config = CONFIG
 
     @model_validator(mode="after")
     def _something_tells_relevance(self) -> Self:
@@ -114,15 +111,11 @@ else:
     )
 
 
-class TimeInQuestions(BaseModel):
+class TimeInQuestions(Section):
     """How times in questions are read and used, in addition to `ranking.time`, `told` and `tells_time`."""
 
-    model_config = CONFIG
-
     search_weight: Weight = Field(
-        default=0.0,
-        description="Weight in the fusion of what the index finds inside the time that the query names; 0: it is "
-        "not searched a second time.",
+        default=0.0, description="Weight in the fusion of what is found inside the query's time; 0: none."
     )
     told_search_weight: Weight = Field(
         default=0.0,
@@ -136,12 +129,10 @@ class TimeInQuestions(BaseModel):
         "fit the question about equally well, such a time decides: it weighs as much as all other parts together.",
     )
     filter: bool = Field(
-        default=False,
-        description="Whether memories of another time than the query names, and undated ones, are dropped.",
+        default=False, description="Whether memories of another time than the query's are dropped."
     )
     hemisphere: Literal["north", "south"] = Field(
-        default="north",
-        description="Where summer is: June to August in the north, December to February in the south.",
+        default="north", description="Where summer is: June to August in the north, December on in the south."
     )
     day_first: bool = Field(default=False, description="Whether 3/5/2023 is the third of May; 3.5.2023 always is.")
 
@@ -150,21 +141,16 @@ class TimeInQuestions(BaseModel):
         return max(self.search_weight, self.past_search_weight if of_past else 0.0)
 
 
-class Expansion(BaseModel):
+class Expansion(Section):
     """Further words that the keyword source searches for, where `enable_query_expansion` is on."""
 
-    model_config = CONFIG
-
     aliases: bool = Field(
-        default=False,
-        description="Whether the other names of what the query names (names merged into one) are searched for.",
+        default=False, description="Whether other names of what the query names (merged into one) are searched for."
     )
 
 
-class Rerank(BaseModel):
+class Rerank(Section):
     """Whether a reranker scores the best of the ranking, and with what weight."""
-
-    model_config = CONFIG
 
     enabled: bool = Field(default=False, description="Whether a reranker, where one is configured, is asked.")
     top_n: int = Field(default=20, ge=1, le=500, description="How many of the best ranked memories it judges.")
@@ -172,17 +158,12 @@ class Rerank(BaseModel):
         default=0.5, description="Weight of its score beside those of `ranking`, a relevance part (no unit)."
     )
     timeout_ms: int = Field(
-        default=300,
-        ge=10,
-        le=60_000,
-        description="How long it may take, in milliseconds; after that the order stays as it was.",
+        default=300, ge=10, le=60_000, description="How long it may take, in milliseconds; else the order stays."
     )
 
 
-class Render(BaseModel):
+class Render(Section):
     """What a bullet of the rendered text shows."""
-
-    model_config = CONFIG
 
     style: RenderStyle = Field(
         default="v1",
@@ -191,49 +172,34 @@ class Render(BaseModel):
         "the date alone.",
     )
     relative_dates: bool = Field(
-        default=True,
-        description="Whether times relative to when a memory was said are followed by their date: "
-        "yesterday (20 November), the date in square brackets.",
+        default=True, description="Whether relative times are followed by their date: yesterday (20 November)."
     )
 
 
-class DecisionsKept(BaseModel):
+class DecisionsKept(Section):
     """What the decision log keeps of a recall besides its outcome: the candidates, of a share of the queries."""
 
-    model_config = CONFIG
-
     candidates: int = Field(
-        default=50,
-        ge=0,
-        le=500,
-        description="How many candidates of a recall its decision keeps at most, the best: those of the share, and "
-        "of every query with `options.include.trace`; 0: none.",
+        default=50, ge=0, le=500, description="How many a decision keeps: of the share, and with `include.trace`."
     )
     share: Share = Field(
         default=0.0, description="The share of the queries whose decisions keep them, from 0 to 1 (no unit)."
     )
 
 
-class Shadow(BaseModel):
+class Shadow(Section):
     """A second profile that answers a share of the queries again, for the decision log alone."""
 
-    model_config = CONFIG
-
     profile: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=64,
-        description="The other profile's name; null: no query is recalled twice.",
+        default=None, min_length=1, max_length=64, description="The other profile's name; null: none."
     )
     share: Share = Field(
         default=0.1, description="The share of the queries that it recalls as well, from 0 to 1 (no unit)."
     )
 
 
-class GraphWalk(BaseModel):
+class GraphWalk(Section):
     """How far the graph source walks from the entities of the query."""
-
-    model_config = CONFIG
 
     arm: GraphMethod = Field(
         default="neighbourhood",
@@ -246,20 +212,13 @@ class GraphWalk(BaseModel):
         default=48, ge=1, le=500, description="How many statements the walk reads before it stops."
     )
     similar_entities: int = Field(
-        default=0,
-        ge=0,
-        le=16,
-        description="How many more entities start a walk whose names are close to the query in meaning.",
+        default=0, ge=0, le=16, description="How many more entities with names close in meaning start a walk."
     )
     paths: bool = Field(
-        default=False,
-        description="Whether a possessive chain in the question (Ana's sister's employer) is gone along in the "
-        "graph; the path is the evidence.",
+        default=False, description="Whether a possessive chain (Ana's sister's employer) is followed."
     )
     damping: Share = Field(
-        default=0.6,
-        description="The share of its score that a node passes on: the damping of `pagerank`, the decay of "
-        "`activation`.",
+        default=0.6, description="The share of its score that a node passes on, in `pagerank` and `activation`."
     )
     rounds: int | None = Field(
         default=None, ge=1, le=100, description="The rounds of `pagerank` (null: 20) or `activation` (null: 3)."
@@ -279,16 +238,11 @@ class GraphWalk(BaseModel):
     )
 
 
-class Canary(BaseModel):
+class Canary(Section):
     """A second profile that answers a share of the sessions instead."""
 
-    model_config = CONFIG
-
     profile: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=64,
-        description="The other profile's name; null: this profile answers all of its queries.",
+        default=None, min_length=1, max_length=64, description="The other profile's name; null: none."
     )
     share: Share = Field(
         default=0.1, description="The share of the sessions that it answers, from 0 to 1 (no unit)."
@@ -328,10 +282,8 @@ _Sources = Annotated[tuple[SourceName, ...], Field(strict=False, max_length=4)]
 _Layers = Annotated[tuple[LayerName, ...], Field(strict=False, max_length=7)]
 
 
-class Layer(BaseModel):
+class Layer(Section):
     """One layer of a cascade: the memories it searches, its weight, and the layers after it."""
-
-    model_config = CONFIG
 
     sources: _Sources = Field(
         default=(), description="The sources it searches; an empty list is those that the profile has on."
@@ -341,8 +293,7 @@ class Layer(BaseModel):
         default=(), description="The tags of which a memory must have one; an empty list asks for none."
     )
     scope: Literal["session", "user", "global"] | None = Field(
-        default=None,
-        description="Whose memories it searches, never wider than the query asks for; null is as the profile.",
+        default=None, description="Whose memories it searches, never wider than the query's; null: as the profile."
     )
     weight: Share = Field(default=0.8, description="How much it counts when layers are merged, from 0 to 1.")
     then: _Layers = Field(
@@ -368,15 +319,12 @@ _META = _layer("", "", 0.6, "semantic graph")
 _PLANNING = _layer("vector lexical", "plan", 0.7, "semantic procedural")
 
 
-class Layers(BaseModel):
+class Layers(Section):
     """The layers of memory. Each layer's `then` names the layers searched after it."""
-
-    model_config = CONFIG
 
     semantic: Layer = Field(default=_SEMANTIC, description="Facts: what is so; every source, all kinds.")
     episodic: Layer = Field(
-        default=_EPISODIC,
-        description="What has a time: what happened, was seen, said or decided, or is due; and what just happened.",
+        default=_EPISODIC, description="What has a time: what happened, was said or decided, or is due."
     )
     procedural: Layer = Field(default=_PROCEDURAL, description="Procedures: how something is done.")
     prospective: Layer = Field(default=_PROSPECTIVE, description="Tasks: what is still to be done.")
@@ -391,10 +339,8 @@ class Layers(BaseModel):
         return layer
 
 
-class MergeWeights(BaseModel):
+class MergeWeights(Section):
     """How several layers' results become one order; the weights are of the composite score, a weighted mean."""
-
-    model_config = CONFIG
 
     strategy: Literal["weighted", "confidence_weighted"] = Field(
         default="weighted",
@@ -423,10 +369,8 @@ class MergeWeights(BaseModel):
         return _STRATEGIES[max(weights, key=weights.__getitem__)]
 
 
-class Cascade(BaseModel):
+class Cascade(Section):
     """Whether further layers of memory are searched while the confidence of the answer is too low."""
-
-    model_config = CONFIG
 
     enabled: bool = Field(default=False, description="Whether recall goes through layers, unless the query says.")
     first: LayerName | None = Field(
@@ -436,14 +380,10 @@ class Cascade(BaseModel):
         default=0.5, description="The confidence under which the next layers are asked, from 0 to 1."
     )
     min_relevance: Share = Field(
-        default=0.3,
-        description="The semantic relevance of a layer's first item under which the layer is not sure enough, "
-        "whatever its confidence, from 0 to 1.",
+        default=0.3, description="The relevance of a layer's first item under which the layer is not sure enough."
     )
     meta_memory: bool = Field(
-        default=True,
-        description="Whether feedback on memories and how often they were in answers count in their confidence. "
-        "They are read from Postgres, for the first items of each layer.",
+        default=True, description="Whether feedback on memories and their use count in their confidence."
     )
     max_depth: int = Field(
         default=2, ge=0, le=6, description="How many times the next layers may be asked after the first."
@@ -452,10 +392,7 @@ class Cascade(BaseModel):
         default=3, ge=1, le=10, description="How many times the bundle's items each layer may bring, 300 at most."
     )
     timeout_ms: int = Field(
-        default=800,
-        ge=10,
-        le=60_000,
-        description="How long all layers after the first may take together, in milliseconds.",
+        default=800, ge=10, le=60_000, description="How long all layers after the first may take, in milliseconds."
     )
     merge: MergeWeights = Field(
         default=MergeWeights(), description="How what several layers found becomes one order."
@@ -463,19 +400,14 @@ class Cascade(BaseModel):
     layers: Layers = Field(default=Layers(), description="The layers, and what each of them searches.")
 
 
-class NoAnswer(BaseModel):
+class NoAnswer(Section):
     """What an answer must have, or its bundle is empty. With 0 everywhere and no `greetings` all are answered."""
 
-    model_config = CONFIG
-
     min_probability: Share = Field(
-        default=0.0,
-        description="The probability that anything found answers the question, under which no answer is given; "
-        "0: any will do.",
+        default=0.0, description="The probability that anything answers under which no answer is given."
     )
     greetings: bool = Field(
-        default=False,
-        description="Whether greetings, thanks and other small talk get no answer: nothing is searched for them.",
+        default=False, description="Whether greetings, thanks and other small talk get no answer and no search."
     )
     min_confidence: Share = Field(
         default=0.0, description="The confidence of the answer under which none is given; 0: any will do."

@@ -90,7 +90,7 @@ def test_a_file_gives_its_profile(file: Path):
         ("description", "no", "Input should be a valid string; put it in quotes"),
         ("scope", "Session", "`Session` is not one of the choices; did you mean `session`?"),
         ("budget", "42x", "Input should be 'low', 'mid' or 'high'"),
-        ("over_budget", "", "has no value; give one, or leave the line out: When an item"),
+        ("over_budget", "", "has no value; give one, or leave the line out: For an item"),
         ("rdf_top_k", "", "has no value; give one: Hits the graph source"),
         ("rdf_top_k", "[1]", "Input should be a valid integer; write plain digits"),
         ("rdf_top_k", "{a: 1}", "Input should be a valid integer; write plain digits"),
