@@ -41,6 +41,7 @@ _OPTIONS: Mapping[str, str] = {
     "show --hash": "`decisions sql` has the text: SELECT text FROM recall_profiles WHERE hash = 'HASH'",
     "--format": "the graph is exported as CSV; `graph sparql` gives rows of any pattern",
     "--without-evidence": _UNANSWERABLE,
+    "--budgets": "recall@bundle is the recall within the token budget of the profile",
     "--plot": "plots are no longer drawn: --json has the numbers",
     "--out": "--json prints the whole report",
     "--against": "a profile is compared with the control, which had the same memories",

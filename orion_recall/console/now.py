@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from orion_recall.console.visit import Visit, decision_path
 from orion_recall.contracts import RecallDecisionV1
-from orion_recall.decisions.overview import overview_since
+from orion_recall.decisions.log import overview_since
 from orion_recall.errors import RecordError
 from orion_recall.tasks import sleep
 

@@ -43,7 +43,6 @@ class Report(BaseModel):
     k: int
     control_against_logged: Json
     tried: Json | None = None
-    by_class: Json = Field(default_factory=dict[str, Any])
     apart: Json = Field(default_factory=dict[str, Any])
     not_replayable: Json = Field(default_factory=dict[str, Any])
     why_control_differs: Json = Field(default_factory=dict[str, Any])

@@ -18,17 +18,85 @@ first. Likeness says that something changed, not that it is worse: only feedback
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import LiteralString
 
 import numpy as np
+import numpy.typing as npt
 
-from orion_recall.decisions.intervals import LEVEL_Z, Mean, mean_of, randomisation_test
 from orion_recall.decisions.memories import Judged, judgements
 from orion_recall.postgres.pool import Pool, Row, borrow
 from orion_recall.values import Outcome
+
+Values = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+LEVEL_Z = 1.959964
+"""Standard deviations of the normal distribution between which that share lies."""
+# The most numbers held in memory while resampling: 32 MiB.
+_CELLS = 4_194_304
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """A mean with its 95 percent interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def mean_of(values: Sequence[float]) -> Mean:
+    """The mean of some values with its interval; 0 of none."""
+    if not values:
+        return Mean(mean=0.0, low=0.0, high=0.0)
+    column = np.array(values, dtype=np.float64)[:, None]
+    low, high = bootstrap_interval(column)
+    return Mean(mean=float(column.mean()), low=float(low[0]), high=float(high[0]))
+
+
+def bootstrap_interval(values: Values, *, resamples: int = 2000, seed: int = 0) -> tuple[Values, Values]:
+    """The percentile interval (Efron 1979) of the mean, at 95 percent: low and high, each of shape (measures,).
+
+    `values` has the shape (queries, measures); queries are drawn with replacement.
+    """
+    random = np.random.default_rng(seed)
+    rows = len(values)
+    means: list[Values] = []
+    for count in _portions(resamples, rows):
+        drawn = random.integers(rows, size=(count, rows))
+        drawn += np.arange(count)[:, None] * rows
+        times = np.bincount(drawn.ravel(), minlength=count * rows).reshape(count, rows)
+        means.append(times.astype(np.float64) @ values / rows)
+    outside = 100 * (1 - LEVEL) / 2
+    low, high = np.percentile(np.concatenate(means), [outside, 100 - outside], axis=0)
+    return low, high
+
+
+def randomisation_test(differences: Values, *, permutations: int = 10_000, seed: int = 0) -> Values:
+    """Two-sided p of the mean difference, shape (measures,), by Fisher's randomisation test.
+
+    `differences` has the shape (queries, measures); each query's sign is drawn at random. The observed assignment
+    counts as one permutation, so p is never 0.
+    """
+    random = np.random.default_rng(seed)
+    rows = len(differences)
+    observed = np.abs(differences.sum(axis=0))
+    as_large = np.ones(differences.shape[1])
+    for count in _portions(permutations, rows):
+        signs = random.integers(2, size=(count, rows)).astype(np.float64) * 2 - 1
+        as_large += (np.abs(signs @ differences) >= observed - _ROUNDING * rows).sum(axis=0)
+    return as_large / (permutations + 1)
+
+
+def _portions(total: int, rows: int) -> Iterator[int]:
+    most = max(1, _CELLS // max(1, rows))
+    for start in range(0, total, most):
+        yield min(most, total - start)
+
 
 MOST_ANSWERS = 20_000
 NOT_JUDGED = Judged()
@@ -128,19 +196,6 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedChange:
-    """Of the queries with feedback: how many answers are better, as good, worse, and p by a randomisation test.
-
-    Better has more memories that callers used, or fewer that they called wrong.
-    """
-
-    wins: int
-    ties: int
-    losses: int
-    p: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """Both sides compared: `means` of how alike the answers are, `levels` of each side, times by percentile."""
 
@@ -150,14 +205,12 @@ class Compared:
     levels: Mapping[str, Level]
     p50_ms: tuple[float, float]
     p95_ms: tuple[float, float]
-    judged: JudgedChange | None = None
 
 
 def compared(pairs: Sequence[Pair], k: int) -> Compared:
     before = [one.before for one in pairs if one.before is not None]
     after = [one.after for one in pairs if one.after is not None]
     likeness = [values for one in pairs if (values := one.likeness(k))]
-    worths = [_worth(one) for one in pairs if one.judged != NOT_JUDGED and one.before and one.after]
     times = tuple(np.array([answer.ms for answer in side] or [0.0]) for side in (before, after))
     return Compared(
         queries=len(pairs),
@@ -170,7 +223,6 @@ def compared(pairs: Sequence[Pair], k: int) -> Compared:
         levels=_levels(pairs),
         p50_ms=(percentile(times[0], 50), percentile(times[1], 50)),
         p95_ms=(percentile(times[0], 95), percentile(times[1], 95)),
-        judged=_judged(worths) if worths else None,
     )
 
 
@@ -272,22 +324,6 @@ def _of_two(before: Sequence[float], after: Sequence[float]) -> Mean:
     between = float(np.mean(after) - np.mean(before))
     spread = LEVEL_Z * float(np.sqrt(np.var(before) / len(before) + np.var(after) / len(after)))
     return Mean(mean=between, low=between - spread, high=between + spread)
-
-
-def _worth(one: Pair) -> int:
-    """How many more used memories the second answer has than the first, less how many more wrong ones."""
-
-    def worth(answer: Answer | None) -> int:
-        ids = answer.ids if answer is not None else ()
-        return len(one.judged.used.intersection(ids)) - len(one.judged.wrong.intersection(ids))
-
-    return worth(one.after) - worth(one.before)
-
-
-def _judged(worths: Sequence[int]) -> JudgedChange:
-    p = randomisation_test(np.array(worths, dtype=np.float64)[:, None])
-    wins, losses = sum(worth > 0 for worth in worths), sum(worth < 0 for worth in worths)
-    return JudgedChange(wins=wins, ties=len(worths) - wins - losses, losses=losses, p=float(p[0]))
 
 
 def _only(one: Answer | None, other: Answer | None) -> tuple[str, ...]:

@@ -1,19 +1,19 @@
-"""Reads the decision log: the latest decisions, one by its id, or the result of any SELECT."""
+"""Reads the decision log: the latest decisions, one by its id, an overview, the rows of any SELECT."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import LiteralString
+from typing import Any, LiteralString
 from uuid import UUID
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from pydantic import ValidationError
 
 from orion_recall.contracts import RecallDecisionV1, describe
-from orion_recall.decisions.sql import SQL_TIMEOUT_S, SqlResult, fetch_bounded, refusal
 from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import (
     Connection,
@@ -27,6 +27,121 @@ from orion_recall.postgres.pool import (
 )
 from orion_recall.text.normal import storable
 from orion_recall.values import Outcome
+
+SQL_TIMEOUT_S = 30
+NO_RIGHT = "42501"
+_READERS = (
+    "feedback, decisions and memories are read by a login with the rights of orion_worker or of the schema's "
+    "owner; orion_analyst reads decisions alone. Let ORION_POSTGRES_DSN name such a login"
+)
+SQL_MOST_BYTES = 8 << 20
+"""Bytes of a result, as text: what is beyond stays on the server."""
+
+# What may stand in a FROM; others (EXPLAIN, SHOW) give few and short rows.
+_IN_FROM = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(?:select|with|values|table)\b", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlResult:
+    """The result of a statement: column names, and rows up to the limits.
+
+    `truncated`: there are more rows. `is_too_large`: they were left out because of their size.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool
+    is_too_large: bool = False
+
+
+async def fetch_bounded(
+    connection: Connection, sql: str, limit: int, *, most_bytes: int = SQL_MOST_BYTES
+) -> SqlResult:
+    """The first rows of a statement: `limit` of them at most, and no more than `most_bytes`.
+
+    The server measures the rows, so that one of a gigabyte never comes here. RecordError when the first row alone
+    is larger, or when the statement gives no rows.
+    """
+    statement = await connection.prepare(sql)
+    columns = tuple(attribute.name for attribute in statement.get_attributes())
+    if not columns:
+        raise RecordError("the SQL was refused: it gives no rows. Only statements that read are run here")
+    is_measured = _IN_FROM.match(sql) is not None
+    if is_measured:
+        try:
+            statement = await connection.prepare(_measured(sql, len(columns), most_bytes))
+        except asyncpg.PostgresSyntaxError as error:
+            raise RecordError(
+                "the SQL was refused: it cannot stand inside another statement, which measures its rows. Leave out "
+                "what comes after its semicolon"
+            ) from error
+    cursor = await statement.cursor()
+    rows: list[Sequence[Any]] = [tuple(row) for row in await cursor.fetch(limit + 1)]
+    if not is_measured:
+        return SqlResult(columns=columns, rows=_shown(rows, limit), truncated=len(rows) > limit)
+    fitting = [row[:-1] for row in rows if row[-1]]
+    if len(rows) > len(fitting) and len(fitting) <= limit:
+        if not fitting:
+            raise RecordError(
+                f"the SQL was refused: its first row alone is larger than {most_bytes} bytes. Name fewer columns, "
+                "or shorten them, as left(query, 200)"
+            )
+        return SqlResult(columns=columns, rows=_shown(fitting, limit), truncated=True, is_too_large=True)
+    return SqlResult(columns=columns, rows=_shown(fitting, limit), truncated=len(rows) > limit)
+
+
+def _shown(rows: Sequence[Sequence[Any]], limit: int) -> tuple[tuple[Any, ...], ...]:
+    return tuple(tuple(row) for row in rows[:limit])
+
+
+def _measured(sql: str, count: int, most_bytes: int) -> str:
+    """The statement with a last column that says whether all rows up to this one fit; others come without values.
+
+    Text is written out only where its stored form, which may be compressed, is not too large already.
+    """
+    names = [f"c{number}" for number in range(count)]
+    listed = ", ".join(names)
+    kept = ", ".join(f"CASE WHEN total <= {most_bytes} THEN {name} END" for name in names)
+    stored = " + ".join(f"coalesce(pg_column_size({name}), 0)::bigint" for name in names)
+    size = f"CASE WHEN {stored} > {most_bytes} THEN {stored} ELSE octet_length(r::text) END"
+    inner = sql.strip().rstrip(";")
+    return (
+        f"SELECT {kept}, total <= {most_bytes} FROM (SELECT {listed}, sum({size}) OVER "  # noqa: S608 (names of ours)
+        f"(ROWS UNBOUNDED PRECEDING) AS total FROM (\n{inner}\n) AS r ({listed})) AS measured"
+    )
+
+
+def with_advice(error: RecordError, advice: str = _READERS) -> RecordError:
+    """The error; where the login lacks a right, with the one that is needed."""
+    if error.__cause__ is None or sqlstate(error.__cause__) != NO_RIGHT:
+        return error
+    return RecordError(f"{error}: {advice}")
+
+
+def refusal(error: asyncpg.PostgresError, sql: str) -> str:
+    """The server's message with line and column, and its hint."""
+    state = sqlstate(error)
+    if state == "57014":
+        return f"the SQL was stopped after {SQL_TIMEOUT_S} s: ask for fewer rows or a shorter time"
+    message = str(error).partition("\n")[0]
+    if state == "25006":
+        message = f"it writes ({message}). Only statements that read are run here"
+    elif state == NO_RIGHT:
+        message += (
+            ". SQL runs here as orion_analyst, who reads decisions and no texts; recall_texts and "
+            "recall_never_selected are for members of orion_reader and for the schema's owner, with psql"
+        )
+    elif "multiple commands" in message:
+        message = "it holds several statements. One at a time"
+    position = getattr(error, "position", None)
+    where = ""
+    if isinstance(position, str) and position.isdecimal():
+        before = sql[: int(position) - 1]
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        where = f" at line {line}, column {column}"
+    hint = getattr(error, "hint", None)
+    return f"the SQL was refused{where}: {message}" + (f" ({hint})" if isinstance(hint, str) else "")
+
 
 ANALYST_ROLE = "orion_analyst"
 _UUID_DIGITS = 32
@@ -236,3 +351,76 @@ def _decision(row: Row) -> RecallDecisionV1:
         raise RecordError(
             f"the decision {values['id']} was written by another version: {describe(error)}"
         ) from error
+
+
+_OF: LiteralString = """
+FROM recall_decisions AS d
+WHERE created_at >= $1 AND ($2::text IS NULL OR tenant = $2) AND shadow_of IS NULL
+"""
+_SEARCHED: LiteralString = "FILTER (WHERE outcome IN ('ok', 'empty', 'degraded', 'failed'))"
+_OUTCOMES: LiteralString = f"SELECT outcome, count(*) AS count {_OF} GROUP BY 1 ORDER BY 2 DESC, 1"
+_PROFILES: LiteralString = f"""
+SELECT profile, count(*) AS count,
+       avg((outcome = 'empty')::int)::float8 AS empty, avg((outcome = 'degraded')::int)::float8 AS degraded,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY latency_ms) {_SEARCHED} AS p50_ms,
+       percentile_cont(0.95) WITHIN GROUP (ORDER BY latency_ms) {_SEARCHED} AS p95_ms
+{_OF} GROUP BY 1 ORDER BY 2 DESC, 1
+"""
+# The stages are those of the newest decisions: of millions they would take minutes.
+_STAGES: LiteralString = f"""
+SELECT stage.key AS stage, count(*) AS count,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY json_double(stage.value)) AS p50_ms,
+       percentile_cont(0.95) WITHIN GROUP (ORDER BY json_double(stage.value)) AS p95_ms
+FROM (SELECT stage_ms {_OF} ORDER BY created_at DESC LIMIT 20000) AS one
+CROSS JOIN LATERAL jsonb_each(one.stage_ms) AS stage
+WHERE json_double(stage.value) IS NOT NULL AND stage.key <> 'total'
+GROUP BY 1 ORDER BY 3 DESC, 1
+"""  # noqa: S608 (texts of ours)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileFigures:
+    """The decisions under one profile; `empty` and `degraded` are shares, the latencies of those that searched."""
+
+    profile: str
+    count: int
+    empty: float
+    degraded: float
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageFigures:
+    """The milliseconds of one stage, over the decisions that had it."""
+
+    stage: str
+    count: int
+    p50_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The decisions since a time, without those of shadow profiles."""
+
+    outcomes: Mapping[Outcome, int]
+    profiles: tuple[ProfileFigures, ...]
+    stages: tuple[StageFigures, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(self.outcomes.values())
+
+
+async def overview_since(pool: Pool, since: datetime, *, tenant: str | None = None) -> Overview:
+    """The decisions since a time, of one tenant or of all. RecordError when Postgres is away."""
+    async with borrow(pool, "reading decisions") as connection:
+        outcomes = await connection.fetch(_OUTCOMES, since, tenant)
+        profiles = await connection.fetch(_PROFILES, since, tenant)
+        stages = await connection.fetch(_STAGES, since, tenant)
+    return Overview(
+        outcomes={row["outcome"]: row["count"] for row in outcomes},
+        profiles=tuple(ProfileFigures(**dict(row.items())) for row in profiles),
+        stages=tuple(StageFigures(**dict(row.items())) for row in stages),
+    )

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from orion_recall.decisions.sql import with_advice
+from orion_recall.decisions.log import with_advice
 from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import Pool, borrow, sqlstate
 from orion_recall.text.normal import storable

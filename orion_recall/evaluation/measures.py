@@ -10,7 +10,6 @@ With E the evidence of a query and R its ranking, best first and without repetit
                  (Järvelin and Kekäläinen 2002, binary gains)
     mrr          1 / rank of the first of E, 0 if none of it is in R
     map          the mean over E of the precision at the rank of each, 0 for what is not in R (average precision)
-    recall@Ntok  |E in P| / |E|, P the longest beginning of R whose texts fit N tokens of four characters each
     recall@bundle    the share of E in the bundle, after caps and token budget (`selected`)
 
 A query without a line in the run counts as 0. A worst query may have failed in these ways, by the words that it
@@ -32,28 +31,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from orion_recall.decisions.intervals import Mean, bootstrap_interval, randomisation_test
+from orion_recall.decisions.comparison import Mean, bootstrap_interval, randomisation_test
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 from orion_recall.models.sparse import SparseEncoder
 
 Values = npt.NDArray[np.float64]
 
-_CHARS_A_TOKEN = 4
 _SAME = 1e-12
 _NOTHING = RunLine(ranked=(), selected=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The measures to compute: depths k, and token budgets.
-
-    `lengths` are those of the memories' texts in characters, by conversation and id.
-    """
-
-    depths: tuple[int, ...] = (5, 10, 20)
-    budgets: tuple[int, ...] = ()
-    lengths: Mapping[tuple[str, str], int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +75,11 @@ def judged(queries: Sequence[JudgedQuery], *, all_categories: bool = False) -> l
 
 
 def measure(
-    run: Mapping[str, RunLine], queries: Sequence[JudgedQuery], wanted: Wanted, *, source: str | Path = "the run"
+    run: Mapping[str, RunLine],
+    queries: Sequence[JudgedQuery],
+    depths: Sequence[int] = (5, 10, 20),
+    *,
+    source: str | Path = "the run",
 ) -> Measured:
     """The run's measures over these queries; with `recall@bundle` when any line has `selected`.
 
@@ -98,7 +88,7 @@ def measure(
     if not queries:
         raise EvaluationError(f"{source}: no query counts: none has evidence, or all are marked as not scored")
     bundles = any(line.selected is not None for line in run.values())
-    rows = [_measures(run.get(query.id, _NOTHING), query, wanted, bundles=bundles) for query in queries]
+    rows = [_measures(run.get(query.id, _NOTHING), query, depths, bundles=bundles) for query in queries]
     return Measured(
         measures=tuple(rows[0]),
         queries=tuple(queries),
@@ -107,20 +97,16 @@ def measure(
     )
 
 
-def _measures(line: RunLine, query: JudgedQuery, wanted: Wanted, *, bundles: bool) -> dict[str, float]:
+def _measures(line: RunLine, query: JudgedQuery, depths: Sequence[int], *, bundles: bool) -> dict[str, float]:
     evidence = query.evidence
     ranked = tuple(dict.fromkeys(line.ranked))
     found = np.array([name in evidence for name in ranked], dtype=np.float64)
     row: dict[str, float] = {}
-    for k in wanted.depths:
+    for k in depths:
         row |= _at(k, found[:k], len(evidence))
     places = np.flatnonzero(found)
     row["mrr"] = 1.0 / (int(places[0]) + 1) if places.size else 0.0
     row["map"] = float((np.arange(1, places.size + 1) / (places + 1)).sum()) / len(evidence)
-    lengths = wanted.lengths or {}
-    for budget in wanted.budgets:
-        used = np.cumsum([-(-lengths.get((query.conversation, name), 0) // _CHARS_A_TOKEN) for name in ranked])
-        row[f"recall@{budget}tok"] = float(found[used <= budget].sum()) / len(evidence)
     if bundles:
         row["recall@bundle"] = len(evidence.intersection(line.selected or ())) / len(evidence)
     return row
@@ -162,15 +148,6 @@ class Difference:
     losses: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
-    """One query with different values in two runs."""
-
-    query: JudgedQuery
-    a: float
-    b: float
-
-
 def score(measured: Measured, *, resamples: int = 2000, seed: int = 0) -> tuple[Scores, dict[str, Scores]]:
     by_category = {
         category: _scores(measured.measures, measured.values[measured.rows_of(category)], resamples, seed)
@@ -202,13 +179,17 @@ def compare(
     }
 
 
+Changed = tuple[JudgedQuery, float, float]
+"""One query with its different values in two runs."""
+
+
 def most_changed(a: Measured, b: Measured, measure: str, limit: int) -> list[Changed]:
     """The queries that differ most in one measure, in the file's order where they differ alike."""
     ours, theirs = _columns(a, [measure])[:, 0], _columns(b, [measure])[:, 0]
     order = np.argsort(-np.abs(theirs - ours), kind="stable")[:limit]
     places: list[int] = order.tolist()
     return [
-        Changed(query=a.queries[place], a=float(ours[place]), b=float(theirs[place]))
+        (a.queries[place], float(ours[place]), float(theirs[place]))
         for place in places
         if abs(theirs[place] - ours[place]) > _SAME
     ]
@@ -234,9 +215,8 @@ def figures_of(
 
     The bundle is not measured here: only the ranking is compared, not caps and token budget.
     """
-    wanted = Wanted(depths=depths)
     measured = {
-        name: measure({key: RunLine(ranked=line.ranked) for key, line in run.items()}, queries, wanted)
+        name: measure({key: RunLine(ranked=line.ranked) for key, line in run.items()}, queries, depths)
         for name, run in runs.items()
     }
     return [

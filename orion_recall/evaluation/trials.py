@@ -1,18 +1,37 @@
-"""Recalls of judged queries under any number of profiles, in stores that are filled once."""
+"""Recalls of judged queries in stores that are filled once: under many profiles, or as a run that is written.
+
+Every conversation is a tenant, so no search leaves it. The stores are embedded, in a folder deleted after the run.
+Servers in the settings are not used, except for the timeline: with a Postgres its table is searched as it is,
+without one that source is off.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from orion_recall.atomic_file import whole_text
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
+from orion_recall.decisions.comparison import percentile
 from orion_recall.errors import SourceError
+from orion_recall.evaluation.baselines import BaselineName, Baselines
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
-from orion_recall.evaluation.run_stores import Contents, Plan, Progress, RunSummary, prepared, private_settings
+from orion_recall.evaluation.run_stores import (
+    Contents,
+    Plan,
+    Progress,
+    RunSummary,
+    prepared,
+    private_settings,
+    timed,
+)
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
@@ -102,3 +121,95 @@ async def trials(plan: Plan, settings: Settings, progress: Progress) -> AsyncGen
         private = private_settings(settings, Path(folder) / "data")
         async with prepared(plan, private, progress, summary) as (opened, contents):
             yield Trials(plan, opened, contents, progress)
+
+
+Times = dict[tuple[str, str], list[float]]
+"""Milliseconds by kind and name."""
+
+
+async def run(
+    plan: Plan, out: Path, settings: Settings, progress: Progress, *, baseline: BaselineName | None = None
+) -> RunSummary:
+    """Runs the plan, or a baseline instead of its profile, and writes the file `out`, atomically at the end.
+
+    EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
+    """
+    name = plan.profile.profile if baseline is None else f"baseline.{baseline}"
+    content_hash = plan.profile.content_hash if baseline is None else ""
+    summary = RunSummary(profile=name, profile_hash=content_hash)
+    with whole_text(out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
+        private = private_settings(settings, Path(folder) / "data")
+        async with prepared(plan, private, progress, summary) as (opened, contents):
+            summary.model = opened.embedder.name
+            summary.timeline = "sql_timeline" in opened.sources.by_name
+            times: Times = defaultdict(list)
+            progress.begins("queries", len(plan.queries))
+            trials = Trials(plan, opened, contents, progress)
+            baselines = None if baseline is None else Baselines.of(opened, contents)
+            with timed(summary, "queries"):
+                # One after the other: vectors embedded in one batch differ in the last bits.
+                for done, query in enumerate(plan.queries, 1):
+                    began = time.perf_counter()
+                    if baseline is not None and baselines is not None:
+                        found = await baselines.line(baseline, query)
+                        line = found.model_dump(include={"ranked", "selected", "unsure"})
+                        line |= {"outcome": "ok" if found.ranked else "empty", "probability": None}
+                    else:
+                        recalled = await trials.recalled(query, plan.profile)
+                        _note(recalled, summary, times)
+                        line = _line(recalled)
+                    times["query", ""].append((time.perf_counter() - began) * 1000)
+                    lines.write(json.dumps(_about(query, name) | line, ensure_ascii=False) + "\n")
+                    summary.queries += 1
+                    progress.advanced(done)
+            summary.query_ms = _percentiles(times, "query")[""]
+            summary.stage_ms, summary.source_ms = _percentiles(times, "stage"), _percentiles(times, "source")
+    return summary
+
+
+def _about(query: JudgedQuery, profile: str) -> dict[str, Any]:
+    return {
+        "query_id": query.id,
+        "conversation_id": query.conversation,
+        "category": query.category,
+        "profile": profile,
+    }
+
+
+def _line(recalled: Recalled) -> dict[str, Any]:
+    """A line of the run file, without anything that differs between equal runs: they can be compared bytewise."""
+    items = recalled.selection.items
+    return {
+        "outcome": recalled.outcome,
+        "ranked": [one.memory.id for item in recalled.ranked for one in (item, *item.same)],
+        "selected": [item.scored.memory.id for item in items],
+        "unsure": recalled.is_unsure,
+        "probability": recalled.confidence.probability,
+        "selected_tokens": [item.tokens for item in items],
+        "tokens": recalled.selection.tokens,
+        "withheld": recalled.withheld.reason if recalled.withheld else None,
+    }
+
+
+def _note(recalled: Recalled, summary: RunSummary, times: Times) -> None:
+    summary.outcomes[recalled.outcome] += 1
+    summary.unsure += recalled.is_unsure
+    for stage, ms in recalled.stage_ms.items():
+        times["stage", stage].append(ms)
+    for report in recalled.reports:
+        if report.status != "off":
+            times["source", str(report.source)].append(report.ms)
+    if (late := recalled.late_interaction) is not None and late.status == "off":
+        summary.late_off = late.error
+    for name, error in silent_of(recalled).items():
+        times_silent, first = summary.silent.get(name, (0, error))
+        summary.silent[name] = (times_silent + 1, first)
+
+
+def _percentiles(times: Times, kind: str) -> dict[str, dict[str, float]]:
+    """p50, p95 and p99 by name: the smallest value that the share of them does not exceed."""
+    return {
+        name: {f"p{share}": percentile(taken, share) for share in (50, 95, 99)}
+        for (of, name), taken in times.items()
+        if of == kind
+    }

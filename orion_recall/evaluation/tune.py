@@ -1,4 +1,4 @@
-"""Learns a profile's ranking weights from judged queries, with cross-validated figures, and writes the profile.
+"""Tunes a profile on judged queries: learned ranking weights with cross-validated figures, and grids of values.
 
 Each conversation is held out in turn: its queries are recalled under weights learned from the others. A single
 conversation is divided into five folds of queries. Candidates and their score parts are those of real recalls with
@@ -11,26 +11,34 @@ excluded: a score part never counts against a memory. Solved by projected Newton
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import yaml
+from pydantic import ValidationError
 
 from orion_recall.atomic_file import whole_text
-from orion_recall.errors import EvaluationError, ProfileError
+from orion_recall.contracts import describe
+from orion_recall.errors import EvaluationError, ProfileError, SettingsError
 from orion_recall.evaluation.baselines import Baselines
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.measures import Figures, figures_of, judged
-from orion_recall.evaluation.trials import Run, Trials
-from orion_recall.profile import Profile
+from orion_recall.evaluation.run_stores import Plan, Progress
+from orion_recall.evaluation.trials import Run, Trials, trials
+from orion_recall.profile import Profile, profile_fields
 from orion_recall.profile.model import Strategies
-from orion_recall.profile.reading import dump_profile, parse_profile
+from orion_recall.profile.reading import dump_profile, nearest_path, parse_profile
 from orion_recall.profile.sections import RELEVANCE_PARTS, Cascade, RankingWeights, Rerank
 from orion_recall.recall.ranking.score import in_context
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.settings import Settings
+from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -284,3 +292,106 @@ def write_profile(profile: Profile, out: Path, weights: Mapping[str, float]) -> 
     with whole_text(out) as file:
         file.write(text)
     return written
+
+
+Point = Mapping[str, object]
+"""One point of a grid: values by dotted key."""
+
+KEYWORD_KEYS = ("bm25.k1", "bm25.b", "bm25.length")
+"""Constants of the keyword index, not of a profile: term saturation, length normalisation, mean length in terms."""
+MOST_POINTS = 1000
+_SAME_DECAY = {
+    "time_decay_half_life_hours": "time_decay_lambda_per_hour",
+    "time_decay_lambda_per_hour": "time_decay_half_life_hours",
+}
+
+
+async def sweep(
+    plan: Plan,
+    points: Sequence[Point],
+    settings: Settings,
+    progress: Progress,
+    *,
+    by: str,
+    depths: tuple[int, ...] = (5, 10),
+) -> list[Figures]:
+    """The figures of the profile as it is, then of every grid point, best first by the measure `by`.
+
+    Points of other keyword constants are searched in an index that is filled with these.
+    """
+    current = plan.profile
+    tried = [(name_of(point), at(current, point), _keywords_of(point)) for point in points]
+    found: dict[str, Run] = {}
+    for keywords in dict.fromkeys([None, *(own for _, _, own in tried)]):
+        async with trials(replace(plan, keywords=keywords), settings, progress) as opened:
+            if keywords is None:
+                found[current.profile] = await opened.run(current, what=current.profile)
+            for name, profile, own in tried:
+                if own == keywords:
+                    found[name] = await opened.run(profile, what=name)
+    first, *rest = figures_of(found, judged(plan.queries), against=current.profile, depths=depths)
+    return [first, *sorted(rest, key=lambda one: -one.scores.means[by].mean)]
+
+
+def grid_of(given: Sequence[str]) -> list[Point]:
+    """Every combination of `key=value,value` lines. SettingsError for an invalid line, or too many combinations."""
+    axes: dict[str, list[object]] = {}
+    for text in given:
+        key, _, values = (part.strip() for part in text.partition("="))
+        if not values or key in axes:
+            raise SettingsError(f"--set: {text!r} is no key=value,value, such as fusion.k=10,60, each key once")
+        path = tuple(key.split("."))
+        if key not in KEYWORD_KEYS and path not in profile_fields(with_overrides=True):
+            nearest = nearest_path(path[:-1], path[-1])
+            hint = f"did you mean {'.'.join(nearest)}?" if nearest else f"others are {', '.join(KEYWORD_KEYS)}"
+            raise SettingsError(f"--set: {key!r} is no key of a profile; {hint}")
+        axes[key] = [_value(key, part) for part in values.split(",")]
+    points: list[Point] = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    if not axes or len(points) > MOST_POINTS:
+        raise SettingsError(f"--set: a grid has 1 to {MOST_POINTS} points, this has {len(points) if axes else 0}")
+    for point in points:
+        _keywords_of(point)
+    return points
+
+
+def at(profile: Profile, point: Point) -> Profile:
+    """The profile with the point's values. SettingsError when they are not valid for a profile."""
+    values: dict[str, Any] = profile.model_dump()
+    for key, value in point.items():
+        if key in KEYWORD_KEYS:
+            continue
+        *sections, name = key.split(".")
+        if key in _SAME_DECAY and _SAME_DECAY[key] not in point:
+            values[_SAME_DECAY[key]] = None  # the point's value counts, not the profile's of the other key
+        place = values
+        for section in sections:
+            place = place.setdefault(section, {})  # of overrides only those are there that are set
+        place[name] = value
+    try:
+        return Profile.model_validate(values)
+    except ValidationError as error:
+        raise SettingsError(f"--set: {name_of(point)}: {describe(error)}") from error
+
+
+def name_of(point: Point) -> str:
+    return " ".join(f"{key}={'null' if value is None else value}" for key, value in point.items())
+
+
+def _value(key: str, text: str) -> object:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"--set: {key}: {text!r} is no value") from error
+
+
+def _keywords_of(point: Point) -> KeywordWeights | None:
+    """The constants of the keyword index that the point names; None where it names none."""
+    told = ",".join(f"{key.removeprefix('bm25.')}={point[key]}" for key in KEYWORD_KEYS if key in point)
+    if not told:
+        return None
+    try:
+        found = keyword_weights_of(told)
+    except ValueError as error:
+        raise SettingsError(f"--set: {told}: {error}") from error
+    assert isinstance(found, KeywordWeights)
+    return found

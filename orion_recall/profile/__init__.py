@@ -1,6 +1,7 @@
 """Profiles: the keys (`model` and its sections), the reading of YAML (`reading`), reloading (`watch`)."""
 
 from orion_recall.profile.model import (
+    CANDIDATES,
     KeyPath,
     Profile,
     ProfileDifference,
@@ -9,7 +10,6 @@ from orion_recall.profile.model import (
     profile_fields,
     profile_json_schema,
 )
-from orion_recall.profile.profile_values import CANDIDATES
 
 __all__ = [
     "CANDIDATES",

@@ -20,8 +20,7 @@ from orion_recall.bus.worker_bus import WorkerBus
 from orion_recall.contracts import describe
 from orion_recall.decisions.profile_texts import ProfileTexts
 from orion_recall.decisions.retention import Retention
-from orion_recall.decisions.sink import DecisionSink
-from orion_recall.decisions.stream import are_persisted
+from orion_recall.decisions.sink import DecisionSink, are_persisted
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.extraction.light import Extractor

@@ -174,9 +174,6 @@ def test_a_run_is_scored_and_compared_with_another(collection: Collection) -> No
     assert "recall@bundle" in shown.out
     gone = collection.program.run("eval", "score", a, "--queries", queries, "--plot", "recall.png")
     assert (gone.code, "--json has the numbers" in gone.err) == (2, True), gone.err
-    budgets = ("--budgets", "20,500", "--memories", str(collection.memories), "--json")
-    means = collection.program.run("eval", "score", a, "--queries", queries, *budgets).json["overall"]["means"]
-    assert 0 < means["recall@20tok"]["mean"] < means["recall@500tok"]["mean"] == 1.0
     between = collection.program.run(
         "eval", "compare", a, b, "--queries", queries, "--by", "recall@bundle", "--json"
     )
@@ -222,10 +219,6 @@ def test_files_that_do_not_fit_are_named_before_anything_is_built(collection: Co
     assert collection.run("missing/run.jsonl").code == 2
     assert collection.run("run2.jsonl", "--profile", "nobody.v1").code == 2
     run = str(collection.folder / "run.jsonl")
-    assert (
-        "--budgets"
-        in collection.program.run("eval", "score", run, "--queries", str(collection.queries), "--budgets", "5").err
-    )
     assert (
         "--k" in collection.program.run("eval", "score", run, "--queries", str(collection.queries), "--k", "0").err
     )

@@ -12,7 +12,7 @@ from decision_samples import decision, envelope
 from deploy_servers import guarded_postgres, role_dsn, role_passwords, run_program, run_psql, session
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.decisions import sql as decision_sql
+from orion_recall.decisions import log as decision_log
 from orion_recall.decisions.log import DecisionLog, let_analysts_in
 from orion_recall.decisions.retention import Deleted, purge_older
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
@@ -215,7 +215,7 @@ async def test_every_kind_of_statement_that_reads_is_run(analyst: Pool, sql: str
 async def test_what_comes_after_the_semicolon_is_refused(analyst: Pool) -> None:
     with pytest.raises(RecordError, match="Leave out what comes after its semicolon"):
         await DecisionLog(analyst).run_sql("SELECT 1; -- more")
-    assert decision_sql.SQL_MOST_BYTES == 8 << 20
+    assert decision_log.SQL_MOST_BYTES == 8 << 20
 
 
 async def test_analysts_see_the_decisions_of_their_tenants_where_that_is_set_up(dsn: str, worker: Pool) -> None:

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from decision_samples import NOON, decision, envelope
 
-from orion_recall.decisions.overview import overview_since
+from orion_recall.decisions.log import overview_since
 from orion_recall.postgres.pool import Pool, open_pool
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")

@@ -13,8 +13,7 @@ from decision_samples import decision, envelope, publish
 from redis.asyncio import Redis
 
 from orion_recall.bus.connect import connect
-from orion_recall.decisions.sink import DecisionSink
-from orion_recall.decisions.stream import DecisionStream
+from orion_recall.decisions.sink import DecisionSink, DecisionStream
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.settings import DECISIONS_GROUP, Settings

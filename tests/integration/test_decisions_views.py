@@ -9,8 +9,7 @@ import pytest
 from decision_samples import NOON, decision, envelope
 
 from orion_recall.decisions.comparison import compared_trials
-from orion_recall.decisions.log import DecisionLog
-from orion_recall.decisions.overview import overview_since
+from orion_recall.decisions.log import DecisionLog, overview_since
 from orion_recall.postgres.pool import Pool, open_pool
 
 INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")

@@ -18,7 +18,7 @@ import pytest
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.evaluation.dataset import RunLine, read_memories, read_queries
-from orion_recall.evaluation.measures import Measured, Wanted, measure
+from orion_recall.evaluation.measures import Measured, measure
 from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
@@ -98,7 +98,7 @@ async def asked(opened: Opened, profile: Profile) -> Answers:
         name: RunLine(ranked=tuple(item.memory.id for item in one.ranked), selected=None, line=place)
         for place, (name, one) in enumerate(recalled.items(), 1)
     }
-    return Answers(recalled, measure(run, QUESTIONS, Wanted(depths=(5, 10))))
+    return Answers(recalled, measure(run, QUESTIONS, (5, 10)))
 
 
 def intervals_judged() -> dict[str, Interval]:

@@ -13,9 +13,9 @@ import pytest
 
 from orion_recall.evaluation.baselines import BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
-from orion_recall.evaluation.measures import Wanted, measure
-from orion_recall.evaluation.run import run
+from orion_recall.evaluation.measures import measure
 from orion_recall.evaluation.run_stores import Plan
+from orion_recall.evaluation.trials import run
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
 
@@ -42,7 +42,7 @@ async def figures(
         profile=loaded_profiles(None)[profile].profile,
     )
     await run(plan, out, Settings.read(postgres_dsn=None), Silent(), baseline=baseline)
-    measured = measure(read_run(out), queries, Wanted(depths=(5,)))
+    measured = measure(read_run(out), queries, (5,))
     return dict(zip(measured.measures, measured.values.mean(axis=0).tolist(), strict=True))
 
 

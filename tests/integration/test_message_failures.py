@@ -19,7 +19,7 @@ from orion_recall.bus.commit import Committer, Limits
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
-from orion_recall.decisions.stream import are_persisted
+from orion_recall.decisions.sink import are_persisted
 from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record

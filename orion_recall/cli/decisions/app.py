@@ -31,10 +31,9 @@ from orion_recall.cli.output import (
 )
 from orion_recall.cli.signals import interrupted_once
 from orion_recall.contracts import RecallDecisionV1
-from orion_recall.decisions.log import DecisionLog, Latest
+from orion_recall.decisions.log import SQL_MOST_BYTES, DecisionLog, Latest, SqlResult
 from orion_recall.decisions.memories import SelectedTexts, selected_texts
 from orion_recall.decisions.retention import Deleted, count_older, purge_older
-from orion_recall.decisions.sql import SQL_MOST_BYTES, SqlResult
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.replay.run import AsOf, as_of_decision
 from orion_recall.evaluation.vectors import VectorCache, default_folder

@@ -143,13 +143,6 @@ def _show(
         show_compared(summary.drift, "The logged profile asked again, against the log")
     if summary.tried is not None and plan.tried is not None:
         show_compared(summary.tried, f"{plan.tried.profile} against the control")
-    if len(summary.by_class) > 1:
-        names = (f"overlap@{summary.k}", "same_first", "identical", "flip")
-        rows = [
-            (name, one.queries, *(f"{one.means[measure].mean.mean:.3f}" for measure in names))
-            for name, one in summary.by_class.items()
-        ]
-        console().print(table(("class", "queries", *names), rows, title="\nBy class"))
     if summary.changed and show:
         changed = [
             (
@@ -251,9 +244,3 @@ def show_compared(between: Compared, title: str) -> None:
             (name, f"{one.mean.mean:.4f}", interval(one.mean), one.queries) for name, one in between.means.items()
         ]
         out.print(table(("both", "mean", "95% interval", "queries"), alike))
-    if (judged := between.judged) is not None:
-        count = judged.wins + judged.ties + judged.losses
-        note(
-            f"{title}: of {counted(count, 'query', 'queries')} with feedback {judged.wins} better, "
-            f"{judged.losses} worse, {judged.ties} as good (p {judged.p:.3f})"
-        )

@@ -37,7 +37,6 @@ from orion_recall.evaluation.baselines import BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.everyday import by_category, is_everyday, judge_run, summary
 from orion_recall.evaluation.measures import (
-    Wanted,
     check_known,
     check_same,
     compare,
@@ -48,7 +47,7 @@ from orion_recall.evaluation.measures import (
     score,
     worst,
 )
-from orion_recall.evaluation.run import run as run_plan
+from orion_recall.evaluation.trials import run as run_plan
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
 
@@ -120,8 +119,7 @@ def score_run(
     run: Annotated[Path, typer.Argument(metavar="RUN.jsonl", help="A run.")],
     queries: QueriesFile,
     depths: Depths = "5,10,20",
-    memories: Annotated[Path | None, typer.Option(metavar="M.jsonl", help="For --budgets and --worst.")] = None,
-    budgets: Annotated[str, typer.Option(help="Token budgets for recall, such as 256,512.")] = "",
+    memories: Annotated[Path | None, typer.Option(metavar="M.jsonl", help="For --worst.")] = None,
     by: By = "recall@5",
     show: Annotated[int, typer.Option("--worst", min=0, help="So many of the worst queries by --by.")] = 0,
     only_answered: Annotated[
@@ -147,16 +145,9 @@ def score_run(
     counting = judged(given, all_categories=all_categories)
     if only_answered:
         given, counting = ([query for query in of if query.id in found] for of in (given, counting))
-    if budgets and memories is None:
-        raise SettingsError("--budgets needs --memories: a budget is filled with the memories' texts")
     read: list[Memory] = read_memories(memories) if memories is not None else []
     ks = depths_of(depths)
-    wanted = Wanted(
-        depths=depths_with(by, ks) if show else ks,
-        budgets=depths_of(budgets, "--budgets") if budgets else (),
-        lengths={(memory.tenant, memory.id): len(memory.text) for memory in read},
-    )
-    measured = measure(found, counting, wanted, source=queries)
+    measured = measure(found, counting, depths_with(by, ks) if show else ks, source=queries)
     overall, categories = score(measured, resamples=resamples, seed=seed)
     lowest = worst(measured, found, by, {(one.tenant, one.id): one.text for one in read}) if show else None
     everyday = judge_run(given, found) if is_everyday(given) else []
@@ -219,9 +210,8 @@ def compare_runs(
     for file, found in zip((a, b), runs, strict=True):
         check_known(file, found, queries, given)
     check_same((a, b), *runs)
-    wanted = Wanted(depths=depths_of(depths))
     counting = [query for query in judged(given, all_categories=all_categories) if query.id in runs[0]]
-    ours, theirs = (measure(found, counting, wanted, source=queries) for found in runs)
+    ours, theirs = (measure(found, counting, depths_of(depths), source=queries) for found in runs)
     between = compare(ours, theirs, resamples=resamples, permutations=permutations, seed=seed)
     by = by or next(iter(between))
     if by not in between:
@@ -231,7 +221,7 @@ def compare_runs(
         show_comparison(between, changed, f"{counted(len(counting), 'query')}. A: {a}, B: {b}", by)
         return
     listed = [
-        {"query_id": one.query.id, "category": one.query.category, "query": one.query.text, "a": one.a, "b": one.b}
-        for one in changed
+        {"query_id": query.id, "category": query.category, "query": query.text, "a": value_a, "b": value_b}
+        for query, value_a, value_b in changed
     ]
     print_json({"a": a, "b": b, "queries": len(counting), "measures": between, "by": by, "changed": listed})

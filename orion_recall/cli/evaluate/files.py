@@ -69,12 +69,12 @@ def refuse_to_replace(out: Path | None, *read: Path) -> None:
         raise SettingsError(f"{out} is read, and would be replaced: name another file to write")
 
 
-def depths_of(text: str, option: str = "--k") -> tuple[int, ...]:
+def depths_of(text: str) -> tuple[int, ...]:
     """Numbers from 1 to 10,000, each once; SettingsError for anything else."""
     try:
         numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         numbers = ()
     if not numbers or min(numbers) < 1 or max(numbers) > _DEEPEST:
-        raise SettingsError(f"{option}: {text[:100]!r} is no list of numbers from 1 to {_DEEPEST}, such as 5,10,20")
+        raise SettingsError(f"--k: {text[:100]!r} is no list of numbers from 1 to {_DEEPEST}, such as 5,10,20")
     return numbers

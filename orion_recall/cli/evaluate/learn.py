@@ -27,9 +27,18 @@ from orion_recall.cli.output import JsonFlag, console, counted, note, print_json
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.measures import depths_with
 from orion_recall.evaluation.run_stores import Progress
-from orion_recall.evaluation.sweep import grid_of, sweep
 from orion_recall.evaluation.trials import trials
-from orion_recall.evaluation.tune import FEW, NOT_LEARNED, PARTS, LearningOptions, Tuned, tune, write_profile
+from orion_recall.evaluation.tune import (
+    FEW,
+    NOT_LEARNED,
+    PARTS,
+    LearningOptions,
+    Tuned,
+    grid_of,
+    sweep,
+    tune,
+    write_profile,
+)
 from orion_recall.profile import Profile
 from orion_recall.settings import Settings
 

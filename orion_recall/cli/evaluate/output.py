@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.progress import Progress, TaskID
 
 from orion_recall.cli.output import Table, bars, console, counted, note, prose, table
-from orion_recall.decisions.intervals import Mean
+from orion_recall.decisions.comparison import Mean
 from orion_recall.evaluation.everyday import Judgement, by_category, summary
 from orion_recall.evaluation.measures import Changed, Difference, Figures, Measured, Scores, WorstQuery
 from orion_recall.evaluation.run_stores import Plan, RunSummary
@@ -115,9 +115,7 @@ def show_comparison(between: Mapping[str, Difference], changed: Sequence[Changed
     columns = ("measure", "A", "B", "B - A", "95% interval", "p", "B wins", "ties", "B loses")
     console().print(table(columns, rows, title=title))
     if changed:
-        shown = [
-            (one.query.id, one.query.category, _short(one.a), _short(one.b), one.query.text[:80]) for one in changed
-        ]
+        shown = [(one.id, one.category, _short(a), _short(b), one.text[:80]) for one, a, b in changed]
         console().print(table(("query_id", "category", "A", "B", "query"), shown, title=f"\nMost changed by {by}"))
 
 

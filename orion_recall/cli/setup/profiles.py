@@ -114,23 +114,9 @@ def _folder(settings: Settings) -> Path:
 
 def named_profile(name: str) -> Profile:
     """The profile of that name, or in that file."""
-    if _is_file(name):
+    if name.endswith((".yaml", ".yml")):
         return load_profile(Path(name))
     profiles = load_profiles(_folder(Settings.read()))
     if name not in profiles:
         raise SettingsError(f"{name!r} is no profile; there are {', '.join(sorted(profiles))}")
     return profiles[name]
-
-
-def profile_file(name: str, settings: Settings) -> Path:
-    """The file of a profile that there is: a name, or the file itself."""
-    if _is_file(name):
-        return Path(name)
-    found = [path for ending in ("yaml", "yml") if (path := _folder(settings) / f"{name}.{ending}").is_file()]
-    if not found:
-        raise SettingsError(f"{name!r} is no profile that has a file in {_folder(settings)}")
-    return found[0]
-
-
-def _is_file(name: str) -> bool:
-    return name.endswith((".yaml", ".yml"))

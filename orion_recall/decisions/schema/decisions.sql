@@ -565,7 +565,7 @@ COMMENT ON COLUMN recall_memory_usage.share IS
 COMMENT ON COLUMN recall_memory_usage.first_at IS 'The first of these answers.';
 COMMENT ON COLUMN recall_memory_usage.last_at IS 'The latest of them.';
 
--- Which decision feedback is about: as in decisions/feedback.py.
+-- Which decision feedback is about: as in decisions/memories.py.
 CREATE VIEW recall_feedback_by_profile AS
 SELECT (f.at AT TIME ZONE 'UTC')::date AS day,
        d.profile,

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, LiteralString
 
-from orion_recall.decisions.sql import with_advice
+from orion_recall.decisions.log import with_advice
 from orion_recall.errors import QueryNotTaken, RecordError, SettingsError, SourceError
 from orion_recall.evaluation.run_stores import Progress, index_and_graph, private_settings
 from orion_recall.evaluation.vectors import VectorCache, cached

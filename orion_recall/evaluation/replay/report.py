@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from orion_recall.decisions.comparison import Answer, Compared, Pair, compared
-from orion_recall.decisions.intervals import Mean
+from orion_recall.decisions.comparison import Answer, Compared, Mean, Pair, compared
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.replay.run import Replayed, ReplayPlan, ReplayRun, why_none
 
@@ -53,7 +52,6 @@ class Summary:
 
     drift: Compared
     tried: Compared | None
-    by_class: Mapping[str, Compared]
     k: int
     erased: int
     why: Mapping[str, int]
@@ -69,15 +67,10 @@ def summed_up(run: ReplayRun, *, k: int) -> Summary:
     drift = [_compared_query(one, one.logged.answer, one.control, k) for one in run.queries]
     tried = [_compared_query(one, one.control, one.tried, k) for one in run.queries if one.tried is not None]
     shown = tried or drift
-    classes = sorted({one.replayed.logged.query_class for one in shown})
     changed = [one for one in shown if one.pair.gained or one.pair.lost or not _is_in_order(one.pair)]
     return Summary(
         drift=compared([one.pair for one in drift], k),
         tried=compared([one.pair for one in tried], k) if tried else None,
-        by_class={
-            name: compared([one.pair for one in shown if one.replayed.logged.query_class == name], k)
-            for name in classes
-        },
         k=k,
         erased=sum(bool(one.erased) for one in run.queries),
         why=Counter(one.why for one in run.queries if one.why is not None),
@@ -249,7 +242,6 @@ def as_json(
         "control_against_logged": compared_json(summary.drift),
         "why_control_differs": dict(summary.why),
         "tried": None if summary.tried is None else compared_json(summary.tried),
-        "by_class": {name: compared_json(one) for name, one in summary.by_class.items()},
         "changed": [_changed_json(one, redact=redact) for one in summary.changed],
         "note": CHANGED_IS_NOT_WORSE,
         "gate": None
@@ -271,7 +263,6 @@ def compared_json(between: Compared) -> dict[str, Any]:
         "levels": {name: asdict(one) for name, one in between.levels.items()},
         "p50_ms": {"before": between.p50_ms[0], "after": between.p50_ms[1]},
         "p95_ms": {"before": between.p95_ms[0], "after": between.p95_ms[1]},
-        "judged": None if between.judged is None else asdict(between.judged),
     }
 
 

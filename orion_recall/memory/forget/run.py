@@ -24,7 +24,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from orion_recall.decisions.blanking import blanked
-from orion_recall.decisions.stream import id_parts
+from orion_recall.decisions.sink import id_parts
 from orion_recall.engines.replay_folders import delete_left
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.forget.record import ForgetRecord, Report, Target

@@ -362,7 +362,7 @@ VALUES ($1, $2, $3, $4::text[], $5::text[], $6, $7, $8) ON CONFLICT (entry_id) D
 """
 
 
-# As `decisions/feedback.py` finds it: by the decision's own id, else by the correlation id.
+# As `decisions/memories.py` finds it: by the decision's own id, else by the correlation id.
 _IS_KNOWN: LiteralString = """
 SELECT EXISTS (
     SELECT FROM recall_decisions WHERE $2::text IS NOT NULL AND tenant = $1 AND shadow_of IS NULL

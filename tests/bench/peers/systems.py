@@ -20,7 +20,7 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.contracts.recall import RecallOptionsV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine, read_memories, read_queries
-from orion_recall.evaluation.measures import Mean, Wanted, judged, measure, score
+from orion_recall.evaluation.measures import Mean, judged, measure, score
 from orion_recall.models.onnx_encoder import find_weights
 from orion_recall.values import Memory
 from tests.bench.background import settled
@@ -95,7 +95,7 @@ async def recall_on(system: System) -> dict[int, Mean]:
         for query in queries:
             if query.conversation == conversation:
                 run[query.id] = RunLine(ranked=tuple(await system.ranked(query)), selected=None, line=0)
-    scores, _ = score(measure(run, queries, Wanted(depths=_DEPTHS)))
+    scores, _ = score(measure(run, queries, _DEPTHS))
     return {depth: scores.means[f"recall@{depth}"] for depth in _DEPTHS}
 
 

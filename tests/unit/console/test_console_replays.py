@@ -82,7 +82,6 @@ def test_a_saved_replay_is_shown_with_its_verdict_and_lost_memories_of_use_first
     assert "/decisions/d-same" not in html
     assert "&lt;b&gt;Who&lt;/b&gt;?" in html
     assert "The tried profile against the control" in html
-    assert "1 worse" in html
 
 
 def test_a_replay_that_passes_or_cannot_be_judged_says_so(tmp_path: Path) -> None:

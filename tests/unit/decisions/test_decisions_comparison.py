@@ -7,8 +7,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from orion_recall.decisions.comparison import NOT_JUDGED, Answer, Pair, compared, overlap
-from orion_recall.decisions.intervals import bootstrap_interval, randomisation_test
+from orion_recall.decisions.comparison import (
+    NOT_JUDGED,
+    Answer,
+    Pair,
+    bootstrap_interval,
+    compared,
+    overlap,
+    randomisation_test,
+)
 from orion_recall.decisions.memories import Judged
 from orion_recall.values import Outcome
 
@@ -65,10 +72,6 @@ def test_pairs_have_means_of_both_and_levels_of_each() -> None:
     assert (empty.before, empty.after, empty.difference.mean, empty.queries) == (0.25, 0.25, 0.0, 4)
     assert (items.before, items.after, items.difference.mean) == (1.5, 1.5, 0.0)
     assert (found.levels["hit"].before, found.levels["mrr"].after) == (1.0, 1.0)
-    assert found.judged is not None
-    assert (found.judged.wins, found.judged.ties, found.judged.losses) == (0, 1, 0), (
-        "the wrong b is there as before"
-    )
 
 
 def test_each_side_has_the_queries_that_it_answered_where_none_was_answered_twice() -> None:
@@ -79,7 +82,7 @@ def test_each_side_has_the_queries_that_it_answered_where_none_was_answered_twic
     ]
     tried = [Pair(before=None, after=answer("c", outcome="degraded"), judged=Judged(used=frozenset("z")))]
     found = compared([*control, *tried], 5)
-    assert (found.means, found.answers, found.judged) == ({}, (4, 1), None)
+    assert (found.means, found.answers) == ({}, (4, 1))
     levels = {name: (one.before, one.after) for name, one in found.levels.items()}
     assert (levels["unsure"], levels["degraded"], levels["items"]) == ((0.25, 0.0), (0.0, 1.0), (2.0, 1.0))
     assert (levels["hit"], levels["mrr"]) == ((1.0, 0.0), (0.5, 0.0))

@@ -15,7 +15,6 @@ from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 from orion_recall.evaluation.everyday import by_category, is_everyday, judge, judge_run, summary
 from orion_recall.evaluation.measures import (
-    Wanted,
     check_known,
     check_same,
     compare,
@@ -29,7 +28,6 @@ from orion_recall.evaluation.measures import (
 )
 from tests.samples.evaluation_samples import judged_query, run_line
 
-LENGTHS = {("c", "a"): 17, ("c", "b"): 25, ("c", "c"): 4}
 NAMES = st.sampled_from([f"m{number}" for number in range(12)])
 
 
@@ -57,17 +55,9 @@ def by_definition(ranked: Sequence[str], evidence: frozenset[str], k: int) -> di
 
 @given(st.lists(NAMES, max_size=20), st.frozensets(NAMES, min_size=1), st.integers(1, 25))
 def test_every_measure_is_as_it_is_defined(ranked: list[str], evidence: frozenset[str], k: int) -> None:
-    measured = measure({"q": run_line(*ranked)}, [judged_query("q", *evidence)], Wanted(depths=(k,)))
+    measured = measure({"q": run_line(*ranked)}, [judged_query("q", *evidence)], (k,))
     found = dict(zip(measured.measures, measured.values[0].tolist(), strict=True))
     assert found == pytest.approx(by_definition(ranked, evidence, k), abs=1e-12)
-
-
-def test_a_token_budget_ends_at_the_first_memory_that_does_not_fit() -> None:
-    wanted = Wanted(depths=(1,), budgets=(10, 12, 100), lengths=LENGTHS)
-    measured = measure({"q": run_line("a", "b", "c", "unknown")}, [judged_query("q", "a", "c")], wanted)
-    found = dict(zip(measured.measures, measured.values[0].tolist(), strict=True))
-    # a takes 5 tokens, b 7, c 1: with 10 b does not fit, and nothing behind it is looked at.
-    assert (found["recall@10tok"], found["recall@12tok"], found["recall@100tok"]) == (0.5, 0.5, 1.0)
 
 
 def test_only_queries_with_evidence_that_are_scored_count() -> None:
@@ -75,7 +65,7 @@ def test_only_queries_with_evidence_that_are_scored_count() -> None:
     assert [query.id for query in judged(queries)] == ["q"]
     assert [query.id for query in judged(queries, all_categories=True)] == ["q", "trick"]
     with pytest.raises(EvaluationError, match=r"^Q: no query counts"):
-        measure({"none": run_line("a")}, judged(queries[1:]), Wanted(), source="Q")
+        measure({"none": run_line("a")}, judged(queries[1:]), source="Q")
 
 
 @pytest.mark.parametrize("by", ["recall", "recall@", "recall@0", "f1@5", "recall@bundle", "MRR"])
@@ -92,11 +82,11 @@ QUERIES = [
 ]
 A = {"q1": run_line("a"), "q2": run_line("x"), "q3": run_line("c"), "q4": run_line("x", "d")}
 B = {"q1": run_line("a"), "q2": run_line("b"), "q3": run_line("x"), "q4": run_line("d")}
-WANTED = Wanted(depths=(1, 2))
+DEPTHS = (1, 2)
 
 
 def test_scores_are_means_over_all_queries_and_by_category() -> None:
-    overall, by_category = score(measure(A, QUERIES, WANTED))
+    overall, by_category = score(measure(A, QUERIES, DEPTHS))
     assert (overall.queries, overall.means["recall@1"].mean, overall.means["recall@2"].mean) == (4, 0.5, 0.75)
     assert list(by_category) == ["far", "near"]
     assert (by_category["near"].queries, by_category["near"].means["recall@1"].mean) == (1, 1.0)
@@ -108,21 +98,21 @@ def test_scores_are_means_over_all_queries_and_by_category() -> None:
 
 
 def test_a_comparison_says_who_wins_where() -> None:
-    between = compare(measure(A, QUERIES, WANTED), measure(B, QUERIES, WANTED))
+    between = compare(measure(A, QUERIES, DEPTHS), measure(B, QUERIES, DEPTHS))
     first = between["recall@1"]
     assert (first.a, first.b, first.difference.mean) == (0.5, 0.75, 0.25)
     assert (first.wins, first.ties, first.losses) == (2, 1, 1)
     assert first.difference.low <= 0 <= first.difference.high
     assert first.p > 0.5
-    reverse = compare(measure(B, QUERIES, WANTED), measure(A, QUERIES, WANTED))["recall@1"]
+    reverse = compare(measure(B, QUERIES, DEPTHS), measure(A, QUERIES, DEPTHS))["recall@1"]
     assert (reverse.difference.mean, reverse.wins, reverse.losses, reverse.p) == (-0.25, 1, 2, first.p)
 
 
 def test_the_most_changed_come_first_and_the_unchanged_not_at_all() -> None:
-    a, b = measure(A, QUERIES, WANTED), measure(B, QUERIES, WANTED)
+    a, b = measure(A, QUERIES, DEPTHS), measure(B, QUERIES, DEPTHS)
     changed = most_changed(a, b, "mrr", 10)
-    assert [(one.query.id, one.a, one.b) for one in changed] == [("q2", 0, 1), ("q3", 1, 0), ("q4", 0.5, 1)]
-    assert [one.query.id for one in most_changed(a, b, "mrr", 1)] == ["q2"]
+    assert [(one.id, a, b) for one, a, b in changed] == [("q2", 0, 1), ("q3", 1, 0), ("q4", 0.5, 1)]
+    assert [one.id for one, _, _ in most_changed(a, b, "mrr", 1)] == ["q2"]
 
 
 def test_a_run_over_other_queries_is_refused() -> None:
@@ -215,12 +205,12 @@ def test_the_words_tell_the_type(question: str, missed: str, expected: tuple[str
 
 def test_the_worst_queries_come_first_with_the_ranks_of_their_evidence() -> None:
     texts = {("c", "b"): "what about q2?", ("c", "d"): "Nothing alike."}
-    found, failures = worst(measure(A, QUERIES, WANTED), A, "recall@1", texts)
+    found, failures = worst(measure(A, QUERIES, DEPTHS), A, "recall@1", texts)
     assert [(one.query.id, one.value, one.ranks) for one in found] == [
         ("q2", 0.0, {"b": None}),
         ("q4", 0.0, {"d": 2}),
     ]
     assert (found[0].failures, found[1].failures, failures) == ((), (), {})
     gone = {"q4": run_line("x")}
-    (one,), failures = worst(measure(gone, QUERIES[3:], WANTED), gone, "mrr", texts)
+    (one,), failures = worst(measure(gone, QUERIES[3:], DEPTHS), gone, "mrr", texts)
     assert (one.failures, failures) == (("semantic_gap",), {"semantic_gap": 1})

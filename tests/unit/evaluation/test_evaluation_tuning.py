@@ -12,14 +12,16 @@ import pytest
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.dataset import RunLine
 from orion_recall.evaluation.measures import figures_of
-from orion_recall.evaluation.sweep import at, grid_of, name_of
 from orion_recall.evaluation.tune import (
     NOT_LEARNED,
     PARTS,
     Candidates,
     LearningOptions,
     Tuned,
+    at,
+    grid_of,
     learn_weights,
+    name_of,
     weights_of,
     write_profile,
 )
@@ -185,14 +187,7 @@ def test_what_is_no_grid_is_refused(given: str, told: str) -> None:
 def test_values_that_no_profile_may_have_are_refused_with_the_point() -> None:
     with pytest.raises(SettingsError, match=r"fusion\.k=0"):
         at(made_profile(), {"fusion.k": 0})
-    with pytest.raises(SettingsError, match="fusion=1"):
-        at(made_profile(), grid_of(["fusion=1"])[0])
-
-
-def test_a_key_that_nothing_reads_under_the_method_is_refused() -> None:
-    under_min_max = at(made_profile(), {"fusion.method": "min_max"})
-    with pytest.raises(SettingsError, match=r"add --set fusion\.method=rrf"):
-        at(under_min_max, {"fusion.k": 10})
-    assert at(under_min_max, {"fusion.k": 10, "fusion.method": "rrf"}).fusion.k == 10
     with pytest.raises(SettingsError, match=r"ranking\.recency=9"):
         at(made_profile(), {"ranking.recency": 9.0})
+    with pytest.raises(SettingsError, match="fusion=1"):
+        at(made_profile(), grid_of(["fusion=1"])[0])
