@@ -45,9 +45,7 @@ class CandidateV1(Message):
     """One candidate of a recall as the decision log keeps it; of a memory that may not be seen there is none."""
 
     id: str
-    source: SourceName = Field(
-        description="the source that ranked it best; of one that none found, that of the memory that led to it"
-    )
+    source: SourceName = Field(description="the source that ranked it best, or that of what led to it")
     ranks: dict[str, int] = Field(description="its rank in every source that found it, from 1")
     fused: float = Field(description="its score after the fusion")
     place: int | None = Field(default=None, description="its place in the final order, from 1; null: not in it")
@@ -84,9 +82,7 @@ class RecallDecisionV1(Message):
     node_id: str | None = None
     verb: str | None = None
     profile: str
-    query: str = Field(
-        description="the fragment's first 4,000 characters; blake2b:… or empty where query text is not kept"
-    )
+    query: str = Field(description="the fragment's first 4,000 characters, its hash, or empty")
     selected_ids: list[str]
     backend_counts: dict[str, int]
     latency_ms: WholeMs
@@ -120,17 +116,13 @@ class RecallDecisionV1(Message):
     understood: dict[str, JsonValue] | None = Field(
         default=None, description="what was understood of the query: its times, class, language, people, entities"
     )
-    confidence: float | None = Field(
-        default=None, description="how sure the answer is; null when there was no item"
-    )
+    confidence: float | None = Field(default=None, description="how sure the answer is; null without an item")
     cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
     no_answer: NoAnswerV1 | None = None
     strategy: str | None = Field(
         default=None, description="the class and shape whose strategies were used (`temporal+list`); null: none"
     )
-    shadow_of: str | None = Field(
-        default=None, description="the decision that answered, where this one was taken in its shadow"
-    )
+    shadow_of: str | None = Field(default=None, description="the decision that answered, where this is a shadow's")
     answer_probability: float | None = Field(
         default=None, description="the probability that anything found answers; null where it cannot be told"
     )
@@ -148,15 +140,9 @@ class RecallDecisionV1(Message):
     build: dict[str, str] | None = Field(
         default=None, description="what decided: `version`, `model`, `weights` (their hash, short), `extractor`"
     )
-    not_replayable: str | None = Field(
-        default=None, description="why the query cannot be asked again as it was; null: it can be"
-    )
-    candidates: list[CandidateV1] | None = Field(
-        default=None, description="the candidates, best first, where they were kept; no texts"
-    )
-    unsure: bool = Field(
-        default=False, description="whether nothing clearly answers, and only the nearest are handed over"
-    )
+    not_replayable: str | None = Field(default=None, description="why it cannot be asked again; null: it can")
+    candidates: list[CandidateV1] | None = Field(default=None, description="the candidates, best first, where kept")
+    unsure: bool = Field(default=False, description="whether nothing clearly answers: only the nearest are given")
 
 
 def v1_decision(decision: RecallDecisionV1) -> dict[str, Any]:

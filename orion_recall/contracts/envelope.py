@@ -60,9 +60,7 @@ class Envelope(Message):
         | None
     ) = Field(default=None, validation_alias=AliasChoices("source", "service"))
     created_at: EnvelopeMoment | None = Field(default=None, validation_alias=AliasChoices("created_at", "ts"))
-    ttl_ms: int | None = Field(
-        default=None, ge=0, le=2**53, description="milliseconds from the stream entry's own id"
-    )
+    ttl_ms: int | None = Field(default=None, ge=0, le=2**53, description="milliseconds from the stream entry's id")
     reply_to: str | None = None
     trace: dict[str, JsonValue] | None = Field(
         default=None, description="the sender's own; comes back whole, W3C traceparent and tracestate continued"

@@ -50,9 +50,7 @@ class MemoryV1(Message):
     run_id: Identifier | None = None
     session_id: Identifier | None = None
     node_id: Identifier | None = None
-    kind: MemoryKind | None = Field(
-        default=None, description="without one it is read from the text; else experience"
-    )
+    kind: MemoryKind | None = Field(default=None, description="without one it is read from the text")
     speaker: Annotated[str, Field(max_length=256)] | None = None
     title: Annotated[str, Field(max_length=2048)] | None = None
     occurred_at: MemoryMoment | None = None
@@ -108,12 +106,8 @@ class MemoryReceiptV1(Message):
     updated: int = 0
     deleted: int = 0
     missing: int = 0
-    matched: int | None = Field(
-        default=None, description="memories that `where` matches; without expected_count: now"
-    )
-    pending: bool | None = Field(
-        default=None, description="of a change: false when no copy can show what was before; true: not yet"
-    )
+    matched: int | None = Field(default=None, description="memories that `where` matches, in a dry run")
+    pending: bool | None = Field(default=None, description="of a change: whether a copy may still show what was")
     results: list[MemoryVerdictV1]
     error: ErrorInfo | None = None
 

@@ -125,15 +125,11 @@ IGNORED_HINTS = (
 class Include(ClosedMessage):
     """Further parts of a reply, on request."""
 
-    trace: bool = Field(
-        default=False, description="how every candidate was scored; such a query counts no use of memories"
-    )
+    trace: bool = Field(default=False, description="how candidates were scored; no use of memories is counted")
     entities: bool = Field(default=False, description="the entities of each item, and what the items tell of each")
     chunks: bool = Field(default=False, description="the passage of each item that fits the query best")
     layers: bool = Field(default=False, description="of a cascade: the items' ids by the layer they come from")
-    metadata: bool = Field(
-        default=False, description="what each item's sender gave as metadata, read from Postgres"
-    )
+    metadata: bool = Field(default=False, description="what each item's sender gave, read from Postgres")
 
 
 class RecallOptionsV1(ClosedMessage):
@@ -147,12 +143,10 @@ class RecallOptionsV1(ClosedMessage):
     tenant: Identifier | None = None
     scope: ScopeName | None = None
     user: Identifier | None = None
-    agent_id: Identifier | None = Field(
-        default=None, description="only memories that were stored with this agent_id"
-    )
+    agent_id: Identifier | None = Field(default=None, description="only memories stored with this agent_id")
     run_id: Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
     k: int | None = Field(
-        default=None, ge=1, le=1000, description="items at most; above max_total_items it lifts the caps per source"
+        default=None, ge=1, le=1000, description="items at most; a larger one lifts the caps per source"
     )
     budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -168,14 +162,12 @@ class RecallOptionsV1(ClosedMessage):
         default=None, description="zone of the query's days (Europe/Berlin, +02:00); else that of as_of, or UTC"
     )
     exclude: Strings = Field(default=(), description="ids of memories to leave out, as items have them")
-    cascade: bool | None = Field(
-        default=None, description="whether further layers are searched while the answer is not sure enough"
-    )
+    cascade: bool | None = Field(default=None, description="whether further layers are searched when unsure")
     confidence_threshold: float | None = Field(
         default=None, ge=0, le=1, description="of a cascade: the confidence under which it goes on"
     )
     max_cascade_depth: int | None = Field(
-        default=None, ge=0, le=6, description="of a cascade: how many times next layers may be asked"
+        default=None, ge=0, le=6, description="how many times next layers may be asked"
     )
     merge_strategy: Literal["weighted", "confidence_weighted"] | None = Field(
         default=None, description="of a cascade: how the items of several layers become one order"
@@ -291,13 +283,11 @@ class MemoryItemV1(Message):
     score_parts: dict[str, float] | None = None
     ranks: dict[str, int] | None = None
     entities: list[str] | None = None
-    chunk: str | None = Field(
-        default=None, description="the passage of the memory that fits best; of a short one the whole text"
-    )
+    chunk: str | None = Field(default=None, description="the passage of the memory that fits best")
     confidence: ConfidenceV1 | None = None
     layer: str | None = Field(default=None, description="of a cascade: the layer of memory it comes from")
     metadata: dict[str, JsonValue] | None = Field(
-        default=None, description="what its sender gave, such as a procedure's success_rate, category or template"
+        default=None, description="what each item's sender gave, read from Postgres"
     )
 
 
@@ -308,9 +298,7 @@ class SourceStats(Message):
     count: int
     ms: float
     error: str | None = None
-    stood_in: str | None = Field(
-        default=None, description="what the hits come from when the source itself failed or was late: record"
-    )
+    stood_in: str | None = Field(default=None, description="what the hits come from when the source failed: record")
 
 
 class BundleStats(Message):
@@ -327,13 +315,9 @@ class BundleStats(Message):
     dropped: dict[str, int] | None = None
     sources: dict[str, SourceStats] | None = None
     trace: dict[str, JsonValue] | None = None
-    confidence: float | None = Field(
-        default=None, description="how sure the answer is; null when there was no item"
-    )
+    confidence: float | None = Field(default=None, description="how sure the answer is; null without an item")
     no_answer: NoAnswerV1 | None = None
-    unsure: bool | None = Field(
-        default=None, description="whether nothing that was found clearly answers: the nearest items are given"
-    )
+    unsure: bool | None = Field(default=None, description="whether nothing clearly answers")
     probability: float | None = Field(
         default=None, description="the probability that anything found answers; null where it cannot be told"
     )

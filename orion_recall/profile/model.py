@@ -59,29 +59,21 @@ CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
 class ProfileValues(Section):
     """The values of a profile: sources, search depth, ranking, and size of the rendered text."""
 
-    profile: str = Field(
-        pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="Name and version (reflect.v1), as that of the file."
-    )
-    description: str = Field(
-        default="", max_length=1000, description="What the profile is for, in a sentence or two."
-    )
+    profile: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="Its name and version, as the file's.")
+    description: str = Field(default="", max_length=1000, description="What the profile is for, in a sentence.")
     scope: Scope = Field(default="global", description="Whose memories are searched, unless the query says.")
     budget: Budget = Field(
-        default="mid", description="How deep each source searches: low 100, mid 300 or high 1000 candidates."
+        default="mid", description="How deep sources search: low 100, mid 300, high 1000 candidates."
     )
     vector_top_k: TopK = Field(description="Hits the vector source may bring to selection; 0 switches it off.")
     lexical_top_k: TopK | None = Field(
         default=None, description="Hits the keyword source may bring to selection; 0: off, null: as vector_top_k."
     )
     rdf_top_k: TopK = Field(description="Hits the graph source may bring to selection; 0 switches it off.")
-    enable_sql_timeline: bool = Field(
-        default=False, description="Whether the SQL timeline (recent rows of a table) is searched."
-    )
-    sql_top_k: TopK = Field(
-        default=8, description="Hits the SQL timeline may bring to selection; 0 switches it off."
-    )
+    enable_sql_timeline: bool = Field(default=False, description="Whether the SQL timeline is searched.")
+    sql_top_k: TopK = Field(default=8, description="Hits the SQL timeline may bring to selection; 0: off.")
     sql_since_minutes: int = Field(
-        default=180, ge=1, le=5_256_000, description="How far back the SQL timeline looks, in minutes."
+        default=180, ge=1, le=5_256_000, description="How far back it looks, in minutes."
     )
     max_per_source: int = Field(ge=1, le=1000, description="Items of one source in a bundle, at most.")
     max_total_items: int = Field(ge=1, le=1000, description="Items in a bundle, at most.")
@@ -89,92 +81,54 @@ class ProfileValues(Section):
         default=None, gt=0, le=1_000_000, description="The age at which recency has halved, in hours; null: 72."
     )
     time_decay_lambda_per_hour: float | None = Field(
-        default=None,
-        gt=0,
-        le=1_000,
-        description="The same as a rate an hour: 0.001 is 29 days, 0.01 3 days, 0.1 7 hours.",
+        default=None, gt=0, le=1_000, description="As a rate an hour: 0.001 is 29 days, 0.1 7 hours."
     )
-    recency_floor: Share = Field(
-        default=0.05, description="The recency an old memory keeps, from 0 to 1 (no unit)."
-    )
+    recency_floor: Share = Field(default=0.05, description="The recency an old memory keeps, from 0 to 1.")
     render_budget_tokens: int = Field(
-        ge=1, le=1_000_000, description="The length of the rendered text, at most, in cl100k_base tokens."
+        ge=1, le=1_000_000, description="The rendered text at most, in cl100k tokens."
     )
-    enable_query_expansion: bool = Field(
-        default=True, description="Whether terms, entities and aliases are added to the search."
-    )
+    enable_query_expansion: bool = Field(default=True, description="Whether terms and aliases join the search.")
     over_budget: Literal["skip", "stop"] = Field(
         default="skip", description="For an item over the token budget: `skip` tries the next, `stop` ends there."
     )
     reader_instructions: ReaderInstructions = Field(
-        default="keep",
-        description="Memories that tell their reader what to do: `keep`, `flag`, put `down` (last) or `hold` back.",
+        default="keep", description="Memories that instruct their reader: `keep`, `flag`, `down` (last), `hold`."
     )
-    snippet_tokens: int = Field(
-        default=48, ge=8, le=512, description="The window of a memory shown around the best match, in tokens."
-    )
-    later_snippet_tokens: int = Field(
-        default=512, ge=8, le=512, description="The window of memories after the first two, if smaller."
-    )
-    min_similarity: Share = Field(
-        default=0.0, description="The cosine similarity under which the vector source drops a hit (0 to 1)."
-    )
+    snippet_tokens: int = Field(default=48, ge=8, le=512, description="The window shown of a memory, in tokens.")
+    later_snippet_tokens: int = Field(default=512, ge=8, le=512, description="The same after the first two.")
+    min_similarity: Share = Field(default=0.0, description="The cosine similarity of a hit at least (0 to 1).")
     min_score: Share = Field(default=0.0, description="The final score under which an item is dropped (0 to 1).")
     rank_pool: int = Field(default=64, ge=10, le=500, description="How many fused candidates are ranked in full.")
-    max_repetition: Share = Field(
-        default=1.0, description="The share of an item's words that an earlier one may have, else it waits."
-    )
-    source_timeout_ms: int = Field(
-        default=800, ge=10, le=60_000, description="How long one source may take, in milliseconds."
-    )
-    source_retries: int = Field(
-        default=1, ge=0, le=5, description="Further tries after a transient error of a source, inside its time."
-    )
+    max_repetition: Share = Field(default=1.0, description="The share of its words that an earlier item may have.")
+    source_timeout_ms: int = Field(default=800, ge=10, le=60_000, description="A source's time, in milliseconds.")
+    source_retries: int = Field(default=1, ge=0, le=5, description="Further tries after a transient error.")
     fusion: Fusion = Field(default=Fusion(), description="How the sources' lists become one list.")
     ranking: RankingWeights = Field(default=RankingWeights(), description="Weights of the final score's parts.")
-    rerank: Rerank = Field(
-        default=Rerank(), description="Whether and how the best are judged once more by a reranker."
-    )
-    time: TimeInQuestions = Field(
-        default=TimeInQuestions(), description="How times in questions are read and used."
-    )
-    expansion: Expansion = Field(
-        default=Expansion(), description="Further words that the keyword source searches for."
-    )
+    rerank: Rerank = Field(default=Rerank(), description="Whether and how a reranker judges the best.")
+    time: TimeInQuestions = Field(default=TimeInQuestions(), description="How times in questions are used.")
+    expansion: Expansion = Field(default=Expansion(), description="Further words of the keyword source.")
     graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
     callers: tuple[Caller, ...] = Field(
         default=(), strict=False, description="The speaker that a query's `options.user` is, as `[u-17=Ana Miles]`."
     )
-    cascade: Cascade = Field(
-        default=Cascade(), description="Whether further layers are searched while the answer is not sure enough."
-    )
+    cascade: Cascade = Field(default=Cascade(), description="Whether further layers are searched when unsure.")
     unsure_below: Share = Field(
         default=0.0, description="The probability that anything answers under which the reply is unsure; 0: never."
     )
-    unsure_items: int = Field(
-        default=3, ge=1, le=1000, description="How many items an unsure reply hands over, at most."
-    )
+    unsure_items: int = Field(default=3, ge=1, le=1000, description="Items of an unsure reply, at most.")
     when_unsure: Literal["note", "plain"] = Field(
         default="plain", description="`note`: the rendered text of an unsure reply begins with a line that says so."
     )
-    no_answer: NoAnswer = Field(
-        default=NoAnswer(), description="What an answer must have, or nothing at all is handed over."
-    )
+    no_answer: NoAnswer = Field(default=NoAnswer(), description="What an answer must have, or it is withheld.")
     superseded: Superseded = Field(
         default="mark",
         description="A memory with a stated successor stands after it: `mark` says until when it held, `omit` "
         "leaves it out but for questions about an earlier state, `keep` moves and marks nothing.",
     )
     render: Render = Field(default=Render(), description="What a bullet of the rendered text shows.")
-    decisions: DecisionsKept = Field(
-        default=DecisionsKept(), description="Of which queries the decision log keeps the candidates."
-    )
-    shadow: Shadow = Field(
-        default=Shadow(), description="Another profile that a share of the queries is recalled by as well, unseen."
-    )
-    canary: Canary = Field(
-        default=Canary(), description="Another profile that answers a share of the sessions instead of this one."
-    )
+    decisions: DecisionsKept = Field(default=DecisionsKept(), description="Of which decisions candidates are kept.")
+    shadow: Shadow = Field(default=Shadow(), description="A profile that recalls a share of the queries, too.")
+    canary: Canary = Field(default=Canary(), description="A profile that answers a share of the sessions.")
 
     @model_validator(mode="after")
     def _something_can_be_found(self) -> Self:
@@ -377,12 +331,8 @@ class Strategies(OnlyWhatIsSet):
     planning: Strategy = Field(default=Strategy(), description="For questions of what would best be done.")
     prospective: Strategy = Field(default=Strategy(), description="For questions of what is still to be done.")
     meta: Strategy = Field(default=Strategy(), description="For questions of what is known at all.")
-    recap: Strategy = Field(
-        default=Strategy(), description="For recaps of a period, on top of what their class gets."
-    )
-    list: Strategy = Field(
-        default=Strategy(), description="For lists of all of a kind, on top of what their class gets."
-    )
+    recap: Strategy = Field(default=Strategy(), description="For recaps of a period, on top of the class.")
+    list: Strategy = Field(default=Strategy(), description="For lists of all of a kind, on top of the class.")
 
     def of(self, name: QueryClass | QuestionShape) -> Strategy:
         """The strategy of a class or shape of questions; it may be empty."""

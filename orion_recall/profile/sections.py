@@ -60,11 +60,9 @@ class Fusion(Section):
         "`recency_floor`: with the keyword source alone BM25 with decay.",
     )
     k: int = Field(
-        default=60, ge=1, le=10_000, description="The constant of `rrf`: with a smaller one first ranks count more."
+        default=60, ge=1, le=10_000, description="The constant of `rrf`: a smaller one favours first ranks."
     )
-    weights: FusionWeights = Field(
-        default=FusionWeights(), description="How much each source's list counts in the fusion."
-    )
+    weights: FusionWeights = Field(default=FusionWeights(), description="How much each source's list counts.")
 
 
 def relevance_share(weights: Mapping[str, float]) -> float:
@@ -114,9 +112,7 @@ else:
 class TimeInQuestions(Section):
     """How times in questions are read and used, in addition to `ranking.time`, `told` and `tells_time`."""
 
-    search_weight: Weight = Field(
-        default=0.0, description="Weight in the fusion of what is found inside the query's time; 0: none."
-    )
+    search_weight: Weight = Field(default=0.0, description="Weight of a search inside the query's time; 0: none.")
     told_search_weight: Weight = Field(
         default=0.0,
         description="Weight in the fusion of the memories whose text tells a time that the query is about, closest "
@@ -128,9 +124,7 @@ class TimeInQuestions(Section):
         "if that is more; 0: it is not searched a second time for being over. Where many memories of other times "
         "fit the question about equally well, such a time decides: it weighs as much as all other parts together.",
     )
-    filter: bool = Field(
-        default=False, description="Whether memories of another time than the query's are dropped."
-    )
+    filter: bool = Field(default=False, description="Whether memories of another time are dropped.")
     hemisphere: Literal["north", "south"] = Field(
         default="north", description="Where summer is: June to August in the north, December on in the south."
     )
@@ -145,7 +139,7 @@ class Expansion(Section):
     """Further words that the keyword source searches for, where `enable_query_expansion` is on."""
 
     aliases: bool = Field(
-        default=False, description="Whether other names of what the query names (merged into one) are searched for."
+        default=False, description="Whether other names of what the query names are searched for."
     )
 
 
@@ -154,12 +148,8 @@ class Rerank(Section):
 
     enabled: bool = Field(default=False, description="Whether a reranker, where one is configured, is asked.")
     top_n: int = Field(default=20, ge=1, le=500, description="How many of the best ranked memories it judges.")
-    weight: Weight = Field(
-        default=0.5, description="Weight of its score beside those of `ranking`, a relevance part (no unit)."
-    )
-    timeout_ms: int = Field(
-        default=300, ge=10, le=60_000, description="How long it may take, in milliseconds; else the order stays."
-    )
+    weight: Weight = Field(default=0.5, description="Weight of its score beside those of `ranking`.")
+    timeout_ms: int = Field(default=300, ge=10, le=60_000, description="How long it may take, in milliseconds.")
 
 
 class Render(Section):
@@ -171,31 +161,23 @@ class Render(Section):
         "brackets, `scores` the score as well; `source` has `[source:source_ref]` and then the date; `short` has "
         "the date alone.",
     )
-    relative_dates: bool = Field(
-        default=True, description="Whether relative times are followed by their date: yesterday (20 November)."
-    )
+    relative_dates: bool = Field(default=True, description="Whether relative times are followed by their date.")
 
 
 class DecisionsKept(Section):
     """What the decision log keeps of a recall besides its outcome: the candidates, of a share of the queries."""
 
-    candidates: int = Field(
-        default=50, ge=0, le=500, description="How many a decision keeps: of the share, and with `include.trace`."
-    )
-    share: Share = Field(
-        default=0.0, description="The share of the queries whose decisions keep them, from 0 to 1 (no unit)."
-    )
+    candidates: int = Field(default=50, ge=0, le=500, description="How many a decision keeps, of the share.")
+    share: Share = Field(default=0.0, description="The share of the queries whose decisions keep them.")
 
 
 class Shadow(Section):
     """A second profile that answers a share of the queries again, for the decision log alone."""
 
     profile: str | None = Field(
-        default=None, min_length=1, max_length=64, description="The other profile's name; null: none."
+        default=None, min_length=1, max_length=64, description="The other's name; null: none."
     )
-    share: Share = Field(
-        default=0.1, description="The share of the queries that it recalls as well, from 0 to 1 (no unit)."
-    )
+    share: Share = Field(default=0.1, description="The share of the queries that it recalls as well.")
 
 
 class GraphWalk(Section):
@@ -208,20 +190,14 @@ class GraphWalk(Section):
     )
     hops: int = Field(default=1, ge=1, le=2, description="How many links away from a query's entity the walk goes.")
     max_entities: int = Field(default=4, ge=1, le=16, description="How many entities of the query start a walk.")
-    max_statements: int = Field(
-        default=48, ge=1, le=500, description="How many statements the walk reads before it stops."
-    )
-    similar_entities: int = Field(
-        default=0, ge=0, le=16, description="How many more entities with names close in meaning start a walk."
-    )
+    max_statements: int = Field(default=48, ge=1, le=500, description="How many statements the walk reads at most.")
+    similar_entities: int = Field(default=0, ge=0, le=16, description="Further entities of similar names.")
     paths: bool = Field(
-        default=False, description="Whether a possessive chain (Ana's sister's employer) is followed."
+        default=False, description="Whether possessive chains (Ana's sister's employer) are followed."
     )
-    damping: Share = Field(
-        default=0.6, description="The share of its score that a node passes on, in `pagerank` and `activation`."
-    )
+    damping: Share = Field(default=0.6, description="What a node passes on, in `pagerank` and `activation`.")
     rounds: int | None = Field(
-        default=None, ge=1, le=100, description="The rounds of `pagerank` (null: 20) or `activation` (null: 3)."
+        default=None, ge=1, le=100, description="Rounds; null: `pagerank` 20, `activation` 3."
     )
     traverse: tuple[Literal["who", "related", "temporal"], ...] = Field(
         default=(),
@@ -230,23 +206,17 @@ class GraphWalk(Section):
         "A is `related` to B (a path), and what is told of a named time (`temporal`: whose time window fits).",
     )
     path_hops: int = Field(default=4, ge=1, le=5, description="How many edges a path has at most.")
-    path_expansions: int = Field(
-        default=60, ge=1, le=1000, description="How many entities a path search expands before it stops."
-    )
-    path_time: Share = Field(
-        default=0.5, gt=0, description="The share of `source_timeout_ms` that the searches for paths may take."
-    )
+    path_expansions: int = Field(default=60, ge=1, le=1000, description="How many entities a path search expands.")
+    path_time: Share = Field(default=0.5, gt=0, description="The share of `source_timeout_ms` for paths.")
 
 
 class Canary(Section):
     """A second profile that answers a share of the sessions instead."""
 
     profile: str | None = Field(
-        default=None, min_length=1, max_length=64, description="The other profile's name; null: none."
+        default=None, min_length=1, max_length=64, description="The other's name; null: none."
     )
-    share: Share = Field(
-        default=0.1, description="The share of the sessions that it answers, from 0 to 1 (no unit)."
-    )
+    share: Share = Field(default=0.1, description="The share of the sessions that it answers.")
 
 
 _MOST_KEPT = 64
@@ -285,20 +255,14 @@ _Layers = Annotated[tuple[LayerName, ...], Field(strict=False, max_length=7)]
 class Layer(Section):
     """One layer of a cascade: the memories it searches, its weight, and the layers after it."""
 
-    sources: _Sources = Field(
-        default=(), description="The sources it searches; an empty list is those that the profile has on."
-    )
+    sources: _Sources = Field(default=(), description="The sources it searches; none: those of the profile.")
     kinds: _Words = Field(default=(), description="The kinds of memories it searches; an empty list is all.")
-    tags: _Words = Field(
-        default=(), description="The tags of which a memory must have one; an empty list asks for none."
-    )
+    tags: _Words = Field(default=(), description="The tags of which a memory must have one; none: all.")
     scope: Literal["session", "user", "global"] | None = Field(
         default=None, description="Whose memories it searches, never wider than the query's; null: as the profile."
     )
     weight: Share = Field(default=0.8, description="How much it counts when layers are merged, from 0 to 1.")
-    then: _Layers = Field(
-        default=(), description="The layers that are asked when it is not sure enough, in order of precedence."
-    )
+    then: _Layers = Field(default=(), description="The layers that are asked next, in order of precedence.")
 
 
 def _layer(sources: str, kinds: str, weight: float, then: str) -> Layer:
@@ -323,9 +287,7 @@ class Layers(Section):
     """The layers of memory. Each layer's `then` names the layers searched after it."""
 
     semantic: Layer = Field(default=_SEMANTIC, description="Facts: what is so; every source, all kinds.")
-    episodic: Layer = Field(
-        default=_EPISODIC, description="What has a time: what happened, was said or decided, or is due."
-    )
+    episodic: Layer = Field(default=_EPISODIC, description="What has a time: what happened, was said, or is due.")
     procedural: Layer = Field(default=_PROCEDURAL, description="Procedures: how something is done.")
     prospective: Layer = Field(default=_PROSPECTIVE, description="Tasks: what is still to be done.")
     graph: Layer = Field(default=_GRAPH, description="Links between people, things and facts.")
@@ -350,9 +312,7 @@ class MergeWeights(Section):
     confidence: Share = Field(default=0.5, gt=0, description="Weight of the item's confidence (no unit).")
     layer: Share = Field(default=0.3, description="Weight of its layer's own weight (no unit).")
     recency: Share = Field(default=0.2, description="Weight of its recency (no unit).")
-    score: Share = Field(
-        default=0.0, description="Weight of its score when all layers' items are ranked as one pool (no unit)."
-    )
+    score: Share = Field(default=0.0, description="Weight of its score among all layers' items.")
 
     @property
     def weights(self) -> dict[str, float]:
@@ -373,48 +333,28 @@ class Cascade(Section):
     """Whether further layers of memory are searched while the confidence of the answer is too low."""
 
     enabled: bool = Field(default=False, description="Whether recall goes through layers, unless the query says.")
-    first: LayerName | None = Field(
-        default=None, description="The layer that is searched first; null is that of the question's class."
-    )
-    threshold: Share = Field(
-        default=0.5, description="The confidence under which the next layers are asked, from 0 to 1."
-    )
+    first: LayerName | None = Field(default=None, description="The layer searched first; null: that of the class.")
+    threshold: Share = Field(default=0.5, description="The confidence under which next layers are asked.")
     min_relevance: Share = Field(
         default=0.3, description="The relevance of a layer's first item under which the layer is not sure enough."
     )
-    meta_memory: bool = Field(
-        default=True, description="Whether feedback on memories and their use count in their confidence."
-    )
-    max_depth: int = Field(
-        default=2, ge=0, le=6, description="How many times the next layers may be asked after the first."
-    )
-    over_fetch: int = Field(
-        default=3, ge=1, le=10, description="How many times the bundle's items each layer may bring, 300 at most."
-    )
+    meta_memory: bool = Field(default=True, description="Whether feedback and use count in the confidence.")
+    max_depth: int = Field(default=2, ge=0, le=6, description="How many times next layers may be asked.")
+    over_fetch: int = Field(default=3, ge=1, le=10, description="How many bundles' worth a layer may bring.")
     timeout_ms: int = Field(
-        default=800, ge=10, le=60_000, description="How long all layers after the first may take, in milliseconds."
+        default=800, ge=10, le=60_000, description="What further layers may take, in milliseconds."
     )
-    merge: MergeWeights = Field(
-        default=MergeWeights(), description="How what several layers found becomes one order."
-    )
+    merge: MergeWeights = Field(default=MergeWeights(), description="How several layers become one order.")
     layers: Layers = Field(default=Layers(), description="The layers, and what each of them searches.")
 
 
 class NoAnswer(Section):
     """What an answer must have, or its bundle is empty. With 0 everywhere and no `greetings` all are answered."""
 
-    min_probability: Share = Field(
-        default=0.0, description="The probability that anything answers under which no answer is given."
-    )
-    greetings: bool = Field(
-        default=False, description="Whether greetings, thanks and other small talk get no answer and no search."
-    )
-    min_confidence: Share = Field(
-        default=0.0, description="The confidence of the answer under which none is given; 0: any will do."
-    )
-    min_score: Share = Field(
-        default=0.0, description="The score of the best item under which no answer is given; 0: any will do."
-    )
+    min_probability: Share = Field(default=0.0, description="The probability of an answer at least.")
+    greetings: bool = Field(default=False, description="Whether small talk gets no answer and no search.")
+    min_confidence: Share = Field(default=0.0, description="The confidence of an answer at least; 0: any.")
+    min_score: Share = Field(default=0.0, description="The score of the best item at least; 0: any.")
 
     @property
     def is_on(self) -> bool:
