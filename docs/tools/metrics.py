@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 from opentelemetry.metrics import Meter
 
 from orion_recall import telemetry
-from orion_recall.serving.observe.metrics import Gauges, Instruments, ObservedService
+from orion_recall.serving.observe.metrics import Instruments, ObservedService, add_gauges
 
 _INTRODUCTION = """\
 # Metrics and spans
@@ -123,7 +123,7 @@ def prometheus_names() -> dict[str, frozenset[str]]:
 def _metrics() -> Sequence[tuple[str, str, str]]:
     listing = _Listing()
     Instruments(cast("Meter", listing))
-    Gauges(cast("Meter", listing), cast("ObservedService", MagicMock()))
+    add_gauges(cast("Meter", listing), cast("ObservedService", MagicMock()))
     return listing.made
 
 

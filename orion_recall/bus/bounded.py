@@ -6,10 +6,11 @@ A value in memory is many times its bytes in JSON, so values are counted in the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
@@ -74,80 +75,23 @@ async def read_apart(size: int, read: Callable[[], T]) -> T:
 HEAD_BYTES = 16 << 10
 TAIL_BYTES = 2 << 10
 
-_DECODER = json.JSONDecoder()
-_TEXT = r'"(?:[^"\\]|\\.)*+"'
-_KEY = re.compile(rf"\s*[{{,]\s*({_TEXT})\s*:\s*", re.DOTALL)
-# Members before the last bracket, none of which holds a bracket itself: they are the outermost object's.
-_LAST_MEMBERS = re.compile(rf"(?:,\s*{_TEXT}\s*:\s*(?:{_TEXT}|[-+.\w]+)\s*)++\}}\s*\Z", re.DOTALL)
-_CUT: Any = object()
-_OPTIONS, _OBJECT = b'"options"', re.compile(rb"\s*:\s*\{")
+_MEMBER = re.compile(rb'"(correlation_id|corr_id|id|reply_to)"\s*:\s*("(?:[^"\\]|\\.)*+")', re.DOTALL)
+# Within a text quotes are escaped, so neither is found there.
+_CHAIN = re.compile(rb'"causality_chain"\s*:\s*\[[^\]]*\]')
+_OPTIONS = re.compile(rb'"options"\s*:\s*(?!\s|null|"")')
 
 
-def sender_of_message(raw: bytes) -> dict[str, Any]:
-    """As `sender_of`, of a message that is there whole but not parsed.
+def sender_of(head: bytes, tail: bytes) -> dict[str, Any]:
+    """Whom to answer, by the members that stand whole in the message's first bytes, else in its last ones.
 
-    A payload with `options` after what makes it too large has them, too, as an empty object: their sender reads an
-    `error`, and would take an empty bundle without one for "nothing found".
+    Who sends `options` reads an `error`, and would take an empty bundle without one for "nothing found".
     """
-    return _with_options(sender_of(raw[:HEAD_BYTES], raw[-TAIL_BYTES:]), raw)
-
-
-def _with_options(found: dict[str, Any], raw: bytes) -> dict[str, Any]:
-    payload: Any = found.get("payload", {})
-    if isinstance(payload, dict) and "options" not in payload and _names_options(raw):
-        found["payload"] = cast("dict[str, Any]", payload) | {"options": {}}
-    return found
-
-
-def _names_options(raw: bytes) -> bool:
-    """Whether a member `options` is an object somewhere in the JSON. Within a string its quotes are escaped."""
-    at = raw.find(_OPTIONS)
-    while at != -1:
-        if raw[at - 1] != _BACKSLASH and _OBJECT.match(raw, at + len(_OPTIONS)):
-            return True
-        at = raw.find(_OPTIONS, at + 1)
-    return False
-
-
-def sender_of(head: bytes, tail: bytes = b"") -> dict[str, Any]:
-    """The envelope's members that stand whole in the message's first or last bytes.
-
-    A payload that is cut has those of its members that stand whole in the first bytes; its `options`, when they are
-    cut, are an empty object. Where only these bytes are left, options that stand last are found in the last ones.
-    """
-    text = head[:HEAD_BYTES].decode("utf-8", "replace")
+    first, last = (_MEMBER.findall(_CHAIN.sub(b"", part)) for part in (head[:HEAD_BYTES], tail[-TAIL_BYTES:]))
     found: dict[str, Any] = {}
-    for name, value, at in _members(text, 0):
-        if value is not _CUT:
-            found[name] = value
-        elif name == "payload":
-            within = {name: value for name, value, _ in _members(text, at)}
-            found[name] = {
-                name: {} if value is _CUT else value
-                for name, value in within.items()
-                if value is not _CUT or name == "options"
-            }
-    found = _with_options(found, tail)
-    last = _LAST_MEMBERS.search(tail[-TAIL_BYTES:].decode("utf-8", "replace"))
-    at_end = {name: value for name, value, _ in _members(last[0], 0) if value is not _CUT} if last else {}
-    return at_end | found
-
-
-def _members(text: str, start: int) -> Iterator[tuple[str, Any, int]]:
-    """Name, value and its place, of each member from there on; a last value that ends too soon is `_CUT`."""
-    at = start
-    while (key := _KEY.match(text, at)) is not None:
-        at = key.end()
-        try:
-            name = str(_DECODER.decode(key[1]))
-        except ValueError:  # a control character
-            return
-        try:
-            value, at = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            yield name, _CUT, at
-            return
-        yield name, value, at
+    for name, text in (*last, *reversed(first)):
+        with contextlib.suppress(ValueError):  # a control character
+            found[name.decode()] = json.loads(text.decode("utf-8", "replace"))
+    return found | {"payload": {"options": {}} if _OPTIONS.search(head) or _OPTIONS.search(tail) else {}}
 
 
 # Deeper than any valid message, and far from where walking or writing it would exhaust the stack.
@@ -161,9 +105,9 @@ def json_object(raw: bytes, max_bytes: int, *, setting: str) -> tuple[dict[str, 
     InvalidMessage where not even that can be told. `setting` is the variable that sets `max_bytes`.
     """
     if len(raw) > max_bytes:
-        return sender_of_message(raw), too_large(len(raw), max_bytes, setting=setting)
+        return sender_of(raw, raw), too_large(len(raw), max_bytes, setting=setting)
     if has_more_values(raw, most := most_values(max_bytes)):
-        return sender_of_message(raw), InvalidMessage(
+        return sender_of(raw, raw), InvalidMessage(
             f"the message holds too many values: at most {most} list items and fields are read where a message may "
             f"have {max_bytes} bytes ({setting}); send less in one message"
         )
@@ -171,7 +115,7 @@ def json_object(raw: bytes, max_bytes: int, *, setting: str) -> tuple[dict[str, 
         found: Any = _READER.decode(raw.decode("utf-8-sig", "surrogatepass"))
     except _OddNumber as odd:
         told = "the message is not JSON"
-        return sender_of_message(raw), InvalidMessage(f"{told}: {odd}", without_values=f"{told}: an invalid number")
+        return sender_of(raw, raw), InvalidMessage(f"{told}: {odd}", without_values=f"{told}: an invalid number")
     except ValueError as error:
         raise InvalidMessage(f"the message is not JSON: {str(error)[:200]}") from error
     except RecursionError as error:

@@ -15,15 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid5
 
-from orion_recall.bus.bounded import (
-    ON_LOOP_BYTES,
-    TOO_DEEP,
-    is_too_deep,
-    json_object,
-    sender_of,
-    sender_of_message,
-    too_large,
-)
+from orion_recall.bus.bounded import ON_LOOP_BYTES, TOO_DEEP, is_too_deep, json_object, sender_of, too_large
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.keys import Caller
 from orion_recall.contracts import QUERY_ALIASES, QUERY_KIND, Envelope, count_unknown, is_link, read_message
@@ -274,7 +266,7 @@ def _found_in(
         head, tail = (entry.fields.get(name, b"") for name in (LEFT_OUT_HEAD, LEFT_OUT_TAIL))
         return sender_of(head, tail), too_large(left_out, max_bytes, setting=setting)
     if sender_only and len(raw) > ON_LOOP_BYTES:
-        return sender_of_message(raw), InvalidMessage("the message is not read again")
+        return sender_of(raw, raw), InvalidMessage("the message is not read again")
     return json_object(raw, max_bytes, setting=setting)
 
 

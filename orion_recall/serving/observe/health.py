@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.interfaces import GraphStore, Source, Unavailable
+from orion_recall.interfaces import Source, Unavailable
 from orion_recall.serving.observe.heartbeat_fields import CopyState, Health, StoreState
 from orion_recall.serving.observe.metrics import ObservedService
 from orion_recall.settings import RECALL_GROUP
@@ -28,7 +28,6 @@ _ANYTHING = "SELECT (1 AS ?here) WHERE {}"
 _LONGEST_S = 3.0
 _FRESH_S = 1.0
 _CHECK_S = 1.5
-_Place = tuple[SourceName, str]
 
 
 class SourceChecks:
@@ -36,7 +35,7 @@ class SourceChecks:
 
     def __init__(self, running: ObservedService, changed: Callable[[], None]) -> None:
         self._running, self._changed = running, changed
-        self._answers: dict[_Place, str | None] = {}
+        self._answers: dict[tuple[SourceName, str], str | None] = {}
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -57,89 +56,81 @@ class SourceChecks:
     @property
     def stores(self) -> list[StoreState]:
         required = _required_sources(self._running)
-        sources = self._running.opened.sources.by_name
-        states = [
-            self._state(name, store, source, required=name in required)
-            for name, stores in _stores_by_source(sources).items()
-            for store, source in stores.items()
-        ]
+        states: list[StoreState] = []
+        for name, store, source in _stores(self._running):
+            health, why = self._state(name, store, source)
+            states.append(StoreState(arm=name, store=store, health=health, required=name in required, why=why))
         return states + [
             StoreState(arm=name, store="", health="broken", required=True, why="not configured")
             for name in required
-            if name not in sources
+            if name not in self._running.opened.sources.by_name
         ]
 
     @property
     def copies(self) -> list[CopyState]:
         """Index and graph: the lag of the copy that this worker keeps, or why it cannot be used."""
-        broken = self._running.opened.broken
         kept = [
             CopyState(kind=one.kind, copy=one.copy, behind=one.lag, error=one.error or one.projection.damage)
             for one in self._running.background.projectors
         ]
-        return kept + [CopyState(kind=kind, copy=None, behind=None, error=why) for kind, why in broken.items()]
+        broken = self._running.opened.broken.items()
+        return kept + [CopyState(kind=kind, copy=None, behind=None, error=why) for kind, why in broken]
 
-    def _state(self, name: SourceName, store: str, source: Source, *, required: bool) -> StoreState:
-        health: Health
+    def _state(self, name: SourceName, store: str, source: Source) -> tuple[Health, str | None]:
         if isinstance(source, Unavailable):
-            health, why = "broken", source.reason
-        elif (name, store) in self._answers:
+            return "broken", source.reason
+        if (name, store) in self._answers:
             why = self._answers[name, store]
-            health = "ok" if why is None else "failing"
-        else:
-            # Not probed yet, or never: what recalls have met is known all the same.
-            sources = self._running.opened.sources
-            several = sources.by_name.get(name)
-            breaker = (several.breakers if isinstance(several, SeveralStores) else {}).get(store)
-            breaker = breaker or sources.breakers[name]
-            health = "failing" if breaker.is_open else "unknown"
-            why = breaker.last_error if breaker.is_open else None
-        return StoreState(arm=name, store=store, health=health, required=required, why=why)
+            return "ok" if why is None else "failing", why
+        # Not probed yet, or never: what recalls have met is known all the same.
+        sources = self._running.opened.sources
+        several = sources.by_name.get(name)
+        breakers = several.breakers if isinstance(several, SeveralStores) else {}
+        breaker = breakers.get(store) or sources.breakers[name]
+        return ("failing", breaker.last_error) if breaker.is_open else ("unknown", None)
 
-    async def _probe(self) -> dict[_Place, str | None]:
-        opened, settings = self._running.opened, self._running.settings
-        own = _own_tenant(self._running)
-        asked: dict[_Place, Coroutine[None, None, str | None]] = {
-            (name, store): answers(
-                source,
-                opened.tenants_of_others.get(store, settings.default_tenant) if store else own,
-                graph=None if store else _graph(name, self._running),
-                within_s=_LONGEST_S,
-            )
-            for name, stores in _stores_by_source(opened.sources.by_name).items()
-            for store, source in stores.items()
+    async def _probe(self) -> dict[tuple[SourceName, str], str | None]:
+        asked: dict[tuple[SourceName, str], Coroutine[None, None, str | None]] = {
+            (name, store): _answers(self._running, name, source, store=store, within_s=_LONGEST_S)
+            for name, store, source in _stores(self._running)
             if not isinstance(source, Unavailable)
         }
-        # An unexpected error of a check must not end the worker.
+        # An unexpected error of a check must not end the worker; its text may quote a memory.
         found = await outcomes("a check of the stores failed", *asked.values())
-        return {place: _reason(why) for place, why in zip(asked, found, strict=True)}
-
-
-def _reason(why: Exception | str | None) -> str | None:
-    """Of an error that is not our own only the type: its text may quote a memory."""
-    return f"unexpected: {type(why).__name__}" if isinstance(why, Exception) else why
+        return {
+            place: f"unexpected: {type(why).__name__}" if isinstance(why, Exception) else why
+            for place, why in zip(asked, found, strict=True)
+        }
 
 
 def _required_sources(running: ObservedService) -> tuple[SourceName, ...]:
     """The sources that must answer: those of the settings, else what the default profile searches here."""
-    given = running.settings.ready_sources
-    if given is not None:
+    if (given := running.settings.ready_sources) is not None:
         return given
     searched = running.profiles[running.settings.default_profile].profile.sources_on
     return tuple(name for name in searched if name in running.opened.sources.by_name)
 
 
-def _stores_by_source(sources: Mapping[SourceName, Source]) -> dict[SourceName, Mapping[str, Source]]:
-    """The stores of every source by name; our own is \"\"."""
-    return {name: one.stores if isinstance(one, SeveralStores) else {"": one} for name, one in sources.items()}
+def _stores(running: ObservedService) -> list[tuple[SourceName, str, Source]]:
+    """Every store of every source; our own has the name \"\"."""
+    return [
+        (name, store, source)
+        for name, one in running.opened.sources.by_name.items()
+        for store, source in (one.stores if isinstance(one, SeveralStores) else {"": one}).items()
+    ]
 
 
-async def answers(source: Source, tenant: str, *, graph: GraphStore | None = None, within_s: float) -> str | None:
-    """None when the source answers a search of the tenant in time, else why it does not.
+async def _answers(
+    running: ObservedService, name: SourceName, source: Source, *, store: str = "", within_s: float
+) -> str | None:
+    """None when the source answers a search in time, else why it does not.
 
-    A query without known names does not reach the graph, so the `graph` of the source is queried as well.
+    A query without known names does not reach the graph, so that is queried as well.
     """
-    now = time.time()
+    settings, graph, now = running.settings, running.opened.graph, time.time()
+    # A table that belongs to one tenant refuses every other one.
+    tenant = settings.default_tenant if store else settings.timeline_tenant or settings.default_tenant
+    tenant = running.opened.tenants_of_others.get(store, tenant)
     question = Question(
         text=_PROBE,
         dense_text=f"{_PROBE} {now:.0f}",  # a new text: a cached vector would hide a server that is away
@@ -152,7 +143,7 @@ async def answers(source: Source, tenant: str, *, graph: GraphStore | None = Non
     try:
         async with asyncio.timeout(within_s):
             await source.search(request)
-            if graph is not None:
+            if name == "rdf" and not store and graph is not None:
                 await graph.select(_ANYTHING)
     except TimeoutError:
         return f"no answer within {within_s:g} s"
@@ -188,10 +179,16 @@ class Readiness:
             await cancel(self._checking)
 
     async def _check(self, running: ObservedService, redis: Redis) -> Mapping[str, str | None]:
+        by_name = running.opened.sources.by_name
         names = _required_sources(running)
-        bus, *sources = await asyncio.gather(_bus(running, redis), *(_source(name, running) for name in names))
+        known: list[SourceName] = [name for name in names if name in by_name]
+        bus, *found = await asyncio.gather(
+            _bus(running, redis),
+            *(_answers(running, name, by_name[name], within_s=_CHECK_S) for name in known),
+        )
         self._checked_at = time.monotonic()
-        return {"model": _model(running), "bus": bus, **dict(zip(names, sources, strict=True))}
+        answers = dict(zip(known, found, strict=True))
+        return {"model": _model(running), "bus": bus, **{one: answers.get(one, "not configured") for one in names}}
 
 
 def _model(running: ObservedService) -> str | None:
@@ -208,30 +205,11 @@ async def _bus(running: ObservedService, redis: Redis) -> str | None:
             groups = await redis.xinfo_groups(stream)
     except TimeoutError:
         return f"the bus did not answer within {_CHECK_S:g} s"
-    except RedisError as error:
-        if group_is_gone(error) or "no such key" in str(error).lower():
-            return f"the stream {stream} is not there"
-        return (
-            f"the bus: {error}" if not isinstance(error, BUS_AWAY) else f"the bus is away ({type(error).__name__})"
-        )
-    except OSError as error:
+    except BUS_AWAY as error:
         return f"the bus is away ({type(error).__name__})"
+    except RedisError as error:
+        is_gone = group_is_gone(error) or "no such key" in str(error).lower()
+        return f"the stream {stream} is not there" if is_gone else f"the bus: {error}"
     if not any(group["name"] in (RECALL_GROUP, RECALL_GROUP.encode()) for group in groups):
         return f"the group {RECALL_GROUP} of {stream} is not there"
     return None if running.is_taking else "no queries are taken: starting or stopping"
-
-
-async def _source(name: SourceName, running: ObservedService) -> str | None:
-    source = running.opened.sources.by_name.get(name)
-    if source is None:
-        return "not configured"
-    return await answers(source, _own_tenant(running), graph=_graph(name, running), within_s=_CHECK_S)
-
-
-def _own_tenant(running: ObservedService) -> str:
-    """A table that belongs to one tenant refuses every other one."""
-    return running.settings.timeline_tenant or running.settings.default_tenant
-
-
-def _graph(name: SourceName, running: ObservedService) -> GraphStore | None:
-    return running.opened.graph if name == "rdf" else None

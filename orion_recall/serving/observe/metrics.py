@@ -20,7 +20,6 @@ from orion_recall.bus.group_reader import Backlog
 from orion_recall.bus.query_channels import QueryChannels
 from orion_recall.models.embedder import CountsQueries
 from orion_recall.profile.watch import LoadedProfile
-from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened
 from orion_recall.serving.background import BackgroundWork
 from orion_recall.serving.observe.heartbeat_fields import DiskState
@@ -31,30 +30,39 @@ from orion_recall.sources.several_stores import SeveralStores
 
 # From half a millisecond, a stage, to the longest wait for a reply.
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+# Memories in a bundle: none, few, and up to the largest that a query may ask for.
+_RESULTS = (0, 1, 2, 3, 5, 8, 12, 16, 24, 32, 64, 128)
 # Given, because looking up the current one costs time, and no measurement here is inside a span.
 _NO_CONTEXT = Context()
 _PREFIX = "orion.recall."
-# Memories in a bundle: none, few, and up to the largest that a query may ask for.
-_RESULTS = (0, 1, 2, 3, 5, 8, 12, 16, 24, 32, 64, 128)
+
+Readings = Iterable[tuple[float, dict[str, str]]]
 
 
 class Instruments:
     """Counters and histograms of recalls. The label `profile` is one of the loaded profiles."""
 
     def __init__(self, meter: Meter) -> None:
-        self._recalls = _Tally(meter, "recalls", "Queries answered", "outcome", "profile")
-        searches = "Searches of a source, by how they ended"
-        self._searches = _Tally(meter, "source.searches", searches, "source", "status")
-        fallbacks = "Searches that something else answered for the source"
-        self._fallbacks = _Tally(meter, "fallbacks", fallbacks, "source")
-        withheld = "Answers withheld: nothing was asked, or nothing was sure enough"
-        self._no_answers = _Tally(meter, "no_answers", withheld, "profile")
+        def tally(name: str, meaning: str, *labels: str) -> Counter[tuple[str, ...]]:
+            counts = Counter[tuple[str, ...]]()
+            # A copy in one step: this runs in the exporting thread.
+            _observe(
+                meter.create_observable_counter,
+                *(name, meaning),
+                lambda: [(count, dict(zip(labels, of, strict=True))) for of, count in counts.copy().items()],
+            )
+            return counts
 
         def histogram(name: str, meaning: str, bounds: Sequence[float], unit: str = "") -> Histogram:
             return meter.create_histogram(
                 f"{_PREFIX}{name}", unit, meaning, explicit_bucket_boundaries_advisory=bounds
             )
 
+        self._recalls = tally("recalls", "Queries answered", "outcome", "profile")
+        self._searches = tally("source.searches", "Searches of a source, by how they ended", "source", "status")
+        self._fallbacks = tally("fallbacks", "Searches that something else answered for the source", "source")
+        withheld = "Answers withheld: nothing was asked, or nothing was sure enough"
+        self._no_answers = tally("no_answers", withheld, "profile")
         self._results = histogram("results", "Memories in a bundle", _RESULTS)
         self._duration = histogram("duration", "From reading a query to its commit", _SECONDS, "s")
         self._stages = histogram("stage.duration", "Stages of a recall", _SECONDS, "s")
@@ -64,43 +72,22 @@ class Instruments:
         """Record one entry that this worker has answered; a refused commit means that another worker did."""
         if served.commit != "committed":
             return
-        profile = served.facts.profile
-        self._recalls.add(served.outcome, profile)
+        recalled, profile = served.recalled, served.facts.profile
+        self._recalls[served.outcome, profile] += 1
         self._duration.record(served.seconds, {"profile": profile}, _NO_CONTEXT)
-        if served.recalled is not None:
-            self._record_recall(served.recalled, profile)
-
-    def _record_recall(self, recalled: Recalled, profile: str) -> None:
+        if recalled is None:
+            return
         for stage, ms in recalled.stage_ms.items():
             self._stages.record(ms / 1000, {"stage": stage}, _NO_CONTEXT)
         for report in recalled.reports:
             if report.status != "off":
-                self._searches.add(report.source, report.status)
+                self._searches[report.source, report.status] += 1
                 self._sources.record(report.ms / 1000, {"source": report.source}, _NO_CONTEXT)
             if report.fallback is not None:
-                self._fallbacks.add(report.source)
+                self._fallbacks[(report.source,)] += 1
         if recalled.withheld is not None:
-            self._no_answers.add(profile)
+            self._no_answers[(profile,)] += 1
         self._results.record(len(recalled.selection.items), {"profile": profile}, _NO_CONTEXT)
-
-
-class _Tally:
-    """A counter by the values of its labels, in order; the meter reads it on export."""
-
-    def __init__(self, meter: Meter, name: str, description: str, *labels: str) -> None:
-        self._labels = labels
-        self._counts: Counter[tuple[str, ...]] = Counter()
-        meter.create_observable_counter(f"{_PREFIX}{name}", [self._observe], description=description)
-
-    def add(self, *values: str) -> None:
-        self._counts[values] += 1
-
-    def _observe(self, _: CallbackOptions) -> Iterable[Observation]:
-        # A copy in one step: this runs in the exporting thread.
-        counts = dict(self._counts)
-        return [
-            Observation(count, dict(zip(self._labels, values, strict=True))) for values, count in counts.items()
-        ]
 
 
 class ObservedService(Protocol):
@@ -129,95 +116,90 @@ class ObservedService(Protocol):
     def in_flight(self) -> Mapping[str, int]: ...
 
 
-Readings = Iterable[tuple[float, dict[str, str]]]
-
-
-class Gauges:
+def add_gauges(meter: Meter, running: ObservedService) -> None:
     """Counters and gauges of one service, each read on export."""
+    opened, background = running.opened, running.background
+    count, gauge = meter.create_observable_counter, meter.create_observable_gauge
 
-    def __init__(self, meter: Meter, running: ObservedService) -> None:
-        self._running = running
-        channels, queue, clock = running.channels, running.queue, running.clock
+    def backlogs(read: Callable[[Backlog], float]) -> Readings:
+        return _by("stream", {stream: read(one) for stream, one in running.backlogs.items()})
 
-        def count(name: str, meaning: str, read: Callable[[], Readings]) -> None:
-            meter.create_observable_counter(f"{_PREFIX}{name}", [_callback(read)], "", meaning)
+    def decisions() -> Readings:
+        if (sink := background.sink) is None:
+            return ()
+        names = ("persisted", "repeated", "set_aside", "held")
+        return _by("result", {name: getattr(sink.counts, name) for name in names})
 
-        def gauge(name: str, meaning: str, read: Callable[[], Readings], unit: str = "") -> None:
-            meter.create_observable_gauge(f"{_PREFIX}{name}", [_callback(read)], unit, meaning)
-
-        count("poison", "Entries delivered too often", lambda: _one(running.worker.counters.poison))
-        heard = "Queries heard on channels, by what became of them"
-        count("published", heard, lambda: _by("result", channels.queries.counts))
-        count("decisions", "Decisions, by what became of them", self._decisions)
-        extracted = "Memories extracted from in the background, by what became of them"
-        count("extractions", extracted, self._extracted)
-        count("embedding.queries", "Query vectors, by whether the cache had them", self._embedded)
-        lost = "Entries lost with a stream that somebody emptied, about"
-        count("bus.lost", lost, lambda: _by("stream", running.lost))
-        whys = ("no_time", "full")
-        refused = "Queries refused since there was no time"
-        count("turned_away", refused, lambda: _by("reason", {why: queue.turned_away[why] for why in whys}))
-
-        gauge("waiting", "Queries that wait for a slot", lambda: _one(len(queue)))
-        slots = "Recalls that may be under way at once; fewer while the processor is short"
-        gauge("slots", slots, lambda: _one(queue.slots))
-        unanswered = "Entries on the bus that no worker has answered"
-        gauge("unanswered", unanswered, lambda: self._backlogs(lambda one: one.count))
-        age = "How long the oldest entry that no worker has answered has waited; 0 where there is none"
-        gauge("unanswered.age", age, lambda: self._backlogs(lambda one: one.age_s(clock.now())), "s")
-        gauge("process.memory", "Memory of this process, where Linux tells it", _resident_bytes, "By")
-        gauge("in_hand", "Entries being worked on", lambda: _by("stream", running.in_flight))
-        gauge("decisions.lag", "Decisions on the bus that are not in Postgres yet", self._lag)
-        gauge("projection.behind", "Outbox positions that a copy does not hold yet", self._copy_lag)
-        ahead = "Seconds that this machine's clock is ahead of that of the bus; below 0 it is behind"
-        gauge("clock.ahead", ahead, lambda: _one(clock.ahead_s))
-        free = "Free bytes on the disk of a folder"
-        gauge("disk.free", free, lambda: _by("folder", {one.name: one.free_bytes for one in running.disks}))
-        short = "1 while the disk of a folder is short, and it is not written"
-        gauge(
-            "disk.short",
-            short,
-            lambda: _by("folder", {one.name: int(one.why is not None) for one in running.disks}),
-        )
-        full = "1 while the bus refuses callers: its memory is full, or its disk short"
-        gauge("bus.full", full, lambda: _one(int(running.is_bus_full)))
-        gauge("source.breaker.open", "1 while a source is left alone", self._breakers)
-
-    def _backlogs(self, read: Callable[[Backlog], float]) -> Readings:
-        return _by("stream", {stream: read(one) for stream, one in self._running.backlogs.items()})
-
-    def _decisions(self) -> Readings:
-        if (sink := self._running.background.sink) is not None:
-            counts = sink.counts
-            names = ("persisted", "repeated", "set_aside", "held")
-            yield from _by("result", {name: getattr(counts, name) for name in names})
-
-    def _extracted(self) -> Readings:
-        for part in tuple(self._running.background.extractions):
-            counts = part.counts
+    def extracted() -> Readings:
+        for part in tuple(background.extractions):
             for name in ("extracted", "fallen_back", "failed"):
-                yield getattr(counts, name), {"extractor": part.name, "result": name}
+                yield getattr(part.counts, name), {"extractor": part.name, "result": name}
 
-    def _lag(self) -> Readings:
-        sink = self._running.background.sink
-        if sink is not None and sink.lag is not None:
-            yield sink.lag, {}
+    def embedded() -> Readings:
+        if isinstance(opened.embedder, CountsQueries):
+            yield opened.embedder.cache_hits, {"cache": "hit"}
+            yield opened.embedder.cache_misses, {"cache": "miss"}
 
-    def _copy_lag(self) -> Readings:
-        for projector in tuple(self._running.background.projectors):
-            if (behind := projector.lag) is not None:
-                yield behind, {"copy": projector.kind}
+    def lag() -> Readings:
+        return () if background.sink is None or background.sink.lag is None else _one(background.sink.lag)
 
-    def _breakers(self) -> Readings:
-        sources = self._running.opened.sources
-        for name, source in sources.by_name.items():
+    def copy_lag() -> Readings:
+        lags = {one.kind: one.lag for one in tuple(background.projectors)}
+        return _by("copy", {kind: behind for kind, behind in lags.items() if behind is not None})
+
+    def breakers() -> Readings:
+        for name, source in opened.sources.by_name.items():
             is_alone = isinstance(source, SeveralStores) and source.are_left_alone
-            yield int(sources.breakers[name].is_open or is_alone), {"source": name}
+            yield int(opened.sources.breakers[name].is_open or is_alone), {"source": name}
 
-    def _embedded(self) -> Readings:
-        embedder = self._running.opened.embedder
-        if isinstance(embedder, CountsQueries):
-            yield from _by("cache", {"hit": embedder.cache_hits, "miss": embedder.cache_misses})
+    def turned_away() -> Readings:
+        return _by("reason", {why: running.queue.turned_away[why] for why in ("no_time", "full")})
+
+    def disks(read: Callable[[DiskState], float]) -> Readings:
+        return _by("folder", {one.name: read(one) for one in running.disks})
+
+    for make, name, unit, meaning, read in (
+        (count, "poison", "", "Entries delivered too often", lambda: _one(running.worker.counters.poison)),
+        (count, "published", "", "Queries heard on channels, by what became of them",
+         lambda: _by("result", running.channels.queries.counts)),
+        (count, "decisions", "", "Decisions, by what became of them", decisions),
+        (count, "extractions", "", "Memories extracted from in the background, by what became of them", extracted),
+        (count, "embedding.queries", "", "Query vectors, by whether the cache had them", embedded),
+        (count, "bus.lost", "", "Entries lost with a stream that somebody emptied, about",
+         lambda: _by("stream", running.lost)),
+        (count, "turned_away", "", "Queries refused since there was no time", turned_away),
+        (gauge, "waiting", "", "Queries that wait for a slot", lambda: _one(len(running.queue))),
+        (gauge, "slots", "", "Recalls that may be under way at once; fewer while the processor is short",
+         lambda: _one(running.queue.slots)),
+        (gauge, "unanswered", "", "Entries on the bus that no worker has answered",
+         lambda: backlogs(lambda one: one.count)),
+        (gauge, "unanswered.age", "s",
+         "How long the oldest entry that no worker has answered has waited; 0 where there is none",
+         lambda: backlogs(lambda one: one.age_s(running.clock.now()))),
+        (gauge, "process.memory", "By", "Memory of this process, where Linux tells it", _resident_bytes),
+        (gauge, "in_hand", "", "Entries being worked on", lambda: _by("stream", running.in_flight)),
+        (gauge, "decisions.lag", "", "Decisions on the bus that are not in Postgres yet", lag),
+        (gauge, "projection.behind", "", "Outbox positions that a copy does not hold yet", copy_lag),
+        (gauge, "clock.ahead", "",
+         "Seconds that this machine's clock is ahead of that of the bus; below 0 it is behind",
+         lambda: _one(running.clock.ahead_s)),
+        (gauge, "disk.free", "", "Free bytes on the disk of a folder", lambda: disks(lambda one: one.free_bytes)),
+        (gauge, "disk.short", "", "1 while the disk of a folder is short, and it is not written",
+         lambda: disks(lambda one: int(one.why is not None))),
+        (gauge, "bus.full", "", "1 while the bus refuses callers: its memory is full, or its disk short",
+         lambda: _one(int(running.is_bus_full))),
+        (gauge, "source.breaker.open", "", "1 while a source is left alone", breakers),
+    ):  # fmt: skip
+        _observe(make, name, meaning, read, unit)
+
+
+def _observe(
+    make: Callable[..., object], name: str, meaning: str, read: Callable[[], Readings], unit: str = ""
+) -> None:
+    def observations(_: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(value, labels) for value, labels in read()]
+
+    make(f"{_PREFIX}{name}", [observations], unit, meaning)
 
 
 def _one(value: float) -> Readings:
@@ -232,9 +214,5 @@ def _resident_bytes() -> Readings:
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except OSError:
-        return
-    yield pages * resource.getpagesize(), {}
-
-
-def _callback(read: Callable[[], Readings]) -> Callable[[CallbackOptions], Iterable[Observation]]:
-    return lambda _: [Observation(value, labels) for value, labels in read()]
+        return ()
+    return _one(pages * resource.getpagesize())

@@ -28,7 +28,7 @@ from redis.asyncio import Redis
 
 from orion_recall.errors import SettingsError
 from orion_recall.serving.observe.health import Readiness
-from orion_recall.serving.observe.metrics import Gauges, Instruments, ObservedService
+from orion_recall.serving.observe.metrics import Instruments, ObservedService, add_gauges
 from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.settings import Settings
@@ -58,15 +58,15 @@ class Observer:
         )
         self._meter = self._meters.get_meter(INSTRUMENTATION)
         self._instruments = Instruments(self._meter) if readers else None
-        self._traces = TracerProvider(resource=RESOURCE, shutdown_on_exit=False) if spans is not None else None
+        self._traces = TracerProvider(resource=RESOURCE, shutdown_on_exit=False)
         self.tracer: Tracer | None = None
-        if self._traces is not None and spans is not None:
+        if spans is not None:
             self._traces.add_span_processor(spans)
             self.tracer = self._traces.get_tracer(INSTRUMENTATION)
 
     def attach(self, running: ObservedService, redis: Redis) -> None:
         if self._instruments is not None:
-            Gauges(self._meter, running)
+            add_gauges(self._meter, running)
         self.readiness.attach(running, redis)
 
     def served(self, served: ServedMessage) -> None:
@@ -77,8 +77,7 @@ class Observer:
 
     def shutdown(self) -> None:
         """Export what is left. Blocks while a collector that is away is retried."""
-        if self._traces is not None:
-            self._traces.shutdown()
+        self._traces.shutdown()
         self._meters.shutdown()
 
 
@@ -88,31 +87,27 @@ async def observing(settings: Settings) -> AsyncGenerator[Observer]:
 
     SettingsError when the port cannot be had, or OTLP is asked for and cannot be spoken.
     """
-    otlp = otlp_exporters()
-    readers: list[MetricReader] = []
-    registry = CollectorRegistry()
+    otlp, registry, readers = otlp_exporters(), CollectorRegistry(), list[MetricReader]()
     if settings.health_port is not None:
         readers.append(
             PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=registry)
         )
     if otlp is not None:
         readers.append(PeriodicExportingMetricReader(otlp[1]))
-    observer = Observer(
-        settings, readers=tuple(readers), spans=BatchSpanProcessor(otlp[0]) if otlp is not None else None
-    )
+    observer = Observer(settings, readers=tuple(readers), spans=BatchSpanProcessor(otlp[0]) if otlp else None)
     try:
-        if settings.health_port is None:
+        async with _serving(settings, observer, registry):
             yield observer
-        else:
-            async with _serving(settings.health_host, settings.health_port, observer, registry):
-                yield observer
     finally:
         if readers:
             await _within(_FLUSH_S, observer.shutdown)
 
 
 @contextlib.asynccontextmanager
-async def _serving(host: str, number: int, observer: Observer, registry: CollectorRegistry) -> AsyncGenerator[None]:
+async def _serving(settings: Settings, observer: Observer, registry: CollectorRegistry) -> AsyncGenerator[None]:
+    if settings.health_port is None:
+        yield
+        return
     loop, last_tick = asyncio.get_running_loop(), time.monotonic()
     one_scrape = threading.Lock()  # two at a time would split the exporter's families between them
 
@@ -122,11 +117,12 @@ async def _serving(host: str, number: int, observer: Observer, registry: Collect
             last_tick = time.monotonic()
             await asyncio.sleep(_EVERY_S)
 
+    def found(name: str, is_so: bool, told: Mapping[str, object]) -> tuple[HTTPStatus, bytes, str]:
+        return json_answer(HTTPStatus.OK if is_so else HTTPStatus.SERVICE_UNAVAILABLE, {name: is_so, **told})
+
     def live() -> tuple[HTTPStatus, bytes, str]:
         silent_s = time.monotonic() - last_tick
-        turns = silent_s < _HANGS_AFTER_S
-        status = HTTPStatus.OK if turns else HTTPStatus.SERVICE_UNAVAILABLE
-        return json_answer(status, {"live": turns, "silent_s": round(silent_s, 3)})
+        return found("live", silent_s < _HANGS_AFTER_S, {"silent_s": round(silent_s, 3)})
 
     def ready() -> tuple[HTTPStatus, bytes, str]:
         asked = asyncio.run_coroutine_threadsafe(observer.readiness.check(), loop)
@@ -135,16 +131,15 @@ async def _serving(host: str, number: int, observer: Observer, registry: Collect
         except TimeoutError:
             asked.cancel()
             checks = {"loop": f"the event loop did not answer within {_LOOK_S:g} s"}
-        is_ready = not any(checks.values())
         told = {name: {"ok": True} if why is None else {"ok": False, "reason": why} for name, why in checks.items()}
-        status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return json_answer(status, {"ready": is_ready, "checks": told})
+        return found("ready", not any(checks.values()), {"checks": told})
 
     def metrics() -> tuple[HTTPStatus, bytes, str]:
         with one_scrape:
             return HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_LATEST
 
-    port = HttpPort(host, number, {"/live": live, "/ready": ready, "/metrics": metrics})
+    routes = {"/live": live, "/ready": ready, "/metrics": metrics}
+    port = HttpPort(settings.health_host, settings.health_port, routes)
     ticking = asyncio.create_task(tick(), name="loop watch")
     port.start()
     observer.url = port.url
@@ -232,26 +227,18 @@ class _Handler(BaseHTTPRequestHandler):
     server: HttpPort  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_GET(self) -> None:
-        self._respond()
-
-    def do_HEAD(self) -> None:
-        self._respond()
-
-    def _respond(self) -> None:
         route = self.server.routes.get(self.path.partition("?")[0])
-        if route is None:
-            missing = {"error": f"there is {', '.join(self.server.routes)}"}
-            status, body, content_type = json_answer(HTTPStatus.NOT_FOUND, missing)
-        else:
-            status, body, content_type = route()
+        missing = {"error": f"there is {', '.join(self.server.routes)}"}
+        status, body, content_type = route() if route else json_answer(HTTPStatus.NOT_FOUND, missing)
         self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Connection", "close")
-        self.send_header("Cache-Control", "no-store")
+        headers = {"Content-Type": content_type, "Content-Length": str(len(body)), "Connection": "close"}
+        for name, value in (headers | {"Cache-Control": "no-store"}).items():
+            self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815 (named by the base class)
 
     def log_message(self, format: str, *args: Any) -> None:
         log.debug(format, *args)

@@ -44,7 +44,6 @@ def otlp_exporters() -> tuple[SpanExporter, MetricExporter] | None:
     return OTLPSpanExporter(), OTLPMetricExporter()
 
 
-_SEARCH = "search"
 _TEXT_CHARS = 4000
 
 
@@ -73,12 +72,12 @@ def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool
     for stage, ms in recalled.stage_ms.items():
         made = _span(tracer, t.SPAN_STAGE.format(stage), parent, at_ns, ms)
         made.set_attribute(t.ATTRIBUTE_SPAN_KIND, t.SPAN_KIND_CHAIN)
-        if stage == _SEARCH:
+        if stage == "search":
             below = trace.set_span_in_context(made)
             for report in recalled.reports:
                 if report.status != "off":
                     _describe_source(report, tracer, below, at_ns, with_content)
-        at_ns += _ns(ms)
+        at_ns += round(ms * 1e6)
         made.end(at_ns)
 
 
@@ -103,12 +102,8 @@ def _describe_source(
     if report.error is not None:
         # A server may repeat the query in its error; the decision has the text.
         made.set_status(Status(StatusCode.ERROR, _exportable(report.error) if with_content else None))
-    made.end(began_ns + _ns(report.ms))
+    made.end(began_ns + round(report.ms * 1e6))
 
 
 def _span(tracer: Tracer, name: str, parent: Context, began_ns: int, ms: float) -> Span:
     return tracer.start_span(name, parent, attributes={t.ATTRIBUTE_MS: round(ms, 3)}, start_time=began_ns)
-
-
-def _ns(ms: float) -> int:
-    return round(ms * 1_000_000)
