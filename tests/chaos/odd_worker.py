@@ -17,14 +17,14 @@ from typing import Any, cast
 from orion_recall.bus import clock, envelope
 from orion_recall.cli import main as program
 from orion_recall.recall.report import decision
-from orion_recall.serving.processes import supervisor
+from orion_recall.serving import several_workers
 
 _SHORT_S = 0.005
 
 
 def main() -> None:
     """Be the program, with what the variables say; so are the workers that it starts."""
-    supervisor.PROGRAM = "tests.chaos.odd_worker"
+    several_workers.PROGRAM = "tests.chaos.odd_worker"
     if ahead := float(os.environ.get("CHAOS_CLOCK_AHEAD_S", "0")):
         set_clock(ahead)
     if file := os.environ.get("CHAOS_LOOP_FILE"):

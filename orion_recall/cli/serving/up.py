@@ -23,16 +23,8 @@ from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.foreground import tune_for_serving
 from orion_recall.postgres.schema import migrate
-from orion_recall.serving.processes.further_copies import folders_of
-from orion_recall.serving.processes.supervisor import (
-    MOST,
-    ONE_OF_SEVERAL,
-    Ready,
-    Supervisor,
-    WorkerProcess,
-    plans_of,
-)
 from orion_recall.serving.service import Service, check_settings
+from orion_recall.serving.several_workers import MOST, ONE_OF_SEVERAL, Ready, Supervisor, folders_of, plans_of
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel
 from orion_recall.telemetry import log_to_stderr
@@ -65,7 +57,7 @@ async def serve_several(
 
     `given` are variables for all of them. SettingsError or WorkersFailed when one cannot be started.
     """
-    supervisor = Supervisor(plans_of(settings, count, given), WorkerProcess.start)
+    supervisor = Supervisor(plans_of(settings, count, given))
     async with folders_of(settings, count):
         signals.gently, signals.reload = supervisor.stop, supervisor.reload
         await supervisor.run(lambda workers: announce(ready_of_all(workers)))

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pytest
 
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import WorkersFailed
 from orion_recall.index.metadata import FORMAT, IndexMetadata
-from orion_recall.serving.processes.further_copies import delete_surplus, make_further_copies
-from orion_recall.serving.processes.supervisor import (
+from orion_recall.serving.several_workers import (
     MOST_DEATHS,
     Ready,
     Supervisor,
     WorkerPlan,
-    data_dir_of,
+    WorkerProcess,
+    delete_surplus,
+    make_further_copies,
     plans_of,
 )
 from orion_recall.settings import Settings
 
-PLANS = [WorkerPlan(number=number, data_dir=Path(f"/d/{number}"), environment={}) for number in (1, 2)]
+PLANS = [WorkerPlan(number=number, environment={}) for number in (1, 2)]
 
 
 class Pretended:
@@ -53,17 +55,10 @@ class Pretended:
     async def wait(self) -> int:
         return await self._ended
 
-    def terminate(self) -> None:
-        self.told.append("terminate")
-        if self.hears:
+    def send(self, number: signal.Signals) -> None:
+        self.told.append(number.name)
+        if self.hears and number != signal.SIGHUP:
             self.die(0)
-
-    def reload(self) -> None:
-        self.told.append("reload")
-
-    def kill(self) -> None:
-        self.told.append("kill")
-        self.die(-9)
 
 
 @dataclass(slots=True)
@@ -77,19 +72,19 @@ class House:
     announced: list[Sequence[Ready]] = field(default_factory=list[Sequence[Ready]])
     pauses: list[float] = field(default_factory=list[float])
 
-    async def start(self, plan: WorkerPlan) -> Pretended:
+    async def start(self, plan: WorkerPlan) -> WorkerProcess:
         process = Pretended(100 + len(self.started), plan.number, hears=self.hears)
         self.started.append(process)
         self.on_start(process)
-        return process
+        return cast("WorkerProcess", process)
 
     async def sleep(self, seconds: float, until: asyncio.Event | None) -> object:
         self.pauses.append(seconds)
         await asyncio.sleep(0)
         return until is not None and until.is_set()
 
-    def supervisor(self, **options: Any) -> Supervisor:
-        return Supervisor(PLANS, self.start, clock=lambda: self.now, sleep=self.sleep, **options)
+    def supervisor(self) -> Supervisor:
+        return Supervisor(PLANS, self.start, clock=lambda: self.now, sleep=self.sleep)
 
     def of(self, number: int) -> list[Pretended]:
         return [process for process in self.started if process.number == number]
@@ -114,7 +109,7 @@ async def test_it_announces_once_when_all_take_queries_and_ends_with_them() -> N
     assert [[one["pid"] for one in ready] for ready in house.announced] == [[100, 101]]
     supervisor.stop()
     await running
-    assert [process.told for process in house.started] == [["terminate"], ["terminate"]]
+    assert [process.told for process in house.started] == [["SIGTERM"], ["SIGTERM"]]
     assert len(house.announced) == 1
 
 
@@ -132,7 +127,7 @@ async def test_one_that_dies_is_started_again_and_the_other_is_left_alone(caplog
     assert len(house.announced) == 1
     supervisor.stop()
     await running
-    assert house.of(1)[0].told == house.of(2)[1].told == ["terminate"]
+    assert house.of(1)[0].told == house.of(2)[1].told == ["SIGTERM"]
 
 
 async def test_one_that_dies_young_again_and_again_ends_all_after_growing_pauses() -> None:
@@ -145,7 +140,7 @@ async def test_one_that_dies_young_again_and_again_ends_all_after_growing_pauses
     with pytest.raises(WorkersFailed, match=r"worker 2 died 5 times in a row.*process \d+ ended with code 1"):
         await house.supervisor().run(house.announced.append)
     assert len(house.of(2)) == MOST_DEATHS
-    assert house.of(1)[0].told == ["terminate"]
+    assert house.of(1)[0].told == ["SIGTERM"]
     assert len(house.pauses) == MOST_DEATHS - 1
     assert all(later > earlier for earlier, later in zip(house.pauses, house.pauses[1:], strict=False))
 
@@ -156,7 +151,7 @@ async def test_a_reload_spares_who_is_being_started_and_would_be_ended_by_it() -
     running = asyncio.create_task(supervisor.run(house.announced.append))
     await turns()
     supervisor.reload()
-    assert [process.told for process in house.started] == [["reload"], []]
+    assert [process.told for process in house.started] == [["SIGHUP"], []]
     supervisor.stop()
     await running
 
@@ -167,8 +162,6 @@ def test_the_first_worker_keeps_the_place_of_one_that_is_alone(tmp_path: Path) -
     of_both = {"ORION_REDIS_URL": "redis://bus"}
     assert first.environment == {**of_both, "ORION_DATA_DIR": str(tmp_path)}
     assert second.environment == {**of_both, "ORION_DATA_DIR": str(tmp_path / "workers" / "2")}
-    assert (first.name, second.name) == ("worker 1", "worker 2")
-    assert second.data_dir == data_dir_of(tmp_path, 2)
 
 
 METADATA = IndexMetadata(format=FORMAT, model="m", dimension=3, weights_sha256="w", position=7, record="town")
