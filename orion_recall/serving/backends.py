@@ -24,14 +24,7 @@ from orion_recall.graph.stores.sparql_client import SparqlClient
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
-from orion_recall.interfaces import (
-    IdentifiedCopy,
-    MemoryGraph,
-    MemoryIndex,
-    Projection,
-    Source,
-    Unavailable,
-)
+from orion_recall.interfaces import IdentifiedCopy, MemoryGraph, MemoryIndex, Projection, Source, Unavailable
 from orion_recall.memory.record.record import database_identity_at
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder, open_reranker
@@ -46,12 +39,7 @@ from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.sources.text_vectors import TextVectors
 from orion_recall.sources.timeline import TimelineSource
 from orion_recall.sources.timeline_table import TimelineTable
-from orion_recall.sources.vector_lexical import (
-    LateInteraction,
-    LexicalSource,
-    NearestPassages,
-    VectorSource,
-)
+from orion_recall.sources.vector_lexical import LateInteraction, LexicalSource, NearestPassages, VectorSource
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import SourceName
 
@@ -86,11 +74,9 @@ async def open_sources(
     around: Callable[[Embedder], Embedder] | None = None,
     sparse: SparseEncoder | None = None,
 ) -> AsyncGenerator[Opened]:
-    """Open the backends: the model loaded and warm, index and graph, and the timeline where Postgres is configured.
+    """Open the backends. One that another process holds is an EngineError; a broken one is reported in `broken`.
 
-    A broken index or graph is reported, and its sources are unavailable; one that another process holds is an
-    EngineError. `around` wraps the embedder, for example with a cache. `sparse` replaces the keyword weights of the
-    settings.
+    `around` wraps the embedder, as with a cache; `sparse` replaces the keyword weights of the settings.
     """
     async with contextlib.AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(open_embedder(settings))
@@ -103,40 +89,32 @@ async def open_sources(
         graph = await _usable(graph_of(settings), mark, broken, stack)
         external_stores = load_mappings(settings.mappings)
         likeness = NamesByMeaning(index, embedder) if index else None
+        no_index, no_graph = broken.get("index", ""), broken.get("graph", "")
         stores: dict[SourceName, dict[str, Source]] = {
-            "vector": {"": Unavailable("vector", broken.get("index", ""))},
-            "lexical": {"": Unavailable("lexical", broken.get("index", ""))},
-            "rdf": {"": Unavailable("rdf", broken.get("graph", ""))},
+            "vector": {"": VectorSource(index, embedder) if index else Unavailable("vector", no_index)},
+            "lexical": {"": LexicalSource(index, sparse) if index else Unavailable("lexical", no_index)},
+            "rdf": {"": RdfSource(graph, index, likeness) if graph else Unavailable("rdf", no_graph)},
             "sql_timeline": {},
         }
-        if index is not None:
-            stores["vector"][""] = VectorSource(index, embedder)
-            stores["lexical"][""] = LexicalSource(index, sparse)
-        if graph is not None:
-            stores["rdf"][""] = RdfSource(graph, index, likeness)
         fallback: FallbackSource | None = None
         facts: RecordFacts | None = None
         has_external = False
         if settings.dsn is not None:
             table = timeline_table(settings)
             has_external = table.is_of_others
-            timeline = TimelineSource(settings.dsn, table)
-            stack.push_async_callback(timeline.close)
+            timeline, record = TimelineSource(settings.dsn, table), RecordSearch(settings.dsn)
             stores["sql_timeline"][""] = timeline
-            record = RecordSearch(settings.dsn)
-            stack.push_async_callback(record.close)
-            fallback = FallbackSource(source=record)
-            facts = RecordFacts(settings.dsn)
-            stack.push_async_callback(facts.close)
+            fallback, facts = FallbackSource(source=record), RecordFacts(settings.dsn)
+            for one in (timeline, record, facts):
+                stack.push_async_callback(one.close)
         for source_name, store, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
             stores[source_name][store] = source
             has_external = True
-        readers = tuple(part for part in (index, graph) if part is not None)
         yield Opened(
             sources=Sources(
                 by_name=_one_each(stores),
                 tokens=tokens,
-                readers=readers,
+                readers=tuple(part for part in (index, graph) if part is not None),
                 lexicon=index,
                 titles=index,
                 chronological=index,
@@ -160,10 +138,11 @@ async def open_sources(
 
 def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:
     if settings.qdrant_url is not None:
-        server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
-        return QdrantIndex(
-            server, settings.qdrant_collection, embedder, sparse, has_record=settings.dsn is not None
+        server, has_record = (
+            QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key),
+            settings.dsn is not None,
         )
+        return QdrantIndex(server, settings.qdrant_collection, embedder, sparse, has_record=has_record)
     return EdgeIndex(settings.data_dir / "index", embedder, sparse, room=_room("index", settings))
 
 

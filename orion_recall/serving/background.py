@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -43,7 +42,7 @@ from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, ope
 from orion_recall.postgres.schema import migrate
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened, own_copy
-from orion_recall.serving.explain import RecallRequests
+from orion_recall.serving.explain import answer_recall_requests
 from orion_recall.settings import Settings
 from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 
@@ -65,40 +64,23 @@ class _File(_OfTenant):
     dead_letters: _Days = None
     tenants: dict[str, _OfTenant] = Field(default_factory=dict[str, _OfTenant])
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """How long decisions, answers to requests and dead letters are kept. A dead letter is no tenant's."""
-
-    decisions: Periods
-    requests: Periods
-    dead_letter_days: int | None = None
+    def periods(self, what: Literal["decisions", "requests"], default: int | None) -> Periods:
+        tenants = {name: getattr(one, what) for name, one in self.tenants.items() if what in one.model_fields_set}
+        return Periods(days=getattr(self, what) if what in self.model_fields_set else default, by_tenant=tenants)
 
 
-def read_retention(settings: Settings) -> Kept:
-    """What the settings and their file say; SettingsError for a file that says something else.
+def read_retention(settings: Settings) -> tuple[Periods, Periods, int | None]:
+    """How long decisions, answers to requests, and dead letters are kept; SettingsError for a file that is wrong.
 
-    Where it says nothing of decisions, ORION_DECISIONS_RETENTION_DAYS counts; of requests, a week.
+    Where it says nothing of decisions, ORION_DECISIONS_RETENTION_DAYS counts; of requests, a week. A dead letter is
+    no tenant's.
     """
     said, days = _read(settings), settings.decisions_retention_days
     if days is not None and "decisions" in said.model_fields_set:
         raise SettingsError(
             f"ORION_DECISIONS_RETENTION_DAYS and `decisions` in {settings.retention} say the same: leave one out"
         )
-
-    def periods(what: Literal["decisions", "requests"], default: int | None) -> Periods:
-        return Periods(
-            days=getattr(said, what) if what in said.model_fields_set else default,
-            by_tenant={
-                name: getattr(one, what) for name, one in said.tenants.items() if what in one.model_fields_set
-            },
-        )
-
-    return Kept(
-        decisions=periods("decisions", days),
-        requests=periods("requests", KEPT_DAYS),
-        dead_letter_days=said.dead_letters,
-    )
+    return said.periods("decisions", days), said.periods("requests", KEPT_DAYS), said.dead_letters
 
 
 def _read(settings: Settings) -> _File:
@@ -204,27 +186,26 @@ class BackgroundWork:
         self.freshness.follow(pool)
         self._accesses = AccessCounts(record)
         self.sink = DecisionSink(self._bus.redis, pool, self._settings, blocking=self._bus.decisions)
-        self.projectors = [self._projector(record, dsn, part) for part in self.projections]
+        for part in self.projections:
+            copy = part.copy or own_copy(self._settings)
+            lock = WriterLock(dsn, kind=part.kind, copy=copy) if part.shared else None
+            self.projectors.append(Projector(record, part, copy=copy, lock=lock))
         queue = ExtractionQueue(pool)
         self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
         requests, reader = CopyRequests(pool), RecordReader(pool)
         keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
-        copy = own_copy(self._settings)
-        again = RecallRequests(pool, self._settings, self._opened.sources, self._profiles, copy=copy)
-        retention: list[RequestRetention | Retention | DeadLetterRetention] = [
-            RequestRetention(pool, self._kept.requests),
-            Retention(pool, self._kept.decisions),
+        decisions, answers, days = self._kept
+        retention = (RequestRetention(pool, answers), Retention(pool, decisions))
+        dead = (self._bus.redis, self._dead_streams)
+        letters = () if days is None else (DeadLetterRetention(*dead, days, self._bus.clock.now),)
+        parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention, *letters)
+        return [
+            *(part.run() for part in parts),
+            self._wake_projectors(),
+            self.profile_texts.run(pool),
+            heartbeat_for_broken(record, own_copy(self._settings), self._opened.broken),
+            answer_recall_requests(pool, self._settings, self._opened.sources, self._profiles),
         ]
-        if (days := self._kept.dead_letter_days) is not None:
-            retention.append(DeadLetterRetention(self._bus.redis, self._dead_streams, days, self._bus.clock.now))
-        parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention, again)
-        heartbeats = heartbeat_for_broken(record, copy, self._opened.broken)
-        return [*(part.run() for part in parts), self._wake_projectors(), self.profile_texts.run(pool), heartbeats]
-
-    def _projector(self, record: Record, dsn: str, part: Projection) -> Projector:
-        copy = part.copy or own_copy(self._settings)
-        lock = WriterLock(dsn, kind=part.kind, copy=copy) if part.shared else None
-        return Projector(record, part, copy=copy, lock=lock)
 
     async def _wake_projectors(self) -> None:
         while True:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -22,7 +22,8 @@ from orion_recall.decisions.memories import MemoryFacts, memory_facts
 from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.engines.lock import held_by
 from orion_recall.errors import ModelError, OrionError, ProfileError, RecordError, SourceError
-from orion_recall.memory.replicas.maintenance import CopyRequest, CopyRequests
+from orion_recall.interfaces import Source
+from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.postgres.pool import Pool
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import parse_profile
@@ -48,11 +49,12 @@ from orion_recall.recall.report.why_not import (
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, narrowed, requests_of, shown_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import zone_of
+from orion_recall.scoring.candidates import Candidate
 from orion_recall.serving.backends import embedded_copies, open_sources, own_copy
 from orion_recall.settings import Settings
 from orion_recall.tasks import in_time, outcomes
 from orion_recall.text.normal import memory_key, stems
-from orion_recall.values import SearchRequest, SourceName
+from orion_recall.values import Hit, SearchRequest, SourceName
 
 # The kind of copy that a request for it names: what a worker recalls from.
 _KIND = "recall"
@@ -84,53 +86,32 @@ class Again:
 _AGAIN_JSON = TypeAdapter(Again)
 
 
-class RecallRequests:
-    """Answers the requests to recall a logged query again: `run()` until cancelled. `copy` is the worker's copy."""
-
-    def __init__(
-        self,
-        pool: Pool,
-        settings: Settings,
-        sources: Sources,
-        profiles: Callable[[], Mapping[str, LoadedProfile]],
-        *,
-        copy: str,
-    ) -> None:
-        self._pool, self._settings, self._sources, self._profiles = pool, settings, sources, profiles
-        self._requests, self._copy = CopyRequests(pool), copy
-
-    async def run(self) -> None:
-        """Polls for requests; waits while the record is away."""
-        while True:
-            await asyncio.sleep(_POLL_S)
-            with contextlib.suppress(RecordError):
-                await self.poll()
-
-    async def poll(self) -> bool:
-        """Answers the next request; whether there was one. RecordError while Postgres is away."""
-        request = await self._requests.claim(self._copy, _KIND)
-        if request is None:
-            return False
-        # An error of any kind: whoever asked must not wait for nothing.
-        (again,) = await outcomes("a logged query could not be asked again", self._answer(request))
-        if isinstance(again, OrionError):
-            await self._requests.end(request, error=str(again))
-        elif isinstance(again, Exception):
-            await self._requests.end(request, error=f"{type(again).__name__}: the worker's log says more")
-        else:
-            await self._requests.end(request, result=_AGAIN_JSON.dump_python(again, mode="json"))
-        return True
-
-    async def _answer(self, request: CopyRequest) -> Again:
-        given = request.given or {}
-        return await asked_again(
-            str(given.get("decision")),
-            cast("str | None", given.get("memory")),
-            pool=self._pool,
-            settings=self._settings,
-            sources=self._sources,
-            profiles=self._profiles(),
-        )
+async def answer_recall_requests(
+    pool: Pool, settings: Settings, sources: Sources, profiles: Callable[[], Mapping[str, LoadedProfile]]
+) -> None:
+    """Answers the requests to recall a logged query again until cancelled; waits while the record is away."""
+    requests = CopyRequests(pool)
+    while True:
+        await asyncio.sleep(_POLL_S)
+        with contextlib.suppress(RecordError):
+            request = await requests.claim(own_copy(settings), _KIND)
+            if request is None:
+                continue
+            given = cast("Mapping[str, str | None]", request.given or {})
+            asking = asked_again(
+                *(str(given.get("decision")), given.get("memory")),
+                pool=pool,
+                settings=settings,
+                sources=sources,
+                profiles=profiles(),
+            )
+            # An error of any kind: whoever asked must not wait for nothing.
+            (again,) = await outcomes("a logged query could not be asked again", asking)
+            if isinstance(again, Exception):
+                log = f"{type(again).__name__}: the worker's log says more"
+                await requests.end(request, error=str(again) if isinstance(again, OrionError) else log)
+            else:
+                await requests.end(request, result=_AGAIN_JSON.dump_python(again, mode="json"))
 
 
 async def asked_again(
@@ -161,18 +142,12 @@ async def asked_again(
     )
     query = query_of(logged)
     query = narrowed(query, by, settings.query_lane) or query
-    recalled = await recall(
-        query,
-        by,
-        sources,
-        tenant=tenant,
-        now=clock_of(logged),
-        timeout_s=_TIMEOUT_S,
-    )
+    recalled = await recall(query, by, sources, tenant=tenant, now=clock_of(logged), timeout_s=_TIMEOUT_S)
     fate = None if memory_id is None else await _fate_of(memory_id, recalled, query, by, sources)
+    told = explained(recalled).get("searched")
     return Again(
         decision=_decided(logged, recalled),
-        searched=_searched(recalled),
+        searched=None if told is None else recalled.redaction.json(told),
         has_other_profile=profile is None,
         fate=fate,
     )
@@ -185,11 +160,6 @@ async def served_profile(pool: Pool, content_hash: str | None) -> Profile | None
         return None if text is None else parse_profile(text)
     except ProfileError:
         return None
-
-
-def _searched(recalled: Recalled) -> Mapping[str, Any] | None:
-    told = explained(recalled).get("searched")
-    return None if told is None else recalled.redaction.json(told)
 
 
 def _decided(logged: RecallDecisionV1, recalled: Recalled) -> RecallDecisionV1:
@@ -222,16 +192,18 @@ async def _fate_of(
     if not ranks:
         return replace(fate, deep_ranks=await _deep_ranks(key, recalled, query, by, sources), deepest=_DEEPEST)
     if key in result.keys and reason is None and all(one.key != key for one in result.pool):
-        return replace(fate, pool_place=_place_after_fusion(result, key))
+        order = (
+            ()
+            if result.fusing is None
+            else fuse(result.reports, result.fusing, with_text=0, within=result.within)
+        )
+        return replace(fate, pool_place=_place(order, key))
     item = next((one for one in recalled.ranked if one.candidate.key == key), None)
     if item is None:
         is_hidden = reason is None and all(one.candidate.key != key for one in result.scored)
         return replace(fate, reason="deleted") if is_hidden else fate
-    lines = Lines(
-        wanted=stems(known.question.terms),
-        tokens=sources.tokens,
-        shown=shown_of(known.question, by, zone_of(query)),
-    )
+    shown = shown_of(known.question, by, zone_of(query))
+    lines = Lines(wanted=stems(known.question.terms), tokens=sources.tokens, shown=shown)
     line = lines.fitted(item, 1 << 20, window=_SHORTEST_WINDOW)
     return replace(fate, tokens=None if line is None else line.tokens)
 
@@ -239,17 +211,9 @@ async def _fate_of(
 def _ranks(result: PassResult, key: int) -> dict[str, int]:
     found: dict[str, int] = {}
     for report in (*result.reports, *result.within):
-        place = next((place for place, hit in enumerate(report.hits, start=1) if hit.key == key), None)
-        if place is not None:
+        if (place := _place(report.hits, key)) is not None:
             found[report.source] = min(place, found.get(report.source, place))
     return found
-
-
-def _place_after_fusion(result: PassResult, key: int) -> int | None:
-    if result.fusing is None:
-        return None
-    order = fuse(result.reports, result.fusing, with_text=0, within=result.within)
-    return next((place for place, one in enumerate(order, start=1) if one.key == key), None)
 
 
 async def _deep_ranks(
@@ -260,17 +224,18 @@ async def _deep_ranks(
     options = query.options or NO_OPTIONS
     asked = requests_of(recalled.understood.question, recalled.scope, profile, options, limits)
 
-    async def rank(name: SourceName, request: SearchRequest) -> int | None:
-        source = sources.by_name.get(name)
-        if source is None:
-            return None
+    async def rank(source: Source, request: SearchRequest) -> int | None:
         with contextlib.suppress(SourceError, ModelError, TimeoutError):
-            hits = await in_time(source.search(replace(request, limit=_DEEPEST)), limits.source_s)
-            return next((place for place, hit in enumerate(hits, start=1) if hit.key == key), None)
+            return _place(await in_time(source.search(replace(request, limit=_DEEPEST)), limits.source_s), key)
         return None
 
-    found = await asyncio.gather(*(rank(name, request) for name, request in asked.items()))
-    return {str(name): place for name, place in zip(asked, found, strict=True) if place is not None}
+    known: list[SourceName] = [name for name in asked if name in sources.by_name]
+    found = await asyncio.gather(*(rank(sources.by_name[name], asked[name]) for name in known))
+    return {str(name): place for name, place in zip(known, found, strict=True) if place is not None}
+
+
+def _place(hits: Sequence[Hit | Candidate], key: int) -> int | None:
+    return next((place for place, hit in enumerate(hits, start=1) if hit.key == key), None)
 
 
 Basis = Literal["kept", "again", "none"]
@@ -313,13 +278,11 @@ async def explain_decision(
     By default it is asked again on the data as they are now.
     """
     asker = asker or ON_DATA_NOW
-    if decision.candidates is not None:
-        return DecisionExplained(
-            decision=decision, basis="kept", notes=(_KEPT,), trace=explained_decision(decision)
-        )
-    if (why := why_not_again(decision)) is not None:
-        told = f"the decision kept no candidates, and it cannot be asked again: {why}"
-        return DecisionExplained(decision=decision, basis="none", notes=(told,), trace=explained_decision(decision))
+    why = why_not_again(decision)
+    if decision.candidates is not None or why is not None:
+        none = f"the decision kept no candidates, and it cannot be asked again: {why}"
+        basis, told = ("none", none) if decision.candidates is None else ("kept", _KEPT)
+        return DecisionExplained(decision=decision, basis=basis, notes=(told,), trace=explained_decision(decision))
     again = await asker.ask(pool, settings, decision, None)
     trace = explained_decision(again.decision)
     if again.searched is not None:
@@ -361,10 +324,10 @@ async def ask_again(
         given = {"decision": decision.id, "memory": memory_id}
         told = await CopyRequests(pool).answered(own_copy(settings), _KIND, "recall", given=given)
         return _AGAIN_JSON.validate_python(told)
-    profiles = profiles_with_default(settings)
+    own = profiles_with_default(settings)
     async with open_sources(settings) as opened:
         return await asked_again(
-            decision.id, memory_id, pool=pool, settings=settings, sources=opened.sources, profiles=profiles
+            decision.id, memory_id, pool=pool, settings=settings, sources=opened.sources, profiles=own
         )
 
 

@@ -13,6 +13,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, cast
 
 from orion_recall.bus.consumer_loop import Turned
@@ -55,7 +56,7 @@ class Admission:
         self._ends = 0
 
     def ended(self, seconds: float, *, is_busy: bool) -> None:
-        """Take that an answer took so long. `is_busy`: all slots were taken until then."""
+        """Hear that an answer took so long. `is_busy`: all slots were taken until then."""
         if math.isnan(self._answer_s):
             self._answer_s, self._deviation_s = seconds, seconds / 2
         else:
@@ -74,11 +75,11 @@ class Admission:
             self._set_slots()
 
     def loop_was_late(self, seconds: float) -> None:
-        """Take that the event loop ran something so much later than it should have."""
+        """Hear that the event loop ran something so much later than it should have."""
         self._lag_s += _NEWEST * (seconds - self._lag_s)
 
     def waited(self, seconds: float, *, expected_s: float) -> None:
-        """Take that a query's turn came after so long. `expected_s`: what `turn_s` said when it came."""
+        """Hear that a query's turn came after so long. `expected_s`: what `turn_s` said when it came."""
         if expected_s >= _LEAST_EXPECTED_S:
             # A turn comes sooner than expected where some before it were refused: what is to be avoided.
             stretch = min(max(seconds / expected_s, 1.0), _MOST_STRETCH)
@@ -101,8 +102,8 @@ class Admission:
         Most likely so; of the only one that a tenant has waiting (`is_only`) on average: who asks seldom would lose
         more by a refusal than is lost by a late answer now and then.
         """
-        margin_s = 0.0 if is_only else (_DEVIATIONS + _DEVIATIONS_OF_WAIT) * self._deviation_s
-        return self.wait_s(ahead) + self._known_answer_s + margin_s <= left_s
+        margin_s = 0.0 if is_only else _DEVIATIONS_OF_WAIT * self._deviation_s
+        return not self.is_too_late(left_s - self.wait_s(ahead) - margin_s, is_only=is_only)
 
     def is_too_late(self, left_s: float, *, is_only: bool = False) -> bool:
         """Whether a query whose turn has come may well not be answered in time; of an only one, on average.
@@ -110,14 +111,11 @@ class Admission:
         A late answer costs what another one needs that waits and has more time left.
         """
         margin_s = 0.0 if is_only else _DEVIATIONS * self._deviation_s
-        return self._known_answer_s + margin_s > left_s
+        answer_s = 0.0 if math.isnan(self._answer_s) else self._answer_s
+        return answer_s + margin_s > left_s
 
     def retry_after_s(self, ahead: int) -> float:
         return min(max(self.wait_s(ahead), _SOONEST_S), _LATEST_S)
-
-    @property
-    def _known_answer_s(self) -> float:
-        return 0.0 if math.isnan(self._answer_s) else self._answer_s
 
     def _set_slots(self) -> None:
         together_s = self.slots * self._interval_s
@@ -146,29 +144,20 @@ class FairQueue:
         return (entry for waiting in self._by_tenant.values() for entry in waiting)
 
     def put(self, tenant: str, entry: Entry, *, first: bool = False) -> None:
-        """Let the entry wait, behind those of its tenant or, with `first`, before them."""
         if tenant not in self._by_tenant:
             self._by_tenant[tenant] = deque()
             self._turns.append(tenant)
         waiting = self._by_tenant[tenant]
-        if first:
-            waiting.appendleft(entry)
-        else:
-            waiting.append(entry)
+        (waiting.appendleft if first else waiting.append)(entry)
         self._count += 1
         self.size_bytes += entry.size_bytes
 
     def take(self) -> tuple[str, Entry] | None:
-        """The next entry of the tenant whose turn it is; None when nothing waits."""
         if not self._turns:
             return None
         tenant = self._turns.popleft()
-        waiting = self._by_tenant[tenant]
-        entry = waiting.popleft()
-        self._keep(tenant, entry, waiting)
-        if waiting:
-            self._turns.append(tenant)
-        return tenant, entry
+        self._turns.append(tenant)
+        return tenant, self._gone(tenant, self._by_tenant[tenant].popleft())
 
     def has(self, tenant: str) -> bool:
         return tenant in self._by_tenant
@@ -183,17 +172,15 @@ class FairQueue:
         if not self._by_tenant:
             raise IndexError("nothing waits")
         tenant, waiting = max(self._by_tenant.items(), key=lambda one: len(one[1]))
-        entry = waiting.pop()
-        self._keep(tenant, entry, waiting)
-        if not waiting:
+        return self._gone(tenant, waiting.pop())
+
+    def _gone(self, tenant: str, entry: Entry) -> Entry:
+        self._count -= 1
+        self.size_bytes -= entry.size_bytes
+        if not self._by_tenant[tenant]:
+            del self._by_tenant[tenant]
             self._turns.remove(tenant)
         return entry
-
-    def _keep(self, tenant: str, gone: Entry, waiting: deque[Entry]) -> None:
-        self._count -= 1
-        self.size_bytes -= gone.size_bytes
-        if not waiting:
-            del self._by_tenant[tenant]
 
 
 _TOLD_EVERY_S = 10.0
@@ -226,6 +213,7 @@ class QueryQueue:
         self.turned_away: Counter[str] = Counter()
         self._settings, self._admission, self._earliest = settings, admission, earliest
         self._queue, self._caller_of = FairQueue(), caller_of
+        self.ended, self.loop_was_late = admission.ended, admission.loop_was_late
         self._clock, self._told_at = clock, -math.inf
         self._came: dict[str, tuple[float, float]] = {}  # when, and after how long its turn was expected
 
@@ -264,13 +252,11 @@ class QueryQueue:
 
     def _tenant_of(self, entry: Entry, named: str) -> str:
         caller: Caller | None = None
-        if self._caller_of is not None and (caller := self._caller_of(entry)) is None:
-            return _UNKNOWN
-        try:
-            tenant = tenant_of(named, caller, self._settings.default_tenant)
-        except RefusedMessage:
-            return _UNKNOWN
-        return tenant if self._settings.serves(tenant) else _UNKNOWN
+        if self._caller_of is None or (caller := self._caller_of(entry)) is not None:
+            with suppress(RefusedMessage):
+                tenant = tenant_of(named, caller, self._settings.default_tenant)
+                return tenant if self._settings.serves(tenant) else _UNKNOWN
+        return _UNKNOWN
 
     def take(self) -> Entry | Turned | None:
         found = self._queue.take()
@@ -284,12 +270,6 @@ class QueryQueue:
             return self._turned(entry, "no_time", self._queue.ahead_of(tenant), left_s)
         return entry
 
-    def ended(self, seconds: float, *, is_busy: bool) -> None:
-        self._admission.ended(seconds, is_busy=is_busy)
-
-    def loop_was_late(self, seconds: float) -> None:
-        self._admission.loop_was_late(seconds)
-
     def _left_s(self, entry: Entry, ttl_ms: int | None) -> float:
         if ttl_ms is None:
             return math.inf
@@ -297,7 +277,12 @@ class QueryQueue:
 
     def _turned(self, entry: Entry, why: str, ahead: int, left_s: float) -> Turned:
         self.turned_away[why] += 1
-        self._warn()
+        if self._clock() - self._told_at >= _TOLD_EVERY_S:
+            self._told_at = self._clock()
+            log.warning(
+                "overloaded: queries that cannot be answered in time are refused, %d since the start; %d wait",
+                *(self.turned_away.total(), len(self._queue)),
+            )
         retry_after_ms = math.ceil(self._admission.retry_after_s(ahead) * 1000)
         if why == "full":
             reason = f"no more than {self._settings.max_waiting} queries may wait (ORION_MAX_WAITING)"
@@ -305,16 +290,6 @@ class QueryQueue:
             reason = f"{ahead} queries are before this one, and its ttl leaves {max(0.0, left_s) * 1000:.0f} ms"
         error = Overloaded(f"overloaded: {reason}; ask again in {retry_after_ms} ms", retry_after_ms=retry_after_ms)
         return Turned(entry=entry, error=error)
-
-    def _warn(self) -> None:
-        if self._clock() - self._told_at < _TOLD_EVERY_S:
-            return
-        self._told_at = self._clock()
-        log.warning(
-            "overloaded: queries that cannot be answered in time are refused, %d since the start; %d wait",
-            self.turned_away.total(),
-            len(self._queue),
-        )
 
 
 def _peeked(entry: Entry, default_tenant: str) -> tuple[str, int | None]:

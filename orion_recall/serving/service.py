@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from orion_recall import __version__
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
@@ -18,14 +17,11 @@ from orion_recall.bus.heartbeat import Heartbeat
 from orion_recall.bus.query_channels import PublishedQueries, QueryChannels
 from orion_recall.bus.worker_bus import WorkerBus
 from orion_recall.contracts import QUERY_KIND
-from orion_recall.decisions.sink import DecisionSink
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.errors import ModelError
 from orion_recall.external.mappings import load_mappings
-from orion_recall.interfaces import Projection
 from orion_recall.memory.extraction.extractors import open_extractors
 from orion_recall.memory.extraction.light import Extractor
-from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import check_models
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, profiles_with_default
@@ -105,8 +101,7 @@ class Service:
         self._checks = SourceChecks(self, changed=self._heartbeat.wake)
         self._disks = DiskWatch([*disks_of_copies(settings), *disks], changed=self._heartbeat.wake)
         self._profile_watch = ProfileWatch(
-            self.profiles_in_use,
-            settings.profiles_dir,
+            *(self.profiles_in_use, settings.profiles_dir),
             default=settings.default_profile,
             changed=self._profiles_changed,
         )
@@ -130,7 +125,8 @@ class Service:
             self.profiles_in_use,
             server_time=bus.clock.earliest,
             used=self.background.note_use,
-            observer=self.observer,
+            tracer=self.observer.tracer,
+            served=self.observer.served,
             shadow=self.shadows.add,
             callers=callers,
             build=lambda: self.build,
@@ -180,18 +176,6 @@ class Service:
         self.background.profile_texts.note()
 
     @property
-    def projections(self) -> tuple[Projection, ...]:
-        return self.background.projections
-
-    @property
-    def sink(self) -> DecisionSink | None:
-        return self.background.sink
-
-    @property
-    def projectors(self) -> Sequence[Projector]:
-        return self.background.projectors
-
-    @property
     def disks(self) -> Sequence[DiskState]:
         return self._disks.states
 
@@ -232,21 +216,10 @@ class Service:
         await self._intake.refresh(())  # sets its clock
         await self.background.freshness.before_serving()
         await self._heartbeat.write()
-        answering = [asyncio.create_task(part.run()) for part in (self._queries, self.channels)]
-        background = asyncio.create_task(self.background.run())
-        keeping = [
-            asyncio.create_task(part.run())
-            for part in (
-                self._profile_watch,
-                self._heartbeat,
-                self.background.freshness,
-                self._checks,
-                self._disks,
-                self.shadows,
-            )
-        ]
+        parts = (self._queries, self.channels, self.background, self._profile_watch, self._heartbeat)
+        parts += (self.background.freshness, self._checks, self._disks, self.shadows)
+        running = [asyncio.create_task(part.run()) for part in parts]
         opened = asyncio.create_task(self.channels.opened())
-        running = [*answering, background, *keeping]
         try:
             await asyncio.wait([opened, *running], return_when=asyncio.FIRST_COMPLETED)
             self._heartbeat.wake()
@@ -256,26 +229,26 @@ class Service:
             await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             self.stop()
             # Without intake the background waits for Postgres, and nothing is in flight there.
-            ending = [*answering, background] if self.background.intake is not None else answering
+            ending = running[: 3 if self.background.intake is not None else 2]
             await asyncio.wait(ending, timeout=_STOP_S)
         finally:
             self.is_taking = False
-            ended = await self._end(opened, *running)
+            tasks = (opened, *running)
+            for task in tasks:
+                task.cancel()
+            _, waiting = await asyncio.wait(tasks, timeout=_CUT_OFF_S)
+            if waiting:
+                self.background.terminate()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            await self.background.close()
         for error in ended:
             if isinstance(error, Exception):
                 raise error
 
-    async def _end(self, *tasks: asyncio.Task[Any]) -> list[BaseException | None]:
-        for task in tasks:
-            task.cancel()
-        _, waiting = await asyncio.wait(tasks, timeout=_CUT_OFF_S)
-        if waiting:
-            self.background.terminate()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-        await self.background.close()
-        return ended
-
     def _heartbeat_fields(self) -> Mapping[str, str]:
+        def iso(seconds: float) -> str:
+            return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
         self.build = build_of(self.settings, self.opened.embedder)
         state = self.profiles_in_use.state
         fields = {
@@ -283,18 +256,14 @@ class Service:
             "profiles": ",".join(state.names),
             "default_profile": self.settings.default_profile,
             "profiles_version": state.version,
-            "profiles_loaded_at": _iso(state.loaded_at),
+            "profiles_loaded_at": iso(state.loaded_at),
             "channels": ",".join(sorted(self.channels.subscribed)),
             "extractors": ",".join(self._extractors),
         }
         if lost := {name: count for name, count in self.lost.items() if count}:
             fields["lost"] = ",".join(f"{name}={count}" for name, count in lost.items())
         if state.error is not None and state.refused_at is not None:
-            fields |= {"profiles_refused_at": _iso(state.refused_at), "profiles_error": state.error[:4000]}
+            fields |= {"profiles_refused_at": iso(state.refused_at), "profiles_error": state.error[:4000]}
         fields |= model_fields(self.opened.embedder)
         health = WorkerHealth(stores=self._checks.stores, copies=self._checks.copies, disks=self._disks.states)
         return fields | {HEALTH: health_field(health)}
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -69,10 +69,7 @@ def shadow_for(facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> Lo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowTask:
-    """An answered query, to be recalled again by `profile` as of `now`.
-
-    `facts` are the query's own, `envelope` makes a message of a decision.
-    """
+    """An answered query, to be recalled again by `profile` as of `now`."""
 
     facts: RequestFacts
     query: RecallQueryV1
@@ -83,10 +80,7 @@ class ShadowTask:
 
 
 class Shadows:
-    """The queue of shadow recalls, served by `run`; of those that find it full none is recalled.
-
-    `send` puts a message on the decision stream.
-    """
+    """The queue of shadow recalls, served by `run`; what finds it full is left out. `send` sends a decision."""
 
     def __init__(
         self,
@@ -101,7 +95,6 @@ class Shadows:
         self._waiting: asyncio.Queue[ShadowTask] = asyncio.Queue(_MOST_WAITING)
 
     def add(self, task: ShadowTask) -> None:
-        """Queue a task, unless too many wait already."""
         if self._settings.shadows_at_once == 0 or self._waiting.full():
             self.left_out += 1
             return
@@ -129,32 +122,26 @@ class Shadows:
                 self.done += 1
 
     async def _recall(self, task: ShadowTask) -> None:
-        started = time.perf_counter()
+        started, profile = time.perf_counter(), task.profile.profile
         timeout_s = self._settings.deadline_ms / 1000
         recalled = await recall(
-            task.query,
-            task.profile.profile,
-            self._sources,
-            tenant=task.tenant,
-            now=task.now,
-            timeout_s=timeout_s,
+            task.query, profile, self._sources, tenant=task.tenant, now=task.now, timeout_s=timeout_s
         )
         facts = replace(
             task.facts,
             decision_id=new_id(),
-            candidates=candidates_to_keep(task.profile.profile, task.facts.corr_id, is_traced=False),
-            profile=task.profile.profile.profile,
+            candidates=candidates_to_keep(profile, task.facts.corr_id, is_traced=False),
+            profile=profile.profile,
             profile_hash=task.profile.content_hash,
             profile_fallback=False,
             reply_to=None,
             shadow_of=task.facts.decision_id,
             canary=None,
         )
-        latency_ms = round((time.perf_counter() - started) * 1000, 3)
         decided = decision(
             facts,
             outcome=recalled.outcome,
-            latency_ms=latency_ms,
+            latency_ms=round((time.perf_counter() - started) * 1000, 3),
             recalled=recalled,
             created_at=datetime.fromtimestamp(self._now(), UTC),
             kept_text=self._kept_text,

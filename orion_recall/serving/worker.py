@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
 
 from opentelemetry.trace import Tracer
 
@@ -88,10 +87,7 @@ class QueryAnswer:
 
 @dataclass(slots=True, kw_only=True)
 class QueryRequest:
-    """The state of one query: its delivery, the profiles it is served with, its facts and answer.
-
-    `facts` grow as the query is read. `profiles` stay the same for the request, whatever is edited meanwhile.
-    """
+    """One query. `facts` grow as it is read; `profiles` stay the same, whatever is edited meanwhile."""
 
     delivery: Delivery
     profiles: Mapping[str, LoadedProfile]
@@ -101,7 +97,7 @@ class QueryRequest:
 
 @dataclass(slots=True)
 class Counters:
-    """Counters of this worker since its start. `fenced` counts commits refused as stale."""
+    """`fenced` counts commits refused as stale."""
 
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     fenced: int = 0
@@ -110,6 +106,10 @@ class Counters:
 
 def _searched_s(deadline_s: float) -> float:
     return max(deadline_s - _RESERVE_S, deadline_s / 2)
+
+
+def _is_traced(query: RecallQueryV1) -> bool:
+    return query.options is not None and query.options.include is not None and query.options.include.trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,21 +125,12 @@ class ServedMessage:
     recall_began_ns: int
 
 
-class ServingObserver(Protocol):
-    """Observes a worker: gives the tracer, where spans are recorded, and is told of every committed entry."""
-
-    @property
-    def tracer(self) -> Tracer | None: ...
-
-    def served(self, served: ServedMessage) -> None: ...
-
-
 class Worker:
     """Answers queries.
 
-    `used` is told which memories were returned, `observer` what became of every entry, and `shadow` takes the
-    queries that another profile is to recall as well. With `callers` only signed queries are answered. `build` is
-    what decisions say of this worker's version and model.
+    `used` hears which memories were returned, `served` what became of every entry, and `shadow` takes the queries
+    that another profile is to recall as well. With `callers` only signed queries are answered. `build` is what
+    decisions say of this worker's version and model.
     """
 
     def __init__(
@@ -151,7 +142,8 @@ class Worker:
         *,
         server_time: Callable[[], float] = time.time,
         used: Callable[[str, Sequence[str]], None] | None = None,
-        observer: ServingObserver | None = None,
+        tracer: Tracer | None = None,
+        served: Callable[[ServedMessage], None] | None = None,
         shadow: Callable[[ShadowTask], None] | None = None,
         callers: Callers | None = None,
         build: Callable[[], Mapping[str, str] | None] = lambda: None,
@@ -159,8 +151,9 @@ class Worker:
         self.settings, self.counters = settings, Counters()
         self._profiles, self._kept_text = profiles, KeptText.of(settings)
         self._build = build
-        self._used, self._observer, self._shadow = used, observer, shadow
-        tracer = observer.tracer if observer else None
+        self._used, self._served, self._shadow = used, served, shadow
+        # What a reply needs after the last source has answered is kept back.
+        self._full_timeout_s = _searched_s(settings.deadline_ms / 1000)
         self._deliveries = Deliveries(
             settings, committer, kind=QUERY_KIND, server_time=server_time, tracer=tracer, callers=callers
         )
@@ -187,10 +180,6 @@ class Worker:
             result = await self._deliveries.commit(request.delivery, partial(self._commit_to, request))
             self._follow_up(request, result, is_logged=False)  # a line for each costs what is short
 
-    async def _opened(self, entry: Entry) -> QueryRequest:
-        delivery = await self._deliveries.open(entry)
-        return QueryRequest(delivery=delivery, profiles=self._profiles.current, facts=self._facts(delivery))
-
     async def serve(self, entry: Entry) -> None:
         with FOREGROUND.active() as release:
             request = await self._opened(entry)
@@ -203,7 +192,10 @@ class Worker:
         self._follow_up(request, result)
 
     def _follow_up(self, request: QueryRequest, result: Committed, *, is_logged: bool = True) -> None:
-        self._count(request.answer, result)
+        if result == "committed":
+            self.counters.outcomes[request.answer.outcome] += 1
+        else:
+            self.counters.fenced += 1
         entry = request.delivery.received.entry
         follow_ups = (self._note_use, self._start_shadow, self._observe, self._log)
         for follow_up in follow_ups if is_logged else follow_ups[:-1]:
@@ -211,9 +203,10 @@ class Worker:
             with errors_logged(f"entry {entry.id} is answered and acknowledged; what follows that failed"):
                 follow_up(request, result)
 
-    def _facts(self, delivery: Delivery) -> RequestFacts:
+    async def _opened(self, entry: Entry) -> QueryRequest:
+        delivery = await self._deliveries.open(entry)
         received = delivery.received
-        return RequestFacts(
+        facts = RequestFacts(
             decision_id=new_id(),
             corr_id=storable(received.correlation_id),
             entry_id=received.entry.id,
@@ -226,6 +219,7 @@ class Worker:
             worker=self.settings.instance,
             build=self._build(),
         )
+        return QueryRequest(delivery=delivery, profiles=self._profiles.current, facts=facts)
 
     async def _answer(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:
         delivery = request.delivery
@@ -243,21 +237,22 @@ class Worker:
             return self._error(request, "failed", message)
 
     async def _read_and_recall(self, request: QueryRequest, overloaded: Overloaded | None = None) -> QueryAnswer:
-        """The query read and recalled; MessageError when it cannot be served. `overloaded`: it is turned away."""
+        """MessageError when it cannot be served. `overloaded`: it is turned away."""
         delivery = request.delivery
         if delivery.received.error is not None:
             raise delivery.received.error
         query = self._read(request)
-        timeout_s = self._search_timeout_s(delivery)
+        if (left_s := self._deliveries.time_left_s(delivery)) <= 0:
+            raise ExpiredMessage(f"the ttl of {delivery.received.ttl_ms} ms ran out {-left_s * 1000:.0f} ms ago")
         if delivery.refused is not None:
             raise delivery.refused
         if overloaded is not None:
             raise overloaded
-        return await self._recall(request, query, timeout_s)
+        return await self._recall(request, query, min(self._full_timeout_s, _searched_s(left_s)))
 
     def _refusal(self, request: QueryRequest, error: MessageError) -> QueryAnswer:
-        """The answer for a query that cannot be served; what is invalid becomes a dead letter."""
         message = self._kept_text.error(error)
+        # What is invalid becomes a dead letter.
         dead_reason = f"invalid: {message}" if isinstance(error, InvalidMessage) else ""
         retry_after_ms = error.retry_after_ms if isinstance(error, Overloaded) else None
         return self._error(request, error.outcome, message, dead_reason=dead_reason, retry_after_ms=retry_after_ms)
@@ -282,19 +277,6 @@ class Worker:
         )
         return QueryAnswer(outcome=kind, reply=told, error=message, dead_reason=dead_reason)
 
-    def _address_refused(self, request: QueryRequest) -> QueryAnswer:
-        """The answer once its reply address could not be written: the reason, beside what was recalled."""
-        name, answer = request.delivery.address.name, request.answer
-        error = RefusedMessage(
-            f"reply_to {name!r} cannot take a reply: it holds something else, or is closed to us"
-        )
-        return replace(
-            self._refusal(request, error),
-            recalled=answer.recalled,
-            dead_reason=answer.dead_reason,
-            recall_began_ns=answer.recall_began_ns,
-        )
-
     def _read(self, request: QueryRequest) -> RecallQueryV1:
         received = request.delivery.received
         query = read_message(RecallQueryV1, received.payload, "payload")
@@ -318,30 +300,18 @@ class Worker:
         is_fallback = requested is not None and requested != name
         canary = canary_for(name, profiles, query, tenant=tenant, corr_id=facts.corr_id)
         name = canary.canary if canary is not None and canary.variant == "canary" else name
-        options = query.options
-        is_traced = options is not None and options.include is not None and options.include.trace
         return replace(
             facts,
             query=query,
             tenant=tenant,
             unknown_fields=unused,
-            candidates=candidates_to_keep(profiles[name].profile, facts.corr_id, is_traced=is_traced),
+            candidates=candidates_to_keep(profiles[name].profile, facts.corr_id, is_traced=_is_traced(query)),
             profile=name,
             profile_requested=requested,
             profile_hash=profiles[name].content_hash,
             profile_fallback=is_fallback,
             canary=canary,
         )
-
-    def _search_timeout_s(self, delivery: Delivery) -> float:
-        left_s = self._deliveries.time_left_s(delivery)
-        if left_s <= 0:
-            raise ExpiredMessage(f"the ttl of {delivery.received.ttl_ms} ms ran out {-left_s * 1000:.0f} ms ago")
-        return min(self._full_timeout_s, _searched_s(left_s))
-
-    @property
-    def _full_timeout_s(self) -> float:
-        return _searched_s(self.settings.deadline_ms / 1000)
 
     async def _recall(self, request: QueryRequest, query: RecallQueryV1, timeout_s: float) -> QueryAnswer:
         facts = request.facts
@@ -380,7 +350,18 @@ class Worker:
         """The commit of the answer; to another address than the request's, that this one cannot take it."""
         delivery, answer = request.delivery, request.answer
         if address != delivery.address and answer.outcome not in ("invalid", "expired"):
-            answer = request.answer = self._address_refused(request)
+            name = delivery.address.name
+            told = f"reply_to {name!r} cannot take a reply: it holds something else, or is closed to us"
+            refusal = self._refusal(request, RefusedMessage(told))
+            # Beside the reason what was recalled.
+            answer = request.answer = replace(
+                answer,
+                outcome=refusal.outcome,
+                reply=refusal.reply,
+                error=refusal.error,
+                searched=None,
+                shadow=None,
+            )
         decided = decision(
             request.facts,
             outcome=answer.outcome,
@@ -390,17 +371,15 @@ class Worker:
             created_at=datetime.fromtimestamp(self._deliveries.now(), UTC),
             kept_text=self._kept_text,
         )
-        decision_envelope = partial(
-            self._deliveries.envelope, delivery, DECISION_KIND, correlation_id=request.facts.corr_id
-        )
+        envelope = partial(self._deliveries.envelope, delivery, DECISION_KIND, correlation_id=request.facts.corr_id)
         published = b""
         if self.settings.decision_channels:
-            published = decision_envelope(json.dumps(v1_decision(decided)).encode())
+            published = envelope(json.dumps(v1_decision(decided)).encode())
         return Commit(
             entry_id=delivery.received.entry.id,
             address=address,
             reply=self._deliveries.envelope(delivery, REPLY_KIND, answer.reply),
-            decision=decision_envelope(decided.model_dump_json().encode()),
+            decision=envelope(decided.model_dump_json().encode()),
             published=published,
             dead_reason=answer.dead_reason[:2000],
             correlation_id=delivery.received.correlation_id,
@@ -408,20 +387,12 @@ class Worker:
             head=delivery.head,
         )
 
-    def _count(self, answer: QueryAnswer, result: Committed) -> None:
-        if result == "committed":
-            self.counters.outcomes[answer.outcome] += 1
-        else:
-            self.counters.fenced += 1
-
     def _note_use(self, request: QueryRequest, result: Committed) -> None:
         facts, answer = request.facts, request.answer
         if result != "committed" or answer.outcome == "refused" or answer.recalled is None or facts.tenant is None:
             return
-        options = facts.query.options if facts.query else None
-        if options is not None and options.include is not None and options.include.trace:
-            return  # it asked why memories are found: an inspection, not a use
-        if self._used is not None:
+        # One that asked why memories are found is an inspection, not a use.
+        if self._used is not None and not (facts.query and _is_traced(facts.query)):
             self._used(facts.tenant, [item.scored.memory.id for item in answer.recalled.selection.items])
 
     def _start_shadow(self, request: QueryRequest, result: Committed) -> None:
@@ -431,18 +402,14 @@ class Worker:
         recalled, query = answer.recalled, answer.searched
         if recalled is None or recalled.understood is None or query is None:
             return
+        envelope = partial(self._deliveries.envelope, request.delivery, DECISION_KIND, correlation_id=facts.corr_id)
+        now = recalled.understood.question.now
         self._shadow(
             ShadowTask(
-                facts=facts,
-                query=query,
-                tenant=recalled.scope.tenant,
-                profile=answer.shadow,
-                now=recalled.understood.question.now,
-                envelope=partial(
-                    self._deliveries.envelope, request.delivery, DECISION_KIND, correlation_id=facts.corr_id
-                ),
+                facts=facts, query=query, tenant=recalled.scope.tenant, profile=answer.shadow, now=now,
+                envelope=envelope,
             )
-        )
+        )  # fmt: skip
 
     def _observe(self, request: QueryRequest, result: Committed) -> None:
         facts, answer, span = request.facts, request.answer, request.delivery.traced.span
@@ -454,8 +421,8 @@ class Worker:
                 ATTRIBUTE_COMMIT: result,
             }
         )
-        if self._observer is not None:
-            self._observer.served(
+        if self._served is not None:
+            self._served(
                 ServedMessage(
                     facts=facts,
                     outcome=answer.outcome,
@@ -471,8 +438,8 @@ class Worker:
     def _log(self, request: QueryRequest, result: Committed) -> None:
         if not log.isEnabledFor(logging.INFO):
             return
-        facts, items = request.facts, request.answer.recalled.selection.items if request.answer.recalled else ()
-        reports = request.answer.recalled.reports if request.answer.recalled else ()
+        facts, recalled = request.facts, request.answer.recalled
+        items, reports = (recalled.selection.items, recalled.reports) if recalled else ((), ())
         fallbacks = [report.source for report in reports if report.fallback is not None]
         fields: dict[str, object] = {
             "correlation_id": facts.corr_id[:200],

@@ -216,7 +216,9 @@ async def service(_running_service: Service, service_engines: EmbeddedEngines) -
     """A running service over a few memories: one for the whole run, so write to a `tenant` of your own only."""
 
     async def well() -> bool:
-        return _running_service.sink is not None and not _running_service.sink.postgres_is_away
+        return (
+            _running_service.background.sink is not None and not _running_service.background.sink.postgres_is_away
+        )
 
     await until(well, "a service that is well")
     for breaker in _running_service.opened.sources.breakers.values():

@@ -79,7 +79,7 @@ class Day:
 
         async def settled() -> bool:
             row: Any = await self._pool.fetchrow(_STATE)
-            followed = all(part.position >= row["head"] for part in self._service.projections)
+            followed = all(part.position >= row["head"] for part in self._service.background.projections)
             return followed and not row["extractions"]
 
         await until(settled, "a record at rest, and copies that have all of it")

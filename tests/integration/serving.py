@@ -98,7 +98,7 @@ async def caught_up(service: Service, position: int) -> None:
     """Returns when index and graph hold everything up to the position."""
 
     async def reached() -> bool:
-        return all(part.position >= position for part in service.projections)
+        return all(part.position >= position for part in service.background.projections)
 
     await until(reached, f"index and graph at position {position}")
 

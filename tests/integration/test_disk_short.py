@@ -72,7 +72,7 @@ async def test_copies_stop_say_so_and_go_on_while_stores_are_recorded(
         assert receipt.stored == 1
 
         async def stalled() -> bool:
-            return all(one.projection.stalled and one.lag for one in service.projectors)
+            return all(one.projection.stalled and one.lag for one in service.background.projectors)
 
         await until(stalled, "both copies wait")
         reply = await client.recall("What does the crane need?")

@@ -73,7 +73,7 @@ class Scene:
 
         async def all_answer() -> bool:
             ((_, ended),) = await self.asked(1)
-            sink = self.service.sink
+            sink = self.service.background.sink
             statuses = {source["status"] for source in ended.decision["sources"].values()}
             return statuses <= {"ok", "empty"} and sink is not None and not sink.postgres_is_away
 
@@ -371,7 +371,11 @@ async def test_a_worker_stops_while_a_server_hangs_and_leaves_nothing_behind(
         async with serving(settings, opened_with(OneMemory(), tokens)) as (service, task):
 
             async def sink_writes() -> bool:
-                return service.sink is not None and service.sink.lag is not None and bool(service.projectors == [])
+                return (
+                    service.background.sink is not None
+                    and service.background.sink.lag is not None
+                    and bool(service.background.projectors == [])
+                )
 
             await until(sink_writes, "the worker is at work")
             way.hang()

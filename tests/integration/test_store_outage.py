@@ -33,7 +33,7 @@ async def test_memories_and_decisions_wait_for_postgres_and_queries_do_not(
         return stats.get("cmdstat_xclaim", {}).get("calls", 0)
 
     async def sink_waits() -> bool:
-        return service.sink is not None and service.sink.postgres_is_away
+        return service.background.sink is not None and service.background.sink.postgres_is_away
 
     await service_engines.postgres.stop()
     try:

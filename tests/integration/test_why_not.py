@@ -141,7 +141,7 @@ async def test_deleted_before_and_after_the_question(asked: Asked) -> None:
 async def test_not_indexed_yet_and_not_stored_yet(asked: Asked) -> None:
     await asked.stored(SHED)
     too_early = await asked.decided()
-    index, graph = asked.service.projectors
+    index, graph = asked.service.background.projectors
     async with index.writing, graph.writing:
         memory = compose(MemoryV1.model_validate(CRANE), asked.tenant)
         await Record(asked.pool).store([memory])

@@ -277,7 +277,7 @@ async def test_a_decision_tells_how_far_the_copies_were_and_which_model_decided(
     executor: Executor, service_database: Connection, service: Service
 ) -> None:
     decided = (await settled(executor, service_database, await executor.ask(QUESTION))).decision
-    assert decided["read_at"] == {part.kind: part.position for part in service.projections}
+    assert decided["read_at"] == {part.kind: part.position for part in service.background.projections}
     assert decided["read_at"].keys() == {"index", "graph"}
     embedder = service.opened.embedder
     assert decided["build"]["model"] == embedder.name
