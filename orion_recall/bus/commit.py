@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal, Protocol
@@ -22,7 +22,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
-from orion_recall.settings import DECISIONS_GROUP
+from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP, Settings
 from orion_recall.tasks import BUS_S, Backoff
 
 log = logging.getLogger("orion_recall.bus")
@@ -39,11 +39,9 @@ class MessageHead:
     size: int
     sha256: str
 
-
-def head_of(fields: Mapping[bytes, bytes], *, size: int, names: tuple[bytes, ...]) -> MessageHead:
-    """The head of an entry of `size` bytes, whose message is in the first field that there is of `names`."""
-    raw = next((fields[name] for name in names if name in fields), b"")
-    return MessageHead(head=raw[:KEPT_BYTES], size=size, sha256=hashlib.sha256(raw).hexdigest())
+    @classmethod
+    def of(cls, raw: bytes, *, size: int) -> MessageHead:
+        return cls(head=raw[:KEPT_BYTES], size=size, sha256=hashlib.sha256(raw).hexdigest())
 
 
 _SCRIPT = files("orion_recall.bus").joinpath("commit.lua").read_text("utf-8")
@@ -68,22 +66,6 @@ class ReplyAddress:
 
     mode: Literal["own", "shared", "channel", "none"]
     name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Size limits: entries on a reply stream, its time to live in seconds, and decisions while no sink reads.
-
-    Each stream has a limit in bytes, too.
-    """
-
-    reply_maxlen: int
-    reply_ttl_s: int
-    decisions_cap: int
-    reply_bytes: int = 64 << 20
-    decisions_bytes: int = 512 << 20
-    dead_letters_cap: int = 10_000
-    dead_letters_bytes: int = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,23 +123,18 @@ _Waiting = tuple[Commit, asyncio.Future[Committed]]
 
 
 class Committer:
-    """Sends commits for one intake stream and group."""
+    """Sends commits for one intake stream. Replies, decisions and dead letters are kept as the settings say."""
 
-    def __init__(
-        self,
-        redis: Redis,
-        *,
-        stream: str,
-        group: str,
-        decision_stream: str,
-        dead_stream: str,
-        limits: Limits,
-        decision_channels: Sequence[str] = (),
-    ) -> None:
-        self._redis = redis
-        self._stream, self._group = stream, group
-        self._decision_stream, self._dead_stream = decision_stream, dead_stream
-        self._limits, self._decision_channels = limits, tuple(decision_channels)
+    def __init__(self, redis: Redis, settings: Settings, stream: str) -> None:
+        self._redis, self._decision_stream = redis, settings.decision_stream
+        self._channels = settings.published_on["decisions"]
+        self._keys = (stream, settings.decision_stream, f"{stream}:dead")
+        self._values: tuple[str | int, ...] = (
+            *(RECALL_GROUP, settings.reply_maxlen, settings.reply_ttl_s, settings.decisions_cap, DECISIONS_GROUP),
+            *(settings.reply_bytes, settings.decisions_bytes),
+            *(settings.dead_letters_cap, settings.dead_letters_bytes),
+            *(len(self._channels), *self._channels),
+        )
         self._waiting: deque[_Waiting] = deque()
         self._sender: asyncio.Task[None] | None = None
         self._alone = 0  # commits that are sent each alone, after the bus was away
@@ -230,7 +207,14 @@ class Committer:
                 batch[0][1].set_exception(error)
             return []
         for (_, future), result in zip(batch, results, strict=False):
-            self._note_unpublished(result)
+            if result == _UNPUBLISHED:
+                if self.unpublished == 0:
+                    log.error(
+                        "decisions cannot be published on all of %s: let the worker's user publish there, or "
+                        "change ORION_DECISION_CHANNELS",
+                        ", ".join(self._channels),
+                    )
+                self.unpublished += 1
             if not future.done():
                 future.set_result(_RESULTS[result])
         left = batch[len(results) :]
@@ -243,46 +227,17 @@ class Committer:
 
         Here, and not by who sends a batch: that may be refused before the server looks for the script.
         """
-        keys, values = self._arguments(commits)
+        keys, values = [*self._keys], list[str | bytes | int](self._values)
+        for commit in commits:
+            is_stream = commit.address.mode in ("own", "shared")
+            keys.append(commit.address.name if is_stream else self._decision_stream)
+            values += (commit.entry_id, commit.address.mode, commit.reply, commit.decision, *_more(commit))
         try:
             found: Any = await self._redis.evalsha(_SHA, len(keys), *keys, *values)
         except NoScriptError:
             await self._redis.script_load(_SCRIPT)
             found = await self._redis.evalsha(_SHA, len(keys), *keys, *values)
         return found
-
-    def _note_unpublished(self, result: int) -> None:
-        if result != _UNPUBLISHED:
-            return
-        if self.unpublished == 0:
-            log.error(
-                "decisions cannot be published on all of %s: let the worker's user publish there, or change "
-                "ORION_DECISION_CHANNELS",
-                ", ".join(self._decision_channels),
-            )
-        self.unpublished += 1
-
-    def _arguments(self, commits: Sequence[Commit]) -> tuple[list[str], list[str | bytes | int]]:
-        limits, channels = self._limits, self._decision_channels
-        keys = [self._stream, self._decision_stream, self._dead_stream]
-        values: list[str | bytes | int] = [
-            self._group,
-            limits.reply_maxlen,
-            limits.reply_ttl_s,
-            limits.decisions_cap,
-            DECISIONS_GROUP,
-            limits.reply_bytes,
-            limits.decisions_bytes,
-            limits.dead_letters_cap,
-            limits.dead_letters_bytes,
-            len(channels),
-            *channels,
-        ]
-        for commit in commits:
-            is_stream = commit.address.mode in ("own", "shared")
-            keys.append(commit.address.name if is_stream else self._decision_stream)
-            values += (commit.entry_id, commit.address.mode, commit.reply, commit.decision, *_more(commit))
-        return keys, values
 
 
 def _more(commit: Commit) -> tuple[str | bytes | int, ...]:

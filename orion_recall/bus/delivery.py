@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -12,16 +12,8 @@ from functools import partial
 from opentelemetry.trace import Tracer
 
 from orion_recall.bus.bounded import read_apart
-from orion_recall.bus.commit import (
-    Commit,
-    CommitPort,
-    Committed,
-    MessageHead,
-    ReplyAddress,
-    commit_when_possible,
-    head_of,
-)
-from orion_recall.bus.envelope import MESSAGE_FIELDS, Received, decode, encode, size_of
+from orion_recall.bus.commit import Commit, CommitPort, Committed, MessageHead, ReplyAddress, commit_when_possible
+from orion_recall.bus.envelope import Received, decode, encode, raw_of, size_of
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import Callers
 from orion_recall.errors import RefusedMessage
@@ -38,28 +30,18 @@ class ReplyRules:
     which no rule may open.
     """
 
-    def __init__(
-        self, *, shared: str, streams: Iterable[str], channels: Iterable[str], reserved: Iterable[str]
-    ) -> None:
-        self.shared = ReplyAddress(mode="shared", name=shared)
-        self._streams, self._channels = tuple(streams), tuple(channels)
-        self._reserved = frozenset(reserved)
-
-    @classmethod
-    def of(cls, settings: Settings) -> ReplyRules:
-        return cls(
-            shared=settings.reply_stream,
-            streams=[settings.prefix + pattern for pattern in settings.reply_streams],
-            channels=[settings.prefix + pattern for pattern in settings.reply_channels],
-            reserved=(
-                settings.decision_stream,
-                f"{settings.decision_stream}:dead",
-                f"{settings.decision_stream}:trimmed",
-                settings.tombstone_stream,
-                *(channel for channels in settings.published_on.values() for channel in channels),
-                *(name for stream in settings.intake_streams.values() for name in (stream, f"{stream}:dead")),
-            ),
-        )
+    def __init__(self, settings: Settings) -> None:
+        self.shared = ReplyAddress(mode="shared", name=settings.reply_stream)
+        self._streams = [settings.prefix + pattern for pattern in settings.reply_streams]
+        self._channels = [settings.prefix + pattern for pattern in settings.reply_channels]
+        streams = (settings.decision_stream, *settings.intake_streams.values())
+        self._reserved = {
+            *streams,
+            *(f"{stream}:dead" for stream in streams),
+            f"{settings.decision_stream}:trimmed",
+            settings.tombstone_stream,
+            *(channel for channels in settings.published_on.values() for channel in channels),
+        }
 
     def resolve(self, reply_to: str | None) -> tuple[ReplyAddress, RefusedMessage | None]:
         """The address to reply to; with the reason where the requested one is refused."""
@@ -132,7 +114,7 @@ class Deliveries:
         # Several letters must fit: a single one would push out all others.
         self._most_kept = min(self._max_bytes, settings.dead_letters_bytes // 4)
         self._committer, self._server_time = committer, server_time
-        self._rules = ReplyRules.of(settings)
+        self._rules = ReplyRules(settings)
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
 
     async def open(self, entry: Entry) -> Delivery:
@@ -150,7 +132,7 @@ class Deliveries:
             received = await self._callers.checked(received)
         head: MessageHead | None = None
         if size > self._most_kept or entry.left_out:  # neither can be copied whole by the server
-            head = await read_apart(size, partial(head_of, entry.fields, size=size, names=MESSAGE_FIELDS))
+            head = await read_apart(size, partial(MessageHead.of, raw_of(entry) or b"", size=size))
         address, refused = self._rules.resolve(received.reply_to)
         return Delivery(
             received=received,

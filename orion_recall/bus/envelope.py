@@ -66,6 +66,11 @@ class Received:
         return None if self.ttl_ms is None else self.entry.added_at + self.ttl_ms / 1000
 
 
+def raw_of(entry: Entry) -> bytes | None:
+    """The message's bytes; None for an entry without one."""
+    return next((entry.fields[name] for name in MESSAGE_FIELDS if name in entry.fields), None)
+
+
 def size_of(entry: Entry) -> int:
     return sum(len(name) + len(value) for name, value in entry.fields.items())
 
@@ -103,7 +108,8 @@ def _decode(entry: Entry, kind: str, max_bytes: int, sender_only: bool, now: flo
             has_options=_has_options(data),
             error=problem,
         )
-    cleaned = data if _is_storable(entry) else cast("dict[str, Any]", storable_json(data))
+    is_storable = _MAY_BE_UNSTORABLE.search(raw_of(entry) or b"") is None
+    cleaned = data if is_storable else cast("dict[str, Any]", storable_json(data))
     payload = cast("dict[str, Any]", cleaned["payload"]) if isinstance(cleaned.get("payload"), dict) else {}
     error: InvalidMessage | None = None
     envelope: Envelope | None = None
@@ -117,7 +123,9 @@ def _decode(entry: Entry, kind: str, max_bytes: int, sender_only: bool, now: flo
             raise InvalidMessage(f"{expected} (got {envelope.kind[:200]!r})", without_values=expected)
     except InvalidMessage as problem:
         error = problem
-    links, left_out = _links(cleaned)
+    chain = cleaned.get("causality_chain")
+    steps = cast("list[Any]", chain) if isinstance(chain, list) else []
+    links: list[Mapping[str, Any]] = [step for step in steps if is_link(step)]
     return Received(
         entry=entry,
         correlation_id=raw_correlation_id,
@@ -127,7 +135,7 @@ def _decode(entry: Entry, kind: str, max_bytes: int, sender_only: bool, now: flo
         trace=cleaned["trace"] if isinstance(cleaned.get("trace"), dict) else None,
         onward_chain=(*links, *_own_link(cleaned, envelope, raw_correlation_id, kind, min(entry.added_at, now))),
         has_options=_has_options(cleaned),
-        unknown_fields=count_unknown(Envelope, cleaned) + left_out,
+        unknown_fields=count_unknown(Envelope, cleaned) + len(steps) - len(links),
         error=error,
     )
 
@@ -146,7 +154,7 @@ def encode(
 
     Strict readers accept it: `trace` is an object and never null, and there are no further fields.
     """
-    head = _head(kind, correlation_id, source, trace, created_at) | {"causality_chain": list(causality_chain)}
+    head = _head(kind, correlation_id, source, trace, created_at, causality_chain)
     # The default escapes all but ASCII: a correlation id with a lone surrogate goes back exactly as it came.
     return json.dumps(head).encode()[:-1] + b', "payload": ' + payload + b"}"
 
@@ -169,13 +177,8 @@ def encode_request(
     """
     if trace is not None and not isinstance(trace, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidMessage(f"trace: expected an object (got {trace!r:.60})")
-    message = _head(kind, correlation_id, source, trace, created_at) | {
-        "ttl_ms": ttl_ms,
-        "reply_to": reply_to,
-        "trace": dict(trace or {}),
-        "causality_chain": list(causality_chain),
-        "payload": payload,
-    }
+    head = _head(kind, correlation_id, source, dict(trace or {}), created_at, causality_chain)
+    message = head | {"ttl_ms": ttl_ms, "reply_to": reply_to, "payload": payload}
     if is_too_deep(message):
         raise InvalidMessage(TOO_DEEP)
     try:
@@ -190,6 +193,7 @@ def _head(
     source: Mapping[str, str],
     trace: Mapping[str, Any] | None,
     created_at: datetime | None,
+    causality_chain: Iterable[Any],
 ) -> dict[str, Any]:
     return {
         "schema": "orion.envelope",
@@ -202,13 +206,8 @@ def _head(
         "ttl_ms": None,
         "reply_to": None,
         "trace": trace or {},
-        "causality_chain": [],
+        "causality_chain": list(causality_chain),
     }
-
-
-def _is_storable(entry: Entry) -> bool:
-    raw = next((entry.fields[name] for name in MESSAGE_FIELDS if name in entry.fields), b"")
-    return _MAY_BE_UNSTORABLE.search(raw) is None
 
 
 def _uuid_of(entry: Entry) -> str:
@@ -221,13 +220,6 @@ def _has_options(data: Mapping[str, Any]) -> bool:
     return isinstance(payload, dict) and cast("dict[str, Any]", payload).get("options") not in (None, "")
 
 
-def _links(data: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], int]:
-    chain = data.get("causality_chain")
-    steps = cast("list[Any]", chain) if isinstance(chain, list) else []
-    links = [step for step in steps if is_link(step)]
-    return links, len(steps) - len(links)
-
-
 def _own_link(
     data: Mapping[str, Any], envelope: Envelope | None, correlation_id: str, kind: str, added_at: float
 ) -> list[Mapping[str, Any]]:
@@ -235,23 +227,18 @@ def _own_link(
 
     Of an invalid envelope, the parts that can be read are used.
     """
-    if envelope is not None and envelope.source is None:
-        return []
     # Never later than now: the sender may have chosen the entry id, and no date holds a time in the far future.
-    came = datetime.fromtimestamp(added_at, UTC)
+    created = datetime.fromtimestamp(added_at, UTC)
     if envelope is not None:
-        told, source = envelope.kind, envelope.source.model_dump(exclude_none=True) if envelope.source else None
-        created = envelope.created_at or came
+        if envelope.source is None:
+            return []
+        told, source = envelope.kind, envelope.source.model_dump(exclude_none=True)
+        created = envelope.created_at or created
     else:
         told, source = _first_text(data, ("kind", "event")), data.get("source", data.get("service"))
         source = {"name": source} if isinstance(source, str) else source
-        created = came
-    link: dict[str, Any] = {
-        "correlation_id": correlation_id,
-        "kind": told or kind,
-        "source": source,
-        "created_at": created.isoformat(),
-    }
+    link: dict[str, Any] = {"correlation_id": correlation_id, "kind": told or kind, "source": source}
+    link |= {"created_at": created.isoformat()}
     return [link] if is_link(link) else []
 
 
@@ -259,7 +246,7 @@ def _found_in(
     entry: Entry, kind: str, max_bytes: int, sender_only: bool
 ) -> tuple[dict[str, Any], InvalidMessage | None]:
     setting = "ORION_MAX_QUERY_BYTES" if kind == QUERY_KIND else "ORION_MAX_MESSAGE_BYTES"
-    raw = next((entry.fields[name] for name in MESSAGE_FIELDS if name in entry.fields), None)
+    raw = raw_of(entry)
     if raw is None:
         if (left_out := entry.fields.get(LEFT_OUT_BYTES, b"")[:20].decode("ascii", "replace")) == "":
             raise InvalidMessage("the stream entry has no field `envelope` (or `data`)")

@@ -10,7 +10,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar, cast
 
@@ -54,20 +54,6 @@ class Entry:
         return int(self.id.partition("-")[0]) / 1000
 
 
-@dataclass(slots=True)
-class Healed:
-    """Counts of repairs: of groups, of connections and of anything else.
-
-    `lost` counts entries that waited or were in flight when somebody emptied the stream: about as many, for what
-    came or went in the second before is not known.
-    """
-
-    groups: int = 0
-    lost: int = 0
-    connections: int = 0
-    errors: dict[str, int] = field(default_factory=dict[str, int])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
     """Entries of a stream that are not answered, when it was last looked at; times are the server's, in seconds.
@@ -91,7 +77,11 @@ class Backlog:
 
 
 class GroupReader:
-    """One consumer of one group of one stream. It sets `clock` whenever it refreshes its entries."""
+    """One consumer of one group of one stream. It sets `clock` whenever it refreshes its entries.
+
+    `lost` counts entries that waited or were in flight when somebody emptied the stream: about as many, for what
+    came or went in the second before is not known. `repairs` counts calls that failed.
+    """
 
     def __init__(
         self,
@@ -104,7 +94,7 @@ class GroupReader:
         clock: BusClock | None = None,
     ) -> None:
         self.stream, self.group, self.consumer = stream, group, consumer
-        self.healed = Healed()
+        self.lost = self.repairs = 0
         self._redis, self._blocking = redis, blocking
         self._cursor = "0-0"
         self._backoffs: dict[str, Backoff] = defaultdict(lambda: Backoff(*BUS_S))
@@ -171,7 +161,6 @@ class GroupReader:
         Else a message that kills its workers would make poison of all that waited beside it.
         """
         entries = await self.claim(count, min_idle_ms)
-
         if entries:
             await self._set_delivery_counts({entry.id: entry.deliveries - 1 for entry in entries})
         return entries
@@ -260,23 +249,24 @@ class GroupReader:
     async def _healing(self, doing: str, once: Callable[[], Awaitable[T]], otherwise: T) -> T:
         try:
             result = await once()
-        except BUS_AWAY as error:
-            self.healed.connections += 1
-            await self._wait(doing, f"the bus is away ({type(error).__name__})")
-            return otherwise
-        except RedisError as error:
-            if group_is_gone(error):
-                self.healed.groups += 1
-                await self._make_again(doing)
-            else:
-                text = str(error).partition(" ")[0]
-                self.healed.errors[text] = self.healed.errors.get(text, 0) + 1
-                await self._wait(doing, f"the bus refused ({error})")
+        except (*BUS_AWAY, RedisError) as error:
+            self.repairs += 1
+            why = f"the bus refused ({error})"
+            if isinstance(error, BUS_AWAY):
+                why = f"the bus is away ({type(error).__name__})"
+            elif group_is_gone(error):
+                await self._make_again()
+                why = None
+            # It grows until the same call succeeds; another call's success says nothing about this one.
+            backoff = self._backoffs[doing]
+            if why is not None and backoff.is_first:
+                log.warning("%s, %s: %s; trying again", self.stream, doing, why)
+            await backoff.wait()
             return otherwise
         self._backoffs.pop(doing, None)
         return result
 
-    async def _make_again(self, doing: str) -> None:
+    async def _make_again(self) -> None:
         self._cursor = "0-0"
         unfinished, self._unfinished = self._unfinished, None
         try:
@@ -285,25 +275,17 @@ class GroupReader:
                 await self._count_lost(unfinished)
         except (*BUS_AWAY, ResponseError) as error:
             log.warning("group %s of %s cannot be created: %s", self.group, self.stream, error)
-        await self._wait(doing, None)
 
     async def _count_lost(self, unfinished: int | None) -> None:
         """Count what is no longer there; where only the group was deleted, everything is."""
         lost = (unfinished or 0) - int(await self._redis.xlen(self.stream))
         if lost > 0:
-            self.healed.lost += lost
+            self.lost += lost
             log.error(
                 "%s was emptied by somebody (FLUSHALL, DEL, another database): about %d entries that waited or "
                 "were in flight are lost, and their senders get no answer",
                 *(self.stream, lost),
             )
-
-    async def _wait(self, doing: str, why: str | None) -> None:
-        """A wait that grows until the same call succeeds; another call's success says nothing about this one."""
-        backoff = self._backoffs[doing]
-        if why is not None and backoff.is_first:
-            log.warning("%s, %s: %s; trying again", self.stream, doing, why)
-        await backoff.wait()
 
 
 def _text(value: bytes | str) -> str:

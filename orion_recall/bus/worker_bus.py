@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from redis.asyncio import Redis
 
 from orion_recall.bus.clock import BusClock
-from orion_recall.bus.commit import Committer, Limits
+from orion_recall.bus.commit import Committer
 from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.bus.signing.callers import Callers
@@ -56,50 +56,17 @@ class WorkerBus:
     def reader(self, stream: str) -> GroupReader:
         """A reader of the stream, as this worker's consumer."""
         blocking = self.queries if stream == self._settings.query_stream else self.changes
-        return GroupReader(
-            self.redis,
-            blocking,
-            stream=stream,
-            group=RECALL_GROUP,
-            consumer=self._settings.instance,
-            clock=self.clock,
-        )
+        own = {"group": RECALL_GROUP, "consumer": self._settings.instance}
+        return GroupReader(self.redis, blocking, stream=stream, **own, clock=self.clock)
 
     def committer(self, stream: str) -> Committer:
-        """A committer for entries of the stream."""
-        settings = self._settings
-        return Committer(
-            self.redis,
-            stream=stream,
-            group=RECALL_GROUP,
-            decision_stream=settings.decision_stream,
-            dead_stream=f"{stream}:dead",
-            decision_channels=settings.published_on["decisions"],
-            limits=Limits(
-                reply_maxlen=settings.reply_maxlen,
-                reply_ttl_s=settings.reply_ttl_s,
-                decisions_cap=settings.decisions_cap,
-                reply_bytes=settings.reply_bytes,
-                decisions_bytes=settings.decisions_bytes,
-                dead_letters_cap=settings.dead_letters_cap,
-                dead_letters_bytes=settings.dead_letters_bytes,
-            ),
-        )
+        return Committer(self.redis, self._settings, stream)
 
     def callers(self, kind: str) -> Callers | None:
         """Who may send messages of the kind; None where they need not be signed."""
         if self._ring is None:
             return None
-        settings = self._settings
-        return Callers(
-            self._ring,
-            self.redis,
-            nonces=f"{settings.query_stream}:seen:nonce:",
-            stream=settings.prefix + kind,
-            kind=kind,
-            within_s=settings.signed_within_s,
-            now=self.clock.now,
-        )
+        return Callers(self._ring, self.redis, self._settings, kind, now=self.clock.now)
 
     async def create_groups(self, stop: asyncio.Event) -> None:
         """Create the group of every intake stream; waits while the bus is away, until `stop` is set."""

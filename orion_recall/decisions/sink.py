@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
-from orion_recall.bus.group_reader import Entry, GroupReader, Healed
+from orion_recall.bus.group_reader import Entry, GroupReader
 from orion_recall.postgres.pool import ACQUIRE_TIMEOUT_S, POSTGRES_ERRORS, Pool, reason, sqlstate
 from orion_recall.settings import DECISIONS_GROUP, Settings
 from orion_recall.tasks import BUS_S, POSTGRES_S, Backoff
@@ -289,8 +289,8 @@ class DecisionSink:
         return self._lag
 
     @property
-    def healed(self) -> Healed:
-        return self._stream.reader.healed
+    def lost(self) -> int:
+        return self._stream.reader.lost
 
     @property
     def postgres_is_away(self) -> bool:

@@ -18,7 +18,6 @@ from pathlib import Path
 from orion_recall.errors import DiskShort, SourceError
 
 BUS_SHARE, POSTGRES_SHARE = 2, 4
-_OPENING_SHARE = 4
 _MIB = 1 << 20
 
 
@@ -60,11 +59,8 @@ class DiskSpace:
         )
 
     def check_opening(self) -> None:
-        """SourceError when there is not even room to open a copy, which takes a quarter of what must stay free.
-
-        The engine of the index writes to mapped files as it loads them. It blocks.
-        """
-        needed = self.least_bytes // _OPENING_SHARE
+        """SourceError without room to open a copy: its engine writes to mapped files as it loads. It blocks."""
+        needed = self.least_bytes // 4
         if needed and (free := self.free_bytes) < needed:
             raise SourceError(
                 f"the disk under {self.folder} is full: {_mib(free)} are free, and {_mib(needed)} are needed to "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +56,7 @@ def read_addresses(data_dir: Path) -> Addresses | None:
 
 
 def write_addresses(data_dir: Path, addresses: Addresses) -> None:
-    """Leaves the note, readable by its owner only, in one step: a reader sees the old or the new one."""
+    """In one step, readable by its owner only: a reader sees the old or the new note."""
     path = data_dir / ADDRESSES_NAME
     work = path.with_name(f".{ADDRESSES_NAME}.{os.getpid()}")
     descriptor = os.open(work, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -66,47 +66,6 @@ def write_addresses(data_dir: Path, addresses: Addresses) -> None:
 
 
 _EVERY_S = 1.0
-
-
-class DiskGuard:
-    def __init__(self, servers: Iterable[tuple[Engine, ValkeyServer | PostgresServer]]) -> None:
-        self._servers = tuple(servers)
-        # By name: the process that was told, and what. A server that was started again is told again.
-        self._told: dict[str, tuple[int | None, bool]] = {}
-
-    async def run(self) -> None:
-        while True:
-            await self.look()
-            await asyncio.sleep(_EVERY_S)
-
-    async def look(self) -> None:
-        for engine, server in self._servers:
-            if engine.pid is not None:
-                try:
-                    await self._look_at(engine, server)
-                except POSTGRES_ERRORS as error:  # among them OSError; the next look tries again
-                    logger.warning("%s cannot be told about its disk: %s", engine.name, error)
-
-    async def _look_at(self, engine: Engine, server: ValkeyServer | PostgresServer) -> None:
-        space = server.space
-        pid, was_held = self._told.get(engine.name, (None, False))
-        is_new = pid != engine.pid
-        if space.least_bytes == 0:
-            if is_new:  # it may have been told by a start that had a limit
-                await server.hold(held=False)
-                self._told[engine.name] = (engine.pid, False)
-            return
-        # A quarter more than the least is asked for before it goes on: else it would change with every message.
-        margin = space.least_bytes // 4 if was_held else 0
-        why = await asyncio.to_thread(space.shortage, margin)
-        if not is_new and (why is not None) == was_held:
-            return
-        await server.hold(held=why is not None)
-        self._told[engine.name] = (engine.pid, why is not None)
-        if why is not None:
-            logger.error("%s: %s: %s", engine.name, space.effect, why)
-        elif was_held:
-            logger.warning("%s: there is room again on its disk, and it takes writes", engine.name)
 
 
 _HINT = "or give another folder (--data, ORION_DATA_DIR), or set ORION_REDIS_URL and ORION_POSTGRES_DSN"
@@ -119,7 +78,8 @@ class EmbeddedEngines:
         self.data_dir = data_dir
         self._servers = tuple(servers)
         self._engines = {server.name: Engine(server) for server in servers}
-        self._guard = DiskGuard([(self._engines[server.name], server) for server in servers])
+        # By name: the process that was told of its disk, and what. A server that was started again is told again.
+        self._told: dict[str, tuple[int | None, bool]] = {}
         self._watches: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -143,20 +103,18 @@ class EmbeddedEngines:
         The event loop's thread must outlive the block: the engines die with the thread that started them.
         EngineError when another process runs on the folder or an engine does not start.
         """
-        folder = data_dir.resolve()
+        folder, least = data_dir.resolve(), min_free_bytes
         _make_data_folder(folder)
         with FolderLock.acquire(folder, "the data folder", _HINT):
             servers = list[ValkeyServer | PostgresServer]()
             if valkey:
-                servers.append(ValkeyServer(folder, memory_bytes=bus_memory_bytes, least_bytes=min_free_bytes))
+                servers.append(ValkeyServer(folder, memory_bytes=bus_memory_bytes, least_bytes=least))
             if postgres:
-                servers.append(
-                    PostgresServer(folder, schema=postgres_schema, least_bytes=min_free_bytes, workers=workers)
-                )
+                servers.append(PostgresServer(folder, schema=postgres_schema, least_bytes=least, workers=workers))
             engines = cls(folder, servers)
             try:
                 await engines._start_all()
-                await engines._guard.look()  # one that was read-only at its end is so still
+                await engines._look_at_disks()  # one that was read-only at its end is so still
                 engines._publish()
                 yield engines
             finally:
@@ -196,7 +154,35 @@ class EmbeddedEngines:
                 asyncio.create_task(engine.keep_alive(self._publish), name=f"keep {name} alive")
                 for name, engine in self._engines.items()
             ]
-            self._watches.append(asyncio.create_task(self._guard.run(), name="watch the disks"))
+            self._watches.append(asyncio.create_task(self._watch_disks(), name="watch the disks"))
+
+    async def _watch_disks(self) -> None:
+        while True:
+            await self._look_at_disks()
+            await asyncio.sleep(_EVERY_S)
+
+    async def _look_at_disks(self) -> None:
+        for server in self._servers:
+            if (pid := self._engines[server.name].pid) is not None:
+                try:
+                    await self._look_at_disk(server, pid)
+                except POSTGRES_ERRORS as error:  # among them OSError; the next look tries again
+                    logger.warning("%s cannot be told about its disk: %s", server.name, error)
+
+    async def _look_at_disk(self, server: ValkeyServer | PostgresServer, pid: int) -> None:
+        told_pid, was_held = self._told.get(server.name, (None, False))
+        # A quarter more than the least is asked for before it goes on: else it would change with every message.
+        margin = server.space.least_bytes // 4 if was_held else 0
+        why = await asyncio.to_thread(server.space.shortage, margin)
+        if pid == told_pid and (why is not None) == was_held:
+            return
+        # Also where nothing is watched: it may have been told by a start that had a limit.
+        await server.hold(held=why is not None)
+        self._told[server.name] = (pid, why is not None)
+        if why is not None:
+            logger.error("%s: %s: %s", server.name, server.space.effect, why)
+        elif was_held:
+            logger.warning("%s: there is room again on its disk, and it takes writes", server.name)
 
     async def _start_all(self) -> None:
         starts = [engine.start() for engine in self._engines.values()]
@@ -223,11 +209,7 @@ class EmbeddedEngines:
 
 
 def _make_data_folder(folder: Path) -> None:
-    """Makes the data folder when it is absent: closed to all but its user.
-
-    As root it is opened to the group that Postgres runs as, for passing through; a folder that exists is
-    left as it is.
-    """
+    """Made when it is absent, closed to all but its user; as root the group of Postgres may pass through."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)

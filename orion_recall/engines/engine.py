@@ -45,7 +45,8 @@ def make_socket_folder(folder: Path, uid: int) -> None:
     found = folder.lstat()
     if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() != uid:
         os.chown(folder, uid, uid, follow_symlinks=False)
-    if not _is_private(folder, uid):
+        found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or stat.S_IMODE(found.st_mode) & 0o077:
         raise EngineError(
             f"{folder} is not a private folder of uid {uid} (it belongs to uid {found.st_uid}, mode "
             f"{stat.S_IMODE(found.st_mode):o}): remove it, or find out who made it"
@@ -57,14 +58,6 @@ def remove_socket_folder(folder: Path) -> None:
         folder.rmdir()
 
 
-def _is_private(folder: Path, uid: int) -> bool:
-    try:
-        found = folder.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not stat.S_IMODE(found.st_mode) & 0o077
-
-
 _LAUNCHER = Path(__file__).with_name("launch.py")
 _POLL_S = 0.02
 _LOG_LIMIT_BYTES = 8 * 1024 * 1024
@@ -74,11 +67,10 @@ _TAIL_LINES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A program to run, and how it is stopped.
+    """A program to run. `stop_signal` asks for a clean end; the kernel sends it too when the parent dies.
 
-    `stop_signal` asks for a clean end; the kernel sends it too when the parent dies. `uid` is the user to
-    become (only root can), and `gid` its group if that has another number. `lock_fd` is a folder lock's descriptor
-    that the child holds for as long as it lives.
+    `uid` is the user to become (only root can), and `gid` its group if that has another number. `lock_fd` is a
+    folder lock's descriptor that the child holds for as long as it lives.
     """
 
     name: str
@@ -237,8 +229,6 @@ class Server(Protocol):
     def folder(self) -> Path: ...
     @property
     def address(self) -> str: ...
-    @property
-    def stop_signal(self) -> signal.Signals: ...
 
     async def prepare(self, lock_fd: int) -> Command:
         """Makes all that a start needs (folders, a new database) and says what to run."""
@@ -248,9 +238,7 @@ class Server(Protocol):
         """Whether clients may come; makes what can only be made inside a running server."""
         ...
 
-    def tidy(self) -> None:
-        """Removes what has no use after the server's end, however it ended."""
-        ...
+    def tidy(self) -> None: ...
 
 
 class Engine:
@@ -309,49 +297,36 @@ class Engine:
                 logger.error("it died and is restarted within %.1f s: %s", backoff.next_s, self._child.obituary())
             await backoff.wait()
             try:
-                if await self._revive():
-                    on_restart()
+                async with self._transition:
+                    if self.died:  # not stopped, nor started, while we waited
+                        await self._launch()
+                        on_restart()
             except (EngineError, OSError) as error:  # the disk may be too full to note the restart
                 logger.error("%s could not be restarted, or not noted: %s", self.name, error)  # noqa: TRY400
-
-    async def _revive(self) -> bool:
-        async with self._transition:
-            if not self.died:  # stopped, or started, while we waited
-                return False
-            await self._launch()
-            return True
 
     async def _launch(self) -> None:
         began = time.monotonic()
         # Claimed anew at every start: sessions of a Postgres that was killed outlive it for a moment, and
         # share its lock, so that no second server meets them.
-        self._release()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
         self._lock = await _claim(self._server)
+        child: Child | None = None
         try:
-            self._child = await self._spawn(self._lock.fileno())
-        except BaseException:
-            self._clear_away()
-            raise
-        self._started_at = time.monotonic()
-        took_s = self._started_at - began
-        logger.info("%s serves as process %d after %.2f s", self.name, self._child.pid, took_s)
-
-    async def _spawn(self, lock_fd: int) -> Child:
-        child = await Child.start(await self._server.prepare(lock_fd))
-        try:
+            child = await Child.start(await self._server.prepare(self._lock.fileno()))
             await until_ready(child, self._server.ready, _START_TIMEOUT_S)
         except BaseException:
-            await child.kill()
+            if child is not None:
+                await child.kill()
+            self._clear_away()
             raise
-        return child
+        self._child, self._started_at = child, time.monotonic()
+        logger.info("%s serves as process %d after %.2f s", self.name, child.pid, self._started_at - began)
 
     def _clear_away(self) -> None:
         if self._lock is not None:  # without the lock the sockets may be an orphan's
             self._server.tidy()
-        self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
             self._lock.release()
             self._lock = None
 
@@ -363,23 +338,15 @@ async def _claim(server: Server) -> FolderLock:
     lock is ours at this point: a process that still holds this one has lost its parent. The kernel has told it to
     end, and it gets 20 s.
     """
-    lock = await _await_lock(server.folder, 0)
-    if lock is not None:
-        return lock
-    pid = holder(server.folder)
-    logger.warning("%s of an earlier run (process %s) still ends; waiting", server.name, pid)
-    lock = await _await_lock(server.folder, _ORPHAN_PATIENCE_S)
-    if lock is None:
-        raise EngineError(
-            f"{server.name} of an earlier run still uses {server.folder} (process {pid}); stop that process"
-        )
-    return lock
-
-
-async def _await_lock(folder: Path, timeout_s: float) -> FolderLock | None:
-    deadline = time.monotonic() + timeout_s
-    lock = FolderLock.try_acquire(folder)
-    while lock is None and time.monotonic() < deadline:
+    deadline, is_told = time.monotonic() + _ORPHAN_PATIENCE_S, False
+    while (lock := FolderLock.try_acquire(server.folder)) is None:
+        pid = holder(server.folder)
+        if time.monotonic() > deadline:
+            raise EngineError(
+                f"{server.name} of an earlier run still uses {server.folder} (process {pid}); stop that process"
+            )
+        if not is_told:
+            logger.warning("%s of an earlier run (process %s) still ends; waiting", server.name, pid)
+            is_told = True
         await asyncio.sleep(_LOCK_POLL_S)  # flock has no waiting that the event loop could share
-        lock = FolderLock.try_acquire(folder)
     return lock

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
-from types import TracebackType
 
 from orion_recall.errors import EngineError
 
@@ -13,9 +12,7 @@ LOCK_NAME = ".lock"
 
 
 class FolderLock:
-    """A held lock. Build it with `acquire`; it ends with `release`, with the block, or with the process."""
-
-    __slots__ = ("_fd", "folder")
+    """A held lock, from `acquire`; it ends with `release`, with the block, or with the process."""
 
     def __init__(self, folder: Path, fd: int) -> None:
         self.folder = folder
@@ -23,11 +20,9 @@ class FolderLock:
 
     @classmethod
     def acquire(cls, folder: Path, what: str, hint: str) -> FolderLock:
-        """The lock on the folder, which is made (mode 700) when it is absent.
+        """The lock on the folder, which is made (mode 700) when it is absent; EngineError when it cannot be had.
 
-        `what` names the folder's role at the start of the error's sentence ("the index folder") and `hint`
-        says at its end what else can be done ("or set ORION_QDRANT_URL"). Raises EngineError when the
-        folder is held, by another process or by this one, or cannot be written.
+        `what` begins the error's sentence ("the index folder"), `hint` ends it ("or set ORION_QDRANT_URL").
         """
         lock = cls.try_acquire(folder)
         if lock is not None:
@@ -48,19 +43,17 @@ class FolderLock:
             fd = os.open(folder / LOCK_NAME, flags, 0o600)
         except OSError as error:
             raise EngineError(f"cannot use the folder {folder}: {error.strerror} ({error.filename})") from error
+        what = f"the file system of {folder} cannot lock files"
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            what = f"cannot write into {folder / LOCK_NAME}"
+            write_holder(fd, os.getpid())
         except BlockingIOError:
             os.close(fd)
             return None
-        except OSError as error:
+        except OSError as error:  # as a full disk; an open descriptor would hold the lock
             os.close(fd)
-            raise EngineError(f"the file system of {folder} cannot lock files: {error.strerror}") from error
-        try:
-            write_holder(fd, os.getpid())
-        except OSError as error:  # a full disk; an open descriptor would hold the lock
-            os.close(fd)
-            raise EngineError(f"cannot write into {folder / LOCK_NAME}: {error.strerror}") from error
+            raise EngineError(f"{what}: {error.strerror}") from error
         return cls(folder, fd)
 
     def fileno(self) -> int:
@@ -82,9 +75,7 @@ class FolderLock:
     def __enter__(self) -> FolderLock:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 

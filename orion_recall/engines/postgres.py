@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import signal
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -15,13 +16,7 @@ from urllib.parse import quote
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.engines.disk_space import POSTGRES_SHARE, DiskSpace
-from orion_recall.engines.engine import (
-    Command,
-    make_socket_folder,
-    remove_socket_folder,
-    run_to_end,
-    socket_folder,
-)
+from orion_recall.engines.engine import Command, make_socket_folder, remove_socket_folder, run_to_end, socket_folder
 from orion_recall.engines.postgres_folder import (
     CACHE_DIR,
     CLUSTER,
@@ -49,7 +44,6 @@ _MIB = 1 << 20
 _NEW_BYTES = 64 * _MIB
 _BUILTIN_LOCALES_SINCE = 17
 
-_READ_ONLY = "default_transaction_read_only"
 # One worker holds 16 at most; the rest is for commands, analysts and a second worker that somebody starts.
 _CONNECTIONS, CONNECTIONS_OF_A_WORKER = 40, 16
 _OPTIONS = {
@@ -88,10 +82,15 @@ class PostgresServer:
         workers: int = 1,
     ) -> None:
         self._connections = _CONNECTIONS + CONNECTIONS_OF_A_WORKER * (workers - 1)
-        self._least_bytes = least_bytes // POSTGRES_SHARE
         self._uid = private_id() if os.geteuid() == 0 else None
         self._data_dir = data_dir
         self.folder = database_folder(data_dir, self._uid, outside)
+        self.space = DiskSpace(
+            name=self.name,
+            folder=self.folder,
+            least_bytes=least_bytes // POSTGRES_SHARE,
+            effect="Postgres is read-only: stores and decisions wait on the bus",
+        )
         self._cluster = self.folder / CLUSTER
         self._log_path = data_dir / "postgres.log"
         self._cache_dir = cache_dir
@@ -105,29 +104,16 @@ class PostgresServer:
         host = quote(str(self._sockets))
         return f"postgresql://orion@/orion?host={host}&port={_PORT}&sslmode=disable"
 
-    @property
-    def space(self) -> DiskSpace:
-        return DiskSpace(
-            name=self.name,
-            folder=self.folder,
-            least_bytes=self._least_bytes,
-            effect="Postgres is read-only: stores and decisions wait on the bus",
-        )
-
     async def hold(self, *, held: bool) -> None:
         """Refuse writes in all sessions, as a replica does; or take them again.
 
         A write-ahead log that cannot be written ends the server. This comes before that. OSError when it is away.
         """
-        session = await self._session()
-        try:
+        async with self._session() as session:
             # In postgresql.auto.conf: also what starts again on a full disk is read-only.
-            await session.execute(
-                f"ALTER SYSTEM {'SET' if held else 'RESET'} {_READ_ONLY}{' = on' if held else ''}"
-            )
+            setting = "default_transaction_read_only"
+            await session.execute(f"ALTER SYSTEM SET {setting} = on" if held else f"ALTER SYSTEM RESET {setting}")
             await session.execute("SELECT pg_reload_conf()")
-        finally:
-            await session.close()
 
     async def prepare(self, lock_fd: int) -> Command:
         self._check_folder()
@@ -136,7 +122,11 @@ class PostgresServer:
         await asyncio.to_thread(self._clear_leftovers)
         check_not_gone(self._data_dir, self._cluster)
         if not self._cluster.exists():
-            self._check_room()
+            if (free := self.space.free_bytes) < _NEW_BYTES:
+                raise EngineError(
+                    f"the disk under {self.folder} is full: {free // _MIB} MiB are free, and a new database needs "
+                    f"{_NEW_BYTES // _MIB} MiB: make room, or give another folder (--data, ORION_DATA_DIR)"
+                )
             await self._make_cluster(binaries, lock_fd)
         note_made(self._data_dir, self._cluster)
         options = {
@@ -151,22 +141,22 @@ class PostgresServer:
         )
 
     async def ready(self) -> bool:
-        try:
-            session = await self._session()
-        except (OSError, TimeoutError, asyncpg.CannotConnectNowError):
-            return False
-        try:
-            if not await session.fetchval("SELECT true FROM pg_database WHERE datname = 'orion'"):
-                await session.execute("CREATE DATABASE orion")
-        finally:
-            await session.close()
-        return True
+        with contextlib.suppress(OSError, TimeoutError, asyncpg.CannotConnectNowError):
+            async with self._session() as session:
+                if not await session.fetchval("SELECT true FROM pg_database WHERE datname = 'orion'"):
+                    await session.execute("CREATE DATABASE orion")
+                return True
+        return False
 
-    async def _session(self) -> Connection:
-        connection = await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+    @contextlib.asynccontextmanager
+    async def _session(self) -> AsyncGenerator[Connection]:
+        session = await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
             dsn=self.address, database="postgres", timeout=_PROBE_TIMEOUT_S
         )
-        return cast("Connection", connection)
+        try:
+            yield cast("Connection", session)
+        finally:
+            await session.close()
 
     def tidy(self) -> None:
         for name in (f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock"):
@@ -185,11 +175,8 @@ class PostgresServer:
 
     def _find_binaries(self) -> PostgresBinaries:
         version = self._cluster / "PG_VERSION"
-        made_by = int(version.read_text(encoding="ascii")) if version.exists() else None
-        binaries = find_binaries(made_by)
-        if self._uid is None:
-            return binaries
-        return runnable_by(binaries, self._uid, self._uid, self._cache_dir)
+        binaries = find_binaries(int(version.read_text(encoding="ascii")) if version.exists() else None)
+        return binaries if self._uid is None else runnable_by(binaries, self._uid, self._uid, self._cache_dir)
 
     def _check_folder(self) -> None:
         """As root: hands the folder to the unprivileged user, who must be able to come to it."""
@@ -228,13 +215,6 @@ class PostgresServer:
                 raise EngineError(f"Postgres already runs on {self._cluster} (process {pid}); stop it")
         pid_file.unlink(missing_ok=True)
         (self._sockets / f".s.PGSQL.{_PORT}.lock").unlink(missing_ok=True)
-
-    def _check_room(self) -> None:
-        if (free := self.space.free_bytes) < _NEW_BYTES:
-            raise EngineError(
-                f"the disk under {self.folder} is full: {free // _MIB} MiB are free, and a new database needs "
-                f"{_NEW_BYTES // _MIB} MiB: make room, or give another folder (--data, ORION_DATA_DIR)"
-            )
 
     async def _make_cluster(self, binaries: PostgresBinaries, lock_fd: int) -> None:
         """Makes the database folder beside its place and moves it there: complete or not there at all.

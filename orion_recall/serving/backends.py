@@ -138,10 +138,8 @@ async def open_sources(
 
 def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> MemoryIndex:
     if settings.qdrant_url is not None:
-        server, has_record = (
-            QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key),
-            settings.dsn is not None,
-        )
+        server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
+        has_record = settings.dsn is not None
         return QdrantIndex(server, settings.qdrant_collection, embedder, sparse, has_record=has_record)
     return EdgeIndex(settings.data_dir / "index", embedder, sparse, room=_room("index", settings))
 

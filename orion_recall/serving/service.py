@@ -188,8 +188,8 @@ class Service:
     def lost(self) -> Mapping[str, int]:
         """Entries that were lost with a stream that somebody emptied, by what they brought: about as many."""
         intake, sink = self.background.intake, self.background.sink
-        lost = {"queries": self._intake.healed.lost, **(intake.lost if intake else {})}
-        return lost | ({"decisions": sink.healed.lost} if sink else {})
+        lost = {"queries": self._intake.lost, **(intake.lost if intake else {})}
+        return lost | ({"decisions": sink.lost} if sink else {})
 
     @property
     def backlogs(self) -> Mapping[str, Backlog]:

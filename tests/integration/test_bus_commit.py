@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -11,52 +11,41 @@ from executor import Executor, command, pending, rows, until
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from orion_recall.bus.commit import Commit, Committer, Limits, MessageHead, ReplyAddress, commit_when_possible
+from orion_recall.bus.commit import Commit, Committer, MessageHead, ReplyAddress, commit_when_possible
 from orion_recall.bus.connect import connect
 from orion_recall.bus.dead_letters import DeadLetters
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import InvalidMessage
-from orion_recall.settings import DECISIONS_GROUP
+from orion_recall.settings import DECISIONS_GROUP, Settings
 
 GROUP = "orion-recall"
-LIMITS_OF_A_MEGABYTE = Limits(
-    reply_maxlen=1000,
-    reply_ttl_s=60,
-    decisions_cap=1000,
-    reply_bytes=1 << 20,
-    decisions_bytes=1 << 20,
-    dead_letters_bytes=1 << 20,
-)
+A_MEGABYTE: dict[str, Any] = {
+    "reply_maxlen": 1000,
+    "reply_bytes": 1 << 20,
+    "decisions_bytes": 1 << 20,
+    "dead_letters_bytes": 1 << 20,
+}
 
 
 class Intake:
     """The streams of one intake, with entries that two workers hold."""
 
     def __init__(self, redis: Redis, prefix: str) -> None:
-        self.redis = redis
+        self.redis, self.prefix = redis, prefix
         self.stream = f"{prefix}recall.query.v1"
         self.decisions = f"{prefix}recall.decision.v1"
         self.dead = f"{prefix}recall.query.v1:dead"
         self.own = ReplyAddress(mode="own", name=f"{prefix}recall.reply.v1:me")
         self.shared = ReplyAddress(mode="shared", name=f"{prefix}recall.reply.v1")
 
-    def committer(
-        self,
-        redis: Redis | None = None,
-        *,
-        decisions_cap: int = 1000,
-        channels: Sequence[str] = (),
-        limits: Limits | None = None,
-    ) -> Committer:
-        return Committer(
-            redis or self.redis,
-            stream=self.stream,
-            group=GROUP,
-            decision_stream=self.decisions,
-            dead_stream=self.dead,
-            limits=limits or Limits(reply_maxlen=100, reply_ttl_s=60, decisions_cap=decisions_cap),
-            decision_channels=channels,
-        )
+    def committer(self, redis: Redis | None = None, **changes: Any) -> Committer:
+        limits: dict[str, Any] = {
+            "reply_maxlen": 100,
+            "reply_ttl_s": 60,
+            "decisions_cap": 1000,
+            "decision_channels": (),
+        }
+        return Committer(redis or self.redis, Settings(prefix=self.prefix, **{**limits, **changes}), self.stream)
 
     async def take(self, count: int = 1) -> list[str]:
         """Entries that are pending now."""
@@ -338,7 +327,7 @@ async def test_a_decision_channel_that_is_closed_to_the_worker_costs_nothing_but
     ids = await intake.take(3)
     try:
         async with connect(bus_alone.redis_url.replace("unix://", "unix://shy:x@")) as shy:
-            committer = intake.committer(shy, channels=channels)
+            committer = intake.committer(shy, decision_channels=("closed", "open"))
             async with Executor(intake.redis, prefix).listening(channels[1]) as heard:
                 for entry_id in ids:
                     assert await committer.commit(intake.commit(entry_id, published=b"{}")) == "committed"
@@ -396,7 +385,7 @@ async def test_where_no_query_text_is_kept_neither_is_a_head(intake: Intake) -> 
 
 async def test_dead_letters_are_kept_up_to_a_number_of_bytes_and_the_newest_always(intake: Intake) -> None:
     most = 1 << 20
-    committer = intake.committer(limits=LIMITS_OF_A_MEGABYTE)
+    committer = intake.committer(**A_MEGABYTE)
     for number in range(30):
         (entry_id,) = await intake.take()
         added: Any = await intake.redis.xadd(intake.stream, {"envelope": b"%d" % number + b"x" * 100_000})
@@ -412,7 +401,7 @@ async def test_dead_letters_are_kept_up_to_a_number_of_bytes_and_the_newest_alwa
 
 @pytest.mark.parametrize("address", ["own", "shared"])
 async def test_replies_that_nobody_reads_are_kept_up_to_a_number_of_bytes(intake: Intake, address: str) -> None:
-    committer = intake.committer(limits=LIMITS_OF_A_MEGABYTE)
+    committer = intake.committer(**A_MEGABYTE)
     to = intake.own if address == "own" else intake.shared
     for entry_id in await intake.take(48):
         commit = intake.commit(entry_id, address=to, reply=b"x" * 50_000)
@@ -424,7 +413,7 @@ async def test_replies_that_nobody_reads_are_kept_up_to_a_number_of_bytes(intake
 async def test_decisions_that_no_sink_reads_are_kept_up_to_a_number_of_bytes_and_the_lost_are_counted(
     intake: Intake,
 ) -> None:
-    committer = intake.committer(limits=LIMITS_OF_A_MEGABYTE)
+    committer = intake.committer(**A_MEGABYTE)
     await intake.redis.xgroup_create(intake.decisions, DECISIONS_GROUP, id="0", mkstream=True)
     for entry_id in await intake.take(128):
         assert await committer.commit(intake.commit(entry_id, decision=b"x" * 20_000)) == "committed"

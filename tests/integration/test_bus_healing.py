@@ -232,12 +232,12 @@ async def test_while_the_bus_is_away_the_loops_do_not_spin(
         try:
 
             async def all_have_tried() -> bool:
-                return reader.healed.connections >= 3
+                return reader.repairs >= 3
 
             await until(all_have_tried, "a try of each loop")
             await until(passed(time.monotonic() + 1.0), "a second")
             # Three loops whose pauses grow 0.05, 0.1, 0.2, 0.4 … One that spins tries thousands of times.
-            assert reader.healed.connections <= 60
+            assert reader.repairs <= 60
             said = [record.message for record in caplog.records if stream in record.message]
             assert len(said) <= 3, "each loop says it once"
         finally:
@@ -270,15 +270,15 @@ async def test_what_an_emptied_stream_held_is_counted_once_and_a_deleted_group_l
     await refreshed()
     await bus.xgroup_destroy(stream, "g")
     await refreshed()
-    assert [reader.healed.lost for reader in readers] == [0, 0]
+    assert [reader.lost for reader in readers] == [0, 0]
 
     await refreshed()
     await bus.unlink(stream)
     await bus.xadd(stream, {"envelope": "a sender goes on"})
     for reader in readers:
         await reader.read_waiting(1)
-    assert sorted(reader.healed.lost for reader in readers) == [0, 4]
+    assert sorted(reader.lost for reader in readers) == [0, 4]
     assert f"{stream} was emptied by somebody" in caplog.text
     await refreshed()
-    assert sum(reader.healed.lost for reader in readers) == 4, "it is counted once"
+    assert sum(reader.lost for reader in readers) == 4, "it is counted once"
     await bus.unlink(stream)

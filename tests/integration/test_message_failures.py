@@ -15,7 +15,7 @@ from decision_samples import decision, envelope
 from executor import Executor, pending, rows, until
 from redis.asyncio import Redis
 
-from orion_recall.bus.commit import Committer, Limits
+from orion_recall.bus.commit import Committer
 from orion_recall.bus.group_reader import GroupReader
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
@@ -61,17 +61,6 @@ async def reader(owner: Pool) -> AsyncGenerator[str]:
 @asynccontextmanager
 async def desks(redis: Redis, pool: Pool, settings: Settings) -> AsyncGenerator[None]:
     """All four streams are served over the pool."""
-    limits = Limits(reply_maxlen=1000, reply_ttl_s=60, decisions_cap=1000)
-
-    def committer(stream: str) -> Committer:
-        return Committer(
-            redis,
-            stream=stream,
-            group=RECALL_GROUP,
-            decision_stream=settings.decision_stream,
-            dead_stream=f"{stream}:dead",
-            limits=limits,
-        )
 
     def intake(stream: str) -> GroupReader:
         return GroupReader(redis, redis, stream=stream, group=RECALL_GROUP, consumer="worker")
@@ -81,7 +70,7 @@ async def desks(redis: Redis, pool: Pool, settings: Settings) -> AsyncGenerator[
         pool,
         TombstoneStream(redis, redis, settings.tombstone_stream, Tombstones()),
         reader=intake,
-        committer=committer,
+        committer=partial(Committer, redis, settings),
         are_persisted=partial(are_persisted, redis, settings.decision_stream),
         wake=lambda: None,
     )

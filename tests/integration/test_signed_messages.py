@@ -46,7 +46,7 @@ class Keys:
     def add(self, name: str, *tenants: str, may: tuple[Right, ...] = ALL) -> Path:
         key = self.keys[name] = Key(id=name, secret=os.urandom(32))
         with self.ring.open("a") as file:
-            file.write(written_caller(Caller(key=key, tenants=tenants, may=frozenset(may))))
+            file.write(written_caller(Caller(**dict(key), tenants=tenants, may=frozenset(may))))
         path = self.folder / f"{name}.key"
         path.touch(mode=0o600)
         path.write_text(written_key(key))

@@ -17,11 +17,12 @@ from redis.exceptions import RedisError
 
 from orion_recall.bus.bounded import ON_LOOP_BYTES, read_apart
 from orion_recall.bus.connect import BUS_AWAY
-from orion_recall.bus.envelope import MESSAGE_FIELDS, Received, size_of
+from orion_recall.bus.envelope import Received, raw_of, size_of
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.keys import SIGNATURE_FIELD, Caller, KeyRing, Right, Signature, read_signature
 from orion_recall.contracts import DELETE_KIND, FEEDBACK_KIND, QUERY_KIND, STORE_KIND, UPDATE_KIND
 from orion_recall.errors import LateSignature, MessageError, RefusedMessage
+from orion_recall.settings import Settings
 from orion_recall.tasks import BUS_S, Backoff
 
 log = logging.getLogger("orion_recall.bus")
@@ -38,25 +39,14 @@ _NOT_SIGNED = "this worker takes signed messages only (ORION_KEYS_FILE), and thi
 
 
 class Callers:
-    """The callers of one intake stream, by the keys of the ring.
-
-    `now` is the time by the clock of the bus. A signature counts while it is not more than `within_s` from that;
-    its nonce is kept on the bus under `nonces`, and expires.
-    """
+    """The callers of the intake stream of a kind, by the keys of the ring. `now` is the time of the bus."""
 
     def __init__(
-        self,
-        ring: KeyRing,
-        redis: Redis,
-        *,
-        nonces: str,
-        stream: str,
-        kind: str,
-        within_s: int,
-        now: Callable[[], float],
+        self, ring: KeyRing, redis: Redis, settings: Settings, kind: str, *, now: Callable[[], float]
     ) -> None:
-        self._ring, self._redis, self._nonces, self._within_s, self._now = ring, redis, nonces, within_s, now
-        self._stream, self._needs = stream, _NEEDS[kind]
+        self._ring, self._redis, self._now = ring, redis, now
+        self._nonces, self._within_s = f"{settings.query_stream}:seen:nonce:", settings.signed_within_s
+        self._stream, self._needs = settings.prefix + kind, _NEEDS[kind]
 
     async def checked(self, received: Received) -> Received:
         """The message with its caller. Of one that is refused nothing is kept but whom to answer."""
@@ -79,15 +69,15 @@ class Callers:
         return None if found is None else found[0]
 
     def _signed(self, entry: Entry) -> tuple[Caller, Signature] | None:
-        raw = next((entry.fields[name] for name in MESSAGE_FIELDS if name in entry.fields), None)
+        raw = raw_of(entry)
         signature = None if raw is None else read_signature(entry.fields.get(SIGNATURE_FIELD), raw)
         caller = None if signature is None else self._ring.caller(signature.key_id)
-        if signature is None or caller is None or not signature.is_by(caller.key.secret, stream=self._stream):
+        if signature is None or caller is None or not signature.is_by(caller.secret, stream=self._stream):
             return None
         return caller, signature
 
     async def _refuse(self, entry: Entry, caller: Caller, signature: Signature) -> None:
-        now, name = self._now(), caller.key.id
+        now, name = self._now(), caller.id
         if caller.is_over(now):
             raise RefusedMessage(f"the key {name!r} counted until {caller.until}: sign with its successor")
         if self._needs not in caller.may:
@@ -139,5 +129,5 @@ def tenant_of(named: str | None, caller: Caller | None, default: str) -> str:
     """The tenant of a message that names this one, or none; RefusedMessage where the caller's key is for others."""
     name = named or (caller.default_tenant if caller is not None else None) or default
     if caller is not None and not caller.serves(name):
-        raise RefusedMessage(f"the key {caller.key.id!r} is not for tenant {name!r}")
+        raise RefusedMessage(f"the key {caller.id!r} is not for tenant {name!r}")
     return name

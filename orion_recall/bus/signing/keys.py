@@ -13,7 +13,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar, get_args
 from uuid import uuid4
@@ -38,15 +38,59 @@ _WHOLE = re.compile(_TEXT, re.ASCII)
 _WITHIN = re.compile(rf'"{SIGNATURE_MEMBER}"\s*:\s*"{_TEXT}"'.encode(), re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+Right = Literal["recall", "write", "delete", "feedback"]
+RIGHTS: tuple[Right, ...] = get_args(Right)
+_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_LEAST_SECRET_BYTES = 32
+
+
+def _decoded(value: object) -> bytes:
+    secret = value if isinstance(value, bytes) else b""
+    with contextlib.suppress(ValueError):
+        secret = base64.b64decode(value, altchars=b"-_", validate=True) if isinstance(value, str) else secret
+    if len(secret) < _LEAST_SECRET_BYTES:
+        raise ValueError(
+            f"write {_LEAST_SECRET_BYTES} random bytes or more in base64 (`orion-recall keys new` makes them)"
+        )
+    return secret
+
+
+class Key(BaseModel):
     """What a caller signs with: the id of its key, and the secret."""
 
-    id: str
-    secret: bytes
+    model_config = ConfigDict(frozen=True)
 
-    def __repr__(self) -> str:
-        return f"Key(id={self.id!r})"
+    id: str = Field(pattern=f"^{_ID.pattern}$")
+    secret: Annotated[bytes, BeforeValidator(_decoded)] = Field(repr=False)
+
+
+class Caller(Key):
+    """Who a key makes its holder: the first of `tenants` is that of a message that names none; `*` is all."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tenants: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    may: frozenset[Right] = Field(min_length=1)
+    until: AwareDatetime | None = None
+
+    def serves(self, tenant: str) -> bool:
+        """Whether its messages may be about the tenant."""
+        return "*" in self.tenants or tenant in self.tenants
+
+    @property
+    def default_tenant(self) -> str | None:
+        """The tenant of a message that names none; None: the worker's."""
+        return None if "*" in self.tenants else self.tenants[0]
+
+    def is_over(self, now: float) -> bool:
+        """Whether the key no longer counts, at that time in epoch seconds."""
+        return self.until is not None and now >= self.until.timestamp()
+
+
+class _Ring(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    keys: list[Caller] = Field(default_factory=list[Caller])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,72 +143,9 @@ def _code(secret: bytes, head: str, stream: str, message: bytes) -> str:
     return made.hexdigest()
 
 
-Right = Literal["recall", "write", "delete", "feedback"]
-RIGHTS: tuple[Right, ...] = get_args(Right)
-_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_LEAST_SECRET_BYTES = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Who a key makes its holder: the first of `tenants` is that of a message that names none; `*` is all."""
-
-    key: Key
-    tenants: tuple[str, ...]
-    may: frozenset[Right]
-    until: datetime | None = None
-
-    def serves(self, tenant: str) -> bool:
-        """Whether its messages may be about the tenant."""
-        return "*" in self.tenants or tenant in self.tenants
-
-    @property
-    def default_tenant(self) -> str | None:
-        """The tenant of a message that names none; None: the worker's."""
-        return None if "*" in self.tenants else self.tenants[0]
-
-    def is_over(self, now: float) -> bool:
-        """Whether the key no longer counts, at that time in epoch seconds."""
-        return self.until is not None and now >= self.until.timestamp()
-
-
-def _decoded(value: object) -> bytes:
-    secret = b""
-    with contextlib.suppress(ValueError):
-        secret = base64.b64decode(value, altchars=b"-_", validate=True) if isinstance(value, str) else b""
-    if len(secret) < _LEAST_SECRET_BYTES:
-        raise ValueError(
-            f"write {_LEAST_SECRET_BYTES} random bytes or more in base64 (`orion-recall keys new` makes them)"
-        )
-    return secret
-
-
-class _KeyFields(BaseModel):
-    id: str = Field(pattern=f"^{_ID.pattern}$")
-    secret: Annotated[bytes, BeforeValidator(_decoded)]
-
-    @property
-    def key(self) -> Key:
-        return Key(id=self.id, secret=self.secret)
-
-
-class _CallerFields(_KeyFields):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    tenants: list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
-    may: list[Right] = Field(min_length=1)
-    until: AwareDatetime | None = None
-
-
-class _Ring(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    keys: list[_CallerFields] = Field(default_factory=list[_CallerFields])
-
-
 def read_key(path: Path) -> Key:
     """The key that a caller signs with; SettingsError when the file cannot be used."""
-    return _read(path, _KeyFields).key
+    return _read(path, Key)
 
 
 def read_ring(path: Path) -> dict[str, Caller]:
@@ -173,7 +154,7 @@ def read_ring(path: Path) -> dict[str, Caller]:
     for one in _read(path, _Ring).keys:
         if one.id in ring:
             raise SettingsError(f"{path}: two keys have the id {one.id!r}: give each its own")
-        ring[one.id] = Caller(key=one.key, tenants=tuple(one.tenants), may=frozenset(one.may), until=one.until)
+        ring[one.id] = one
     return ring
 
 
@@ -185,30 +166,31 @@ def check_id(key_id: str) -> str:
 
 def state_of(path: Path) -> tuple[int, ...] | None:
     """What changes when the file does; None when it cannot be looked at."""
-    try:
+    with contextlib.suppress(OSError):
         found = path.stat()
-    except OSError:
-        return None
-    return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+        return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+    return None
 
 
 def written_key(key: Key) -> str:
-    return f'id = "{key.id}"\nsecret = "{_text(key.secret)}"\n'
+    return f'id = "{key.id}"\nsecret = "{base64.urlsafe_b64encode(key.secret).decode()}"\n'
 
 
 def written_caller(caller: Caller) -> str:
     tenants = ", ".join(_quoted(tenant) for tenant in caller.tenants)
     may = ", ".join(f'"{right}"' for right in RIGHTS if right in caller.may)
     until = "" if caller.until is None else f"until = {caller.until.astimezone(UTC).isoformat()}\n"
-    return f"\n[[keys]]\n{written_key(caller.key)}tenants = [{tenants}]\nmay = [{may}]\n{until}"
+    return f"\n[[keys]]\n{written_key(caller)}tenants = [{tenants}]\nmay = [{may}]\n{until}"
 
 
-def check_caller(caller: Caller) -> None:
-    """SettingsError for a key with which nobody could read its ring any more."""
+def new_caller(**fields: object) -> Caller:
+    """The caller; SettingsError for one with whom nobody could read its ring any more."""
     try:
+        caller = Caller.model_validate(fields)
         _Ring.model_validate(tomllib.loads(written_caller(caller)))
+        return caller
     except (tomllib.TOMLDecodeError, UnicodeError) as error:
-        raise SettingsError(f"the key {caller.key.id}: its tenants hold what no key ring can") from error
+        raise SettingsError(f"the key {fields['id']}: its tenants hold what no key ring can") from error
     except ValidationError as error:
         raise SettingsError(f"the new key: {describe(error, with_values=False)}") from error
 
@@ -240,10 +222,6 @@ def _refuse_readable(path: Path, status: os.stat_result) -> None:
         raise SettingsError(f"{path} holds secrets, and others can read it: chmod 600 {path}")
 
 
-def _text(secret: bytes) -> str:
-    return base64.urlsafe_b64encode(secret).decode()
-
-
 def _quoted(text: str) -> str:
     escaped = "".join(char if char.isprintable() and char not in '"\\' else f"\\U{ord(char):08x}" for char in text)
     return f'"{escaped}"'
@@ -263,18 +241,13 @@ class KeyRing:
 
     def caller(self, key_id: str) -> Caller | None:
         """The holder of the key; None for one that is not in the file now."""
-        state = state_of(self._path)
-        if state != self._state:
-            self._state = state
-            self._read_again()
+        if (state := state_of(self._path)) != self._state:
+            self._state, before = state, self._callers
+            try:
+                self._callers = read_ring(self._path)
+                now = self._callers.keys()
+                counts = (len(now), len(now - before.keys()), len(before.keys() - now))
+                log.info("%d keys are read again: %d are new, %d are gone", *counts)
+            except SettingsError as error:
+                log.error("the keys of before count, %d of them: %s", len(before), error)  # noqa: TRY400 (it says all)
         return self._callers.get(key_id)
-
-    def _read_again(self) -> None:
-        try:
-            callers = read_ring(self._path)
-        except SettingsError as error:
-            log.error("the keys of before count, %d of them: %s", len(self._callers), error)  # noqa: TRY400 (it says all)
-            return
-        gone, added = self._callers.keys() - callers.keys(), callers.keys() - self._callers.keys()
-        self._callers = callers
-        log.info("%d keys are read again: %d are new, %d are gone", len(callers), len(added), len(gone))

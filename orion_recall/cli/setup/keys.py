@@ -14,10 +14,9 @@ import typer
 from orion_recall.bus.signing.keys import (
     RIGHTS,
     Caller,
-    Key,
     Right,
-    check_caller,
     check_id,
+    new_caller,
     read_ring,
     written_caller,
     written_key,
@@ -67,12 +66,11 @@ def new_key(
             f"{path} has a key {key_id!r}: give the new one another name, and take the old one out later"
         )
     until = None if days is None else datetime.now(UTC).replace(microsecond=0) + timedelta(days=days)
-    key = Key(id=key_id, secret=secrets.token_bytes(_SECRET_BYTES))
-    caller = Caller(key=key, tenants=tuple(tenant), may=rights, until=until)
-    check_caller(caller)  # what workers could not read must not get into their ring
+    secret = secrets.token_bytes(_SECRET_BYTES)
+    caller = new_caller(id=key_id, secret=secret, tenants=tenant, may=rights, until=until)
     if not path.parent.is_dir():
         raise SettingsError(f"{path}: there is no folder {path.parent}")
-    _write(out, written_key(key), os.O_CREAT | os.O_EXCL)
+    _write(out, written_key(caller), os.O_CREAT | os.O_EXCL)
     try:
         _write(path, written_caller(caller), os.O_CREAT | os.O_APPEND)
     except OSError:
@@ -119,7 +117,7 @@ def _write(path: Path, text: str, flags: int) -> None:
 
 def _as_json(caller: Caller, now: float) -> dict[str, object]:
     return {
-        "id": caller.key.id,
+        "id": caller.id,
         "tenants": caller.tenants,
         "may": sorted(caller.may),
         "until": caller.until,

@@ -84,7 +84,7 @@ class IntakeConsumers:
 
     @property
     def lost(self) -> Mapping[str, int]:
-        return {name: reader.healed.lost for name, reader in self._readers.items()}
+        return {name: reader.lost for name, reader in self._readers.items()}
 
     def stop(self) -> None:
         """Take nothing more; `run` returns when the entries in flight have ended."""

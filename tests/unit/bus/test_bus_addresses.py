@@ -14,7 +14,7 @@ from orion_recall.bus.delivery import ReplyRules
 from orion_recall.errors import RefusedMessage, SettingsError
 from orion_recall.settings import Settings
 
-RULES = ReplyRules.of(Settings(prefix="p:"))
+RULES = ReplyRules(Settings(prefix="p:"))
 ALLOWED = ("p:recall.reply.v1:", "p:orion-exec:result:", "p:orion:exec:result:", "p:orion:orch:result:")
 
 
@@ -43,7 +43,7 @@ def test_whatever_else_is_asked_for_is_refused_and_answered_on_the_shared_stream
 
 def test_no_rule_however_wide_opens_a_stream_or_a_channel_of_our_own() -> None:
     settings = Settings(prefix="p:", reply_streams=("*",), reply_channels=("*",), decision_channels=("told",))
-    rules = ReplyRules.of(settings)
+    rules = ReplyRules(settings)
     assert rules.resolve("p:anything")[0].mode == "own"
     ours = [
         settings.query_stream,

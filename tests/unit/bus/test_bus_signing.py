@@ -30,6 +30,7 @@ from orion_recall.bus.signing.keys import (
     written_key,
 )
 from orion_recall.errors import LateSignature, RefusedMessage, SettingsError
+from orion_recall.settings import Settings
 from tests.stand_ins.signed import sign_within, unsigned_line
 
 KEY = Key(id="ana-1", secret=b"s" * 32)
@@ -105,8 +106,8 @@ def written(path: Path, text: str, mode: int = 0o600) -> Path:
 
 
 def caller(name: str, *tenants: str, until: datetime | None = None) -> Caller:
-    key = Key(id=name, secret=os.urandom(32))
-    return Caller(key=key, tenants=tenants or ("ana",), may=frozenset(("recall", "write")), until=until)
+    rights: frozenset[Right] = frozenset(("recall", "write"))
+    return Caller(id=name, secret=os.urandom(32), tenants=tenants or ("ana",), may=rights, until=until)
 
 
 def test_what_is_written_is_read_back(tmp_path: Path):
@@ -114,12 +115,12 @@ def test_what_is_written_is_read_back(tmp_path: Path):
     second = caller("two", "*", until=datetime(2027, 1, 31, tzinfo=UTC))
     ring = written(tmp_path / "ring", written_caller(first) + written_caller(second))
     assert read_ring(ring) == {"one": first, "two": second}
-    assert read_key(written(tmp_path / "key", written_key(first.key))) == first.key
+    assert read_key(written(tmp_path / "key", written_key(first))) == Key(id=first.id, secret=first.secret)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o606])
 def test_a_file_that_others_can_read_or_write_is_refused(tmp_path: Path, mode: int):
-    for read, text in ((read_ring, written_caller(caller("one"))), (read_key, written_key(caller("one").key))):
+    for read, text in ((read_ring, written_caller(caller("one"))), (read_key, written_key(caller("one")))):
         path = written(tmp_path / "file", text, mode)
         with pytest.raises(SettingsError, match="others can read it: chmod 600"):
             read(path)
@@ -137,7 +138,7 @@ def key_lines(**changes: str | None) -> str:
         (f'id = "one"\nsecret = "{SECRET}"\n', "id: Extra inputs"),
         (key_lines(id='"a b"'), "id: String should match"),
         (key_lines(secret='"c2hvcnQ="'), "32 random bytes"),
-        (key_lines(tenants="[]"), "tenants: List should have at least 1 item"),
+        (key_lines(tenants="[]"), "tenants: Tuple should have at least 1 item"),
         (key_lines(may='["recall", "rule"]'), "may.1: Input should be 'recall', 'write', 'delete' or 'feedback'"),
         (key_lines(until="2027-01-31T00:00:00"), "until: Input should have timezone info"),
         (key_lines(tenant='"ana"'), "tenant: Extra inputs"),
@@ -192,20 +193,16 @@ class Scene:
     def __init__(self, path: Path, *may: Right, tenants: tuple[str, ...] = ("ana",), over: bool = False) -> None:
         self.key, self.nonces, self.now = Key(id="one", secret=os.urandom(32)), NoncesHere(), NOW
         until = datetime.fromtimestamp(NOW if over else NOW + 1000, UTC)
-        self.caller = Caller(key=self.key, tenants=tenants, may=frozenset(may or ("recall",)), until=until)
+        self.caller = Caller(
+            id="one", secret=self.key.secret, tenants=tenants, may=frozenset(may or ("recall",)), until=until
+        )
         path.write_text(written_caller(self.caller), encoding="utf-8")
         path.chmod(0o600)
         self.ring, self.count = KeyRing(path), 0
 
     def worker(self, kind: str = "recall.query.v1") -> Callers:
-        return Callers(
-            *(self.ring, cast("Redis", self.nonces)),
-            nonces="seen:",
-            stream=f"p:{kind}",
-            kind=kind,
-            within_s=300,
-            now=lambda: self.now,
-        )
+        settings = Settings(prefix="p:", signed_within_s=300)
+        return Callers(self.ring, cast("Redis", self.nonces), settings, kind, now=lambda: self.now)
 
     def fields(self, kind: str = "recall.query.v1", *, time: float = NOW) -> dict[bytes, bytes]:
         return {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.group_reader import Entry
-from orion_recall.bus.signing.keys import Caller, Key
+from orion_recall.bus.signing.keys import Caller
 from orion_recall.serving.query_queue import Admission, FairQueue, QueryQueue
 from orion_recall.settings import Settings
 
@@ -107,7 +107,7 @@ def test_tenants_that_are_not_served_share_one_queue() -> None:
 def test_where_queries_are_signed_nobody_takes_the_turns_of_another_tenant() -> None:
     signed: dict[str, Caller] = {}
     scene = Scene(caller_of=lambda entry: signed.get(entry.id))
-    ana = Caller(key=Key(id="ana", secret=b"s" * 32), tenants=("ana",), may=frozenset(("recall",)))
+    ana = Caller(id="ana", secret=b"s" * 32, tenants=("ana",), may=frozenset(("recall",)))
     mine = scene.entry("ana")
     forged, for_another = scene.entry("ana"), scene.entry("ben")
     signed[mine.id] = signed[for_another.id] = ana
