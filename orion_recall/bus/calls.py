@@ -64,11 +64,7 @@ class Calls:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def connect(
-        cls,
-        url: str,
-        **options: Unpack[CallOptions],
-    ) -> AsyncGenerator[Calls]:
+    async def connect(cls, url: str, **options: Unpack[CallOptions]) -> AsyncGenerator[Calls]:
         """A connected caller; BusUnavailable when the server does not answer, BusRefused when it denies access."""
         redis, blocking = connect(url), connect(url, blocking=True)
         calls = cls(redis, blocking, **options)

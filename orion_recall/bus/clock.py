@@ -23,10 +23,7 @@ class BusClock:
     """The time by the bus's server."""
 
     def __init__(
-        self,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        self, *, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
     ) -> None:
         self._monotonic, self._wall = monotonic, wall
         self._low, self._high, self._as_of = -math.inf, math.inf, 0.0

@@ -305,13 +305,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 # What a lost, starting or failing-over server raises: wait, then try again.
-BUS_AWAY: tuple[type[Exception], ...] = (
-    ConnectionError,
-    TimeoutError,
-    BusyLoadingError,
-    ReadOnlyError,
-    OSError,
-)
+BUS_AWAY: tuple[type[Exception], ...] = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
 
 _CONNECTIONS = 16
 _TIMEOUT_S = 5.0

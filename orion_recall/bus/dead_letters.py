@@ -54,8 +54,7 @@ class DeadLetters:
 
     async def latest(self, limit: int = 50) -> list[DeadLetter]:
         rows = cast(
-            "list[tuple[bytes, dict[bytes, bytes]]]",
-            await self._redis.xrevrange(self._dead_stream, count=limit),
+            "list[tuple[bytes, dict[bytes, bytes]]]", await self._redis.xrevrange(self._dead_stream, count=limit)
         )
         return [_letter(*row) for row in rows]
 

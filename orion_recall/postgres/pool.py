@@ -11,7 +11,7 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from functools import cache
+from functools import cache, partial, partialmethod
 from typing import Any, ClassVar, Protocol, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
@@ -212,21 +212,10 @@ class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingType
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109
         if not self.is_in_transaction() and query.lstrip().startswith("BEGIN"):
             return await _DRIVER.execute(self, f"{query.rstrip().rstrip(';')}; {self.set_path}", timeout=timeout)
-        return await self._in_our_schema(lambda: _DRIVER.execute(self, query, *args, timeout=timeout))
+        return await self._in_our_schema("execute", query, *args, timeout=timeout)
 
-    async def executemany(self, command: str, args: Any, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        await self._in_our_schema(lambda: _DRIVER.executemany(self, command, args, timeout=timeout))
-
-    async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
-        return await self._in_our_schema(lambda: _DRIVER.fetch(self, query, *args, **options))
-
-    async def fetchrow(self, query: str, *args: Any, **options: Any) -> Any:
-        return await self._in_our_schema(lambda: _DRIVER.fetchrow(self, query, *args, **options))
-
-    async def fetchval(self, query: str, *args: Any, **options: Any) -> Any:
-        return await self._in_our_schema(lambda: _DRIVER.fetchval(self, query, *args, **options))
-
-    async def _in_our_schema(self, run: Callable[[], Awaitable[Any]]) -> Any:
+    async def _in_our_schema(self, method: str, *args: Any, **options: Any) -> Any:
+        run = partial(getattr(_DRIVER, method), self, *args, **options)
         if self.is_in_transaction():
             return await run()
         await self.execute("BEGIN")
@@ -243,6 +232,11 @@ class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingType
         await _DRIVER.execute(self, "COMMIT")
         return result
 
+    executemany = partialmethod(_in_our_schema, "executemany")
+    fetch = partialmethod(_in_our_schema, "fetch")
+    fetchrow = partialmethod(_in_our_schema, "fetchrow")
+    fetchval = partialmethod(_in_our_schema, "fetchval")
+
 
 @cache
 def pooled_connection(schema: str) -> type[PooledConnection]:
@@ -254,12 +248,7 @@ ACQUIRE_TIMEOUT_S = 5.0
 
 
 async def open_pool(
-    dsn: str,
-    *,
-    name: str,
-    min_size: int = 0,
-    max_size: int = 4,
-    statement_timeout_ms: int = 30_000,
+    dsn: str, *, name: str, min_size: int = 0, max_size: int = 4, statement_timeout_ms: int = 30_000
 ) -> Pool:
     """A pool whose connections speak JSON as Python values, keep UTC and give up on slow statements.
 
@@ -269,9 +258,12 @@ async def open_pool(
     is set in a session must be set for one transaction.
     """
     dsn, options = connect_options(dsn, name, statement_timeout_ms)
+
+    async def keep(connection: object) -> None: ...
+
     # We change nothing of a session: what asyncpg would send at every release is a round trip for nothing, and
     # behind a pooler it falls on whichever session is free. A transaction that is open is rolled back all the same.
-    options["reset"] = _leave_as_it_is
+    options["reset"] = keep
     with translate("opening Postgres"):
         opened = await asyncpg.create_pool(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             dsn, min_size=min_size, max_size=max_size, init=_set_codecs, connect=connect, **options
@@ -310,10 +302,6 @@ async def _set_codecs(connection: Any) -> None:
         await connection.set_type_codec(
             type_name, schema="pg_catalog", encoder=to_json, decoder=json.loads, format="text"
         )
-
-
-async def _leave_as_it_is(connection: object) -> None:
-    pass
 
 
 def to_json(value: object) -> str:

@@ -69,10 +69,7 @@ class Opened:
 
 @contextlib.asynccontextmanager
 async def open_sources(
-    settings: Settings,
-    *,
-    around: Callable[[Embedder], Embedder] | None = None,
-    sparse: SparseEncoder | None = None,
+    settings: Settings, *, around: Callable[[Embedder], Embedder] | None = None, sparse: SparseEncoder | None = None
 ) -> AsyncGenerator[Opened]:
     """Open the backends. One that another process holds is an EngineError; a broken one is reported in `broken`.
 

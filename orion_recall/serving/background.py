@@ -48,8 +48,7 @@ from orion_recall.tasks import POSTGRES_S, Backoff, cancel
 
 # Days; `keep` in the file is None.
 _Days = Annotated[
-    Annotated[int, Field(ge=1, le=36_500)] | None,
-    BeforeValidator(lambda value: None if value == "keep" else value),
+    Annotated[int, Field(ge=1, le=36_500)] | None, BeforeValidator(lambda value: None if value == "keep" else value)
 ]
 
 

@@ -30,14 +30,7 @@ from orion_recall.contracts import (
     read_message,
     v1_decision,
 )
-from orion_recall.errors import (
-    ErrorKind,
-    ExpiredMessage,
-    InvalidMessage,
-    MessageError,
-    Overloaded,
-    RefusedMessage,
-)
+from orion_recall.errors import ErrorKind, ExpiredMessage, InvalidMessage, MessageError, Overloaded, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.pipeline import recall

@@ -191,14 +191,6 @@ async def test_a_worker_that_stops_unsubscribes_and_puts_in_what_it_has_heard(
     assert "ok" in [one["outcome"] for one in decisions]
 
 
-async def test_a_worker_is_ready_only_once_it_listens(scene: Scene) -> None:
-    for _ in range(5):
-        async with scene.worker() as service:
-            channels = scene.settings.published_on["queries"]
-            assert service.channels.subscribed == frozenset(channels)
-            assert [count for _, count in await scene.redis.pubsub_numsub(*channels)] == [1, 1]  # pyright: ignore
-
-
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncGenerator[RedisServer]:
     started = RedisServer(tmp_path)

@@ -229,9 +229,7 @@ async def test_a_reply_stream_that_an_access_list_closes_does_not_hold_its_entry
     assert (await intake.counts(), await intake.pending()) == ((0, 1, 0), 0)
 
 
-async def test_a_commit_that_the_server_ends_the_connection_for_does_not_hold_up_the_others(
-    intake: Intake,
-) -> None:
+async def test_a_commit_that_the_server_ends_the_connection_for_does_not_hold_up_the_others(intake: Intake) -> None:
     """As one that is larger than the server takes at once."""
     large, *others = await intake.take(4)
     await command(intake.redis, "CONFIG", "SET", "proto-max-bulk-len", "1mb")
@@ -289,14 +287,6 @@ async def test_own_reply_streams_are_trimmed_and_the_shared_one_forgets_what_is_
     assert await intake.redis.xlen(intake.own.name) <= 200
     assert await intake.redis.xlen(intake.shared.name) <= 100
     assert 0 < await intake.redis.ttl(intake.own.name) <= 60
-
-
-async def test_an_entry_that_was_trimmed_away_meanwhile_is_still_answered(intake: Intake) -> None:
-    (entry_id,) = await intake.take()
-    await intake.redis.xdel(intake.stream, entry_id)
-    commit = intake.commit(entry_id, dead_reason="invalid")
-    assert await intake.committer().commit(commit) == "committed"
-    assert await intake.counts() == (1, 1, 1)
 
 
 async def test_while_a_server_is_away_the_sender_does_not_spin(
@@ -371,16 +361,6 @@ async def test_of_a_message_that_is_too_large_to_keep_the_letter_has_its_head(in
     assert (letter.size, letter.head, letter.fields) == (60_000_000, b"the first bytes", {})
     with pytest.raises(InvalidMessage, match="head of a message of 60000000 bytes"):
         await letters.requeue(letter)
-
-
-async def test_where_no_query_text_is_kept_neither_is_a_head(intake: Intake) -> None:
-    (entry_id,) = await intake.take()
-    head = MessageHead(head=b"the first bytes", size=60_000_000, sha256="0f" * 32)
-    commit = intake.commit(entry_id, dead_reason="invalid: no", head=head, keep_message=False)
-    assert await intake.committer().commit(commit) == "committed"
-    ((_, fields),) = await rows(intake.redis, intake.dead)
-    assert (fields[b"message_withheld"], fields[b"message_bytes"]) == (b"1", b"60000000")
-    assert not fields.keys() & {b"message_sha256", b"message_head"}
 
 
 async def test_dead_letters_are_kept_up_to_a_number_of_bytes_and_the_newest_always(intake: Intake) -> None:

@@ -56,13 +56,6 @@ async def test_the_callers_correlation_id_is_that_of_the_decision(
     assert receipt.recorded
 
 
-async def test_an_answered_error_is_no_exception(client: RecallClient) -> None:
-    reply = await client.recall("Where?", options={"tenant": "elsewhere"})
-    assert reply.error is not None
-    assert reply.error.type == "refused"
-    assert reply.bundle.rendered == ""
-
-
 async def test_no_reply_in_time_is_a_reply_timeout(bus: Redis, bus_alone: EmbeddedEngines, prefix: str) -> None:
     async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
         began = time.monotonic()
@@ -153,12 +146,3 @@ async def test_a_reply_to_what_another_recall_led_to_is_delivered(client: Recall
         timeout_s=60,
     )
     assert reply.bundle.items[0].id == "m-work"
-
-
-async def test_nothing_is_sent_by_a_client_that_is_closed(service_engines: EmbeddedEngines) -> None:
-    async with RecallClient.connect(service_engines.redis_url, prefix="closed:") as client:
-        pass
-    with pytest.raises(BusUnavailable, match="closed"):
-        await client.delete(["m-work"], timeout_s=60)
-    async with connect(service_engines.redis_url) as redis:
-        assert await redis.exists("closed:memory.delete.v1") == 0

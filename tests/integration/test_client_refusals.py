@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.errors import BusRefused, BusUnavailable
+from orion_recall.errors import BusRefused
 
 
 @asynccontextmanager
@@ -25,26 +25,11 @@ async def user(bus: Redis, url: str, *rights: str) -> AsyncGenerator[str]:
         await command(bus, "ACL", "DELUSER", "caller")
 
 
-async def test_a_server_whose_memory_is_full_is_a_bus_that_refuses(
-    bus: Redis, bus_alone: EmbeddedEngines, prefix: str
-):
-    async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
-        await command(bus, "CONFIG", "SET", "maxmemory", 1)
-        try:
-            with pytest.raises(BusRefused, match=r"refuses to take recall\.query\.v1: .*maxmemory.* raise its"):
-                await client.recall("What?", timeout_s=60)
-        finally:
-            await command(bus, "CONFIG", "SET", "maxmemory", 0)
-
-
 @pytest.mark.parametrize("rights", [["-xadd"], ["resetkeys", "~nothing:*"]])
 async def test_a_user_who_may_not_send_is_refused(
     bus: Redis, bus_alone: EmbeddedEngines, prefix: str, rights: list[str]
 ):
-    async with (
-        user(bus, bus_alone.redis_url, *rights) as url,
-        RecallClient.connect(url, prefix=prefix) as client,
-    ):
+    async with user(bus, bus_alone.redis_url, *rights) as url, RecallClient.connect(url, prefix=prefix) as client:
         with pytest.raises(BusRefused, match=r"refuses to take memory\.store\.v1: .*permission.*redis/users\.acl"):
             await client.store([{"id": "m", "text": "x"}], timeout_s=60)
 
@@ -52,10 +37,7 @@ async def test_a_user_who_may_not_send_is_refused(
 async def test_a_user_who_may_not_read_replies_hears_of_it_and_does_not_wait(
     bus: Redis, bus_alone: EmbeddedEngines, prefix: str
 ):
-    async with (
-        user(bus, bus_alone.redis_url, "-xread") as url,
-        RecallClient.connect(url, prefix=prefix) as client,
-    ):
+    async with user(bus, bus_alone.redis_url, "-xread") as url, RecallClient.connect(url, prefix=prefix) as client:
         for _ in range(3):
             with pytest.raises(BusRefused, match=r"refuses to give replies: .*'xread'.*redis/users\.acl"):
                 await client.recall("What?", timeout_s=3600)
@@ -79,17 +61,6 @@ async def test_a_user_who_may_not_delete_replies_gets_them_all_the_same(
             assert (await asking).bundle.rendered == said
             await bus.unlink(f"{prefix}recall.query.v1")
     assert await bus.unlink(client.reply_stream) == 1
-
-
-async def test_a_replica_is_a_bus_that_is_unavailable(bus: Redis, bus_alone: EmbeddedEngines, prefix: str):
-    async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
-        await command(bus, "REPLICAOF", "127.0.0.1", "1")
-        try:
-            # The query is refused, or the wait for replies that was there before is ended: whichever is seen first.
-            with pytest.raises(BusUnavailable, match=r"read only replica|UNBLOCKED"):
-                await client.recall("What?", timeout_s=60)
-        finally:
-            await command(bus, "REPLICAOF", "NO", "ONE")
 
 
 @pytest.mark.parametrize(

@@ -124,15 +124,6 @@ async def test_the_record_is_durable_and_speaks_utf8_and_utc(
     assert lowered == "äéж"
 
 
-async def test_the_environment_does_not_lead_the_client_elsewhere(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"PGPORT": "7777", "PGUSER": "x", "PGDATABASE": "x", "PGSSLMODE": "verify-full"}.items():
-        monkeypatch.setenv(name, value)
-    async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
-        assert await count_in_the_record(engines) == 1
-
-
 @pytest.mark.slow
 async def test_an_error_in_sql_does_not_put_the_text_of_a_memory_into_the_log(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
@@ -172,34 +163,6 @@ async def test_a_child_that_dies_is_restarted_with_what_was_acknowledged(data_di
             return found is not None and found.pids == engines.pids
 
         await until(published, "others see the new processes")
-
-
-async def test_a_child_that_was_stopped_on_purpose_stays_stopped(data_dir: Path) -> None:
-    async with EmbeddedEngines.start(data_dir) as engines:
-        engines.supervise()
-        await engines.valkey.stop()
-        postgres = engines.pids["postgres"]
-        os.kill(postgres, signal.SIGKILL)
-        await until(lambda: engines.postgres.pid not in (None, postgres), "Postgres runs again")
-        assert engines.valkey.pid is None
-        assert not engines.valkey.died
-
-
-async def test_a_restart_that_fails_is_tried_again(data_dir: Path) -> None:
-    async with EmbeddedEngines.start(data_dir, postgres=False) as engines:
-        pid = engines.pids["valkey"]
-        folder, aside = data_dir / "valkey" / "appendonlydir", data_dir / "aside"
-        folder.rename(aside)
-        folder.write_text("in the way")
-        engines.supervise()
-        os.kill(pid, signal.SIGKILL)
-        log = data_dir / "valkey.log"
-        await until(lambda: log.read_text().count("Valkey is starting") > 1, "a restart was tried")
-        assert engines.valkey.pid is None
-        folder.unlink()
-        aside.rename(folder)
-        await until(lambda: engines.valkey.pid is not None, "Valkey runs again")
-        assert await count_on_the_bus(engines) == 1
 
 
 async def test_when_one_engine_cannot_start_none_is_left_running(data_dir: Path) -> None:

@@ -85,26 +85,6 @@ async def desks(redis: Redis, pool: Pool, settings: Settings) -> AsyncGenerator[
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
-async def test_an_entry_whose_id_lies_ahead_of_every_date_is_answered_and_so_is_the_next(
-    kind: str, bus: Redis, prefix: str, owner: Pool
-) -> None:
-    settings = Settings(prefix=prefix, acknowledge_ms=0)
-    executor, stream = Executor(bus, prefix), f"{prefix}{kind}"
-    async with desks(bus, owner, settings):
-        for number, entry_id in enumerate(("400000000000000-0", "*")):
-            message = executor.message(MESSAGES[kind], kind=kind, correlation_id=f"c-{number}")
-            await executor.add({"envelope": json.dumps(message)}, stream=stream, entry_id=entry_id)
-
-            async def settled() -> bool:
-                return not await rows(bus, stream) and not await pending(bus, stream)
-
-            await until(settled, "the entry is answered and acknowledged")
-            *_, reply = await executor.replies(executor.reply_to)
-            assert reply["correlation_id"] == f"c-{number}"
-    await executor.close()
-
-
-@pytest.mark.parametrize("kind", MESSAGES)
 async def test_without_a_right_every_message_is_answered_set_aside_and_in_nobodys_way(
     kind: str, bus: Redis, prefix: str, database: str, owner: Pool, reader: str
 ) -> None:

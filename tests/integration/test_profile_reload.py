@@ -144,15 +144,3 @@ async def test_the_worker_says_on_the_bus_which_profiles_it_uses_and_what_it_ref
 
         await until(mended, "a heartbeat without a refusal")
     assert await read_heartbeats(bus, [key]) == [None], "the heartbeat goes with its worker"
-
-
-async def test_a_key_that_holds_something_else_is_no_card_and_stops_no_worker(
-    bus: Redis, settings: Any, tokens: TokenCounter
-) -> None:
-    executor = Executor(bus, settings.prefix)
-    key = settings.worker_key(settings.instance)
-    await bus.set(f"{key}-2", "something else", ex=60)
-    assert await read_heartbeats(bus, [f"{key}-2", f"{key}-3"]) == [None, None]
-    async with serving(settings, opened_with(OneMemory(), tokens)):
-        assert (await executor.ended(await executor.ask(QUESTION))).decision["outcome"] == "ok"
-    await executor.close()

@@ -6,7 +6,6 @@ Asked is over the bus's own socket, beside the proxy: what is measured is what t
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shutil
 import signal
@@ -340,21 +339,6 @@ async def test_a_bus_that_hangs_holds_up_everything_and_loses_nothing(scene: Sce
         assert len((await scene.executor.ended(entry)).decisions) == 1
     for took_s, _ in await scene.asked(3):
         assert took_s < DEADLINE_MS / 1000 + SLACK_S, "answered at once again"
-
-
-async def test_a_bus_that_is_killed_is_waited_for(scene: Scene) -> None:
-    os.kill(scene.pid("valkey"), signal.SIGKILL)
-
-    async def answers() -> bool:
-        try:
-            return bool(await scene.executor.ask(QUESTION))
-        except Exception as error:
-            logging.getLogger(__name__).debug("not yet: %s", error)
-            return False
-
-    await until(answers, "the server is back", 20)
-    for took_s, _ in await scene.asked(3):
-        assert took_s < SLACK_S
 
 
 # Ending: a worker that is told to stop stops, whatever its servers say.

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from executor import until
@@ -18,7 +17,7 @@ from executor import until
 from orion_recall.bus.connect import connect
 from orion_recall.cli.main import run
 from orion_recall.cli.memory import transfer as import_memories
-from orion_recall.cli.serving.status import problems_of, read_workers
+from orion_recall.cli.serving.status import read_workers
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.transfer.importer import wait_for_copies
 from orion_recall.postgres.pool import open_connection
@@ -40,10 +39,7 @@ tables:
 
 @pytest.fixture
 def settings(
-    service_engines: EmbeddedEngines,
-    database: str,
-    prefix: str,
-    monkeypatch: pytest.MonkeyPatch,
+    service_engines: EmbeddedEngines, database: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> Generator[Settings]:
     """Of a worker, and of the commands that this process runs; its data folder is its own."""
     data_dir = Path(tempfile.mkdtemp(prefix="orion-test-"))
@@ -141,23 +137,6 @@ async def test_a_worker_says_of_every_store_whether_it_can_use_it(
         await until(lambda: graph_is("failing"), "the graph's server is missed")
         await sparql_server.start()
         await until(lambda: graph_is("ok"), "the graph's server is back")
-
-
-async def test_a_store_that_nothing_requires_is_no_problem(settings: Settings) -> None:
-    break_index(settings)
-    settings = settings.changed(ready_sources=("rdf", "sql_timeline"))
-    async with served(settings), connect(settings.bus_url or "") as redis:
-
-        async def workers() -> list[dict[str, Any]]:
-            return await read_workers(redis, settings, [settings.instance])
-
-        async def looked_at() -> bool:
-            return any(store["health"] == "ok" for one in await workers() for store in one["stores"])
-
-        await until(looked_at, "a look at everything")
-        (worker,) = await workers()
-        assert {store["arm"]: store["health"] for store in worker["stores"]}["vector"] == "broken"
-        assert list(problems_of(worker)) == []
 
 
 @pytest.mark.slow

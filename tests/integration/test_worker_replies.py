@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from executor import Executor, until
+from executor import Executor
 
 from orion_recall.serving.service import Service
 
@@ -63,14 +63,6 @@ async def test_a_query_with_options_gets_the_further_fields_and_each_part_only_w
     whole = (await executor.answer(SEVEN | {"options": {"include": include}}))["bundle"]
     assert set(whole["stats"]) == set(plain["stats"]) | {"trace"}
     assert all(set(item) == further | {"entities", "chunk"} for item in whole["items"])
-
-
-async def test_an_error_comes_beside_an_empty_bundle_where_the_query_has_options(executor: Executor) -> None:
-    payload = await executor.answer(SEVEN | NO_OPTIONS, ttl_ms=0)
-    assert set(payload) == {"bundle", "error"}
-    assert set(payload["error"]) == {"type", "message"}
-    assert set(payload["bundle"]["stats"]) == STATS | {"outcome"}
-    assert payload["bundle"]["rendered"] == ""
 
 
 async def test_a_reply_names_its_decision_and_the_decision_names_its_memories(executor: Executor) -> None:
@@ -146,23 +138,6 @@ async def test_an_envelope_may_have_short_or_long_names_and_the_reply_has_long_o
 async def test_a_query_without_an_address_is_answered_on_the_shared_stream(executor: Executor) -> None:
     ended = await executor.ended(await executor.ask(QUESTION, reply_to=None))
     assert [reply["payload"]["bundle"]["items"][0]["id"] for reply in ended.shared] == ["m-work"]
-
-
-@pytest.mark.parametrize("channel", ["orion-exec:result:a-1", "orion:exec:result:a-1"])
-async def test_a_reply_by_publish_and_subscribe_is_published_once(channel: str, executor: Executor) -> None:
-    channel = executor.prefix + channel
-    async with executor.listening(channel) as heard:
-        entry_id = await executor.ask(QUESTION, reply_to=channel, correlation_id="c-heard")
-        ended = await executor.ended(entry_id)
-
-        async def came() -> bool:
-            return bool(heard)
-
-        await until(came, "a published reply")
-        after = await executor.ended(await executor.ask(QUESTION))
-    assert [(reply["correlation_id"], reply["kind"]) for reply in heard] == [("c-heard", "recall.reply.v1")]
-    assert (ended.decision["outcome"], ended.own, ended.shared) == ("ok", [], [])
-    assert after.own
 
 
 async def test_a_reply_stream_expires_when_nobody_deletes_it(executor: Executor, service: Service) -> None:

@@ -165,24 +165,6 @@ async def test_two_workers_that_hold_one_entry_answer_it_once(scene: Scene) -> N
         assert len((await scene.executor.ended(entry_id)).own) == 1
 
 
-async def test_a_busy_worker_still_takes_over_from_a_dead_one(scene: Scene) -> None:
-    scene.source.gate.clear()
-    async with scene.worker(concurrency=1) as (service, _):
-        mine = await scene.executor.ask(QUESTION)
-        await scene.in_flight(1)
-        orphan = await scene.executor.hand_to_a_dead_worker(
-            {"envelope": b'{"payload": {"fragment": "Who feeds the gulls?"}}'}
-        )
-
-        async def orphan_waits() -> bool:
-            return list(service.queue.ids) == [orphan]
-
-        await until(orphan_waits, "the orphan waits for its turn")
-        scene.source.gate.set()
-        assert (await scene.executor.ended(mine)).decision["deliveries"] == 1
-        assert (await scene.executor.ended(orphan)).decision["deliveries"] == 2
-
-
 async def test_an_entry_whose_decision_cannot_be_written_waits_and_is_not_taken_for_poison(scene: Scene) -> None:
     redis, decisions = scene.executor.redis, scene.executor.decisions
     await redis.set(decisions, "no stream", ex=60)

@@ -183,8 +183,7 @@ class Readiness:
         names = _required_sources(running)
         known: list[SourceName] = [name for name in names if name in by_name]
         bus, *found = await asyncio.gather(
-            _bus(running, redis),
-            *(_answers(running, name, by_name[name], within_s=_CHECK_S) for name in known),
+            _bus(running, redis), *(_answers(running, name, by_name[name], within_s=_CHECK_S) for name in known)
         )
         self._checked_at = time.monotonic()
         answers = dict(zip(known, found, strict=True))

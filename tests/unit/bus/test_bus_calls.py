@@ -46,12 +46,7 @@ class Bus:
 async def calling(bus: Bus) -> AsyncGenerator[Calls]:
     redis = cast(Any, bus)
     calls = Calls(
-        *(redis, redis),
-        prefix="",
-        replies="replies",
-        service="test",
-        max_message_bytes=8192,
-        max_query_bytes=8192,
+        *(redis, redis), prefix="", replies="replies", service="test", max_message_bytes=8192, max_query_bytes=8192
     )
     reading = asyncio.create_task(calls._read())  # pyright: ignore[reportPrivateUsage]
     try:

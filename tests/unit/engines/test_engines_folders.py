@@ -14,18 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from orion_recall.engines import disk_space, replay_folders
-from orion_recall.engines.disk_space import DiskSpace, copy_space
-from orion_recall.engines.engine import make_socket_folder, remove_socket_folder, socket_folder
+from orion_recall.engines import replay_folders
+from orion_recall.engines.engine import make_socket_folder, socket_folder
 from orion_recall.engines.lock import LOCK_NAME, FolderLock, held_by, holder
-from orion_recall.engines.postgres import PostgresServer
-from orion_recall.engines.postgres_folder import (
-    PostgresBinaries,
-    database_folder,
-    runnable_by,
-)
+from orion_recall.engines.postgres_folder import PostgresBinaries, database_folder, runnable_by
 from orion_recall.engines.replay_folders import delete_left, replay_folder
-from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.errors import EngineError
 
 _HOLD = """
@@ -210,18 +203,6 @@ def test_what_a_killed_replay_left_goes_with_the_next(tmp_path: Path, temporary:
     assert kept_in(data, temporary) == []
 
 
-def test_forgetting_deletes_them_and_counts_them(tmp_path: Path, temporary: Path) -> None:
-    for place in (tmp_path, temporary):
-        (place / "orion-replay-old").mkdir()
-        (place / "orion-replay-old" / "texts").write_text("what was said")
-    elsewhere = tmp_path / "mine"
-    elsewhere.mkdir()
-    (tmp_path / "orion-replay-link").symlink_to(elsewhere)
-    assert delete_left(tmp_path) == (2, 0)
-    assert elsewhere.is_dir()
-    assert kept_in(tmp_path, temporary) == [tmp_path / "orion-replay-link"]
-
-
 UID = os.geteuid()
 needs_root = pytest.mark.skipif(UID != 0, reason="only root can give folders to others")
 
@@ -231,19 +212,6 @@ def test_the_path_of_sockets_is_short(tmp_path: Path) -> None:
     assert folder.parent == Path("/tmp")
     assert folder.name.startswith(f"orion-{UID}-")
     assert len(str(folder / ".s.PGSQL.5432.lock")) < 108
-
-
-def test_the_folder_is_made_private_is_found_again_and_goes_when_empty(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    make_socket_folder(folder, UID)
-    make_socket_folder(folder, UID)
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    (folder / "a.sock").write_text("")
-    remove_socket_folder(folder)
-    assert folder.exists()
-    (folder / "a.sock").unlink()
-    remove_socket_folder(folder)
-    assert not folder.exists()
 
 
 @needs_root
@@ -257,24 +225,3 @@ def test_a_folder_that_another_user_made_first_is_refused(tmp_path: Path) -> Non
 
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def free(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """What the disk says is free."""
-    left = {"bytes": 0}
-
-    def free_bytes(folder: Path) -> int:
-        return left["bytes"]
-
-    monkeypatch.setattr(disk_space, "free_bytes", free_bytes)
-    return left
-
-
-def test_what_can_be_made_again_stops_first_and_the_record_last(tmp_path: Path) -> None:
-    spaces: list[DiskSpace] = [
-        copy_space("index", tmp_path, 256 * MIB),
-        ValkeyServer(tmp_path, least_bytes=256 * MIB).space,
-        PostgresServer(tmp_path, least_bytes=256 * MIB).space,
-    ]
-    assert [one.least_bytes // MIB for one in spaces] == [256, 128, 64]

@@ -32,13 +32,7 @@ from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
 from orion_recall.serving.worker import ServedMessage
 from orion_recall.telemetry import continue_trace
 from orion_recall.text.normal import memory_key
-from orion_recall.values import (
-    Hit,
-    MemoryView,
-    Outcome,
-    Scope,
-    SourceReport,
-)
+from orion_recall.values import Hit, MemoryView, Outcome, Scope, SourceReport
 
 
 def test_a_card_stays_small_and_keeps_what_is_wrong() -> None:

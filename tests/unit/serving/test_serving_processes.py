@@ -113,23 +113,6 @@ async def test_it_announces_once_when_all_take_queries_and_ends_with_them() -> N
     assert len(house.announced) == 1
 
 
-async def test_one_that_dies_is_started_again_and_the_other_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    house = House()
-    supervisor = house.supervisor()
-    with caplog.at_level("INFO", "orion_recall.service"):
-        running = asyncio.create_task(supervisor.run(house.announced.append))
-        await turns()
-        house.of(2)[0].die(-9)
-        await turns()
-    assert [len(house.of(1)), len(house.of(2))] == [1, 2]
-    assert "worker 2 died and is started again within 0.2 s: process 101 was ended by signal 9" in caplog.text
-    assert "worker 2 takes queries again, as process 102" in caplog.text
-    assert len(house.announced) == 1
-    supervisor.stop()
-    await running
-    assert house.of(1)[0].told == house.of(2)[1].told == ["SIGTERM"]
-
-
 async def test_one_that_dies_young_again_and_again_ends_all_after_growing_pauses() -> None:
     def fate(process: Pretended) -> None:
         process.say_ready()

@@ -100,11 +100,7 @@ class Desk:
     """A worker with everything around it in reach."""
 
     def __init__(
-        self,
-        *,
-        error: Exception | None = None,
-        server_time: Callable[[], float] | None = None,
-        **settings: Any,
+        self, *, error: Exception | None = None, server_time: Callable[[], float] | None = None, **settings: Any
     ) -> None:
         self.commits, self.source = Commits(), Gulls(error)
         self.now = ARRIVED + 0.01
@@ -183,8 +179,7 @@ async def test_whatever_the_fields_hold_there_is_one_commit(fields: dict[bytes, 
 
 
 @pytest.mark.parametrize(
-    ("include", "used"),
-    [({"trace": True}, []), ({"trace": False}, ["m-gulls"]), ({"entities": True}, ["m-gulls"])],
+    ("include", "used"), [({"trace": True}, []), ({"trace": False}, ["m-gulls"]), ({"entities": True}, ["m-gulls"])]
 )
 async def test_who_asks_why_memories_are_found_only_looks_at_them(
     include: dict[str, bool], used: list[str]
