@@ -63,10 +63,7 @@ def has_more_values(raw: bytes, most: int) -> bool:
 
 
 async def read_apart(size: int, read: Callable[[], T]) -> T:
-    """What `read` makes of a message of so many bytes: made here when it is small, else on a thread of its own.
-
-    Large messages are read one after the other.
-    """
+    """What `read` makes of a message of so many bytes: made here when it is small, else on a thread of its own."""
     if size <= ON_LOOP_BYTES:
         return read()
     return await asyncio.get_running_loop().run_in_executor(_reader, read)

@@ -212,7 +212,6 @@ class Calls:
 
 
 def _ttl_ms(timeout_s: object) -> int:
-    """The time to live of a message with that time-out; InvalidMessage when it is no finite number."""
     # Compared so that NaN is refused, too. A negative time-out is over at once, and no error.
     if (
         not isinstance(timeout_s, int | float)
@@ -228,8 +227,7 @@ def _ttl_ms(timeout_s: object) -> int:
 def _is_of_another(envelope: Mapping[str, Any], call: _Call) -> bool:
     """Whether the reply answers an earlier message of ours with the same correlation id.
 
-    The last link of its causality chain is the message that it answers, where the worker gives one. Else it is the
-    caller's own last link, of another correlation.
+    The last link of its causality chain is that message; else the caller's own last link, of another correlation.
     """
     chain = envelope.get("causality_chain")
     link = cast("object", chain[-1]) if isinstance(chain, list) and chain else None

@@ -1,10 +1,8 @@
 """The clock of the bus, as far as this process can know it.
 
-The bus's server stamps every entry, so its clock decides whether a ttl is over and what time an answer has. It is
-asked for its time again and again. Each answer bounds the difference between its clock and this process's monotonic
-one: the time was read after the question was sent and before the answer came. The bounds of many answers together
-are narrow, however slow some were. The wall clock of this machine is not used; how far it differs is told to
-metrics and doctor.
+The bus's server stamps every entry, so its clock decides whether a ttl is over and what time an answer has. Each
+time that it tells bounds the difference between its clock and this process's monotonic one: it was read after the
+question was sent and before the answer came. The bounds of many together are narrow, however slow some were.
 """
 
 from __future__ import annotations
@@ -46,10 +44,7 @@ class BusClock:
         return math.isfinite(self._low)
 
     def earliest(self) -> float:
-        """Epoch seconds that it is at the server at least; 0 while it has not told its time.
-
-        A message that is over by this time is over.
-        """
+        """Epoch seconds that it is at the server at least; 0 while it has not told its time."""
         return self._monotonic() + self._low if self.is_known else 0.0
 
     def now(self) -> float:
@@ -58,10 +53,7 @@ class BusClock:
 
     @property
     def ahead_s(self) -> float:
-        """Seconds that this machine's wall clock is ahead of the server's, at least; negative when it is behind.
-
-        0 where the two may be the same, or while nothing is known.
-        """
+        """Seconds that this machine's wall clock is ahead of the server's, at least; 0 while nothing is known."""
         if not self.is_known:
             return 0.0
         ahead = self._wall() - self._monotonic()

@@ -32,7 +32,6 @@ _MOST_TURNING = 256
 class EntryReader(Protocol):
     """Reads a stream as a member of a consumer group: a `GroupReader`, or a fake in tests."""
 
-    async def create_group(self) -> object: ...
     async def read(self, count: int) -> list[Entry]: ...
     async def read_waiting(self, count: int) -> list[Entry]: ...
     async def claim(self, count: int, min_idle_ms: int) -> list[Entry]: ...
@@ -51,11 +50,9 @@ class Turned:
 
 
 class EntryQueue(Protocol):
-    """Entries that wait for a slot. `slots` may be in flight at once; `ids` are those of the entries that wait.
+    """Entries that wait for a slot. `slots` may be in flight at once; meanwhile more is read after `pause_s`.
 
-    While all slots are taken more is read after `pause_s`. `put` lets an entry wait, with `first` before others; it
-    gives what is turned away for it, which may be itself. `take` gives what is next: to be handled, or turned away.
-    `ended` hears how long one took, and whether all slots were taken until then; `loop_was_late` by how much.
+    `loop_was_late` hears by how much the event loop came too late.
     """
 
     def __len__(self) -> int: ...
@@ -199,13 +196,12 @@ class ConsumerLoop:
         self._reads_ahead_at = clock() + queue.pause_s
 
     async def _claim(self) -> None:
+        found: list[Entry] = []
         if self._queue is not None:
             found = await self._reader.take_over(_MOST_AHEAD, self._limits.claim_idle_ms)
         elif self._free >= 0:
             # One slot above the limit is for claims, or a busy worker would never take over from a dead one.
             found = await self._reader.claim(max(1, self._free), self._limits.claim_idle_ms)
-        else:
-            return
         held = set(self._held)
         found = [entry for entry in found if entry.id not in held]
         self.claimed += len(found)

@@ -77,12 +77,9 @@ class DeadLetters:
             first = f"({rows[-1][0].decode()}"
 
     async def requeue(self, letter: DeadLetter, *, key: Key | None = None) -> str | None:
-        """Put the entry back at the end of its stream, in one transaction; its new entry id.
+        """Put the entry back at the end of its stream; its new id, or None when somebody else has put it back.
 
-        With a key it is signed anew: its own signature counts once only.
-
-        None when the letter is gone: somebody else has put it back. InvalidMessage for a letter whose message was
-        not kept, or not as a whole.
+        With a key it is signed anew. InvalidMessage for a letter whose message was not kept, or not as a whole.
         """
         if letter.withheld:
             raise InvalidMessage(

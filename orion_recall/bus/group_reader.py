@@ -115,7 +115,6 @@ class GroupReader:
         return True
 
     def note_unfinished(self, count: int | None) -> None:
-        """Note how many entries are on the stream and not acknowledged: what an emptied stream loses."""
         self._unfinished = count
 
     async def read(self, count: int) -> list[Entry]:
@@ -170,10 +169,7 @@ class GroupReader:
         await self._set_delivery_counts({entry.id: entry.deliveries})
 
     async def refresh(self, ids: Collection[str]) -> None:
-        """Reset the idle time of the entries, so that no other consumer claims them. Delivery counts stay.
-
-        It sets `backlog`, too.
-        """
+        """Reset the idle time of the entries, so that no other consumer claims them; set `clock` and `backlog`."""
 
         async def once() -> None:
             asked_at = self.clock.began()
@@ -193,10 +189,7 @@ class GroupReader:
         await self._healing("refresh", once, None)
 
     async def _oldest_at(self, count: int, server_s: float) -> float | None:
-        """When the oldest of so many entries was added: one that was delivered is older than all that were not.
-
-        Where none was delivered: when that was first seen, for the bus tells the id of an entry only with its text.
-        """
+        """When the oldest of so many entries was added; where none was delivered, when that was first seen."""
         pending = cast("Mapping[str, Any]", await self._redis.xpending(self.stream, self.group) if count else {})
         first = pending.get("min")
         self._unread_since = (self._unread_since or server_s) if count and first is None else None

@@ -6,6 +6,7 @@ It is found by the worker's consumer name. It is for people and monitoring; noth
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -51,7 +52,9 @@ class Heartbeat:
                 if await sleep(EVERY_S, self._wake):
                     self._wake.clear()
         finally:
-            await self._leave()
+            with contextlib.suppress(*BUS_AWAY, RedisError):  # then it stays until it expires
+                async with asyncio.timeout(1):
+                    await self._redis.delete(self._key)
 
     async def write(self) -> None:
         """Write it once; while the bus is away, nothing."""
@@ -65,14 +68,9 @@ class Heartbeat:
             self._note_room(is_full=False)
         except OutOfMemoryError:
             self._note_room(is_full=True)
-            await self._write_to_full_bus(fields | {BUS_FULL: "1"})
-        except (*BUS_AWAY, RedisError) as error:
-            log.debug("the heartbeat %s is not written: %s", self._key, error)
-
-    async def _write_to_full_bus(self, fields: Mapping[str, str]) -> None:
-        values = [LIFE_S, *(part for field in fields.items() for part in field)]
-        try:
-            await self._write_when_full(keys=[self._key], args=values)
+            values = [part for field in (*fields.items(), (BUS_FULL, "1")) for part in field]
+            with contextlib.suppress(*BUS_AWAY, RedisError):
+                await self._write_when_full(keys=[self._key], args=[LIFE_S, *values])
         except (*BUS_AWAY, RedisError) as error:
             log.debug("the heartbeat %s is not written: %s", self._key, error)
 
@@ -86,13 +84,6 @@ class Heartbeat:
         elif self.is_full and not is_full:
             log.warning("the bus has room again: it takes messages")
         self.is_full = is_full
-
-    async def _leave(self) -> None:
-        try:
-            async with asyncio.timeout(1):
-                await self._redis.delete(self._key)
-        except (*BUS_AWAY, RedisError, TimeoutError) as error:
-            log.debug("the heartbeat %s stays until it expires: %s", self._key, error)
 
 
 async def read_heartbeats(redis: Redis, keys: Sequence[str]) -> list[dict[str, str] | None]:

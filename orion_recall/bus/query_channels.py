@@ -56,10 +56,7 @@ class _Published(NamedTuple):
 
 
 class PublishedQueries:
-    """Adds messages to `stream`. `take` never waits, `room` does.
-
-    `run` sends until `finish` was called and the queue is empty. Any worker had added a `duplicate` before.
-    """
+    """Adds messages to `stream`: `run` sends until `finish` was called and the queue is empty."""
 
     def __init__(
         self,
@@ -88,10 +85,7 @@ class PublishedQueries:
         return seconds * 1000 + micros // 1000
 
     def take(self, channel: bytes, data: bytes, *, since_ms: int) -> None:
-        """Queue one message that was published at `since_ms` by the server's clock or later.
-
-        Of a message that is too large only its size, its first and its last bytes are kept.
-        """
+        """Queue one message that was published at `since_ms` or later; of one too large its size and ends."""
         self.counts["received"] += 1
         is_whole = len(data) <= self._max_bytes
         seen_id, ttl_s = _id_and_ttl(data) if is_whole else (_digest_of_ends(data), TRIED_S)
@@ -175,10 +169,7 @@ class PublishedQueries:
 
 
 def _id_and_ttl(data: bytes) -> tuple[str, float]:
-    """The message's id for deduplication, and how long its sender waits, in seconds.
-
-    The id is the envelope's; without one, or where the message is too large to parse, a hash of the bytes.
-    """
+    """The envelope's id, or a hash of the bytes where there is none to be read; and how long its sender waits."""
     if len(data) > _MOST_PARSED_BYTES or has_more_values(data, _MOST_PARSED_VALUES):
         return _digest(data), TRIED_S
     found: Any = None
@@ -227,16 +218,12 @@ class QueryChannels:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.subscribed: frozenset[str] = frozenset()
-        self.reconnects = 0
         self.queries = queries
         self._url, self._channels = url, tuple(dict.fromkeys(channels))
-        self._opened, self._stopping = asyncio.Event(), asyncio.Event()
+        # Set once the server has answered the first subscription, or `run` has ended.
+        self.opened, self._stopping = asyncio.Event(), asyncio.Event()
         self._clock, self._heard_at = clock, clock()
         self._pinged_at, self._since_ms = clock(), 0
-
-    async def opened(self) -> None:
-        """Wait until the server has answered the first subscription, or `run` has ended."""
-        await self._opened.wait()
 
     def stop(self) -> None:
         """Unsubscribe; `run` returns when what was heard before is added to the stream."""
@@ -244,7 +231,7 @@ class QueryChannels:
 
     async def run(self) -> None:
         if not self._channels:
-            self._opened.set()
+            self.opened.set()
             await self._stopping.wait()
             return
         listening, entering = asyncio.create_task(self._listen()), asyncio.create_task(self.queries.run())
@@ -255,7 +242,7 @@ class QueryChannels:
                 self.queries.finish()
             await entering
         finally:
-            self._opened.set()
+            self.opened.set()
             await cancel(listening, entering)
 
     async def _listen(self) -> None:
@@ -266,7 +253,6 @@ class QueryChannels:
                 try:
                     await self._listen_on(redis.pubsub())  # pyright: ignore[reportUnknownMemberType]
                 except (*BUS_AWAY, RedisError) as error:
-                    self.reconnects += 1
                     if self._clock() - began > _HELD_S:
                         backoff.reset()
                     if backoff.is_first:
@@ -302,7 +288,7 @@ class QueryChannels:
                 self.subscribed |= {channel}
         if self.subscribed:
             log.info("listening on %s", ", ".join(sorted(self.subscribed)))
-        self._opened.set()
+        self.opened.set()
 
     async def _receive(self, pubsub: Any) -> None:
         while not self._stopping.is_set():

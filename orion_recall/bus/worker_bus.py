@@ -24,11 +24,7 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 
 
 class WorkerBus:
-    """Connections of one worker: `redis` for commands that do not block, and one for each blocking read.
-
-    `queries` reads queries, `changes` everything about memories, `decisions` the decisions. All readers set
-    `clock`.
-    """
+    """Connections of one worker: `redis`, and one each to read queries, changes of memories, and decisions."""
 
     def __init__(
         self, settings: Settings, redis: Redis, *, queries: Redis, changes: Redis, decisions: Redis
@@ -70,12 +66,11 @@ class WorkerBus:
 
     async def create_groups(self, stop: asyncio.Event) -> None:
         """Create the group of every intake stream; waits while the bus is away, until `stop` is set."""
-        readers = [self.reader(stream) for stream in self._settings.intake_streams.values()]
         backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         while not stop.is_set():
             try:
-                for reader in readers:
-                    await reader.create_group()
+                for stream in self._settings.intake_streams.values():
+                    await self.reader(stream).create_group()
                 return
             except BUS_AWAY as error:
                 if backoff.is_first:

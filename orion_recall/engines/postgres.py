@@ -150,11 +150,12 @@ class PostgresServer:
 
     @contextlib.asynccontextmanager
     async def _session(self) -> AsyncGenerator[Connection]:
-        session = await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+        opened: object = await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType]
             dsn=self.address, database="postgres", timeout=_PROBE_TIMEOUT_S
         )
+        session = cast("Connection", opened)
         try:
-            yield cast("Connection", session)
+            yield session
         finally:
             await session.close()
 

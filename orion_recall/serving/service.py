@@ -219,7 +219,7 @@ class Service:
         parts = (self._queries, self.channels, self.background, self._profile_watch, self._heartbeat)
         parts += (self.background.freshness, self._checks, self._disks, self.shadows)
         running = [asyncio.create_task(part.run()) for part in parts]
-        opened = asyncio.create_task(self.channels.opened())
+        opened = asyncio.create_task(self.channels.opened.wait())
         try:
             await asyncio.wait([opened, *running], return_when=asyncio.FIRST_COMPLETED)
             self._heartbeat.wake()
