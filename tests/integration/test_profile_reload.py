@@ -81,33 +81,6 @@ async def test_edits_while_queries_run_are_taken_and_every_answer_is_of_one_vers
     assert len(used) > 2
 
 
-async def test_a_recall_in_flight_ends_under_the_version_it_began_with(
-    bus: Redis, settings: Any, tokens: TokenCounter, tmp_path: Path
-) -> None:
-    executor, source = Executor(bus, settings.prefix), OneMemory()
-    before = write(tmp_path, "other.v1")
-    source.gate.clear()
-    async with serving(settings, opened_with(source, tokens)) as (service, _):
-        entry_id = await executor.ask(QUESTION | {"profile": "other.v1"})
-
-        async def in_flight() -> bool:
-            return source.waiting == 1
-
-        await until(in_flight, "a query in flight")
-        (tmp_path / "other.v1.yaml").unlink()
-
-        async def gone() -> bool:
-            return "other.v1" not in service.profiles
-
-        await until(gone, "a profile that went")
-        source.gate.set()
-        held = (await executor.ended(entry_id)).decision
-        later = (await executor.ended(await executor.ask(QUESTION | {"profile": "other.v1"}))).decision
-    await executor.close()
-    assert (held["profile"], held["profile_hash"], held["outcome"]) == ("other.v1", before, "ok")
-    assert (later["profile"], later["profile_fallback"]) == ("edited.v1", True)
-
-
 async def test_the_worker_says_on_the_bus_which_profiles_it_uses_and_what_it_refused(
     bus: Redis, settings: Any, tokens: TokenCounter, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -84,17 +83,4 @@ async def test_a_letter_without_its_message_says_so_and_is_not_put_back(
     with pytest.raises(InvalidMessage, match="ORION_QUERY_TEXT"):
         await letters.requeue(letter)
     assert await letters.latest() == [letter]
-    await executor.close()
-
-
-async def test_where_text_is_kept_a_letter_holds_its_message(
-    bus: Redis, bus_alone: EmbeddedEngines, tokens: TokenCounter
-) -> None:
-    settings = quick_settings(bus_alone.redis_url)
-    executor = Executor(bus, settings.prefix)
-    async with serving(settings, opened_with(OneMemory(), tokens)):
-        await executor.ended(await executor.ask({"fragment": [SECRET]}))
-    (letter,) = await DeadLetters(bus, stream=settings.query_stream, dead_stream=settings.dead_stream).latest()
-    assert not letter.withheld
-    assert json.loads(letter.fields[b"envelope"])["payload"] == {"fragment": [SECRET]}
     await executor.close()

@@ -80,12 +80,6 @@ async def test_a_late_reply_to_an_earlier_message_is_not_taken_for_that_to_the_n
         assert await again == {"said": "mine"}
 
 
-@pytest.mark.parametrize("message_id", ["m-1", "58455E0F-b539-435c-bcc9-f19c29c472b8", "a:b_c.d"])
-def test_a_message_is_known_by_its_id_whatever_else_is_in_it(message_id: str) -> None:
-    first, second = ({"id": message_id, "payload": {"fragment": text}} for text in ("one", "two"))
-    assert _id_and_ttl(json.dumps(first).encode()) == _id_and_ttl(json.dumps(second).encode()) == (message_id, 30)
-
-
 @pytest.mark.parametrize(
     ("ttl_ms", "tried_s"), [(500, 0.5), (0, 0), (None, 30), (-1, 30), ("5", 30), (10**9, 30), (1e400, 30)]
 )

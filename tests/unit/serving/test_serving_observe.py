@@ -106,22 +106,6 @@ async def served(port: HttpPort) -> bool:
         return False
 
 
-@pytest.mark.parametrize(
-    ("request_bytes", "status"),
-    [
-        (b"GET /nothing HTTP/1.1\r\n\r\n", b" 404 "),
-        (b"DELETE /live HTTP/1.1\r\n\r\n", b" 501 "),
-        (b"\x16\x03\x01\x02\x00\r\n\r\n", b"400"),
-        (b"GET /live HTTP/1.1\r\nCookie: " + b"x" * 70_000 + b"\r\n\r\n", b" 431 "),
-    ],
-)
-async def test_what_is_no_request_for_a_path_is_told_so(
-    port: HttpPort, request_bytes: bytes, status: bytes
-) -> None:
-    assert status in await said(port, request_bytes)
-    assert await served(port)
-
-
 async def test_silent_clients_and_those_beyond_its_room_are_dropped_and_others_served_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
