@@ -150,7 +150,7 @@ class PostgresServer:
 
     @contextlib.asynccontextmanager
     async def _session(self) -> AsyncGenerator[Connection]:
-        opened: object = await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType]
+        opened: object = await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             dsn=self.address, database="postgres", timeout=_PROBE_TIMEOUT_S
         )
         session = cast("Connection", opened)

@@ -232,10 +232,10 @@ class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingType
         await _DRIVER.execute(self, "COMMIT")
         return result
 
-    executemany = partialmethod(_in_our_schema, "executemany")
-    fetch = partialmethod(_in_our_schema, "fetch")
-    fetchrow = partialmethod(_in_our_schema, "fetchrow")
-    fetchval = partialmethod(_in_our_schema, "fetchval")
+    executemany = cast("Any", partialmethod(_in_our_schema, "executemany"))
+    fetch = cast("Any", partialmethod(_in_our_schema, "fetch"))
+    fetchrow = cast("Any", partialmethod(_in_our_schema, "fetchrow"))
+    fetchval = cast("Any", partialmethod(_in_our_schema, "fetchval"))
 
 
 @cache

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from orion_recall import __version__
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
@@ -233,13 +234,13 @@ class Service:
             await asyncio.wait(ending, timeout=_STOP_S)
         finally:
             self.is_taking = False
-            tasks = (opened, *running)
+            tasks: tuple[asyncio.Task[Any], ...] = (opened, *running)
             for task in tasks:
                 task.cancel()
             _, waiting = await asyncio.wait(tasks, timeout=_CUT_OFF_S)
             if waiting:
                 self.background.terminate()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            ended: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
             await self.background.close()
         for error in ended:
             if isinstance(error, Exception):
