@@ -3,11 +3,7 @@
 A mapped file on a full disk ends the process that writes to it (SIGBUS), and no code of ours can catch that. So
 free space is read before every write. The parts that can be made again stop first: index and graph at the whole of
 ORION_MIN_FREE_BYTES, the embedded bus at half of it, the embedded Postgres at a quarter. What was accepted before
-can thus still be recorded and answered.
-
-There is no reserve file that is deleted when the disk is full: another program would take that room as it took the
-rest. Instead, a copy that stops saves what it has while there is room, and needs none to be closed.
-"""
+can thus still be recorded and answered."""
 
 from __future__ import annotations
 
@@ -31,10 +27,7 @@ def free_bytes(folder: Path) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSpace:
-    """The disk of one folder. `least_bytes` must stay free; 0: it is not watched.
-
-    `effect` says what happens below that, for people.
-    """
+    """The disk of one folder. Below `least_bytes` free (0: not watched) happens the `effect`, told to people."""
 
     name: str
     folder: Path

@@ -145,10 +145,7 @@ class EmbeddedEngines:
         return [server.space for server in self._servers]
 
     def supervise(self) -> None:
-        """From now on to the end of the block, restarts an engine that dies, and holds one whose disk is short.
-
-        Called twice it does no more.
-        """
+        """From now on to the end of the block, restarts an engine that dies, and holds one whose disk is short."""
         if not self._watches:
             self._watches = [
                 asyncio.create_task(engine.keep_alive(self._publish), name=f"keep {name} alive")

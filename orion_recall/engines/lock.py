@@ -63,11 +63,9 @@ class FolderLock:
         return self._fd
 
     def release(self) -> None:
-        """Gives this process's share up; twice does no harm.
-
-        Closing, not LOCK_UN (which would take the lock from a child that inherited it), and the file stays:
-        unlinking it would let two processes lock two files of one name.
-        """
+        """Gives this process's share up; twice does no harm."""
+        # Not LOCK_UN, which would take the lock from a child that inherited it. The file stays: else two processes
+        # could lock two files of one name.
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

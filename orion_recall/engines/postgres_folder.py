@@ -201,10 +201,7 @@ def give_to(folder: Path, uid: int) -> None:
 
 
 def idle_account() -> int:
-    """The uid of a system account that no process runs as: `initdb` refuses a uid that has no account.
-
-    That of `nobody` where every account has processes.
-    """
+    """The uid of a system account that no process runs as: `initdb` refuses a uid that has no account."""
     taken = {path.stat().st_uid for path in Path("/proc").glob("[0-9]*") if path.exists()}
     found = (one.pw_uid for one in pwd.getpwall() if 0 < one.pw_uid < _SYSTEM_ACCOUNTS and one.pw_uid not in taken)
     return next(found, NOBODY)

@@ -33,10 +33,7 @@ def find_binary() -> Path:
 
 
 class ValkeyServer:
-    """The Valkey server in `data_dir/valkey`.
-
-    Above `memory_bytes` it takes no more messages, and forgets none; 0: there is no limit.
-    """
+    """The server in `data_dir/valkey`. Above `memory_bytes` (0: no limit) it takes no more, and forgets none."""
 
     name = "valkey"
     stop_signal = signal.SIGTERM
@@ -92,10 +89,7 @@ class ValkeyServer:
             return False
 
     async def hold(self, *, held: bool) -> None:
-        """Refuse callers as with a full memory, which lets answers through; or take them again.
-
-        A bus whose file cannot be written refuses answers, too (MISCONF). This comes before that.
-        """
+        """Refuse callers as with a full memory, before the file cannot be written, which refuses answers too."""
         said = await self._said(f"CONFIG SET maxmemory {1 if held else self._memory_bytes}")
         if not said.startswith(b"+OK"):
             raise OSError(f"Valkey says {said[:100]!r}")

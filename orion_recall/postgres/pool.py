@@ -253,9 +253,8 @@ async def open_pool(
     """A pool whose connections speak JSON as Python values, keep UTC and give up on slow statements.
 
     With `min_size` 0 it opens while Postgres is away. `statement_cache_size` 0 in the DSN is for PgBouncer: no
-    statement is named, and slow statements are stopped by this side alone, because a
-    pooler refuses `statement_timeout` at the start of a session. A connection that is given back is not reset: what
-    is set in a session must be set for one transaction.
+    statement is named, and slow ones are stopped by this side alone. A connection that is given back is not reset:
+    what is set in a session must be set for one transaction.
     """
     dsn, options = connect_options(dsn, name, statement_timeout_ms)
 

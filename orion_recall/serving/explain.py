@@ -123,10 +123,7 @@ async def asked_again(
     sources: Sources,
     profiles: Mapping[str, LoadedProfile],
 ) -> Again:
-    """The query of the decision with this id, recalled again; with what became of a memory, if one is named.
-
-    SourceError where it cannot be asked again.
-    """
+    """The decision's query recalled again, with a memory's fate; SourceError where it cannot be asked again."""
     found = await DecisionLog(pool).get(decision_id)
     logged = next((one for one in found if one.id == decision_id), None)
     if logged is None:
@@ -273,10 +270,7 @@ class DecisionExplained:
 async def explain_decision(
     pool: Pool, settings: Settings, decision: RecallDecisionV1, *, asker: Asker | None = None
 ) -> DecisionExplained:
-    """The explanation. RecordError, SourceError, EngineError, ModelError where it cannot be asked again.
-
-    By default it is asked again on the data as they are now.
-    """
+    """The explanation. RecordError, SourceError, EngineError, ModelError where it cannot be asked again."""
     asker = asker or ON_DATA_NOW
     why = why_not_again(decision)
     if decision.candidates is not None or why is not None:
@@ -295,10 +289,7 @@ async def explain_decision(
 async def why_not(
     pool: Pool, settings: Settings, decision: RecallDecisionV1, memory_id: str, *, asker: Asker | None = None
 ) -> WhyNot | None:
-    """The first stage that lost the memory, and by how much; None where there is no such memory.
-
-    A memory of another tenant is none. Errors as those of `explain_decision`.
-    """
+    """The first stage that lost the memory, and by how much; None where there is no such memory."""
     profile = await served_profile(pool, decision.profile_hash)
     limits = None if profile is None else limits_of_decision(decision, profile)
     # The log is anybody's to write: a position that no record has must not stop an explanation.

@@ -106,10 +106,7 @@ class Admission:
         return not self.is_too_late(left_s - self.wait_s(ahead) - margin_s, is_only=is_only)
 
     def is_too_late(self, left_s: float, *, is_only: bool = False) -> bool:
-        """Whether a query whose turn has come may well not be answered in time; of an only one, on average.
-
-        A late answer costs what another one needs that waits and has more time left.
-        """
+        """Whether a query whose turn has come may well not be answered in time; of an only one, on average."""
         margin_s = 0.0 if is_only else _DEVIATIONS * self._deviation_s
         answer_s = 0.0 if math.isnan(self._answer_s) else self._answer_s
         return answer_s + margin_s > left_s

@@ -1,7 +1,4 @@
-"""The service: one whole worker, opened in order and closed in reverse.
-
-`Service` is a whole worker: queries, memories, decisions. What a recall alone needs is `backends.open_sources`.
-"""
+"""The service: one whole worker, opened in order and closed in reverse."""
 
 from __future__ import annotations
 

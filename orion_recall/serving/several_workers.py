@@ -74,10 +74,7 @@ class WorkerPlan:
 
 
 def plans_of(settings: Settings, count: int, given: Mapping[str, str]) -> list[WorkerPlan]:
-    """A plan for each of `count` workers; `given` are variables for all of them.
-
-    SettingsError when a health port cannot be had.
-    """
+    """Plans of `count` workers, with variables `given` to all; SettingsError when a health port cannot be had."""
     ports: Sequence[int] = ()
     if settings.health_port:  # 0: each takes a free one
         ports = range(settings.health_port, settings.health_port + count)
@@ -293,10 +290,7 @@ def make_further_copies(settings: Settings, count: int) -> list[Path]:
 
 
 def delete_surplus(settings: Settings, count: int) -> list[int]:
-    """Deletes index and graph of the workers after `count`; their numbers, to be unregistered.
-
-    A folder that a process has open stays.
-    """
+    """Deletes index and graph of the workers after `count`; their numbers, to be unregistered."""
     numbers = [path.name for path in (settings.data_dir.resolve() / "workers").glob("[1-9]*") if path.is_dir()]
     surplus = sorted(int(name) for name in numbers if name.isdecimal() and int(name) > count)
     return [number for number in surplus if _delete(data_dir_of(settings.data_dir, number))]

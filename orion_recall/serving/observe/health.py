@@ -1,7 +1,4 @@
-"""Health of a service: probe searches of its stores, for its heartbeat, and whether it is ready, for its port.
-
-Recall metrics do not count a probe.
-"""
+"""Health of a service: probe searches of its stores, for its heartbeat, and whether it is ready, for its port."""
 
 from __future__ import annotations
 

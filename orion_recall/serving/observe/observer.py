@@ -1,7 +1,4 @@
-"""The observer of a service: its metrics and traces, and the health port that serves them.
-
-Without a health port and an OTLP endpoint only the one-line report is kept, and observing costs next to nothing.
-"""
+"""The observer of a service: its metrics and traces, and the health port that serves them."""
 
 from __future__ import annotations
 
