@@ -207,40 +207,35 @@ class Sentinels:
         """Host and port of the master; ConnectionError with every Sentinel's answer when none names one."""
         said: list[str] = []
         for address in tuple(self._addresses):
+            where = f"{address[0]}:{address[1]}"
             try:
-                found = await self._ask(*address)
+                async with self._client(*address) as sentinel:
+                    asked: Any = sentinel.execute_command(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+                        "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service
+                    )
+                    found = cast("list[bytes] | None", await asked)
             except (RedisError, OSError) as error:
-                said.append(f"{address[0]}:{address[1]}: {error}")
+                said.append(f"{where}: {error}")
                 continue
-            if found is None:
-                said.append(f"{address[0]}:{address[1]} knows no {self.service!r}")
-                continue
-            self._addresses.sort(key=lambda one: one != address)  # the one that answers is asked first
-            return found
+            if found is not None:
+                self._addresses.sort(key=lambda one: one != address)  # the one that answers is asked first
+                return found[0].decode(), int(found[1])
+            said.append(f"{where} knows no {self.service!r}")
         raise ConnectionError(f"no Sentinel names a master: {'; '.join(said)}")
 
-    async def _ask(self, host: str, port: int) -> tuple[str, int] | None:
-        sentinel = Redis(
+    def _client(self, host: str, port: int) -> Redis:
+        client = Redis(
             host=host,
             port=port,
             socket_timeout=_SENTINEL_TIMEOUT_S,
             socket_connect_timeout=_SENTINEL_TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),
             protocol=2,
-            **({"ssl": True} if issubclass(self._kind, SSLConnection) else {}),
+            ssl=issubclass(self._kind, SSLConnection),
             **self._options,
         )
-        sentinel.connection_pool.connection_class = self._kind
-        try:
-            found = cast(
-                "list[bytes] | None",
-                await sentinel.execute_command(  # pyright: ignore[reportUnknownMemberType]
-                    "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service
-                ),
-            )
-        finally:
-            await sentinel.aclose()
-        return None if found is None else (found[0].decode(), int(found[1]))
+        client.connection_pool.connection_class = self._kind
+        return client
 
 
 def at_master(kind: type[AbstractConnection], sentinels: Sentinels) -> type[AbstractConnection]:

@@ -3,7 +3,8 @@
 A mapped file on a full disk ends the process that writes to it (SIGBUS), and no code of ours can catch that. So
 free space is read before every write. The parts that can be made again stop first: index and graph at the whole of
 ORION_MIN_FREE_BYTES, the embedded bus at half of it, the embedded Postgres at a quarter. What was accepted before
-can thus still be recorded and answered."""
+can thus still be recorded and answered.
+"""
 
 from __future__ import annotations
 
