@@ -142,16 +142,13 @@ class Committer:
 
     async def commit(self, commit: Commit) -> Committed:
         """The server's answer. Waits for as long as the server is away; RedisError when it refuses."""
-        result: Committed = await self._queued(commit)
-        self.fenced += result == "fenced"
-        return result
-
-    def _queued(self, commit: Commit) -> asyncio.Future[Committed]:
         future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
         self._waiting.append((commit, future))
         if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._send_all())
-        return future
+        result = await future
+        self.fenced += result == "fenced"
+        return result
 
     async def _send_all(self) -> None:
         backoff = Backoff(*BUS_S)

@@ -157,12 +157,8 @@ class ConsumerLoop:
                 raise error
 
     @property
-    def _slots(self) -> int:
-        return self._limits.concurrency if self._queue is None else self._queue.slots
-
-    @property
     def _free(self) -> int:
-        return self._slots - len(self._in_flight)
+        return (self._limits.concurrency if self._queue is None else self._queue.slots) - len(self._in_flight)
 
     async def _take_entries(self) -> None:
         """Claim and read in turn: at the same time each would fill the slots that the other has asked for."""
@@ -188,7 +184,9 @@ class ConsumerLoop:
             return
         if self._reads_ahead_at:
             queue.loop_was_late(clock() - self._reads_ahead_at)
-        while self._free <= 0 and self._turning_count < _MOST_TURNING and not self._stopping.is_set():
+        while self._free <= 0 and not self._stopping.is_set():
+            if sum(map(len, self._turning.values())) >= _MOST_TURNING:
+                break
             found = await self._reader.read_waiting(_MOST_AHEAD)
             self._arrive(found)
             if len(found) < _MOST_AHEAD:
@@ -220,10 +218,6 @@ class ConsumerLoop:
     def _held(self) -> Iterable[str]:
         waiting = () if self._queue is None else self._queue.ids
         return chain(self._in_flight.values(), chain.from_iterable(self._turning.values()), waiting)
-
-    @property
-    def _turning_count(self) -> int:
-        return sum(map(len, self._turning.values()))
 
     def _arrive(self, entries: Iterable[Entry], *, are_claimed: bool = False) -> None:
         turned: list[Turned] = []

@@ -87,9 +87,12 @@ class PublishedQueries:
     def take(self, channel: bytes, data: bytes, *, since_ms: int) -> None:
         """Queue one message that was published at `since_ms` or later; of one too large its size and ends."""
         self.counts["received"] += 1
-        is_whole = len(data) <= self._max_bytes
-        seen_id, ttl_s = _id_and_ttl(data) if is_whole else (_digest_of_ends(data), TRIED_S)
-        content = ("envelope", data) if is_whole else _left_out(data, self._max_bytes)
+        content: tuple[bytes | str, ...] = ("envelope", data)
+        if len(data) <= self._max_bytes:
+            seen_id, ttl_s = _id_and_ttl(data)
+        else:
+            seen_id, ttl_s = _digest(b"%d:%b%b" % (len(data), data[:HEAD_BYTES], data[-TAIL_BYTES:])), TRIED_S
+            content = _left_out(data, self._max_bytes)
         give_up_at, deadline_ms = self._clock() + min(ttl_s, TRIED_S), since_ms + int(ENTERS_WITHIN_S * 1000)
         size = sum(len(part) for part in content)
         self._waiting.append(_Published(seen_id, (*content, "channel", channel), size, give_up_at, deadline_ms))
@@ -187,10 +190,6 @@ def _id_and_ttl(data: bytes) -> tuple[str, float]:
 def _left_out(data: bytes, max_bytes: int) -> tuple[bytes | str, ...]:
     head, tail = data[: min(HEAD_BYTES, max_bytes // 2)], data[-min(TAIL_BYTES, max_bytes // 4) :]
     return LEFT_OUT_BYTES, str(len(data)), LEFT_OUT_HEAD, head, LEFT_OUT_TAIL, tail
-
-
-def _digest_of_ends(data: bytes) -> str:
-    return _digest(b"%d:%b%b" % (len(data), data[:HEAD_BYTES], data[-TAIL_BYTES:]))
 
 
 def _digest(data: bytes) -> str:
