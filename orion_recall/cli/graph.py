@@ -40,13 +40,13 @@ from orion_recall.errors import (
     SourceError,
     TransientSourceError,
 )
-from orion_recall.graph.cypher.execution import Cell, QueryResult, run_cypher, similar_in_graph, similar_in_index
+from orion_recall.graph.cypher import Cell, QueryResult, run_cypher, similar_in_graph
 from orion_recall.graph.exchange.csv_files import tenant_of, tenants, write_csv
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.stores.reader import GraphReader, check_select, open_graph_reader
 from orion_recall.graph.stores.sparql_client import SparqlTable
 from orion_recall.graph.tenant_graph import TenantGraph
-from orion_recall.graph.vocabulary import shown, tenant_graph
+from orion_recall.graph.vocabulary import entity_iri, shown, tenant_graph
 from orion_recall.graph.walks.path import Path as FoundPath
 from orion_recall.graph.walks.path import PathBounds, Paths, find_path
 from orion_recall.index.qdrant.index import QdrantIndex
@@ -66,6 +66,7 @@ _ENDED = {
     "deadline": "no path was found in time (--timeout)",
 }
 _WITH_VIA = 3
+_LEAST_COSINE = 0.5
 # For one page of the graph; a long export asks for many.
 _PAGE_S = 120.0
 
@@ -221,15 +222,16 @@ def run_query(
     async def run(graph: GraphReader, settings: Settings) -> QueryResult:
         async with contextlib.AsyncExitStack() as stack:
 
-            async def similar(text: str, whose: str, limit: int) -> Sequence[str]:
-                if settings.qdrant_url is not None:
-                    try:
-                        return await _similar_in_index(settings, stack, text, whose, limit)
-                    except (ModelError, SourceError) as error:
-                        note(f"names are compared by words and letters: {error}")
-                return await similar_in_graph(graph, text, whose, limit)
+            async def similar(text: str) -> Sequence[str]:
+                found = await similar_in_graph(graph, text, whose)
+                try:
+                    return list(dict.fromkeys((*found, *(await _near_in_meaning(settings, stack, text, whose)))))
+                except (ModelError, SourceError) as error:
+                    note(f"names are compared by words and letters: {error}")
+                    return found
 
-            return await run_cypher(query, graph, tenant or settings.default_tenant, similar, timeout_s=timeout)
+            whose = tenant or settings.default_tenant
+            return await run_cypher(query, graph, whose, similar, timeout_s=timeout)
 
     answer = with_graph(data, timeout, run)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
@@ -249,16 +251,18 @@ def _shown(cell: Cell) -> Any:
     return cell["text"] if cell["is"] == "relation" else cell["name"]
 
 
-async def _similar_in_index(
-    settings: Settings, stack: contextlib.AsyncExitStack, text: str, tenant: str, limit: int
+async def _near_in_meaning(
+    settings: Settings, stack: contextlib.AsyncExitStack, text: str, tenant: str
 ) -> Sequence[str]:
-    """As the index on its server has it. An embedded one belongs to its worker alone."""
-    assert settings.qdrant_url is not None
+    """Entities (IRIs) by the vectors of their names, in an index on a server: an embedded one is its worker's."""
+    if settings.qdrant_url is None:
+        return ()
     embedder = await stack.enter_async_context(open_embedder(settings))
     server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
     index = QdrantIndex(server, settings.qdrant_collection, embedder, SparseEncoder(settings.keyword_weights))
     stack.push_async_callback(index.close)
-    return await similar_in_index(text, tenant, limit, finder=index, meaning=NamesByMeaning(index, embedder))
+    found = await NamesByMeaning(index, embedder).entities_like(text, tenant, 50)
+    return [str(entity_iri(label)) for label, cosine in found if cosine >= _LEAST_COSINE]
 
 
 @app.command("sparql")

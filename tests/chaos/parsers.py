@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rdflib import URIRef
-
 from orion_recall.bus.envelope import decode
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import (
@@ -35,8 +33,7 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import OrionError
 from orion_recall.external.mappings import load_mappings
-from orion_recall.graph.cypher.execution import KnownNames, compile_query
-from orion_recall.graph.cypher.syntax import parse
+from orion_recall.graph.cypher import parse
 from orion_recall.graph.stores.reader import check_select
 from orion_recall.memory.extraction.light import extract
 from orion_recall.memory.record.compose import compose
@@ -136,7 +133,7 @@ def read_cypher(raw: bytes) -> None:
     """A query of the graph, in Cypher and in SPARQL."""
     text = _text(raw)
     try:
-        compile_query(parse(text), URIRef("urn:g"), KnownNames({}, {}, {}))
+        parse(text)
     except OrionError:
         check_select(text)
         raise

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.graph.cypher.execution import run_cypher, similar_in_graph
+from orion_recall.graph.cypher import run_cypher, similar_in_graph
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
@@ -71,7 +71,7 @@ class Copies:
     async def edges(self, name: str = "Ida") -> list[str]:
         """The statements at an entity, by the query language."""
         query = f"MATCH (a {{name: '{name}'}})-[r]-(b) RETURN r.text"
-        found = await run_cypher(query, self.graph, TENANT, partial(similar_in_graph, self.graph))
+        found = await run_cypher(query, self.graph, TENANT, partial(similar_in_graph, self.graph, tenant=TENANT))
         return sorted(str(row[0]) for row in found.rows)
 
 

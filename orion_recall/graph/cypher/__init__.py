@@ -1,1 +1,0 @@
-"""A subset of Cypher for the graph, compiled to bounded SPARQL."""
