@@ -165,8 +165,6 @@ def show_path(
         raise NotFound(f"{told}: no statement connects {' or '.join(alone)} with anything" if alone else told)
     for path in found.paths:
         _show_path(path)
-    if found.cut:
-        note(f"{counted(found.cut, 'entity')} had more than {bounds.edges} edges: only so many were followed")
     return 0
 
 

@@ -17,8 +17,7 @@ from orion_recall.interfaces import Source
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
-from orion_recall.sources.timeline import TimelineSource
-from orion_recall.sources.timeline_table import OWN_VIEW, TimelineTable
+from orion_recall.sources.timeline import OWN_VIEW, TimelineSource, TimelineTable
 from orion_recall.values import SourceName
 
 Part = tuple[SourceName, str, Source]

@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from rdflib import Literal, URIRef
-from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import ScopeNotKept, SourceError
 from orion_recall.graph.relation_words import identifies
 from orion_recall.graph.vocabulary import (
-    ORION,
-    TELLS,
+    PREFIXES,
     edge_tells,
     entity_iri,
     key_of,
@@ -30,10 +28,6 @@ from orion_recall.values import Scope, TimeRange
 
 MOST_RELATIONS = 5_000
 _AT_ONCE = 64
-_LABEL, _ALSO, _MERGED = SKOS.prefLabel.n3(), SKOS.altLabel.n3(), SKOS.hiddenLabel.n3()
-_SUBJECT, _PREDICATE, _OBJECT = RDF.subject.n3(), RDF.predicate.n3(), RDF.object.n3()
-_ABOUT, _TEXT, _WEIGHT = ORION.about.n3(), ORION.text.n3(), ORION.weight.n3()
-_FROM, _MENTIONS, _OCCURRED = PROV.wasDerivedFrom.n3(), ORION.mentions.n3(), ORION.occurred.n3()
 
 
 class Queryable(Protocol):
@@ -81,8 +75,9 @@ class TenantGraph:
         self._store, self.graph = store, tenant_graph(tenant)
 
     async def rows(self, pattern: str) -> Sequence[Mapping[str, str]]:
-        """The rows of a graph pattern, matched inside the tenant's graph."""
-        return await self._store.select(f"SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {pattern} }} }}")
+        """The rows of a graph pattern, or of a sub-select, matched inside the tenant's graph."""
+        inside = f"{{ {pattern} }}" if pattern.startswith("SELECT ") else pattern
+        return await self._store.select(f"{PREFIXES}SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {inside} }} }}")
 
     async def each(self, things: Sequence[str], part: Callable[[str], str]) -> list[tuple[str, Mapping[str, str]]]:
         """The rows of a sub-select for each of the things, with the thing; many are read in one query.
@@ -115,11 +110,11 @@ class TenantGraph:
         wanted = ", ".join(URIRef(one).n3() for one in relations or ())
 
         def part(node: str) -> str:
-            edges = f"{{ SELECT ?edge WHERE {{ ?edge {_ABOUT} {URIRef(node).n3()} }} LIMIT {scan or limit} }}"
+            edges = f"{{ SELECT ?edge WHERE {{ ?edge o:about {URIRef(node).n3()} }} LIMIT {scan or limit} }}"
             if relations is not None:
                 # Filtered before anything else is read: of five hundred edges few are of these relations.
                 edges = (
-                    f"{{ SELECT ?edge WHERE {{ {edges} ?edge {_PREDICATE} ?relation "
+                    f"{{ SELECT ?edge WHERE {{ {edges} ?edge rdf:predicate ?relation "
                     f"FILTER(?relation IN ({wanted})) }} LIMIT {limit} }}"
                 )
             return (
@@ -136,7 +131,7 @@ class TenantGraph:
     async def strongest(self, limit: int, *, scan: int) -> list[Edge]:
         """The edges of most weight, among the first `scan` in the engine's order."""
         rows = await self.rows(
-            f"{{ SELECT ?edge ?weight WHERE {{ {{ SELECT ?edge ?weight WHERE {{ ?edge {_WEIGHT} ?weight }} "
+            f"{{ SELECT ?edge ?weight WHERE {{ {{ SELECT ?edge ?weight WHERE {{ ?edge o:weight ?weight }} "
             f"LIMIT {scan} }} }} ORDER BY DESC(?weight) ?edge LIMIT {limit} }} {_EDGE}"
         )
         return list({edge.iri: edge for edge in map(_edge, rows)}.values())
@@ -148,11 +143,13 @@ class TenantGraph:
         seen = scope_conditions(scope) if scope is not None else ""
 
         def part(edge: str) -> str:
-            memories = f"SELECT ?memory WHERE {{ {URIRef(edge).n3()} {_FROM} ?memory {seen}}} LIMIT {limit}"
+            memories = (
+                f"SELECT ?memory WHERE {{ {URIRef(edge).n3()} prov:wasDerivedFrom ?memory {seen}}} LIMIT {limit}"
+            )
             return (
-                f"?id ?text ?ts ?told WHERE {{ {{ {memories} }} ?memory {ORION.id.n3()} ?id ; "
-                f"{ORION.content.n3()} ?text OPTIONAL {{ ?memory {_OCCURRED} ?ts }} "
-                f"OPTIONAL {{ ?memory {TELLS} ?told }} }}"
+                f"?id ?text ?ts ?told WHERE {{ {{ {memories} }} ?memory o:id ?id ; "
+                f"o:content ?text OPTIONAL {{ ?memory o:occurred ?ts }} "
+                f"OPTIONAL {{ ?memory o:tells ?told }} }}"
             )
 
         found: dict[str, dict[str, EdgeMemory]] = {edge: {} for edge in edges}
@@ -170,7 +167,7 @@ class TenantGraph:
         """The shown names of entities; entities without one are absent."""
         found: dict[str, str] = {}
         for entity, row in await self.each(
-            entities, lambda one: f"?label WHERE {{ {URIRef(one).n3()} {_LABEL} ?label }}"
+            entities, lambda one: f"?label WHERE {{ {URIRef(one).n3()} skos:prefLabel ?label }}"
         ):
             with reading_rows():
                 found[entity] = min(row["label"], found.get(entity, row["label"]))
@@ -178,21 +175,20 @@ class TenantGraph:
 
     async def speakers(self, entities: Sequence[str]) -> frozenset[str]:
         """The entities among these that are a speaker of some memory."""
-        spoken_by = ORION.spokenBy.n3()
-        found = await self.each(entities, lambda one: f"WHERE {{ ?memory {spoken_by} {URIRef(one).n3()} }} LIMIT 1")
+        found = await self.each(entities, lambda one: f"WHERE {{ ?memory o:spokenBy {URIRef(one).n3()} }} LIMIT 1")
         return frozenset(one for one, _ in found)
 
     async def relations(self) -> dict[str, str]:
         """The names of the relations that the graph has, by their IRIs; 5,000 of them at most."""
-        return await self._labels_of(RDF.Property, MOST_RELATIONS)
+        return await self._labels_of("rdf:Property", MOST_RELATIONS)
 
     async def all_labels(self, limit: int) -> dict[str, str]:
         """Names of entities by their IRIs, `limit` of them at most: whichever the engine comes to first."""
-        return await self._labels_of(SKOS.Concept, limit)
+        return await self._labels_of("skos:Concept", limit)
 
-    async def _labels_of(self, kind: URIRef, limit: int) -> dict[str, str]:
+    async def _labels_of(self, kind: str, limit: int) -> dict[str, str]:
         rows = await self.rows(
-            f"{{ SELECT ?node ?label WHERE {{ ?node a {kind.n3()} ; {_LABEL} ?label }} LIMIT {limit} }}"
+            f"SELECT ?node ?label WHERE {{ ?node a {kind} ; skos:prefLabel ?label }} LIMIT {limit}"
         )
         with reading_rows():
             return {row["node"]: row["label"] for row in rows}
@@ -202,8 +198,8 @@ class TenantGraph:
 
         def part(name: str) -> str:
             own, spelling = entity_iri(name).n3(), sparql_term(Literal(name))
-            itself = f"SELECT ({own} AS ?entity) WHERE {{ {own} {_LABEL} ?label }} LIMIT 1"
-            also = f"SELECT ?entity WHERE {{ ?entity {_ALSO}|{_MERGED} {spelling} }} LIMIT 8"
+            itself = f"SELECT ({own} AS ?entity) WHERE {{ {own} skos:prefLabel ?label }} LIMIT 1"
+            also = f"SELECT ?entity WHERE {{ ?entity skos:altLabel|skos:hiddenLabel {spelling} }} LIMIT 8"
             return f"?entity WHERE {{ {{ {itself} }} UNION {{ {also} }} }}"
 
         found: dict[str, list[str]] = {name: [] for name in names}
@@ -215,8 +211,8 @@ class TenantGraph:
 
 
 _EDGE = (
-    f"?edge {_SUBJECT} ?subject ; {_PREDICATE} ?relation ; {_OBJECT} ?object ; {_TEXT} ?text ; {_WEIGHT} ?weight "
-    f"OPTIONAL {{ ?edge {ORION.lastSeen.n3()} ?seen }} OPTIONAL {{ ?relation {_LABEL} ?name }}"
+    "?edge rdf:subject ?subject ; rdf:predicate ?relation ; rdf:object ?object ; o:text ?text ; o:weight ?weight "
+    "OPTIONAL { ?edge o:lastSeen ?seen } OPTIONAL { ?relation skos:prefLabel ?name }"
 )
 
 
@@ -227,28 +223,21 @@ def scope_conditions(scope: Scope) -> str:
     """
     if scope.told:
         raise ScopeNotKept("the graph cannot be searched by the times that texts tell")
-    conditions: list[str] = []
     ids = {"session": scope.session_id, "user": scope.user_id, "agent": scope.agent_id, "run": scope.run_id}
-    conditions += [
-        f"?memory {ORION[name].n3()} {sparql_term(Literal(wanted))}"
-        for name, wanted in ids.items()
-        if wanted is not None
-    ]
+    conditions = [f"?memory o:{name} {sparql_term(Literal(one))}" for name, one in ids.items() if one is not None]
     for name, wanted in (("kind", scope.kinds), ("tag", scope.tags)):
         if wanted:
             values = ", ".join(sparql_term(Literal(value)) for value in wanted)
-            conditions.append(
-                f"FILTER EXISTS {{ ?memory {ORION[name].n3()} ?{name} FILTER(?{name} IN ({values})) }}"
-            )
+            conditions.append(f"FILTER EXISTS {{ ?memory o:{name} ?{name} FILTER(?{name} IN ({values})) }}")
     if scope.speakers:
         values = ", ".join(entity_iri(speaker).n3() for speaker in scope.speakers)
-        conditions.append(f"FILTER EXISTS {{ ?memory {ORION.spokenBy.n3()} ?voice FILTER(?voice IN ({values})) }}")
+        conditions.append(f"FILTER EXISTS {{ ?memory o:spokenBy ?voice FILTER(?voice IN ({values})) }}")
     bounds = [("<=", scope.since), (">", scope.until)]
     compared = [f"{sparql_term(Literal(moment))} {sign} ?occurred" for sign, moment in bounds if moment is not None]
     if compared:
-        conditions.append(f"?memory {ORION.occurred.n3()} ?occurred FILTER({' && '.join(compared)})")
+        conditions.append(f"?memory o:occurred ?occurred FILTER({' && '.join(compared)})")
     if scope.as_of is not None:
-        later = f"?memory {ORION.occurred.n3()} ?after FILTER({sparql_term(Literal(scope.as_of))} < ?after)"
+        later = f"?memory o:occurred ?after FILTER({sparql_term(Literal(scope.as_of))} < ?after)"
         conditions.append(f"FILTER NOT EXISTS {{ {later} }}")
     return "".join(f". {condition} " for condition in conditions)
 
@@ -285,26 +274,20 @@ def neighbourhood_query(graph: URIRef, entities: Sequence[URIRef], *, scope: Sco
     are found and count towards the limits; the scope's tenant is the graph. IRIs and values enter through rdflib's
     own n3().
     """
-    seen = scope_conditions(scope)
-    parts: list[str] = []
+    seen, parts = scope_conditions(scope), list[str]()
     for place, entity in enumerate(entities):
-        seed = entity.n3()
-        parts.append(
-            f'{{ SELECT ("{place}" AS ?seed) ("1" AS ?hop) ?memory ?text WHERE '
-            f"{{ ?s {_ABOUT} {seed} ; {_TEXT} ?text ; {_FROM} ?memory {seen}}} LIMIT {each} }}"
-        )
-        parts.append(
-            f'{{ SELECT ("{place}" AS ?seed) ("1" AS ?hop) ?memory WHERE '
-            f"{{ ?memory {_MENTIONS} {seed} {seen}}} LIMIT {each} }}"
+        seed, at = entity.n3(), f'{{ SELECT ("{place}" AS ?seed)'
+        stated = f"o:text ?text ; prov:wasDerivedFrom ?memory {seen}}} LIMIT {each} }}"
+        parts += (
+            f'{at} ("1" AS ?hop) ?memory ?text WHERE {{ ?s o:about {seed} ; {stated}',
+            f'{at} ("1" AS ?hop) ?memory WHERE {{ ?memory o:mentions {seed} {seen}}} LIMIT {each} }}',
         )
         if hops >= 2:
             parts.append(
-                f'{{ SELECT ("{place}" AS ?seed) ("2" AS ?hop) ?memory ?text WHERE '
-                f"{{ {{ SELECT DISTINCT ?other WHERE {{ ?a {_ABOUT} {seed} ; {_ABOUT} ?other "
-                f"FILTER(?other != {seed}) }} LIMIT {each} }} "
-                f"?s {_ABOUT} ?other ; {_TEXT} ?text ; {_FROM} ?memory {seen}}} LIMIT {each} }}"
+                f'{at} ("2" AS ?hop) ?memory ?text WHERE {{ {{ SELECT DISTINCT ?other WHERE {{ ?a o:about {seed} ; '
+                f"o:about ?other FILTER(?other != {seed}) }} LIMIT {each} }} ?s o:about ?other ; {stated}"
             )
-    return f"SELECT ?seed ?hop ?memory ?text WHERE {{ GRAPH {graph.n3()} {{ {' UNION '.join(parts)} }} }}"
+    return f"{PREFIXES}SELECT ?seed ?hop ?memory ?text WHERE {{ GRAPH {graph.n3()} {{ {' UNION '.join(parts)} }} }}"
 
 
 _SCAN, _EDGES, _MEMORIES, _ROWS = 2_000, 8, 3, 48
@@ -352,25 +335,19 @@ async def stated_in(
 
     Of an entity so many are read that a hub costs no more than another.
     """
-    seen, parts = scope_conditions(scope), list[str]()
-    tests = " || ".join(
-        test
-        for test in (
-            "BOUND(?window)" if told else "",
-            *(f"({_within(since, until)})" for since, until in said),
-        )
-        if test
-    )
-    window = f"OPTIONAL {{ ?memory {TELLS} ?window FILTER{overlap_filter('?window', told)} }}" if told else ""
-    rest = f"OPTIONAL {{ ?memory {_OCCURRED} ?said }} {window} FILTER({tests})"
+    tests = ["BOUND(?window)"] if told else []
+    tests += [f"({_within(since, until)})" for since, until in said]
     if not tests:
         return []
+    seen, parts = scope_conditions(scope), list[str]()
+    window = f"OPTIONAL {{ ?memory o:tells ?window FILTER{overlap_filter('?window', told)} }}" if told else ""
+    rest = f"OPTIONAL {{ ?memory o:occurred ?said }} {window} FILTER({' || '.join(tests)})"
     for entity in (URIRef(one).n3() for one in entities):
-        edges = f"{{ SELECT ?edge WHERE {{ ?edge {_ABOUT} {entity} }} LIMIT {_SCAN} }}"
-        mentions = f"{{ SELECT ?memory WHERE {{ ?memory {_MENTIONS} {entity} {seen} }} LIMIT {_SCAN} }}"
+        edges = f"{{ SELECT ?edge WHERE {{ ?edge o:about {entity} }} LIMIT {_SCAN} }}"
+        mentions = f"{{ SELECT ?memory WHERE {{ ?memory o:mentions {entity} {seen} }} LIMIT {_SCAN} }}"
         parts += (
-            f"{{ SELECT ?memory ?text ?said ?window WHERE {{ {edges} ?edge {_TEXT} ?text ; "
-            f"{_FROM} ?memory {seen} {rest} }} LIMIT {_ROWS} }}",
+            f"{{ SELECT ?memory ?text ?said ?window WHERE {{ {edges} ?edge o:text ?text ; "
+            f"prov:wasDerivedFrom ?memory {seen} {rest} }} LIMIT {_ROWS} }}",
             f"{{ SELECT ?memory ?said ?window WHERE {{ {mentions} {rest} }} LIMIT {_ROWS} }}",
         )
     rows = await TenantGraph(graph, scope.tenant).rows(" UNION ".join(parts))

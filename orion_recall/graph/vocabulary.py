@@ -62,6 +62,9 @@ def referred_ids(memory: Memory) -> Sequence[str]:
 ORION = Namespace("urn:orion:vocabulary:")
 PROJECTION = URIRef("urn:orion:projection")
 TENANTS = "urn:orion:tenant:"
+PREFIXES = "".join(
+    f"PREFIX {name}: <{space}> " for name, space in (("o", ORION), ("skos", SKOS), ("prov", PROV), ("rdf", RDF))
+)
 _MEMORY = "urn:orion:memory:"
 _RELATION = "urn:orion:relation:"
 
@@ -188,7 +191,7 @@ def relation_triples(relation: URIRef) -> Sequence[Triple]:
 
 
 def edge_triples(edge: Edge) -> Iterator[Triple]:
-    """The triples of an edge and its relation, without those of its evidence (see `projection.plan`)."""
+    """The triples of an edge and its relation, without those of its evidence (see `projection`)."""
     iri = edge.iri
     yield from relation_triples(edge.relation)
     yield iri, _TYPE, _STATEMENT

@@ -10,24 +10,16 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from rdflib import URIRef
-from rdflib.namespace import PROV, SKOS
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.graph.tenant_graph import Queryable, TenantGraph, neighbourhood_query, scope_conditions
-from orion_recall.graph.vocabulary import (
-    ORION,
-    entity_iri,
-    key_of,
-    memory_iri,
-    reading_rows,
-    tenant_graph,
-)
+from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, reading_rows, tenant_graph
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
 from orion_recall.interfaces import EntityFinder, EntityLikeness, NameIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
@@ -62,7 +54,6 @@ _MOST_KEPT = 2_000
 _LEAST_COSINE = 0.4
 # The share of the source's time: an embedder that hangs must not cost the hits that the graph finds without it.
 _TIME_FOR_MEANING = 0.4
-_NOT_LED: Mapping[int, Evidence] = {}
 _SECOND_HOP, _MENTION, _PER_SHARED_WORD = 0.4, 0.4, 0.5
 
 
@@ -80,31 +71,6 @@ class _Reached:
     statements: dict[str, None] = field(default_factory=dict[str, None])
 
 
-class _Neighbourhoods:
-    """What is near the entities that were asked for last: the same few come up again and again.
-
-    Anything written to the graph empties it. Call it on the event loop.
-    """
-
-    def __init__(self) -> None:
-        self._kept: dict[Hashable, Sequence[_Near]] = {}
-        self._writes: int | None = None
-
-    def known(self, writes: int | None, keys: Iterable[Hashable]) -> dict[Hashable, Sequence[_Near]]:
-        """What is kept of these, as of so many writes."""
-        if writes is None or writes != self._writes:
-            self._kept, self._writes = {}, writes
-        return {key: near for key in keys if (near := self._kept.get(key)) is not None}
-
-    def keep(self, writes: int | None, read: Mapping[Hashable, Sequence[_Near]]) -> None:
-        """Keeps what was read as of so many writes."""
-        if writes is None or writes != self._writes:
-            return
-        if len(self._kept) >= _MOST_KEPT:
-            self._kept = {}
-        self._kept |= read
-
-
 class RdfSource:
     """The `rdf` source. A hit's score is the sum over the graph paths that lead to the memory."""
 
@@ -114,13 +80,11 @@ class RdfSource:
         self, graph: OwnGraph, entities: EntityFinder | None, likeness: EntityLikeness | None = None
     ) -> None:
         self._graph, self._entities, self._likeness = graph, entities, likeness
-        self._neighbourhoods = _Neighbourhoods()
+        # What is near the entities that were asked for last: the same few come up again and again.
+        self._kept: dict[tuple[Scope, str, int, int], Sequence[_Near]] = {}
+        self._writes: int | None = None
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Memories near the entities that the question names, best first."""
-        return whole(await self._found(request), self._graph)
-
-    async def _found(self, request: SearchRequest) -> Sequence[Hit]:
         """Memories near the entities that the question names, best first.
 
         Before them those that a walk of the question leads to, such as a possessive chain's, with the whole path as
@@ -130,11 +94,11 @@ class RdfSource:
         seeds += [one for one in await self._similar(request) if one[0] not in {label for label, _ in seeds}]
         if not seeds and not request.question.chains:
             await self._graph.check()  # no query is sent, and a server that is away is not an empty one
-            return []
+            return whole([], self._graph)
         if request.question.chains:
             near, led = await both(self._near(request, seeds), self._led(request, seeds))
         else:
-            near, led = await self._near(request, seeds), _NOT_LED
+            near, led = await self._near(request, seeds), dict[int, Evidence]()
         if led:
             best = max((hit.score for hit in near), default=0.0)
             ahead = [
@@ -142,7 +106,7 @@ class RdfSource:
             ]
             near = [*ahead, *(hit for hit in near if hit.key not in led)]
         near.sort(key=lambda hit: (-hit.score, str(hit.key)))
-        return near[: request.limit]
+        return whole(near[: request.limit], self._graph)
 
     async def _similar(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
         """Entities near to the question in meaning, with cosines as weights; none when the index is away."""
@@ -187,32 +151,35 @@ class RdfSource:
         """What is near each entity, in their order; what is not known of them is read in one query."""
         await self._graph.check()
         writes = self._graph.writes
-        keys: list[Hashable] = [(scope, label, hops, each) for label in labels]
-        around = self._neighbourhoods.known(writes, keys)
-        missing = [key for key in keys if key not in around]
-        if missing:
-            entities = [entity_iri(label) for key, label in zip(keys, labels, strict=True) if key not in around]
-            graph = tenant_graph(scope.tenant)
-            rows = await self._graph.select(neighbourhood_query(graph, entities, scope=scope, hops=hops, each=each))
-            with reading_rows():
-                read: dict[Hashable, list[_Near]] = {key: [] for key in missing}
-                for row in rows:
-                    near = _Near(key_of(row["memory"]), row.get("text"), row["hop"] == "2")
-                    read[missing[int(row["seed"])]].append(near)
-            if self._graph.writes == writes:
-                self._neighbourhoods.keep(writes, read)
-            around |= read
-        return [around[key] for key in keys]
+        if writes is None or writes != self._writes or len(self._kept) >= _MOST_KEPT:
+            self._kept, self._writes = {}, writes
+        kept, keys = self._kept, [(scope, label, hops, each) for label in labels]
+        missing = [key for key in keys if key not in kept]
+        if not missing:
+            return [kept[key] for key in keys]
+        read: dict[tuple[Scope, str, int, int], list[_Near]] = {key: [] for key in missing}
+        entities = [entity_iri(label) for _, label, _, _ in missing]
+        query = neighbourhood_query(tenant_graph(scope.tenant), entities, scope=scope, hops=hops, each=each)
+        rows = await self._graph.select(query)
+        with reading_rows():
+            for row in rows:
+                read[missing[int(row["seed"])]].append(
+                    _Near(key_of(row["memory"]), row.get("text"), row["hop"] == "2")
+                )
+        around = [read[key] if key in read else kept[key] for key in keys]
+        if writes is not None and self._graph.writes == writes:
+            kept |= read
+        return around
 
     async def _spread(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
         weights = {str(entity_iri(label)): weight for label, weight in reversed(seeds)}
-        around = await links_around(
+        links, said = await links_around(
             self._graph, list(weights), request.scope, hops=request.hops, max_statements=request.max_statements
         )
-        scores = _scores(around.links, weights, request)
-        memories = {link.target for link in around.links if link.kind in ("mentioned", "told")}
+        scores = _scores(links, weights, request)
+        memories = {link.target for link in links if link.kind in ("mentioned", "told")}
         return [
-            Hit(key=key_of(one), score=round(scores[one], 6), statements=tuple(around.said.get(one, ()))[:3])
+            Hit(key=key_of(one), score=round(scores[one], 6), statements=tuple(said.get(one, ()))[:3])
             for one in memories
             if scores.get(one, 0.0) > 0.0
         ]
@@ -241,9 +208,9 @@ class RdfSource:
         if not runs:
             return []
         values = " ".join(entity_iri(run).n3() for run in sorted(runs))
-        rows = await self._graph.select(
-            f"SELECT DISTINCT ?label WHERE {{ GRAPH {tenant_graph(tenant).n3()} {{ VALUES ?entity {{ {values} }} "
-            f"?entity {SKOS.prefLabel.n3()} ?label }} }} LIMIT {4 * limit}"
+        rows = await TenantGraph(self._graph, tenant).rows(
+            f"SELECT DISTINCT ?label WHERE {{ VALUES ?entity {{ {values} }} ?entity skos:prefLabel ?label }} "
+            f"LIMIT {4 * limit}"
         )
         labels = sorted({row["label"] for row in rows}, key=lambda label: (-len(label), label))
         return [(label, 1.0) for label in labels[:limit]]
@@ -285,21 +252,14 @@ def _words_of(statement: str) -> frozenset[str]:
 
 
 _MOST_OTHERS, _MOST_MEMORIES, _NAMES_OF_EACH = 16, 32, 8
-_ABOUT, _TEXT, _WEIGHT = ORION.about.n3(), ORION.text.n3(), ORION.weight.n3()
-_FROM, _MENTIONS = PROV.wasDerivedFrom.n3(), ORION.mentions.n3()
-
-
-class Around(NamedTuple):
-    """Links between entities and memories (IRIs), and the statements of each memory."""
-
-    links: list[Link]
-    said: Mapping[str, Sequence[str]]
 
 
 async def links_around(
     store: Queryable, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
-) -> Around:
-    """Edges and mentions of the seeds, of entities up to two hops away, and the names in the memories.
+) -> tuple[list[Link], Mapping[str, Sequence[str]]]:
+    """Links between entities and memories (IRIs), and the statements of each memory.
+
+    Edges and mentions of the seeds, of entities up to two hops away, and the names in the memories.
 
     Of an entity so many are read as its part of `max_statements` allows, whether it has fifty edges or fifty
     thousand. Only memories in scope are found, and only edges that one of them states.
@@ -314,13 +274,13 @@ async def links_around(
         entity, each = URIRef(one).n3(), max(4, max_statements // len(at))
         return (
             f"?memory ?text ?weight ?other WHERE {{ {{ SELECT ?memory ?text ?weight ?other WHERE {{ "
-            f"?edge {_ABOUT} {entity} ; {_TEXT} ?text ; {_WEIGHT} ?weight ; {_FROM} ?memory {seen_by}"
-            f" OPTIONAL {{ ?edge {_ABOUT} ?other FILTER(?other != {entity}) }} }} LIMIT {each} }} UNION "
-            f"{{ SELECT ?memory WHERE {{ ?memory {_MENTIONS} {entity} {seen_by}}} LIMIT {each} }} }}"
+            f"?edge o:about {entity} ; o:text ?text ; o:weight ?weight ; prov:wasDerivedFrom ?memory {seen_by}"
+            f" OPTIONAL {{ ?edge o:about ?other FILTER(?other != {entity}) }} }} LIMIT {each} }} UNION "
+            f"{{ SELECT ?memory WHERE {{ ?memory o:mentions {entity} {seen_by}}} LIMIT {each} }} }}"
         )
 
     def names(memory: str) -> str:
-        return f"?entity WHERE {{ {URIRef(memory).n3()} {_MENTIONS} ?entity }} LIMIT {_NAMES_OF_EACH}"
+        return f"?entity WHERE {{ {URIRef(memory).n3()} o:mentions ?entity }} LIMIT {_NAMES_OF_EACH}"
 
     with reading_rows():
         for _ in range(hops):
@@ -343,7 +303,7 @@ async def links_around(
         for memory, row in await graph.each(memories, names):
             links[Link(memory, row["entity"], "mentions")] = None
             links[Link(row["entity"], memory, "mentioned")] = None
-    return Around(list(links), {memory: tuple(texts) for memory, texts in said.items()})
+    return list(links), {memory: tuple(texts) for memory, texts in said.items()}
 
 
 class GraphEvidence:
@@ -359,7 +319,7 @@ class GraphEvidence:
         values = " ".join(memory_iri(key).n3() for key in keys)
         rows = await TenantGraph(self._graph, tenant).rows(
             f"{{ SELECT ?memory (SUM(?weight) AS ?total) WHERE {{ VALUES ?memory {{ {values} }} "
-            f"?edge {_FROM} ?memory ; {_WEIGHT} ?weight }} GROUP BY ?memory }}"
+            f"?edge prov:wasDerivedFrom ?memory ; o:weight ?weight }} GROUP BY ?memory }}"
         )
         with reading_rows():
             return {key_of(row["memory"]): float(row["total"]) for row in rows}

@@ -12,21 +12,20 @@ cast, and nothing else: text that cannot be read is no time, and never an error.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, cast
 
-from orion_recall.errors import ScopeNotKept, SourceError, TransientSourceError
-from orion_recall.postgres.address import quote_qualified, read_address
+from orion_recall.errors import ScopeNotKept, SettingsError, SourceError, TransientSourceError
+from orion_recall.postgres.address import quote_identifier, quote_qualified, read_address
 from orion_recall.postgres.pool import HeldConnections, Row
 from orion_recall.setting_values import TIMELINE_ROLES
 from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT, cited_id, mapped_key, tags_of
-from orion_recall.sources.timeline_table import CATALOGUE, Column, TimelineShape, TimelineTable, shape_of
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.text.small_talk import is_chatter
 from orion_recall.time_values import in_calendar
@@ -36,6 +35,248 @@ log = logging.getLogger("orion_recall.sources")
 
 # The rows of a window are mostly those of the recall before.
 _kept_key = lru_cache(maxsize=1024)(memory_key)
+
+
+OWN_VIEW = "collapse_mirror"
+# No row can be shown without these.
+_NEEDED = ("id", "ts", "text")
+_USUAL_NAMES = {"ts": ("ts", "timestamp", "created_at", "occurred_at"), "text": ("text", "summary", "content")}
+_SHOWN_COLUMNS = 40
+
+ColumnKind = Literal["time", "number", "text", "list", "json", "vector", "other"]
+_KINDS: Mapping[str, ColumnKind] = {
+    **dict.fromkeys(("timestamptz", "timestamp", "date"), "time"),
+    **dict.fromkeys(("int2", "int4", "int8", "numeric", "float4", "float8"), "number"),
+    **dict.fromkeys(("text", "varchar"), "text"),
+    "jsonb": "json",
+    "tsvector": "vector",
+}
+
+# A view of that name in our own schema is the own one.
+CATALOGUE = """
+SELECT a.attname::text AS name, base.typname::text AS type, base.typcategory::text AS category,
+    n.nspname::text AS schema, c.relname::text AS relation,
+    c.relkind = 'v' AND c.relname = 'collapse_mirror' AND n.nspname = $2 AS is_own
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_type t ON t.oid = a.atttypid
+JOIN pg_type base ON base.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+WHERE c.oid = to_regclass($1)
+ORDER BY a.attnum
+"""
+
+# A column, several that are joined, or several with a label each.
+NamedColumns = str | Sequence[str] | Mapping[str, str]
+
+
+class TextColumn(NamedTuple):
+    """One column of the text, and the label before its value."""
+
+    column: str
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineTable:
+    """The configured table or view: the roles of its columns.
+
+    `named` has the columns that the configuration names; an empty one leaves its role out. `text` is the columns
+    that make the text, none where the configuration names none. `tenant` is whose the table is, for one without a
+    tenant column. `cited_as` is the name of a mapped store: its rows are cited under it.
+    """
+
+    name: str = OWN_VIEW
+    named: Mapping[str, str] = field(default_factory=dict[str, str])
+    text: tuple[TextColumn, ...] = ()
+    tenant: str | None = None
+    cited_as: str | None = None
+
+    def __post_init__(self) -> None:
+        quote_qualified(self.name)
+        for role, column in self.named.items():
+            if column:
+                quote_identifier(column)
+            elif role in _NEEDED:
+                raise SettingsError(f"ORION_TIMELINE_COLUMNS: the timeline needs a column for {role!r}")
+            elif role == "tenant" and self.tenant is None:
+                raise SettingsError(
+                    "ORION_TIMELINE_COLUMNS: no column holds the tenant; if the whole table belongs to one tenant, "
+                    "say which with ORION_TIMELINE_TENANT"
+                )
+        for part in self.text:
+            quote_identifier(part.column)
+
+    @classmethod
+    def mapped(
+        cls, name: str, named: Mapping[str, NamedColumns], tenant: str | None, *, cited_as: str | None = None
+    ) -> TimelineTable:
+        """The table with the roles that a mapping names; `text` may be several columns, `a+b` in one string."""
+        columns = {role: column for role, column in named.items() if isinstance(column, str) and role != "text"}
+        text = _text_columns(named["text"]) if "text" in named else ()
+        if tenant is not None:
+            columns.setdefault("tenant", "")
+        return cls(name=name, named=columns, text=text, tenant=tenant, cited_as=cited_as)
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether it is another table than the view in our own schema."""
+        return self.cited_as is not None or self.name != OWN_VIEW
+
+    def answers_for(self, tenant: str) -> bool:
+        """Whether the tenant may have rows here; yes where each row has its own tenant."""
+        return self.named.get("tenant") != "" or self.tenant == tenant
+
+    def looks_for(self, role: str) -> bool:
+        """Whether a column of the role's own name has the role. In a mapped store, only a needed role."""
+        return role not in self.named and (self.cited_as is None or role in _NEEDED)
+
+
+class Column(NamedTuple):
+    """A column of the table: its quoted name, the kind of its type, and Postgres' name of the type."""
+
+    quoted: str
+    kind: ColumnKind
+    type: str
+
+    @property
+    def as_text(self) -> str:
+        """SQL for its value as text; a JSON string without its quotes."""
+        if self.kind == "text":
+            return self.quoted
+        return f"({self.quoted} #>> '{{}}')" if self.kind == "json" else f"{self.quoted}::text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineShape:
+    """The table as found in the database: the existing columns by role, and their types.
+
+    `labels` has the label of every text column. `cited_as` is the name that its rows are cited under, None for the
+    own view, whose ids are those of own memories. `source_ref` is the table as it is configured. `statements` keeps
+    the SQL that was made for it, by its conditions: a few forms of scope, which differ in their values alone.
+    """
+
+    relation: str
+    columns: Mapping[str, Column]
+    text: tuple[Column, ...]
+    labels: tuple[str | None, ...]
+    cited_as: str | None
+    source_ref: str
+    of_one_tenant: bool
+    statements: dict[tuple[str, ...], str] = field(
+        default_factory=dict["tuple[str, ...]", str], compare=False, repr=False
+    )
+
+    def column(self, role: str) -> Column:
+        """The role's column. ScopeNotKept when the table has none."""
+        if role in self.columns:
+            return self.columns[role]
+        raise ScopeNotKept(self._lacks(role))
+
+    @property
+    def without_tenant(self) -> str | None:
+        """The error where no column and no setting names the tenant, so that every query is refused; else None."""
+        return None if self.of_one_tenant or "tenant" in self.columns else self._lacks("tenant")
+
+    def _lacks(self, role: str) -> str:
+        whose = "; say whose the table is with ORION_TIMELINE_TENANT" if role == "tenant" else ""
+        return (
+            f"the timeline {self.source_ref} has no column for {role}: it cannot keep to this query's scope{whose}"
+        )
+
+
+def shape_of(table: TimelineTable, catalogue: Sequence[Row]) -> TimelineShape:
+    """The table with the types of its columns, out of the rows of `CATALOGUE`.
+
+    SourceError when it is not there, or lacks a column that the mapping names or that no row can do without.
+    """
+    if not catalogue and not table.is_of_others:
+        raise SourceError(_not_the_own_view("public"))
+    if not catalogue:
+        raise SourceError(f"there is no table or view {table.name} that this service's Postgres login can see")
+    first = catalogue[0]
+    if not table.is_of_others and not first["is_own"]:
+        raise SourceError(_not_the_own_view(first["schema"]))
+    there = {row["name"]: _column(row) for row in catalogue}
+    columns = {role: column for role in TIMELINE_ROLES if (column := _playing(table, role, there))}
+    text = table.text or (TextColumn(_usual(table, "text", there)),)
+    return TimelineShape(
+        relation=f"{_quoted(first['schema'])}.{_quoted(first['relation'])}",
+        columns=columns,
+        text=tuple(_existing(table, "text", part.column, there) for part in text),
+        labels=tuple(part.label for part in text),
+        cited_as=table.cited_as or (None if first["is_own"] else table.name),
+        source_ref=table.cited_as or table.name,
+        of_one_tenant=table.named.get("tenant") == "",
+    )
+
+
+def _not_the_own_view(schema: str) -> str:
+    return (
+        f"the view {OWN_VIEW} of this service's memories is not there: run `orion-recall migrate`, or name another "
+        f"table with its schema (ORION_TIMELINE_TABLE={schema}.{OWN_VIEW})"
+    )
+
+
+def _playing(table: TimelineTable, role: str, there: Mapping[str, Column]) -> Column | None:
+    column = table.named.get(role)
+    if role == "text" or column == "":
+        return None
+    if column is not None:
+        found = _existing(table, role, column, there)
+        if role == "search" and found.kind != "vector":
+            raise SourceError(f"the timeline {table.name}: {column!r} for search is no tsvector")
+        return found
+    if role in _NEEDED:
+        return there[_usual(table, role, there)]
+    found = there.get(role) if table.looks_for(role) else None
+    return None if found is not None and role == "search" and found.kind != "vector" else found
+
+
+def _existing(table: TimelineTable, role: str, column: str, there: Mapping[str, Column]) -> Column:
+    if column not in there:
+        raise SourceError(
+            f"the timeline {table.name} has no column {column!r}, which plays {role}; it has {_listed(there)}"
+        )
+    return there[column]
+
+
+def _usual(table: TimelineTable, role: str, there: Mapping[str, Column]) -> str:
+    names = _USUAL_NAMES.get(role, (role,))
+    for name in names:
+        if name in there:
+            return name
+    raise SourceError(
+        f"the timeline {table.name} has no column {' or '.join(names)} to play {role}: name one of its columns "
+        f"({_listed(there)}) in ORION_TIMELINE_COLUMNS, or under `columns` of the store"
+    )
+
+
+def _listed(there: Mapping[str, Column]) -> str:
+    names = list(there)
+    return ", ".join(names[:_SHOWN_COLUMNS]) + (", …" if len(names) > _SHOWN_COLUMNS else "")
+
+
+def _column(row: Row) -> Column:
+    kind: ColumnKind = "list" if row["category"] == "A" else _KINDS.get(row["type"], "other")
+    return Column(quoted=_quoted(row["name"]), kind=kind, type=row["type"])
+
+
+def _quoted(name: str) -> str:
+    # A name of the catalogue may hold anything, unlike one of a configuration.
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text_columns(columns: NamedColumns) -> tuple[TextColumn, ...]:
+    if isinstance(columns, str):
+        columns = [part.strip() for part in columns.split("+")]
+    if isinstance(columns, Mapping):
+        parts = tuple(TextColumn(column, label) for label, column in columns.items())
+    else:
+        parts = tuple(TextColumn(column) for column in columns)
+    if not any(part.column for part in parts):
+        raise SettingsError("ORION_TIMELINE_COLUMNS: the timeline needs a column for 'text'")
+    return parts
 
 
 class TimelineSource:
@@ -53,7 +294,6 @@ class TimelineSource:
         )
         self._table, self._own_schema = table, read_address(dsn).schema
         self._shape: TimelineShape | None = None
-        self._counting: asyncio.Task[None] | None = None
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """The window's rows, best first; none for a tenant whose table this is not. The score is in [0, 1]."""
@@ -80,8 +320,6 @@ class TimelineSource:
             self._shape = shape_of(self._table, await self._fetch(CATALOGUE, looked_up))
             if (problem := self._shape.without_tenant) is not None:
                 log.warning("%s", problem)
-            elif self._shape.cited_as is not None and self._counting is None:
-                self._counting = asyncio.create_task(self._warn_of_unreadable(self._shape))
         return self._shape
 
     async def sample(self) -> Mapping[str, str | None]:
@@ -94,31 +332,11 @@ class TimelineSource:
         roles = {role: rows[0][role] for role in shape.columns if role != "search"}
         return roles | {"text": _joined(texts, shape.labels) or None}
 
-    async def lacking(self) -> tuple[int, Mapping[str, int]]:
-        """The number of rows, `COUNTED` at most, and of those never found for want of a readable role, by role."""
-        (row,) = await self._fetch(count_query(await self.shape()), [])
-        return row["rows"], {role: row[role] for role in ("id", "ts", "text") if row[role]}
-
     async def close(self) -> None:
-        if self._counting is not None and self._counting.cancel():
-            await asyncio.wait([self._counting])
         await self._connections.close()
-
-    async def _warn_of_unreadable(self, shape: TimelineShape) -> None:
-        with contextlib.suppress(SourceError):  # a count that takes too long is of no use
-            total, lacking = await self.lacking()
-            if lacking:
-                log.warning("the timeline %s: %s", shape.source_ref, unreadable_rows(total, lacking))
 
     async def _fetch(self, statement: str, values: Sequence[Any]) -> Sequence[Row]:
         return await self._connections.fetch("reading the timeline", statement, values)
-
-
-def unreadable_rows(total: int, lacking: Mapping[str, int]) -> str:
-    wants = {"id": "no id that can be used", "ts": "no time that can be read", "text": "no text"}
-    of_them = f"{total:,} rows{' that were looked at' if total >= COUNTED else ''}"
-    counts = "; ".join(f"{count:,} of {of_them} have {wants[role]}" for role, count in lacking.items())
-    return f"{counts}: they are never found"
 
 
 def _hit(row: Row, tenant: str, shape: TimelineShape) -> Hit:
@@ -171,7 +389,6 @@ def tags_in(value: Any) -> tuple[str, ...]:
 
 
 _NEWEST = 200
-COUNTED = 100_000
 # More would be refused by to_tsvector, and with it the whole query.
 _SEARCHED_CHARACTERS = 200_000
 # From here on a number is read as milliseconds (1973), up to here (the year 5138).
@@ -268,27 +485,15 @@ def _statement(
 
 
 def sample_query(shape: TimelineShape) -> str:
-    """SQL for the newest row with everything as text; where times are worked out, of the first `COUNTED` rows."""
+    """SQL for the newest row with everything as text; where times are worked out, of the first 100,000 rows."""
     chosen = [
         f"left(({sql})::text, {MOST_TEXT}) AS {name}" for name, sql in _chosen(shape).items() if name != "search"
     ]
-    newest = f"{time_sql(shape.column('ts'))} DESC NULLS LAST"
-    rows = shape.relation if shape.column("ts").kind == "time" else _first_rows(shape)
-    return f"SELECT {', '.join(chosen)} FROM {rows} ORDER BY {newest} LIMIT 1"  # noqa: S608 (quoted)
-
-
-def count_query(shape: TimelineShape) -> str:
-    """SQL for the number of rows, of the first `COUNTED`, and of those that are never found for want of a role."""
-    identity, text = _usable(shape)
+    first = "" if shape.column("ts").kind == "time" else " LIMIT 100000"
     return (
-        f"SELECT count(*) AS rows, count(*) FILTER (WHERE {time_sql(shape.column('ts'))} IS NULL) AS ts, "  # noqa: S608
-        f"count(*) FILTER (WHERE ({identity}) IS NOT TRUE) AS id, "
-        f"count(*) FILTER (WHERE ({text}) IS NOT TRUE) AS text FROM {_first_rows(shape)}"
+        f"SELECT {', '.join(chosen)} FROM (SELECT * FROM {shape.relation}{first}) AS rows "  # noqa: S608 (quoted)
+        f"ORDER BY {time_sql(shape.column('ts'))} DESC NULLS LAST LIMIT 1"
     )
-
-
-def _first_rows(shape: TimelineShape) -> str:
-    return f"(SELECT * FROM {shape.relation} LIMIT {COUNTED}) AS first_rows"  # noqa: S608 (quoted)
 
 
 def text_name(place: int) -> str:
@@ -347,27 +552,18 @@ def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -
             yield f"{shape.column(role).as_text} = ANY(${len(values)}::text[])"
     if scope.tags:
         column = shape.column("tags")
-        values.append(list(scope.tags) if column.kind == "list" or column.type == "jsonb" else _written(scope.tags))
+        values.append(list(scope.tags))
         yield _has_tag(column, f"${len(values)}::text[]")
 
 
 def _has_tag(column: Column, wanted: str) -> str:
     if column.kind == "list":
         return f"{column.quoted}{'' if column.type == '_text' else '::text[]'} && {wanted}"
-    if column.type == "jsonb":
+    if column.kind == "json":
         return f"{column.quoted} ?| {wanted}"
-    text = f"btrim({column.as_text})"
-    listed = f"ARRAY(SELECT found[1] FROM regexp_matches({text}, '\"([^\"]*)\"', 'g') AS found)"  # noqa: S608 (quoted)
-    split = f"regexp_split_to_array({text}, '[[:space:]]*,[[:space:]]*')"
-    return f"(CASE WHEN left({text}, 1) = '[' THEN {listed} ELSE {split} END) && {wanted}"
-
-
-def _written(tags: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(form for tag in tags for form in (tag, json.dumps(tag)[1:-1], _json(tag))))
-
-
-def _json(tag: str) -> str:
-    return json.dumps(tag, ensure_ascii=False)[1:-1]
+    # Separated by commas, or a list in JSON.
+    text = f"btrim({column.as_text}, '[] \"')"
+    return f"regexp_split_to_array({text}, '\"?[[:space:]]*,[[:space:]]*\"?') && {wanted}"
 
 
 def time_sql(column: Column) -> str:

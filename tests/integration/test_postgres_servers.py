@@ -20,8 +20,7 @@ from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import close_connection, close_pool, open_connection, open_pool
 from orion_recall.postgres.schema import migrate
-from orion_recall.sources.timeline import TimelineSource
-from orion_recall.sources.timeline_table import TimelineTable
+from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest
 from tests.stand_ins.certificates import Certificates

@@ -25,7 +25,7 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import AnotherRecordsCopy
-from orion_recall.graph.projection.updates import METADATA_QUERY
+from orion_recall.graph.projection import METADATA_QUERY
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.interfaces import MemoryGraph

@@ -14,8 +14,7 @@ from orion_recall.errors import SettingsError, SourceError, TransientSourceError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool
-from orion_recall.sources.timeline import timeline_query
-from orion_recall.sources.timeline_table import TimelineTable
+from orion_recall.sources.timeline import TimelineTable, timeline_query
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Interval, QuestionTime
 

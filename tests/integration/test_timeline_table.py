@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from executor import until
 from timelines import NOW, ask, hits, ids, memories, run, timeline
 
 from orion_recall.cli.main import run as cli
 from orion_recall.errors import SettingsError, SourceError
 from orion_recall.postgres.pool import open_connection
 from orion_recall.sources.hits import mapped_key
-from orion_recall.sources.timeline_table import TimelineTable
+from orion_recall.sources.timeline import TimelineTable
 from orion_recall.text.normal import memory_key
 
 MIRROR = """
@@ -120,23 +118,14 @@ async def test_the_meshs_table_is_read_as_it_is_and_left_as_it_was(empty_databas
     assert [await one(empty_database, sql) for sql in (EVERYTHING, STRUCTURE)] == before
 
 
-async def test_all_that_can_be_read_is_found_and_the_rest_is_counted(
-    empty_database: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_all_that_can_be_read_is_found(empty_database: str) -> None:
     await mirrored(empty_database)
     seen: set[str] = set()
-    caplog.set_level(logging.WARNING, "orion_recall.sources")
     async with timeline(empty_database, mirror()) as source:
         for part in range(10):
             last = NOW - 6000 * part
             request = ask("reading", minutes=100_000, limit=200, since=last - 5940, until=last + 1)
             seen |= {memory.id for memory in memories(await source.search(request))}
-        assert await source.lacking() == (1000, {"ts": 50})
-
-        async def is_told() -> bool:
-            return "50 of 1,000 rows have no time that can be read" in caplog.text
-
-        await until(is_told, "the count in the log")
     assert len(seen) == 950
 
 
@@ -180,7 +169,6 @@ async def test_two_columns_with_labels_are_one_text_without_what_is_empty(empty_
     ]  # fmt: skip
     assert await ids(empty_database, ask("user orion", session_id="s-2"), table) == []
     async with timeline(empty_database, table) as source:
-        assert await source.lacking() == (4, {"text": 2})
         assert (await source.sample())["text"] is None
 
 
@@ -293,7 +281,7 @@ async def test_a_table_that_is_altered_costs_one_search_and_is_read_anew(empty_d
         assert [memory.ts for memory in memories(await source.search(ask("crane")))] == [NOW]
 
 
-async def test_doctor_counts_what_of_a_table_is_never_found(
+async def test_doctor_says_that_a_table_has_no_time_and_shows_the_newest_row_of_another(
     empty_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await mirrored(empty_database)
@@ -306,13 +294,8 @@ async def test_doctor_counts_what_of_a_table_is_never_found(
     monkeypatch.setenv("ORION_TIMELINE_TENANT", "acme")
     assert await asyncio.to_thread(cli, ["doctor", "--json"]) == 1
     own, mirror = json.loads(capsys.readouterr().out)["stores"]
-    assert (own["store"], own["problems"]) == (
-        "mesh.collapse_mirror", ["1,000 of 1,000 rows have no time that can be read: they are never found"],
-    )  # fmt: skip
-    assert (mirror["ok"], mirror["remarks"]) == (
-        True, ["50 of 1,000 rows have no time that can be read: they are never found"],
-    )  # fmt: skip
-    assert mirror["sample"]["id"] == "cm-0"
+    assert own["problems"] == ["no row has a time that can be read: none is ever found"]
+    assert (mirror["ok"], mirror["sample"]["id"]) == (True, "cm-0")
 
 
 async def test_doctor_and_the_log_say_that_nobody_sees_a_table_without_a_tenant(
@@ -352,5 +335,3 @@ async def test_a_malformed_row_costs_itself_only(empty_database: str) -> None:
     }  # fmt: skip
     assert all(memory.ts == NOW for memory in found)
     assert {memory.tags for memory in found} == {("a",), (), ("d",)}
-    async with timeline(empty_database, table) as source:
-        assert await source.lacking() == (9, {"id": 1, "ts": 3, "text": 2})

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from orion_recall.postgres.pool import open_connection
-from orion_recall.sources.timeline import TimelineSource
-from orion_recall.sources.timeline_table import TimelineTable
+from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.text.normal import content_words, text_hash
 from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest
 

@@ -8,8 +8,7 @@ from typing import Any
 import pyoxigraph
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.graph.projection.plan import Node, plan_changes, plan_removal, run_plan
-from orion_recall.graph.projection.updates import METADATA_QUERY, updates
+from orion_recall.graph.projection import METADATA_QUERY, Node, plan_changes, plan_removal, run_plan, updates
 from orion_recall.memory.record.compose import compose
 from orion_recall.values import Change, Memory
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from orion_recall.graph.projection.plan import plan_changes, run_plan
-from orion_recall.graph.projection.updates import updates
+from orion_recall.graph.projection import plan_changes, run_plan, updates
 from orion_recall.graph.stores.oxigraph import rows_of
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Change, JsonValue, Memory, Neighbour, Statement, TimeMention

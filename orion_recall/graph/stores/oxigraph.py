@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
 import pyoxigraph
 
@@ -16,63 +15,32 @@ from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import DiskShort, SourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.graph.projection.plan import OperationPlan, plan_changes, plan_removal, run_plan
-from orion_recall.graph.projection.updates import METADATA_QUERY, Metadata, updates
-from orion_recall.graph.stores.sparql import (
-    memories,
-    memories_query,
-    nodes_in,
-    nodes_query,
-    versions_in,
-    versions_query,
+from orion_recall.graph.projection import (
+    METADATA_QUERY,
+    Metadata,
+    OperationPlan,
+    plan_changes,
+    plan_removal,
+    run_plan,
+    updates,
 )
+from orion_recall.graph.stores.sparql import held_nodes, memories_by_key, versions_in, versions_query
 from orion_recall.graph.vocabulary import ORION, PROJECTION, Row
 from orion_recall.index.embedded.folders import clear_builds, free_place, is_complete, live_place, swap, tidy
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.metadata import refuse_another
 from orion_recall.values import Change, MemoryView
 
-_MOST_QUERIES, _MOST_ROWS, _MOST_CHARACTERS = 256, 400, 100_000
+log = logging.getLogger("orion_recall.sources")
 
-
-class RowCache:
-    """The rows of the last few queries, those that are short. May be used from several threads."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, Sequence[Row]] = OrderedDict()
-        self._writes = 0
-        self._lock = Lock()
-
-    @property
-    def writes(self) -> int:
-        """The number of writes so far: rows that were read before a write must not be kept after it."""
-        return self._writes
-
-    def get(self, query: str) -> list[Row] | None:
-        """The rows of the query, None when they are not cached."""
-        with self._lock:
-            rows = self._kept.get(query)
-            if rows is None:
-                return None
-            self._kept.move_to_end(query)
-            return list(rows)
-
-    def keep(self, query: str, rows: Sequence[Row], writes: int) -> None:
-        """Cache rows that were read at this number of writes, unless a write came since or they are many."""
-        if len(rows) > _MOST_ROWS or sum([sum(map(len, row.values())) for row in rows]) > _MOST_CHARACTERS:
-            return
-        with self._lock:
-            if writes != self._writes:
-                return
-            self._kept[query] = tuple(rows)
-            while len(self._kept) > _MOST_QUERIES:
-                self._kept.popitem(last=False)
-
-    def forget(self) -> None:
-        """Empty the cache: the graph was written to."""
-        with self._lock:
-            self._writes += 1
-            self._kept.clear()
+_ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
+# Changes written together. Larger batches cost no less a change, and hold Python's lock longer.
+_APPLY_BATCH = 10
+# Some milliseconds.
+_ROWS_AT_A_TIME = 500
+# The engine keeps what was written in memory and, once more, in its log, until its tables have it: 20 kB a memory.
+# Left alone it begins at 64 MiB for each of its eight indexes.
+_FLUSH_AFTER = 500
 
 
 def columns_and_rows(
@@ -87,30 +55,17 @@ def columns_and_rows(
     assert isinstance(solutions, pyoxigraph.QuerySolutions)
     names = [variable.value for variable in solutions.variables]
     return names, (
-        {name: _text(value) for name, value in zip(names, row, strict=True) if value is not None}
+        {
+            name: str(value) if isinstance(value, pyoxigraph.Triple) else value.value
+            for name, value in zip(names, row, strict=True)
+            if value is not None
+        }
         for row in solutions
     )
 
 
 def rows_of(store: pyoxigraph.Store, query: str) -> list[Row]:
     return list(columns_and_rows(store, query)[1])
-
-
-def _text(value: pyoxigraph.NamedNode | pyoxigraph.Literal | pyoxigraph.BlankNode | pyoxigraph.Triple) -> str:
-    return str(value) if isinstance(value, pyoxigraph.Triple) else value.value
-
-
-log = logging.getLogger("orion_recall.sources")
-
-_ADVICE = "delete that folder, and it will be built again from this record, or set ORION_DATA_DIR to another"
-_REMOVE_BATCH = 200
-# Changes written together. Larger batches cost no less a change, and hold Python's lock longer.
-_APPLY_BATCH = 10
-# Some milliseconds.
-_ROWS_AT_A_TIME = 500
-# The engine keeps what was written in memory and, once more, in its log, until its tables have it: 20 kB a memory.
-# Left alone it begins at 64 MiB for each of its eight indexes.
-_FLUSH_AFTER = 500
 
 
 class RdfGraph:
@@ -124,7 +79,7 @@ class RdfGraph:
 
     def __init__(self, folder: Path, *, room: DiskSpace | None = None) -> None:
         self.folder, self.room = folder, room
-        self._is_flushed = True
+        self.writes = 0
         self._unflushed = 0
         self._threads = EngineThreads("the graph", 2, name="graph")
         self._lock: FolderLock | None = None
@@ -132,8 +87,7 @@ class RdfGraph:
         self._position = 0
         self._record: str | None = None
         self._expected: str | None = None
-        self._kept = RowCache()
-        self._writing = Lock()
+        self._writing = RLock()
 
     async def open(self) -> None:
         """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken.
@@ -152,12 +106,12 @@ class RdfGraph:
 
     async def close(self) -> None:
         try:
-            if self._store is not None and not self._is_flushed:
+            if self._store is not None:
                 await self._threads.run(self._flush)  # or the next start would write the log's tables
             await self._threads.close()
         finally:
             self._store = None
-            self._kept.forget()
+            self.writes += 1
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
@@ -173,7 +127,7 @@ class RdfGraph:
         threads, place, lock = self._threads, built.folder, built._lock
         self._store, self._position, self._record = built._store, built._position, built._record
         built._store = built._lock = None
-        self._kept.forget()
+        self.writes += 1
         self._threads = EngineThreads("the graph", 2, name="graph")
         await asyncio.sleep(0)  # what was asked of the old one in this turn of the loop is on its way now
         await threads.close()
@@ -208,22 +162,20 @@ class RdfGraph:
         """The database identity of the record that the graph was built from."""
         return self._record
 
-    @property
-    def writes(self) -> int:
-        return self._kept.writes
-
     def expect(self, identity: str) -> None:
         """Set the database identity that the graph must have."""
         self._expected = identity
 
     async def adopt(self) -> None:
         """Write the expected database identity into a new graph."""
-        expected = self._expected
-        if expected is not None:
-            await self._threads.run(lambda: self._set_identity(expected))
+        if self._expected is not None:
+            place, identity = pyoxigraph.NamedNode(PROJECTION), pyoxigraph.Literal(self._expected)
+            quad = pyoxigraph.Quad(place, pyoxigraph.NamedNode(ORION.record), identity)
+            await self._threads.run(lambda: self._open().add(quad))
+            self._record = self._expected
 
     async def check(self) -> None:
-        refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
+        refuse_another(f"the graph in {self.folder}", self._record, self._expected, advice=_ADVICE)
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Apply changes in order and move the position. Applying them again changes nothing."""
@@ -231,10 +183,8 @@ class RdfGraph:
         for start in range(0, len(changes), _APPLY_BATCH):
             page = changes[start : start + _APPLY_BATCH]
             await FOREGROUND.pause()
-            await self._threads.run(lambda page=page: self._write(plan_changes(page), page[-1].position))
-            self._unflushed += len(page)
+            await self._threads.run(lambda page=page: self._write(plan_changes(page), page[-1].position, len(page)))
             if self._unflushed >= _FLUSH_AFTER:
-                self._unflushed = 0
                 await self._threads.run(self._flush)
 
     async def held(self) -> Mapping[int, int]:
@@ -248,24 +198,18 @@ class RdfGraph:
 
     async def remove(self, keys: Sequence[int]) -> None:
         """Remove memories and everything that no other memory states; unknown keys are ignored."""
-        for start in range(0, len(keys), _REMOVE_BATCH):
-            nodes = nodes_in(await self.select(nodes_query(keys[start : start + _REMOVE_BATCH])))
-            if nodes:
-                await self._threads.run(lambda nodes=nodes: self._write(plan_removal(nodes), None))
+        async for nodes in held_nodes(self, keys):
+            await self._threads.run(
+                lambda nodes=nodes: self._write(plan_removal(nodes), self._position, len(nodes))
+            )
 
     async def select(self, query: str) -> list[Row]:
         await self.check()
-        self._open()
-        if (known := self._kept.get(query)) is not None:
-            return known
-        writes = self._kept.writes
-        rows = await self._threads.run(lambda: self._select(query))
-        self._kept.keep(query, rows, writes)
-        return rows
+        return await self._threads.run(lambda: rows_of(self._open(), query))
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
-        return memories(await self.select(memories_query(keys))) if keys else {}
+        return await memories_by_key(self, keys)
 
     def _load(self) -> None:
         if self.room is not None:
@@ -280,7 +224,7 @@ class RdfGraph:
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
             ) from error
         self._store = store
-        found = Metadata.read(self._select(METADATA_QUERY))
+        found = Metadata.read(rows_of(store, METADATA_QUERY))
         identities = found.identities
         if not found.is_built and len(store) > len(identities):
             log.warning("the graph in %s is of another format: it is built anew from the record", self.folder)
@@ -288,54 +232,34 @@ class RdfGraph:
             identities = []
         self._position, self._record = found.position, identities[0] if identities else None
 
-    @property
-    def _what(self) -> str:
-        return f"the graph in {self.folder}"
-
-    def _set_identity(self, record: str) -> None:
-        place, name = pyoxigraph.NamedNode(PROJECTION), pyoxigraph.NamedNode(ORION.record)
-        self._open().add(pyoxigraph.Quad(place, name, pyoxigraph.Literal(record)))
-        self._record = record
-
     def _open(self) -> pyoxigraph.Store:
         if self._store is None:
             raise SourceError(f"the graph in {self.folder} is not open")
         return self._store
 
-    def _select(self, query: str) -> list[Row]:
-        return rows_of(self._open(), query)
-
-    def _write(self, plan: OperationPlan, reached: int | None) -> None:
+    def _write(self, plan: OperationPlan, reached: int, changes: int) -> None:
         with self._writing:
-            self._check_room()
-            self._is_flushed = False
-            self._write_alone(plan, self._position if reached is None else reached)
+            if self.room is not None:
+                try:
+                    self.room.check()
+                except DiskShort:
+                    self._flush()  # what is in memory is written down
+                    raise
+            self._unflushed += changes
+            # Each request is one transaction: after a crash between two of them both are written again.
+            operations = run_plan(plan, lambda query: rows_of(self._open(), query))
+            for request in updates(operations, self._position, reached, guarded=False):
+                try:
+                    self._open().update(request)
+                finally:
+                    self.writes += 1
+            self._position = reached
 
     def _flush(self) -> None:
         with self._writing:
-            self._is_flushed = True
-            self._open().flush()
-
-    def _check_room(self) -> None:
-        """DiskShort when the disk has no room for more; what is in memory is written down first."""
-        if self.room is None:
-            return
-        try:
-            self.room.check()
-        except DiskShort:
-            if not self._is_flushed:
-                self._is_flushed = True
+            if self._unflushed:
+                self._unflushed = 0
                 self._open().flush()
-            raise
-
-    def _write_alone(self, plan: OperationPlan, reached: int) -> None:
-        # Each request is one transaction: after a crash between two of them both are written again.
-        for request in updates(run_plan(plan, self._select), self._position, reached, guarded=False):
-            try:
-                self._open().update(request)
-            finally:
-                self._kept.forget()
-        self._position = reached
 
 
 def _copied(store: pyoxigraph.Store, place: Path) -> pyoxigraph.Store:

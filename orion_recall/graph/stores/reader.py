@@ -8,8 +8,9 @@ import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import pyoxigraph
 from pyparsing import ParseBaseException
@@ -18,7 +19,7 @@ from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.plugins.sparql.parserutils import CompValue
 
 from orion_recall.errors import GraphQueryError, SettingsError, SourceError, TransientSourceError
-from orion_recall.graph.projection.updates import METADATA_QUERY, Metadata
+from orion_recall.graph.projection import METADATA_QUERY, Metadata
 from orion_recall.graph.stores.oxigraph import columns_and_rows, rows_of
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer, SparqlTable
 from orion_recall.graph.vocabulary import Row
@@ -85,16 +86,6 @@ T = TypeVar("T")
 _WAITS_S = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
-class GraphReader(Protocol):
-    """A graph open for reading."""
-
-    async def select(self, query: str) -> Sequence[Row]: ...
-
-    async def table(self, query: str, *, graph: URIRef, limit: int) -> SparqlTable:
-        """The answer to a SELECT over one named graph alone."""
-        ...
-
-
 def sparql_server(settings: Settings) -> SparqlServer | None:
     """The server in the settings, None for the embedded graph. SettingsError for parts of it without its URL."""
     if settings.sparql_url is None:
@@ -125,9 +116,7 @@ async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGen
         finally:
             await client.close()
         return
-    reader = _FolderReader(settings.data_dir / "graph", timeout_s)
-    await reader.open()
-    yield reader
+    yield await FolderReader.opened(settings.data_dir / "graph", timeout_s)
 
 
 def _opened(folder: Path) -> pyoxigraph.Store:
@@ -148,65 +137,59 @@ def _opened(folder: Path) -> pyoxigraph.Store:
     raise AssertionError("the last try returns or raises")
 
 
-class _FolderReader:
-    def __init__(self, folder: Path, timeout_s: float) -> None:
-        self._folder, self._timeout_s = folder, timeout_s
-        self._store: pyoxigraph.Store | None = None
+class FolderReader:
+    """The graph in a folder that a worker may be writing to."""
 
-    async def open(self) -> None:
-        self._store = await _in_a_thread(self._opened, self._timeout_s)
+    def __init__(self, folder: Path, timeout_s: float, store: pyoxigraph.Store) -> None:
+        self._folder, self._timeout_s, self._store = folder, timeout_s, store
+
+    @classmethod
+    async def opened(cls, folder: Path, timeout_s: float) -> FolderReader:
+        made = cls(folder, timeout_s, await _in_a_thread(lambda: _opened(folder), timeout_s))
+        if not Metadata.read(await made.select(METADATA_QUERY)).is_built:
+            raise SourceError(f"the graph in {folder} is not built yet: a worker that starts on it builds it")
+        return made
 
     async def select(self, query: str) -> Sequence[Row]:
-        return await _in_a_thread(lambda: self._again(lambda store: rows_of(store, query)), self._timeout_s)
+        return await self._read(lambda store: rows_of(store, query))
 
     async def table(self, query: str, *, graph: URIRef, limit: int) -> SparqlTable:
-        def read(store: pyoxigraph.Store) -> SparqlTable:
-            # The data set given here overrides a query's own FROM.
-            return SparqlTable.of(*columns_and_rows(store, query, only=pyoxigraph.NamedNode(str(graph))), limit)
+        """The answer to a SELECT over one named graph alone."""
+        # The data set given here overrides a query's own FROM.
+        only = pyoxigraph.NamedNode(str(graph))
+        return await self._read(lambda store: SparqlTable.of(*columns_and_rows(store, query, only=only), limit))
 
-        return await _in_a_thread(lambda: self._again(read), self._timeout_s)
+    async def _read(self, work: Callable[[pyoxigraph.Store], T]) -> T:
+        def read() -> T:
+            try:
+                return work(self._store)
+            except OSError:  # the writer has removed a file
+                self._store = _opened(self._folder)
+                return work(self._store)
 
-    def _opened(self) -> pyoxigraph.Store:
-        store = _opened(self._folder)
-        if not Metadata.read(rows_of(store, METADATA_QUERY)).is_built:
-            raise SourceError(f"the graph in {self._folder} is not built yet: a worker that starts on it builds it")
-        return store
+        return await _in_a_thread(read, self._timeout_s)
 
-    def _again(self, work: Callable[[pyoxigraph.Store], T]) -> T:
-        """The result of `work`; when the writer has removed a file, once more on the store reopened."""
-        assert self._store is not None
-        try:
-            return work(self._store)
-        except OSError:
-            self._store = _opened(self._folder)
-            return work(self._store)
+
+GraphReader = FolderReader | SparqlClient
+"""A graph open for reading."""
 
 
 async def _in_a_thread(work: Callable[[], T], timeout_s: float) -> T:
     """The result of `work`. A running query cannot be cancelled: a late thread ends with the process."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(value: T | None, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(value)  # pyright: ignore[reportArgumentType]
+    done = Future[T]()
 
     def run() -> None:
-        value, failure = None, None
         try:
             value = translated("the graph", work)
         except SourceError as error:
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, value, failure)
+            done.set_exception(error)
+        else:
+            done.set_result(value)
 
+    done.set_running_or_notify_cancel()
     threading.Thread(target=run, name="graph-reader", daemon=True).start()
     try:
         async with asyncio.timeout(timeout_s):
-            return await done
+            return await asyncio.wrap_future(done)
     except TimeoutError as error:
         raise TransientSourceError(f"the graph gave no answer within {timeout_s:g} s") from error

@@ -4,30 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
-from orion_recall.graph.projection.plan import Node, OperationPlan, node_of, plan_changes, plan_removal
-from orion_recall.graph.projection.updates import METADATA_QUERY, Metadata, Operation, updates
+from orion_recall.graph.projection import (
+    METADATA_QUERY,
+    Metadata,
+    Node,
+    Operation,
+    OperationPlan,
+    node_of,
+    plan_changes,
+    plan_removal,
+    updates,
+)
 from orion_recall.graph.stores.sparql_client import SparqlClient
+from orion_recall.graph.tenant_graph import Queryable
 from orion_recall.graph.vocabulary import ORION, Row, key_of, memory_iri, reading_rows
 from orion_recall.index.metadata import refuse_another
 from orion_recall.text.normal import text_hash
 from orion_recall.text.small_talk import is_chatter
 from orion_recall.values import Change, MemoryView
 
+log = logging.getLogger("orion_recall.sources")
 
-def memories_query(keys: Sequence[int]) -> str:
-    """SPARQL for all properties of the memories: rows of (memory, property, value)."""
-    values = " ".join(memory_iri(key).n3() for key in keys)
-    return (
-        f"SELECT ?memory ?property ?value WHERE {{ VALUES ?memory {{ {values} }} "
-        f"GRAPH ?tenant {{ ?memory ?property ?value }} }}"
+_OPEN_TIMEOUT_S = 2.0
+_PAGE, _REMOVE_BATCH = 20_000, 200
+_ADVICE = (
+    "give this one a data set of its own in ORION_SPARQL_URL, or empty that one if nobody else uses it, and it "
+    "will be filled from this record"
+)
+
+
+async def memories_by_key(graph: Queryable, keys: Sequence[int]) -> dict[int, MemoryView]:
+    """Whole memories by key; keys that are not there are left out. SourceError for an answer of another shape."""
+    if not keys:
+        return {}
+    rows = await graph.select(
+        f"SELECT ?memory ?property ?value WHERE {{ {_these(keys)} GRAPH ?tenant {{ ?memory ?property ?value }} }}"
     )
-
-
-def memories(rows: Sequence[Row]) -> dict[int, MemoryView]:
-    """The memories in the rows of `memories_query`, by key; SourceError for rows of another shape."""
     properties: dict[str, dict[str, list[str]]] = {}
     with reading_rows():
         for row in rows:
@@ -36,17 +51,21 @@ def memories(rows: Sequence[Row]) -> dict[int, MemoryView]:
         return {key_of(memory): _view(found) for memory, found in properties.items() if "id" in found}
 
 
-def nodes_query(keys: Sequence[int]) -> str:
-    """SPARQL for the nodes of those of the memories that the graph holds: rows of (graph, node)."""
-    values = " ".join(memory_iri(key).n3() for key in keys)
-    return (
-        f"SELECT ?graph ?node WHERE {{ VALUES ?node {{ {values} }} GRAPH ?graph {{ ?node {ORION.id.n3()} ?id }} }}"
-    )
+async def held_nodes(graph: Queryable, keys: Sequence[int]) -> AsyncIterator[list[Node]]:
+    """The nodes of those of the memories that the graph holds, some hundred at a time."""
+    for start in range(0, len(keys), _REMOVE_BATCH):
+        these = _these(keys[start : start + _REMOVE_BATCH])
+        rows = await graph.select(
+            f"SELECT ?graph ?memory WHERE {{ {these} GRAPH ?graph {{ ?memory {ORION.id.n3()} ?id }} }}"
+        )
+        with reading_rows():
+            nodes = [node_of(row, "memory") for row in rows]
+        if nodes:
+            yield nodes
 
 
-def nodes_in(rows: Sequence[Row]) -> list[Node]:
-    with reading_rows():
-        return [node_of(row) for row in rows]
+def _these(keys: Sequence[int]) -> str:
+    return f"VALUES ?memory {{ {' '.join(memory_iri(key).n3() for key in keys)} }}"
 
 
 def versions_query(*, after: str | None = None, limit: int | None = None) -> str:
@@ -64,37 +83,25 @@ def versions_in(rows: Iterable[Row]) -> dict[int, int]:
 
 
 def _view(properties: Mapping[str, Sequence[str]]) -> MemoryView:
-    def one(name: str) -> str | None:
-        return properties[name][0] if name in properties else None
-
-    text, occurred = one("content") or "", one("occurred")
+    one = {name: values[0] for name, values in properties.items()}
+    text, occurred = one.get("content", ""), one.get("occurred")
     return MemoryView(
-        id=properties["id"][0],
+        id=one["id"],
         text=text,
         text_hash=text_hash(text),
-        kind=one("kind"),
-        title=one("title"),
-        speaker=one("speaker"),
-        session_id=one("session"),
-        user_id=one("user"),
-        agent_id=one("agent"),
-        run_id=one("run"),
+        kind=one.get("kind"),
+        title=one.get("title"),
+        speaker=one.get("speaker"),
+        session_id=one.get("session"),
+        user_id=one.get("user"),
+        agent_id=one.get("agent"),
+        run_id=one.get("run"),
         ts=float(occurred) if occurred is not None else None,
-        uri=one("uri"),
+        uri=one.get("uri"),
         source_ref="graph",
         tags=tuple(sorted(properties.get("tag", ()))),
         chatter=is_chatter(text),
     )
-
-
-log = logging.getLogger("orion_recall.sources")
-
-_OPEN_TIMEOUT_S = 2.0
-_PAGE, _REMOVE_BATCH = 20_000, 200
-_ADVICE = (
-    "give this one a data set of its own in ORION_SPARQL_URL, or empty that one if nobody else uses it, and it "
-    "will be filled from this record"
-)
 
 
 class SparqlGraph:
@@ -196,10 +203,8 @@ class SparqlGraph:
         Nothing is removed when the server's position is not the one last reported.
         """
         held = self._position
-        for start in range(0, len(keys), _REMOVE_BATCH):
-            nodes = nodes_in(await self.select(nodes_query(keys[start : start + _REMOVE_BATCH])))
-            if nodes:
-                await self._write(plan_removal(nodes), held, held)
+        async for nodes in held_nodes(self, keys):
+            await self._write(plan_removal(nodes), held, held)
 
     async def select(self, query: str) -> list[Row]:
         await self.check()
@@ -211,7 +216,7 @@ class SparqlGraph:
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
-        return memories(await self.select(memories_query(keys))) if keys else {}
+        return await memories_by_key(self, keys)
 
     @property
     def _what(self) -> str:
@@ -224,12 +229,8 @@ class SparqlGraph:
             return
         if self._expected is None or self._record is None:
             self._uncertain = True
-            why = (
-                "this record's database identity is not known yet"
-                if self._expected is None
-                else "it has no database identity yet"
-            )
-            raise TransientSourceError(f"{self._what} is not read until it is known to be of this record: {why}")
+            whose = "this record's" if self._expected is None else "its"
+            raise TransientSourceError(f"{self._what} is not read until {whose} database identity is known")
 
     async def _write(self, plan: OperationPlan, held: int, reached: int) -> None:
         """Run the plan's queries, write its operations to a graph at position `held`, and read the new position."""

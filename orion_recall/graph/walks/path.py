@@ -81,14 +81,11 @@ class Path:
 class Paths:
     """The paths that a search found, cheapest first, and how it ended.
 
-    `exhausted`: there is no other path within the hops. `expansions`, `deadline`: a bound was reached first. `cut`
-    is the number of nodes of which only some edges were read.
+    `exhausted`: there is no other path within the hops. `expansions`, `deadline`: a bound was reached first.
     """
 
     paths: tuple[Path, ...]
     ended: Ended
-    expanded: int
-    cut: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +141,7 @@ async def find_path(
         async with asyncio.timeout_at(ends_at):
             ended = await search.run(seed)
     if not search.found:
-        return Paths(paths=(), ended=ended, expanded=search.expanded, cut=len(search.cut))
+        return Paths(paths=(), ended=ended)
     # Names and evidence of the paths get a second, even when the search used up its time.
     try:
         async with asyncio.timeout_at(max(ends_at, loop.time() + 1.0)):
@@ -153,7 +150,7 @@ async def find_path(
         raise TransientSourceError("the graph found a path, but gave its evidence too late") from error
     if scope is not None:
         paths = tuple(path for path in paths if all(step.memories for step in path.steps))[: bounds.paths]
-    return Paths(paths=paths, ended=ended, expanded=search.expanded, cut=len(search.cut))
+    return Paths(paths=paths, ended=ended)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -166,7 +163,6 @@ class _Search:
     costs: PathCosts
     during: Sequence[TimeRange]
     found: list[_Reached] = field(default_factory=list[_Reached])
-    cut: set[str] = field(default_factory=set[str])
     expanded: int = 0
     # The edges of nodes, by layer: with `via` each layer has its own relations.
     _edges: dict[tuple[str, int], list[Edge]] = field(default_factory=dict[tuple[str, int], list[Edge]])
@@ -242,7 +238,6 @@ class _Search:
         edges = (await self.graph.edges([target], limit=limit + 1, during=self.during))[target]
         near = dict.fromkeys(edge.other(target) for edge in edges)
         self._near = frozenset(near) if len(edges) <= limit else None
-        self.cut.update([target] if self._near is None else ())
         further = list(near)[:limit] if self.bounds.max_hops > 1 else []
         beside = await self.graph.edges(further, limit=limit + 1, during=self.during)
         for node, more in ((target, edges), *beside.items()):
@@ -277,8 +272,6 @@ class _Search:
         else:
             read = await self.graph.edges(nodes, limit=limit + 1, during=self.during)
         for node, edges in read.items():
-            if len(edges) > limit:
-                self.cut.add(node)
             known = {edge.iri: edge for edge in (*edges, *self._towards.get(node, ()))}
             self._edges[node, layer] = list(known.values())
 

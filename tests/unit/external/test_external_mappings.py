@@ -13,7 +13,7 @@ from orion_recall.external.opening import open_mapped
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
-from orion_recall.sources.timeline_table import TimelineTable
+from orion_recall.sources.timeline import TimelineTable
 
 WHOLE = """
 qdrant:

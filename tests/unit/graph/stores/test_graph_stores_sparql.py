@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.graph.projection.plan import plan_changes, run_plan
-from orion_recall.graph.projection.updates import METADATA_QUERY, updates
+from orion_recall.graph.projection import METADATA_QUERY, plan_changes, run_plan, updates
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.graph.vocabulary import ORION

@@ -96,9 +96,8 @@ async def test_a_hub_costs_no_more_than_its_limit_and_its_neighbours_are_found_a
     ])  # fmt: skip
     found = await path(graph, "P7", "Company", bounds=PathBounds(edges=16))
     assert ways(found) == [("P7", "Hub", "Sis", "Company")]
-    assert found.cut == 1
     assert ways(await path(graph, "Hub", None, "sister", "employer")) == [("Hub", "Sis", "Company")]
-    around = [part for query in graph.queries for part in query.split("vocabulary:about>")[1:]]
+    around = [part for query in graph.queries for part in query.split("?edge o:about")[1:]]
     limits = [re.match(r" <[^>]+> \} LIMIT (\d+)", part) for part in around]
     assert limits and all(limit is not None and int(limit[1]) <= 2000 for limit in limits)
 
@@ -108,7 +107,7 @@ async def test_expansions_are_bounded():
     found = await path(
         sample_graph([*star, said("end", ("Z", "knows", "Y"))]), "A", "Z", bounds=PathBounds(max_expansions=5)
     )
-    assert (found.ended, found.expanded, found.paths) == ("expansions", 5, ())
+    assert (found.ended, found.paths) == ("expansions", ())
 
 
 async def test_a_graph_that_hangs_ends_at_the_deadline():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyoxigraph
 import pytest
 
-from orion_recall.graph.projection.updates import Operation, updates
+from orion_recall.graph.projection import Operation, updates
 from orion_recall.graph.vocabulary import memory_triples, tenant_graph
 from tests.samples.graph_samples import apply, changes, memory, positions
 

@@ -10,8 +10,7 @@ import pyoxigraph
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orion_recall.graph.projection.plan import Node, plan_changes, run_plan
-from orion_recall.graph.projection.updates import rendered
+from orion_recall.graph.projection import Node, plan_changes, rendered, run_plan
 from orion_recall.graph.vocabulary import memory_iri, tenant_graph
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Memory, MergedName, Neighbour, Statement

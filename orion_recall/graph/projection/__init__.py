@@ -1,1 +1,0 @@
-"""Projection of memories to the graph: the queries and updates of each change."""
