@@ -123,6 +123,9 @@ class SparqlMapping(_Strict):
         return _secret(self.name, self.token_env)
 
 
+_FILLED = Field(min_length=1)
+
+
 class TableColumns(_Strict):
     """The roles of a table's columns, as in ORION_TIMELINE_COLUMNS.
 
@@ -134,12 +137,7 @@ class TableColumns(_Strict):
     tenant: str | None = None
     id: str | None = None
     ts: str | None = None
-    text: (
-        str
-        | Annotated[tuple[str, ...], Field(min_length=1)]
-        | Annotated[dict[str, str], Field(min_length=1)]
-        | None
-    ) = None
+    text: str | Annotated[tuple[str, ...], _FILLED] | Annotated[dict[str, str], _FILLED] | None = None
     title: str | None = None
     session_id: str | None = None
     node_id: str | None = None
@@ -151,18 +149,6 @@ class TableColumns(_Strict):
     uri: str | None = None
     tags: str | None = None
     search: str | None = None
-
-    @field_validator("text", mode="before")
-    @classmethod
-    def _columns(cls, value: Any) -> Any:
-        several: list[Any] = [value or ""]
-        if isinstance(value, list):
-            several = cast("list[Any]", value)
-        if isinstance(value, dict):
-            several = list(cast("dict[Any, Any]", value).values())
-        if not several or not all(isinstance(one, str) for one in several):
-            raise ValueError("write a column, a list of columns, or label: column")
-        return cast("Any", value)
 
     @property
     def named(self) -> Mapping[str, str | Sequence[str] | Mapping[str, str]]:
@@ -198,14 +184,17 @@ class Mappings(_Strict):
     tables: tuple[TableMapping, ...] = ()
 
     @property
+    def _stores(self) -> Sequence[QdrantMapping | SparqlMapping | TableMapping]:
+        return (*self.qdrant, *self.sparql, *self.tables)
+
+    @property
     def tenants(self) -> dict[str, str]:
         """Whose each store is, by its name; without those in which each memory says it."""
-        stores = (*self.qdrant, *self.sparql, *self.tables)
-        return {one.name: one.tenant for one in stores if one.tenant is not None}
+        return {one.name: one.tenant for one in self._stores if one.tenant is not None}
 
     @property
     def names(self) -> list[str]:
-        return [one.name for one in (*self.qdrant, *self.sparql, *self.tables)]
+        return [one.name for one in self._stores]
 
     @model_validator(mode="after")
     def _names_differ(self) -> Mappings:
@@ -216,12 +205,9 @@ class Mappings(_Strict):
 
     def check_secrets(self) -> None:
         """SettingsError for the first secret that a store names and the environment does not hold."""
-        named = [
-            *((one.name, one.api_key_env) for one in self.qdrant),
-            *((one.name, one.token_env) for one in self.sparql),
-            *((one.name, one.dsn_env) for one in self.tables),
-        ]
-        for name, variable in named:
+        secrets = [*((one.name, one.api_key_env) for one in self.qdrant)]
+        secrets += [*((one.name, one.token_env) for one in self.sparql)]
+        for name, variable in (*secrets, *((one.name, one.dsn_env) for one in self.tables)):
             _secret(name, variable)
 
 
@@ -244,35 +230,26 @@ def load_mappings(path: Path | None) -> Mappings:
     try:
         return Mappings.model_validate(values if values is not None else {})
     except ValidationError as error:
-        lines = [_told(path, root, problem["loc"], problem["msg"]) for problem in error.errors(include_url=False)]
+        problems = [(problem["loc"], problem["msg"]) for problem in error.errors(include_url=False)]
+        lines = [f"{path}:{_line(root, loc)}: `{'.'.join(map(str, loc))}`: {told}" for loc, told in problems]
         raise SettingsError("\n".join(lines)) from error
 
 
-def _told(path: Path, root: Any, loc: Sequence[int | str], message: str) -> str:
-    key = ".".join(str(part) for part in loc)
-    words = {
-        "Extra inputs are not permitted": "is not a known key",
-        "Field required": "is missing",
-    }.get(message, message.removeprefix("Value error, "))
-    return f"{path}:{_line(root, loc)}: " + (f"`{key}`: " if key else "") + words
-
-
 def _line(node: Any, loc: Sequence[int | str]) -> int:
+    """The line of a key or an item, or of the nearest one around it that is there."""
+    line = node.start_mark.line if node is not None else 0
     for part in loc:
         if isinstance(node, yaml.MappingNode):
             pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
-            found = [pair for pair in pairs if getattr(pair[0], "value", None) == str(part)]
-            if not found:
-                break
-            if part == loc[-1]:
-                node = found[0][0]
-                break
-            node = found[0][1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
+            found = [pair for pair in pairs if pair[0].value == str(part)]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            found = [(one, one) for one in cast("list[yaml.Node]", node.value)[part : part + 1]]
         else:
             break
-    return node.start_mark.line + 1 if node is not None else 1
+        if not found:
+            break
+        line, node = found[0][0].start_mark.line, found[0][1]
+    return line + 1
 
 
 def _one_tenant(mapping: Any, has_key: bool, key: str) -> Any:

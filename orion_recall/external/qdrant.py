@@ -119,17 +119,20 @@ class MappedCollection:
                 wanted.append((role, models.MatchAny(any=list(values))))
         conditions = [models.FieldCondition(key=self._key(role), match=match) for role, match in wanted]
         if scope.since is not None or scope.until is not None:
-            within: Any = models.DatetimeRange(gte=_moment(scope.since), lt=_moment(scope.until))
-            if (unit := _UNITS.get(keys.time_format)) is not None:
-                within = models.Range(gte=_times(scope.since, unit), lt=_times(scope.until, unit))
-            conditions.append(models.FieldCondition(key=self._key("time"), range=within))
+            conditions.append(self._within(gte=scope.since, lt=scope.until))
         if scope.as_of is not None and keys.time is not None:
-            later: Any = models.DatetimeRange(gt=_moment(scope.as_of))
-            if (unit := _UNITS.get(keys.time_format)) is not None:
-                later = models.Range(gt=_times(scope.as_of, unit))
-            no_later = [models.FieldCondition(key=self._key("time"), range=later)]
-            return models.Filter(must=[*conditions, models.Filter(must_not=[*no_later])])
+            return models.Filter(must=[*conditions], must_not=[self._within(gt=scope.as_of)])
         return models.Filter(must=[*conditions])
+
+    def _within(self, **bounds: float | None) -> qm.FieldCondition:
+        """A condition on the time, in the unit of the collection's payloads."""
+        models, unit = self._models, _UNITS.get(self.mapping.payload.time_format)
+        given = {name: at for name, at in bounds.items() if at is not None}
+        if unit is not None:
+            within: Any = models.Range(**{name: at * unit for name, at in given.items()})
+        else:
+            within = models.DatetimeRange(**{name: in_calendar(at) for name, at in given.items()})
+        return models.FieldCondition(key=self._key("time"), range=within)
 
     def _key(self, role: str) -> str:
         name = cast("str | None", getattr(self.mapping.payload, role))
@@ -165,12 +168,10 @@ class MappedVectorSource:
     name: SourceName = "vector"
 
     def __init__(self, collection: MappedCollection, embedder: Embedder) -> None:
-        self._collection, self._embedder = collection, embedder
-        self.answers_for = collection.answers_for
+        self._collection, self._embedder, self.answers_for = collection, embedder, collection.answers_for
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        vector = await vector_of(request.question, self._embedder)
-        using = self._collection.mapping.vector
+        vector, using = await vector_of(request.question, self._embedder), self._collection.mapping.vector
         return await self._collection.nearest(vector, using, request, min_score=request.min_score)
 
 
@@ -180,14 +181,11 @@ class MappedLexicalSource:
     name: SourceName = "lexical"
 
     def __init__(self, collection: MappedCollection, sparse: SparseEncoder) -> None:
-        self._collection, self._sparse = collection, sparse
-        self.answers_for = collection.answers_for
+        self._collection, self._sparse, self.answers_for = collection, sparse, collection.answers_for
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        terms = self._sparse.encode_query(request.question.keyword_text)
-        if not terms.indices:
-            return []
-        return await self._collection.nearest(terms, self._collection.mapping.sparse, request, min_score=None)
+        terms, using = self._sparse.encode_query(request.question.keyword_text), self._collection.mapping.sparse
+        return await self._collection.nearest(terms, using, request, min_score=None) if terms.indices else []
 
 
 def value_at(payload: Mapping[str, Any], key: str | None) -> Any:
@@ -250,11 +248,3 @@ def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store:
 def _mapped(keys: PayloadKeys) -> list[str]:
     named = keys.model_dump(exclude={"time_format"})
     return [key for key in named.values() if key is not None]
-
-
-def _times(seconds: float | None, unit: int) -> float | None:
-    return None if seconds is None else seconds * unit
-
-
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else in_calendar(seconds)
