@@ -221,22 +221,26 @@ def time_of(value: Any) -> float | None:
         return None
 
 
+_NAMES = {
+    "kind": "kind", "speaker": "speaker", "session_id": "session", "user_id": "user", "agent_id": "agent",
+    "run_id": "run",
+}  # fmt: skip
+
+
 def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store: str) -> MemoryView:
     text = text_of(payload, keys.text) or ""
     tags = value_at(payload, keys.tags) if keys.tags else None
+    named: dict[str, Any] = {
+        name: text_of(payload, getattr(keys, role), MOST_NAME) for name, role in _NAMES.items()
+    }
     return MemoryView(
         id=cited_id(store, point_id),
         text=text,
         text_hash=text_hash(text),
-        kind=text_of(payload, keys.kind, MOST_NAME),
         title=text_of(payload, keys.title, MOST_LINE),
-        speaker=text_of(payload, keys.speaker, MOST_NAME),
-        session_id=text_of(payload, keys.session, MOST_NAME),
-        user_id=text_of(payload, keys.user, MOST_NAME),
-        agent_id=text_of(payload, keys.agent, MOST_NAME),
-        run_id=text_of(payload, keys.run, MOST_NAME),
-        ts=time_of(value_at(payload, keys.time)) if keys.time else None,
         uri=text_of(payload, keys.uri, MOST_LINE),
+        ts=time_of(value_at(payload, keys.time)) if keys.time else None,
+        **named,
         source_ref=store,
         chatter=is_chatter(text),
         tags=tags_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,8 +16,6 @@ from orion_recall.sources.hits import MOST_LINE, MOST_TEXT, cited_id, mapped_key
 from orion_recall.text.normal import STOP_WORDS, storable, text_hash, words
 from orion_recall.text.small_talk import is_chatter
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
-
-log = logging.getLogger("orion_recall.sources")
 
 # Without these a row is no memory.
 _NEEDED = frozenset({"thing", "text"})
@@ -38,7 +35,6 @@ class MappedGraphSource:
 
     def __init__(self, graph: GraphStore, mapping: SparqlMapping) -> None:
         self._graph, self.mapping = graph, mapping
-        self._told_of_unreadable = False
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         scope = request.scope
@@ -55,7 +51,6 @@ class MappedGraphSource:
         limit = request.limit * (_TIMED_MORE if is_timed else 1)
         answered = await self._graph.select(label_query(self.mapping, labels, limit))
         rows = [_bounded(row) for row in answered if row.keys() >= _NEEDED and len(row["thing"]) <= MOST_LINE]
-        self._note_unreadable(len(answered) - len(rows))
         if is_timed or scope.as_of is not None:
             rows = [row for row in rows if in_scope(_memory(row, self.mapping.name), scope)]
         found: dict[str, tuple[float, Mapping[str, str]]] = {}
@@ -81,15 +76,6 @@ class MappedGraphSource:
         """One thing with its label and text, or nothing when the graph has none."""
         rows = await self._graph.select(sample_query(self.mapping))
         return rows[0] if rows else None
-
-    def _note_unreadable(self, count: int) -> None:
-        if count and not self._told_of_unreadable:
-            self._told_of_unreadable = True
-            log.warning(
-                "the store %r gave %d rows without a thing or its text; they are left out; this is not said again",
-                self.mapping.name,
-                count,
-            )
 
 
 def possible_labels(text: str) -> list[str]:

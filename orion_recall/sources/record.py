@@ -62,10 +62,11 @@ class RecordFacts:
 _MOST_WITH_EVERY_WORD = 500
 _NEWEST_FOR_SOME_WORDS = 2000
 _MOST_WORDS = 32
-_COLUMNS = (
-    "id, text, text_hash, kind, guessed_kind, title, speaker, session_id, user_id, agent_id, run_id, ts, "
-    "uri, source, tags, entities, times, search"
-)
+_AS_THEY_ARE = (
+    "id", "text", "text_hash", "kind", "guessed_kind", "title", "speaker", "session_id", "user_id", "agent_id",
+    "run_id", "uri",
+)  # fmt: skip
+_COLUMNS = f"{', '.join(_AS_THEY_ARE)}, ts, source, tags, entities, times, search"
 
 
 class RecordSearch:
@@ -127,38 +128,23 @@ def _conditions(scope: Scope, values: list[Any]) -> str:
         ("ARRAY[kind, guessed_kind] && {}::text[]", list(scope.kinds) or None),
         ("tags && {}::text[]", list(scope.tags) or None),
         ("speaker = ANY({}::text[])", list(scope.speakers) or None),
-        ("ts >= {}::timestamptz", _moment(scope.since)),
-        ("ts < {}::timestamptz", _moment(scope.until)),
-        ("(ts <= {}::timestamptz) IS NOT FALSE", _moment(scope.as_of)),
+        ("ts >= {}::timestamptz", scope.since),
+        ("ts < {}::timestamptz", scope.until),
+        ("(ts <= {}::timestamptz) IS NOT FALSE", scope.as_of),
     )
     conditions: list[str] = []
     for condition, value in wanted:
         if value is not None:
-            values.append(value)
+            values.append(in_calendar(value) if isinstance(value, float | int) else value)
             conditions.append(condition.format(f"${len(values)}"))
     return " AND ".join(conditions)
-
-
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else in_calendar(seconds)
 
 
 def _memory(row: Row) -> MemoryView:
     moment: datetime | None = row["ts"]
     return MemoryView(
-        id=row["id"],
-        text=row["text"],
-        text_hash=row["text_hash"],
-        kind=row["kind"],
-        guessed_kind=row["guessed_kind"],
-        title=row["title"],
-        speaker=row["speaker"],
-        session_id=row["session_id"],
-        user_id=row["user_id"],
-        agent_id=row["agent_id"],
-        run_id=row["run_id"],
+        **{name: row[name] for name in _AS_THEY_ARE},
         ts=moment.timestamp() if moment is not None else None,
-        uri=row["uri"],
         source_ref=row["source"] or "record",
         tags=tuple(row["tags"]),
         entities=tuple(row["entities"]),

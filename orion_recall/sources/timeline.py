@@ -41,6 +41,7 @@ OWN_VIEW = "collapse_mirror"
 # No row can be shown without these.
 _NEEDED = ("id", "ts", "text")
 _USUAL_NAMES = {"ts": ("ts", "timestamp", "created_at", "occurred_at"), "text": ("text", "summary", "content")}
+_AS_THEY_ARE = ("kind", "title", "speaker", "session_id", "user_id", "agent_id", "run_id", "uri")
 _SHOWN_COLUMNS = 40
 
 ColumnKind = Literal["time", "number", "text", "list", "json", "vector", "other"]
@@ -352,15 +353,8 @@ def _memory(row: Row, shape: TimelineShape) -> MemoryView:
         id=cited_id(shape.cited_as, row["id"]) if shape.cited_as else row["id"],
         text=text,
         text_hash=text_hash(text),
-        kind=row.get("kind"),
-        title=row.get("title"),
-        speaker=row.get("speaker"),
-        session_id=row.get("session_id"),
-        user_id=row.get("user_id"),
-        agent_id=row.get("agent_id"),
-        run_id=row.get("run_id"),
+        **{role: row.get(role) for role in _AS_THEY_ARE},
         ts=moment.timestamp(),
-        uri=row.get("uri"),
         # An own memory may have been found by another source as well, and better: each hit says where it is from.
         source_ref=shape.source_ref if shape.cited_as else None,
         tags=tags_in(row.get("tags")),

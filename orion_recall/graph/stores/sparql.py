@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
 from orion_recall.graph.projection import (
@@ -85,6 +86,7 @@ def versions_in(rows: Iterable[Row]) -> dict[int, int]:
 def _view(properties: Mapping[str, Sequence[str]]) -> MemoryView:
     one = {name: values[0] for name, values in properties.items()}
     text, occurred = one.get("content", ""), one.get("occurred")
+    ids: dict[str, Any] = {f"{name}_id": one.get(name) for name in ("session", "user", "agent", "run")}
     return MemoryView(
         id=one["id"],
         text=text,
@@ -92,10 +94,7 @@ def _view(properties: Mapping[str, Sequence[str]]) -> MemoryView:
         kind=one.get("kind"),
         title=one.get("title"),
         speaker=one.get("speaker"),
-        session_id=one.get("session"),
-        user_id=one.get("user"),
-        agent_id=one.get("agent"),
-        run_id=one.get("run"),
+        **ids,
         ts=float(occurred) if occurred is not None else None,
         uri=one.get("uri"),
         source_ref="graph",

@@ -209,24 +209,23 @@ class SparqlClient:
             await lost.aclose()
 
     async def _answered(self, url: str, query: str, timeout_s: float) -> tuple[list[str], list[Row]]:
-        body = await self._post(url, query, "query", timeout_s)
-        if len(body) <= _PARSED_INLINE_BYTES:
-            return self._table(body)
-        return await asyncio.to_thread(self._table, body)
-
-    def _table(self, body: bytes) -> tuple[list[str], list[Row]]:
         """The variables and rows of an answer (https://www.w3.org/TR/sparql11-results-json/)."""
+        body = await self._post(url, query, "query", timeout_s)
         try:
-            found = json.loads(body)
-            names = [str(name) for name in found["head"]["vars"]]
-            rows = [dict(row.items()) for row in found["results"]["bindings"]]
-            if all(term["type"] in _TERMS for row in rows for term in row.values()):
-                return names, [{name: str(term["value"]) for name, term in row.items()} for row in rows]
+            return _table(body) if len(body) <= _PARSED_INLINE_BYTES else await asyncio.to_thread(_table, body)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise SourceError(
                 f"the SPARQL server at {self.address} answers with something other than the results of a SELECT"
             ) from error
-        raise SourceError(f"the SPARQL server at {self.address} answers with terms of an unknown type")
+
+
+def _table(body: bytes) -> tuple[list[str], list[Row]]:
+    found = json.loads(body)
+    rows = [dict(row.items()) for row in found["results"]["bindings"]]
+    if not all(term["type"] in _TERMS for row in rows for term in row.values()):
+        raise ValueError("terms of an unknown type")
+    names = [str(name) for name in found["head"]["vars"]]
+    return names, [{name: str(term["value"]) for name, term in row.items()} for row in rows]
 
 
 def _check(response: httpx.Response, shown: str, kind: str) -> None:

@@ -143,7 +143,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, bool]] = {
     ),
     "terms of no kind": (
         {"body": results({"a": {"type": "triple", "value": "secret_text"}})},
-        "terms of an unknown type",
+        "other than the results of a SELECT",
         False,
     ),
     "very deep": ({"body": b"[" * 100_000}, "other than the results of a SELECT", False),
