@@ -128,19 +128,13 @@ class Partial:
         return self.rows
 
 
-async def test_rows_without_what_a_memory_needs_cost_themselves_and_are_told_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_rows_without_what_a_memory_needs_cost_themselves() -> None:
     whole = {"thing": "urn:a", "hop": "0", "label": "Ana", "text": "Ana mends the crane."}
     nameless = {"thing": "urn:b", "text": "It has no label and no hop."}
     lacking = [{"thing": "urn:c", "hop": "1"}, {"text": "of nobody", "hop": "0"}, {}]
     graph = MappedGraphSource(Partial(*lacking, nameless, whole), MAPPING)
-    for _ in range(3):
-        memories = [told(hit) for hit in await graph.search(ask("who is Ana?"))]
-        assert [(memory.id, memory.title) for memory in memories] == [("wiki:urn:a", "Ana"), ("wiki:urn:b", None)]
-    (record,) = caplog.records
-    assert "3 rows without a thing or its text" in record.getMessage()
-    assert "Ana" not in record.getMessage()
+    memories = [told(hit) for hit in await graph.search(ask("who is Ana?"))]
+    assert [(memory.id, memory.title) for memory in memories] == [("wiki:urn:a", "Ana"), ("wiki:urn:b", None)]
 
 
 async def test_of_long_values_as_much_is_read_as_an_own_memory_may_hold() -> None:

@@ -189,27 +189,10 @@ async def test_a_foreign_table_is_searched_through_a_column_map(empty_database: 
     assert (first.session_id, first.kind, first.source_ref) == (None, None, "Shop_Floor.event_log")
 
 
-async def test_a_row_of_a_mapped_store_is_not_the_own_memory_of_that_id(empty_database: str) -> None:
-    await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
-    found = await hits(
-        empty_database, ask("crane"), TimelineTable.mapped("Shop_Floor.event_log", MAP, "acme", cited_as="floor")
-    )
-    memories = [hit.read() for hit in found if hit.read]
-    assert [(memory.id, memory.source_ref) for memory in memories] == [("floor:1", "floor"), ("floor:2", "floor")]
-    own = {memory_key("acme", name) for name in ("1", "2", "floor:1", "floor:2")}
-    assert own.isdisjoint(hit.key for hit in found)
-
-
 async def test_a_column_of_ready_search_vectors_is_used(empty_database: str) -> None:
     await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
     assert (await ids(empty_database, ask("gearbox"), foreign(search="doc")))[0] == "Shop_Floor.event_log:1"
     assert (await ids(empty_database, ask("gearbox"), foreign()))[0] == "Shop_Floor.event_log:2"
-
-
-async def test_times_without_a_zone_are_utc(empty_database: str) -> None:
-    await run(empty_database, FOREIGN.format(type="timestamp", one=at(20, zone=False), two=at(10, zone=False)))
-    found = await hits(empty_database, ask("crane"), foreign())
-    assert [hit.read().ts for hit in found if hit.read] == [NOW - 1200, NOW - 600]
 
 
 async def test_a_table_without_tenants_answers_for_its_one_tenant_only(empty_database: str) -> None:

@@ -120,17 +120,6 @@ async def test_a_column_of_any_type_can_hold_the_time(
     assert found[0].ts == (NOW - 12 * 3600 if column == "date" else NOW - 60)
 
 
-async def test_a_window_that_begins_before_2001_finds_numbers_of_nine_digits(
-    connection: Connection, server_dsn: str
-) -> None:
-    await connection.execute("CREATE TABLE log (id int, ts text, text text)")
-    await connection.execute(
-        "INSERT INTO log VALUES (1, '999999999', 'a'), (2, '1772366300', 'b'), (3, '2000-01-01', 'c')"
-    )
-    found = await ids(server_dsn, ask("a", minutes=60_000_000), TimelineTable.mapped("log", {}, "acme"))
-    assert set(found) == {"log:1", "log:2", "log:3"}
-
-
 async def test_an_index_on_times_as_text_serves_the_window(connection: Connection, server_dsn: str) -> None:
     await connection.execute("CREATE TABLE log (id int, ts varchar, text text)")
     await connection.execute(
@@ -175,16 +164,6 @@ async def test_tags_are_a_list_in_whatever_form_and_the_scope_keeps_to_them(
         assert await ids(server_dsn, ask("x", tags=(wanted,)), table) == []
 
 
-async def test_an_id_that_is_empty_or_nothing_in_json_is_none(connection: Connection, server_dsn: str) -> None:
-    await connection.execute("CREATE TABLE log (id jsonb, ts timestamptz, text text)")
-    await connection.execute(
-        f"INSERT INTO log SELECT id, to_timestamp({NOW}), 'crane' FROM unnest(ARRAY['null', '\"\"', '\"a\"', NULL, "
-        "to_jsonb(repeat('i', 5000))]::jsonb[]) AS id"
-    )
-    table = TimelineTable.mapped("log", {}, "acme")
-    assert await ids(server_dsn, ask("crane"), table) == ["log:a"]
-
-
 @pytest.mark.parametrize("tags", ["text[]", "text", "jsonb"])
 async def test_of_a_long_row_as_much_is_read_as_an_own_memory_may_hold(
     connection: Connection, server_dsn: str, tags: str
@@ -205,13 +184,3 @@ async def test_of_a_long_row_as_much_is_read_as_an_own_memory_may_hold(
     (read,) = memories([hit])
     assert (len(read.text), len(read.title or ""), len(read.speaker or "")) == (100_000, 4096, 512)
     assert (len(read.tags), max(len(tag) for tag in read.tags)) == (256, 512)
-
-
-async def test_the_sample_of_a_table_that_maps_what_is_searched_is_the_rest(
-    connection: Connection, server_dsn: str
-) -> None:
-    await connection.execute("CREATE TABLE log (id int, ts timestamptz, text text, search tsvector)")
-    await connection.execute(f"INSERT INTO log VALUES (1, to_timestamp({NOW}), 'crane', to_tsvector('crane'))")
-    async with timeline(server_dsn, TimelineTable.mapped("log", {"search": "search"}, "acme")) as source:
-        sample = await source.sample()
-    assert (sample["id"], sample["text"]) == ("1", "crane") and "search" not in sample

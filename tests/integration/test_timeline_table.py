@@ -198,29 +198,6 @@ async def test_a_column_that_a_mapping_names_and_that_is_not_there_is_told_with_
         await hits(empty_database, ask(), mirror(**changes))
 
 
-async def test_a_table_without_any_column_for_the_text_is_told_where_to_name_one(empty_database: str) -> None:
-    await run(empty_database, "CREATE TABLE log (id int, ts timestamptz, note text)")
-    with pytest.raises(SourceError, match=r"no column text or summary or content to play text.*\(id, ts, note\)"):
-        await hits(empty_database, ask(), TimelineTable.mapped("log", {}, "acme"))
-
-
-@pytest.mark.parametrize("scope", [{"user_id": "u"}, {"kinds": ("plan",)}], ids=str)
-async def test_a_scope_that_needs_a_column_that_is_absent_is_refused(
-    empty_database: str, scope: dict[str, Any]
-) -> None:
-    await mirrored(empty_database, rows=3)
-    for table in (mirror(), TimelineTable.mapped("mesh.collapse_mirror", {}, "acme")):
-        with pytest.raises(SourceError, match="has no column for"):
-            await hits(empty_database, ask(**scope), table)
-
-
-async def test_a_table_that_does_not_say_whose_it_is_is_refused_until_a_setting_does(empty_database: str) -> None:
-    await mirrored(empty_database, rows=3)
-    with pytest.raises(SourceError, match="ORION_TIMELINE_TENANT"):
-        await hits(empty_database, ask(), TimelineTable.mapped("mesh.collapse_mirror", {}, None))
-    assert await ids(empty_database, ask(tenant="other"), mirror()) == []
-
-
 async def test_scope_and_tags_narrow_their_table(empty_database: str) -> None:
     await mirrored(empty_database, rows=10)
     assert set(await ids(empty_database, ask(session_id="juniper"), mirror())) == {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +14,9 @@ from orion_recall.errors import SourceError, TransientSourceError
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
-from orion_recall.graph.vocabulary import ORION
 from orion_recall.interfaces import MemoryGraph
 from orion_recall.sources.graph import GraphEvidence, RdfSource
-from orion_recall.values import Chain, Change, Memory, Scope, SearchRequest
+from orion_recall.values import Chain, Change, Scope, SearchRequest
 from tests.samples.source_samples import NOW, TENANT, changes, key, memory, names, request
 from tests.stand_ins.oxigraph import Oxigraph
 
@@ -202,13 +200,6 @@ async def everything(graph: MemoryGraph) -> set[tuple[str, ...]]:
     return {tuple(row[name] for name in "gspo") for row in rows}
 
 
-async def test_the_same_changes_again_change_nothing(graph: MemoryGraph):
-    before = await everything(graph)
-    await graph.apply(changes(*ALL))
-    assert await everything(graph) == before
-    assert graph.position == len(ALL)
-
-
 async def test_an_updated_memory_leaves_nothing_of_what_it_was(graph: MemoryGraph):
     new = replace(memory("work", "I sleep.", speaker="Ana", session_id="s1"), version=2)
     await graph.apply(changes(new, PLACE, start=5))
@@ -236,43 +227,6 @@ async def test_memories_can_be_taken_out_by_key_without_moving_on(graph: MemoryG
     assert await search(graph, "Fjord Labs", scope=Scope(tenant="other")) == []
     assert graph.position == len(ALL)
     await graph.remove([])
-
-
-def turn(name: str, tenant: str = TENANT) -> Memory:
-    return memory(name, f"turn {name}", session_id="talk", tenant=tenant)
-
-
-async def next_edges(graph: MemoryGraph, tenant: str = TENANT) -> set[tuple[str, str]]:
-    by_iri = {f"urn:orion:memory:{key(name, tenant)}": name for name in "abcdef"}
-    rows = await graph.select(
-        f"SELECT ?a ?b WHERE {{ GRAPH <urn:orion:tenant:{tenant}> {{ ?a {ORION.next.n3()} ?b }} }}"
-    )
-    return {(by_iri[row["a"]], by_iri[row["b"]]) for row in rows if row["a"] in by_iri and row["b"] in by_iri}
-
-
-def arriving(present: str, new: str, tenant: str, start: int) -> list[Change]:
-    """The changes that the record gives when `new` turns arrive: those first, then the turns right beside them."""
-    order = sorted(present + new)
-    made = {change.memory.id: change for change in changes(*(turn(name, tenant) for name in order))}
-    pairs = list(itertools.pairwise(order))
-    touched = {one for one, other in pairs if other in new} | {other for one, other in pairs if one in new}
-    ordered = [*new, *sorted(touched - set(new))]
-    return [replace(made[name], position=start + place) for place, name in enumerate(ordered)]
-
-
-ARRIVALS = [*map(list, itertools.permutations("abcd")), "ad bc".split(), "af cd be".split(), "cdf b ae".split()]
-
-
-async def test_turns_that_arrive_late_leave_one_chain(empty: MemoryGraph):
-    position = 1
-    for batches in ARRIVALS if isinstance(empty, RdfGraph) else ARRIVALS[::-4]:
-        tenant, present = "-".join(batches), ""
-        for new in batches:
-            steps = arriving(present, new, tenant, position)
-            await empty.apply(steps)
-            position += len(steps)
-            present += new
-            assert await next_edges(empty, tenant) == set(itertools.pairwise(sorted(present))), batches
 
 
 SISTER = memory("sister", "Ida is Ana's sister.", session_id="s1", user_id="u1", occurred_at=NOW - 90)

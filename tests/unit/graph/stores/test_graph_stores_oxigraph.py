@@ -81,11 +81,3 @@ async def test_a_store_that_cannot_be_opened_is_an_error_with_advice(graph: RdfG
     again = RdfGraph(folder / "graph")  # the broken one has let the folder go
     await again.open()
     await again.close()
-
-
-async def test_rows_are_kept_until_something_is_written(graph: RdfGraph):
-    query = "SELECT ?id WHERE { GRAPH <urn:orion:tenant:acme> { ?m <urn:orion:vocabulary:id> ?id } }"
-    before = await graph.select(query)
-    assert await graph.select(query) == before
-    await graph.apply(changes(memory("new", "It rained."), start=5))
-    assert len(await graph.select(query)) == len(before) + 1
