@@ -22,17 +22,12 @@ spouse: spouses
 """
 
 
-def _names() -> dict[str, str]:
-    kin = {word: name for name, words in SPELLINGS.items() for word in words}
-    return kin | {
-        word: name
-        for line in _SPELLINGS.strip().splitlines()
-        for name, _, words in [line.partition(":")]
-        for word in words.split()
-    }
-
-
-_NAMES = _names()
+_NAMES = {word: name for name, words in SPELLINGS.items() for word in words} | {
+    word: name
+    for line in _SPELLINGS.strip().splitlines()
+    for name, _, words in [line.partition(":")]
+    for word in words.split()
+}
 
 
 def role_name(word: str) -> str:
@@ -242,15 +237,11 @@ _IMPLIED_KINDS = (
 )  # fmt: skip
 
 
-def _table() -> dict[str, tuple[str, str]]:
-    return {
-        folded(relation): (subject, object_)
-        for subject, relations, object_ in _IMPLIED_KINDS
-        for relation in relations.split(",")
-    }
-
-
-_OF_RELATION = _table()
+_OF_RELATION = {
+    folded(relation): (subject, object_)
+    for subject, relations, object_ in _IMPLIED_KINDS
+    for relation in relations.split(",")
+}
 
 
 def kinds_of_ends(relation: str) -> tuple[str | None, str | None]:

@@ -15,7 +15,6 @@ from orion_recall.errors import ScopeNotKept, SourceError
 from orion_recall.graph.relation_words import identifies
 from orion_recall.graph.vocabulary import (
     PREFIXES,
-    edge_tells,
     entity_iri,
     key_of,
     overlap_filter,
@@ -106,7 +105,8 @@ class TenantGraph:
         With `relations` (IRIs) only edges of these relations, among the first `scan` of the node. With `during`
         (epoch seconds) each edge says whether a memory of it tells of one of these intervals.
         """
-        told = f"BIND({edge_tells('?edge', during)} AS ?during)" if during else ""
+        told = "?edge prov:wasDerivedFrom ?told_by . ?told_by o:tells ?told_at "
+        told = f"BIND(EXISTS {{ {told}FILTER{overlap_filter('?told_at', during)} }} AS ?during)" if during else ""
         wanted = ", ".join(URIRef(one).n3() for one in relations or ())
 
         def part(node: str) -> str:

@@ -247,9 +247,7 @@ def _folded(label: str) -> str:
     return quote("_".join(words(label)) or label.casefold(), safe="")
 
 
-TELLS = ORION.tells.n3()
 _FIRST, _LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
-_EVIDENCE = PROV.wasDerivedFrom.n3()
 
 
 def overlap_filter(variable: str, ranges: Sequence[TimeRange]) -> str:
@@ -259,12 +257,6 @@ def overlap_filter(variable: str, ranges: Sequence[TimeRange]) -> str:
         start, end = _instant(since, _FIRST), _instant(until, _LAST)
         tests.append(f'(STRBEFORE({variable}, "/") < "{end}" && STRAFTER({variable}, "/") > "{start}")')
     return f"({' || '.join(tests) or 'false'})"
-
-
-def edge_tells(edge: str, ranges: Sequence[TimeRange]) -> str:
-    """A SPARQL EXISTS that holds for an edge of which one memory tells of one of the intervals."""
-    tells = f"{edge} {_EVIDENCE} ?told_by . ?told_by {TELLS} ?told_at"
-    return f"EXISTS {{ {tells} FILTER{overlap_filter('?told_at', ranges)} }}"
 
 
 def read_window(window: str) -> ToldTime:

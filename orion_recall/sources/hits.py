@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from itertools import islice
 
 from orion_recall.contracts.memory import MAX_TEXT_CHARS
 from orion_recall.errors import PartialSourceError
+from orion_recall.interfaces import OwnGraph, VectorIndex
 from orion_recall.text.normal import number_of, storable
 from orion_recall.values import Hit
 
@@ -30,28 +31,11 @@ MOST_TAGS = 256
 
 
 def tags_of(values: Iterable[object]) -> tuple[str, ...]:
-    tags: list[str] = []
-    for value in values:
-        if len(tags) == MOST_TAGS:
-            break
-        if value is not None and value != "":
-            tags.append(storable(str(value)[:MOST_NAME]))
-    return tuple(tags)
+    tags = (storable(str(value)[:MOST_NAME]) for value in values if value is not None and value != "")
+    return tuple(islice(tags, MOST_TAGS))
 
 
-class DamagedCopy(Protocol):
-    """A copy that may be damaged; `memory.replicas` finds that out."""
-
-    @property
-    def kind(self) -> str: ...
-
-    damage: str | None
-    """What is known to be wrong with it; None for nothing."""
-    stalled: str | None
-    """Why it is behind and is not written now; None while it is."""
-
-
-def whole(hits: Sequence[Hit], copy: DamagedCopy) -> Sequence[Hit]:
+def whole(hits: Sequence[Hit], copy: VectorIndex | OwnGraph) -> Sequence[Hit]:
     """The hits. PartialSourceError with them where the copy that they are from is damaged, or behind."""
     if copy.damage is not None:
         raise PartialSourceError(f"the {copy.kind} is damaged: {copy.damage}", hits)

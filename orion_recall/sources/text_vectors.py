@@ -56,7 +56,9 @@ class TextVectors:
     async def embed(self, texts: Iterable[str]) -> None:
         """Embed the texts that are not cached, a few at a time; a cancelled call keeps those it has. ModelError."""
         by_key = {_key(text): text for text in texts}
-        if all(self._is_kept(key) for key in by_key):
+        for key in filter(self._kept.__contains__, by_key):
+            self._kept.move_to_end(key)
+        if by_key.keys() <= self._kept.keys():
             return
         async with self._embedding:
             missing = [key for key in by_key if key not in self._kept]
@@ -70,31 +72,26 @@ class TextVectors:
     async def nearness(self, question: Question, texts: Sequence[str]) -> list[Nearness | None]:
         """The nearness of each text, in their order; None for a text that is not cached. ModelError."""
         direction = np.asarray(await vector_of(question, self._embedder), dtype=np.float32)
-        words = await self._words(question.dense_text)
+        embedder = self._by_tokens
+        words = await embedder.query_tokens(question.dense_text) if embedder is not None else None
         kept = [self._kept.get(_key(text)) for text in texts]
         return [None if one is None else _compared(one, direction, words) for one in kept]
 
-    def _is_kept(self, key: bytes) -> bool:
-        if key not in self._kept:
-            return False
-        self._kept.move_to_end(key)
-        return True
-
     async def _made(self, texts: Sequence[str]) -> list[_Kept]:
-        if not isinstance(self._embedder, TokenVectors) or not token_space_of(self._embedder):
+        if (embedder := self._by_tokens) is None:
             vectors = await self._embedder.embed_documents(texts)
             return [_Kept(vector.astype(np.float16), None) for vector in vectors]
-        vectors, tokens = await self._embedder.documents_with_tokens(texts)
+        vectors, tokens = await embedder.documents_with_tokens(texts)
         return [
             _Kept(vector.astype(np.float16), theirs.astype(np.float16))
             for vector, theirs in zip(vectors, tokens, strict=True)
         ]
 
-    async def _words(self, question: str) -> Tokens | None:
-        if not isinstance(self._embedder, TokenVectors) or not token_space_of(self._embedder):
-            return None
-        words = await self._embedder.query_tokens(question)
-        return words if len(words) else None
+    @property
+    def _by_tokens(self) -> TokenVectors | None:
+        """The embedder, where it gives vectors of tokens."""
+        embedder = self._embedder
+        return embedder if isinstance(embedder, TokenVectors) and token_space_of(embedder) else None
 
 
 def _key(text: str) -> bytes:
@@ -103,6 +100,6 @@ def _key(text: str) -> bytes:
 
 def _compared(kept: _Kept, direction: Vector, words: Tokens | None) -> Nearness:
     cosine = float(kept.vector.astype(np.float32) @ direction)
-    if words is None or kept.tokens is None:
+    if words is None or not len(words) or kept.tokens is None:
         return Nearness(cosine, None)
     return Nearness(cosine, float((words @ kept.tokens.astype(np.float32).T).max(axis=1).sum()))
