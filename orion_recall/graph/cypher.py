@@ -30,8 +30,9 @@ from rdflib.namespace import RDF, SKOS
 
 from orion_recall.errors import GraphQueryError, SourceError, TransientSourceError
 from orion_recall.graph.relation_words import KINDS, PERSON, folded, relations_of_kind
-from orion_recall.graph.tenant_graph import Queryable, TenantGraph
+from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import ORION, sparql_term
+from orion_recall.interfaces import GraphStore
 
 MOST_CHARACTERS = 8_000
 MOST_HOPS = 5
@@ -229,7 +230,7 @@ def _item(_: str, at: int, found: Any) -> Item:
     return Item(found[0], found[2] if len(found) > 1 else "", at)
 
 
-async def similar_in_graph(store: Queryable, text: str, tenant: str, limit: int = _MOST_SIMILAR) -> Sequence[str]:
+async def similar_in_graph(store: GraphStore, text: str, tenant: str, limit: int = _MOST_SIMILAR) -> Sequence[str]:
     """Entities (IRIs), of the first 20,000 that the engine gives, whose names are like the text."""
     labels = await TenantGraph(store, tenant).all_labels(_MOST_COMPARED)
     found = process.extract(
@@ -252,7 +253,7 @@ class QueryResult:
 
 
 async def run_cypher(
-    text: str, store: Queryable, tenant: str, similar: SimilarEntities, *, timeout_s: float = 10.0
+    text: str, store: GraphStore, tenant: str, similar: SimilarEntities, *, timeout_s: float = 10.0
 ) -> QueryResult:
     """The result of a Cypher query.
 

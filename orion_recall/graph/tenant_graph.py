@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rdflib import Literal, URIRef
 
@@ -22,17 +22,12 @@ from orion_recall.graph.vocabulary import (
     sparql_term,
     tenant_graph,
 )
+from orion_recall.interfaces import GraphStore
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Scope, TimeRange
 
 MOST_RELATIONS = 5_000
 _AT_ONCE = 64
-
-
-class Queryable(Protocol):
-    """A graph that answers SPARQL SELECT queries, embedded or on a server."""
-
-    async def select(self, query: str) -> Sequence[Mapping[str, str]]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +65,7 @@ class EdgeMemory:
 class TenantGraph:
     """One tenant's graph in a store. An answer of another shape than its query's is a SourceError."""
 
-    def __init__(self, store: Queryable, tenant: str) -> None:
+    def __init__(self, store: GraphStore, tenant: str) -> None:
         self._store, self.graph = store, tenant_graph(tenant)
 
     async def rows(self, pattern: str) -> Sequence[Mapping[str, str]]:
@@ -305,7 +300,7 @@ class Stated(NamedTuple):
     window: str | None = None
 
 
-async def identities(graph: Queryable, entities: Sequence[str], scope: Scope) -> list[tuple[float, Stated]]:
+async def identities(graph: GraphStore, entities: Sequence[str], scope: Scope) -> list[tuple[float, Stated]]:
     """The statements of what the entities (IRIs) are, with the fit of their relation in (0, 1], best first.
 
     Of equal fit first those of most evidence, then the newest. Only memories in the scope are evidence.
@@ -328,9 +323,9 @@ async def identities(graph: Queryable, entities: Sequence[str], scope: Scope) ->
 
 
 async def stated_in(
-    graph: Queryable, entities: Sequence[str], scope: Scope, *, told: Sequence[TimeRange], said: Sequence[TimeRange]
+    graph: GraphStore, at: Sequence[str], scope: Scope, *, told: Sequence[TimeRange], said: Sequence[TimeRange]
 ) -> list[Stated]:
-    """What memories in the scope state of the entities (IRIs) that tell of one of the intervals `told`, or that are
+    """What memories in the scope state of the entities `at` (IRIs), if they tell of one of the intervals `told`, or are
     of one of the intervals `said` (half-open, epoch seconds), and the memories that only mention them.
 
     Of an entity so many are read that a hub costs no more than another.
@@ -342,7 +337,7 @@ async def stated_in(
     seen, parts = scope_conditions(scope), list[str]()
     window = f"OPTIONAL {{ ?memory o:tells ?window FILTER{overlap_filter('?window', told)} }}" if told else ""
     rest = f"OPTIONAL {{ ?memory o:occurred ?said }} {window} FILTER({' || '.join(tests)})"
-    for entity in (URIRef(one).n3() for one in entities):
+    for entity in (URIRef(one).n3() for one in at):
         edges = f"{{ SELECT ?edge WHERE {{ ?edge o:about {entity} }} LIMIT {_SCAN} }}"
         mentions = f"{{ SELECT ?memory WHERE {{ ?memory o:mentions {entity} {seen} }} LIMIT {_SCAN} }}"
         parts += (

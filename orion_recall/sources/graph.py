@@ -18,10 +18,10 @@ from typing import NamedTuple
 from rdflib import URIRef
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.graph.tenant_graph import Queryable, TenantGraph, neighbourhood_query, scope_conditions
+from orion_recall.graph.tenant_graph import TenantGraph, neighbourhood_query, scope_conditions
 from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, reading_rows, tenant_graph
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
-from orion_recall.interfaces import EntityFinder, EntityLikeness, NameIndex, OwnGraph
+from orion_recall.interfaces import EntityFinder, EntityLikeness, GraphStore, NameIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
 from orion_recall.sources.graph_paths import Evidence, along
 from orion_recall.sources.hits import whole
@@ -255,7 +255,7 @@ _MOST_OTHERS, _MOST_MEMORIES, _NAMES_OF_EACH = 16, 32, 8
 
 
 async def links_around(
-    store: Queryable, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
+    store: GraphStore, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
 ) -> tuple[list[Link], Mapping[str, Sequence[str]]]:
     """Links between entities and memories (IRIs), and the statements of each memory.
 
@@ -309,7 +309,7 @@ async def links_around(
 class GraphEvidence:
     """Reads the weights of memories' statements, all of a recall in one query."""
 
-    def __init__(self, graph: Queryable) -> None:
+    def __init__(self, graph: GraphStore) -> None:
         self._graph = graph
 
     async def weights(self, tenant: str, keys: Sequence[int]) -> Mapping[int, float]:

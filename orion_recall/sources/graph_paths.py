@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from orion_recall.graph.tenant_graph import Queryable, Stated, TenantGraph, identities, stated_in
+from orion_recall.graph.tenant_graph import Stated, TenantGraph, identities, stated_in
 from orion_recall.graph.vocabulary import entity_iri, read_window, shown
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
+from orion_recall.interfaces import GraphStore
 from orion_recall.scoring.intervals import told_ranges, told_share
 from orion_recall.text.normal import content_words, memory_key, words
 from orion_recall.values import Chain, Question, Scope, SearchRequest, TimeRange
@@ -33,7 +34,7 @@ class Evidence(NamedTuple):
     statements: tuple[str, ...]
 
 
-async def along(graph: Queryable, request: SearchRequest, *, labels: Sequence[str]) -> Mapping[int, Evidence]:
+async def along(graph: GraphStore, request: SearchRequest, *, labels: Sequence[str]) -> Mapping[int, Evidence]:
     """The evidence, by memory, of the first walk of the question that leads anywhere; empty when there is none.
 
     `labels` are entities that the question may name: where nobody is called as a walk's beginning is, it is one of
@@ -63,7 +64,7 @@ async def along(graph: Queryable, request: SearchRequest, *, labels: Sequence[st
 
 
 async def _evidence_of(
-    graph: Queryable,
+    graph: GraphStore,
     chain: Chain,
     starts: Mapping[str, Sequence[str]],
     question: Question,
@@ -113,7 +114,7 @@ def _of_identities(found: Sequence[tuple[float, Stated]]) -> dict[int, Evidence]
     return evidence
 
 
-async def _of_time(graph: Queryable, at: Sequence[str], question: Question, scope: Scope) -> dict[int, Evidence]:
+async def _of_time(graph: GraphStore, at: Sequence[str], question: Question, scope: Scope) -> dict[int, Evidence]:
     """What is told of the question's time, best first; of equal memories those that share more of its words."""
     time = question.time
     said: list[TimeRange] = [] if time.of == "told" else [(one.start, one.end) for one in time.intervals]

@@ -16,7 +16,8 @@ from string import Template
 from typing import Any
 
 from orion_recall.graph.relation_words import PERSON, kinds_of_ends, most_frequent_kind
-from orion_recall.graph.tenant_graph import Edge, EdgeMemory, Queryable, TenantGraph
+from orion_recall.graph.tenant_graph import Edge, EdgeMemory, TenantGraph
+from orion_recall.interfaces import GraphStore
 
 _HERE = Path(__file__).parent
 _EDGES_OF_A_NODE = 60
@@ -47,7 +48,7 @@ class Subgraph:
 
 
 async def subgraph_around(
-    store: Queryable, tenant: str, entities: Sequence[str], *, max_nodes: int, hops: int
+    store: GraphStore, tenant: str, entities: Sequence[str], *, max_nodes: int, hops: int
 ) -> Subgraph:
     """The subgraph within `hops` edges of the entities (IRIs); without entities, the one of the strongest edges.
 

@@ -20,9 +20,9 @@ from orion_recall.graph.projection import (
     updates,
 )
 from orion_recall.graph.stores.sparql_client import SparqlClient
-from orion_recall.graph.tenant_graph import Queryable
 from orion_recall.graph.vocabulary import ORION, Row, key_of, memory_iri, reading_rows
 from orion_recall.index.metadata import refuse_another
+from orion_recall.interfaces import GraphStore
 from orion_recall.text.normal import text_hash
 from orion_recall.text.small_talk import is_chatter
 from orion_recall.values import Change, MemoryView
@@ -37,7 +37,7 @@ _ADVICE = (
 )
 
 
-async def memories_by_key(graph: Queryable, keys: Sequence[int]) -> dict[int, MemoryView]:
+async def memories_by_key(graph: GraphStore, keys: Sequence[int]) -> dict[int, MemoryView]:
     """Whole memories by key; keys that are not there are left out. SourceError for an answer of another shape."""
     if not keys:
         return {}
@@ -52,7 +52,7 @@ async def memories_by_key(graph: Queryable, keys: Sequence[int]) -> dict[int, Me
         return {key_of(memory): _view(found) for memory, found in properties.items() if "id" in found}
 
 
-async def held_nodes(graph: Queryable, keys: Sequence[int]) -> AsyncIterator[list[Node]]:
+async def held_nodes(graph: GraphStore, keys: Sequence[int]) -> AsyncIterator[list[Node]]:
     """The nodes of those of the memories that the graph holds, some hundred at a time."""
     for start in range(0, len(keys), _REMOVE_BATCH):
         these = _these(keys[start : start + _REMOVE_BATCH])

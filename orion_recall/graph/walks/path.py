@@ -20,7 +20,8 @@ from typing import Literal
 
 from orion_recall.errors import TransientSourceError
 from orion_recall.graph.relation_words import SYMMETRIC, fitting, folded
-from orion_recall.graph.tenant_graph import Edge, EdgeMemory, Queryable, TenantGraph
+from orion_recall.graph.tenant_graph import Edge, EdgeMemory, TenantGraph
+from orion_recall.interfaces import GraphStore
 from orion_recall.values import Scope, TimeRange
 
 Ended = Literal["found", "exhausted", "expansions", "deadline"]
@@ -105,7 +106,7 @@ class _Reached:
 
 
 async def find_path(
-    store: Queryable,
+    store: GraphStore,
     tenant: str,
     seed: str,
     target: str | None = None,
