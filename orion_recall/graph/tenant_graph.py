@@ -325,8 +325,8 @@ async def identities(graph: GraphStore, entities: Sequence[str], scope: Scope) -
 async def stated_in(
     graph: GraphStore, at: Sequence[str], scope: Scope, *, told: Sequence[TimeRange], said: Sequence[TimeRange]
 ) -> list[Stated]:
-    """What memories in the scope state of the entities `at` (IRIs), if they tell of one of the intervals `told`, or are
-    of one of the intervals `said` (half-open, epoch seconds), and the memories that only mention them.
+    """What memories in the scope state of entities (IRIs), if they tell of one of the intervals `told`, or are
+    of one of the intervals `said` (half-open, epoch seconds); and the memories that only mention them.
 
     Of an entity so many are read that a hub costs no more than another.
     """
