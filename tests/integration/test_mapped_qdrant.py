@@ -123,13 +123,6 @@ async def test_a_collection_of_one_tenant_says_nothing_to_others(
     assert len(await arm.search(ask("bread and the crane"))) == 3
 
 
-async def test_what_doctor_looks_at(collection: MappedCollection) -> None:
-    assert await collection.vectors() == ({"meaning": (384, "Cosine")}, ["words"])
-    count, payload = await collection.sample()
-    assert count == len(NOTES)
-    assert payload is not None and payload["body"] == NOTES[0]["body"]
-
-
 async def test_a_wrong_name_is_said_without_the_address(collection: MappedCollection) -> None:
     collection.mapping = MAPPING.model_copy(update={"collection": "elsewhere"})
     with pytest.raises(SourceError, match="the store 'notes': the server"):

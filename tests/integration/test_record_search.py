@@ -126,10 +126,6 @@ async def test_a_memory_is_as_the_record_holds_it(record: RecordSearch) -> None:
     assert (painted.tags, painted.kind, painted.source_ref) == (("a", "b"), "experience", "record")
 
 
-async def test_the_limit_holds(record: RecordSearch) -> None:
-    assert await ids(record, ask("harbour crane gearbox", limit=1)) == ["all"]
-
-
 async def test_a_large_record_is_searched_as_fast_as_a_small_one(filled: str, record: RecordSearch) -> None:
     connection = await open_connection(filled, name="test", statement_timeout_ms=60_000)
     try:

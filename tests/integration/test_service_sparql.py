@@ -175,18 +175,6 @@ async def test_a_server_that_comes_back_empty_is_filled_again(settings: Settings
         await recovered(client, 2)
 
 
-async def test_a_restarted_worker_goes_on_where_the_server_is(settings: Settings, sparql_server: Oxigraph) -> None:
-    async with served(settings) as (service, client):
-        receipt = await client.store([WORK])
-        await caught_up(service, receipt.position or 0)
-    async with served(settings) as (service, client):
-        graph = service.opened.graph
-        assert graph is not None
-        assert (graph.position, graph.shared, graph.copy) == (receipt.position, True, sparql_server.url)
-        await recovered(client, 1)
-    assert not (settings.data_dir / "graph").exists()
-
-
 async def test_two_workers_share_one_graph_and_one_goes_on_alone(
     settings: Settings, sparql_server: Oxigraph, tmp_path: Path
 ) -> None:

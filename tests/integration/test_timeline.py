@@ -84,11 +84,6 @@ async def test_the_querys_own_session_or_node_ranks_higher(database: str) -> Non
     assert (await ids(database, ask("x", node="athena")))[0] == "here"
 
 
-async def test_no_more_than_the_limit_comes_back(database: str) -> None:
-    await remember(database, *[(f"m{n}", "crane", n) for n in range(20)])
-    assert await ids(database, ask("x", limit=3)) == ["m0", "m1", "m2"]
-
-
 async def test_every_part_of_a_scope_filters(database: str) -> None:
     await remember(
         database,
@@ -179,16 +174,6 @@ def at(minutes: float, *, zone: bool = True) -> str:
     return f"'{moment.isoformat() if zone else moment.replace(tzinfo=None).isoformat()}'"
 
 
-async def test_a_foreign_table_is_searched_through_a_column_map(empty_database: str) -> None:
-    await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
-    found = await hits(empty_database, ask("crane"), foreign())
-    assert [hit.read().id for hit in found if hit.read] == ["Shop_Floor.event_log:1", "Shop_Floor.event_log:2"]
-    assert found[0].read is not None
-    first = found[0].read()
-    assert (first.text, first.speaker, first.tags, first.ts) == ("the crane fell", "Bo", ("harbour",), NOW - 1200)
-    assert (first.session_id, first.kind, first.source_ref) == (None, None, "Shop_Floor.event_log")
-
-
 async def test_a_column_of_ready_search_vectors_is_used(empty_database: str) -> None:
     await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
     assert (await ids(empty_database, ask("gearbox"), foreign(search="doc")))[0] == "Shop_Floor.event_log:1"
@@ -221,28 +206,11 @@ async def test_a_scope_that_the_table_has_no_column_for_fails_closed(
         await ids(empty_database, ask(**scope), foreign(tags=""))
 
 
-@pytest.mark.parametrize("name", ["body", "labels"])
-async def test_tags_that_are_plain_text_are_no_letters(empty_database: str, name: str) -> None:
-    await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
-    (first, *_) = await hits(empty_database, ask("crane"), foreign(tags=name))
-    assert first.read is not None
-    assert first.read().tags == (("harbour",) if name == "labels" else ("the crane fell",))
-
-
 async def test_a_table_that_is_not_there_is_an_error_that_will_not_pass(database: str) -> None:
     with pytest.raises(SourceError) as caught:
         await ids(database, ask(), TimelineTable(name="nowhere"))
     assert not isinstance(caught.value, TransientSourceError)
     assert "nowhere" in str(caught.value)
-
-
-async def test_a_source_goes_on_after_an_error_with_the_same_connection(empty_database: str) -> None:
-    await run(empty_database, FOREIGN.format(type="timestamptz", one=at(20), two=at(10)))
-    async with timeline(empty_database, foreign(speaker="nobody")) as source:
-        with pytest.raises(SourceError, match="nobody"):
-            await source.search(ask())
-        await run(empty_database, 'ALTER TABLE "Shop_Floor"."event_log" ADD COLUMN nobody text')
-        assert len(await source.search(ask("crane"))) == 2
 
 
 async def test_a_lost_connection_is_a_passing_error_and_is_replaced(database: str) -> None:

@@ -149,7 +149,7 @@ async def test_before_the_record_is_known_only_an_empty_server_is_read(shared: C
     await first.apply(changes(WORK))
     await graph.open()
     for call in (lambda: graph.fetch([key("work")]), graph.check, lambda: graph.apply(changes(SHIP, start=2))):
-        with pytest.raises(TransientSourceError, match="this record's database identity is not known yet"):
+        with pytest.raises(TransientSourceError, match="not read until this record's database identity is known"):
             await call()
     graph.expect(OURS)
     assert set(await graph.fetch([key("work")])) == {key("work")}
@@ -176,7 +176,7 @@ async def test_a_collection_is_not_read_before_it_is_seen_to_be_of_the_record(
         assert await found(new) == []
         await old.apply(changes(WORK))
         await new.open()
-        with pytest.raises(TransientSourceError, match="this record's database identity is not known yet"):
+        with pytest.raises(TransientSourceError, match="not read until this record's database identity is known"):
             await found(new)
         new.expect(OURS)
         with pytest.raises(TransientSourceError, match="it has no database identity yet"):
