@@ -230,7 +230,8 @@ def load_mappings(path: Path | None) -> Mappings:
     try:
         return Mappings.model_validate(values if values is not None else {})
     except ValidationError as error:
-        problems = [(problem["loc"], problem["msg"]) for problem in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        problems = [(problem["loc"], problem["msg"].removeprefix("Value error, ")) for problem in found]
         lines = [f"{path}:{_line(root, loc)}: `{'.'.join(map(str, loc))}`: {told}" for loc, told in problems]
         raise SettingsError("\n".join(lines)) from error
 
