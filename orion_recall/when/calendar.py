@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import NamedTuple
@@ -12,6 +12,11 @@ from orion_recall.when.vocabulary import HOLIDAYS
 
 DAY = timedelta(days=1)
 WEEK = timedelta(days=7)
+_MINUTE = timedelta(minutes=1)
+_STEPS = {
+    "minute": _MINUTE, "hour": 60 * _MINUTE, "day": DAY, "week": WEEK, "weekend": WEEK, "fortnight": 2 * WEEK,
+}  # fmt: skip
+_MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
 
 
 class Span(NamedTuple):
@@ -20,15 +25,18 @@ class Span(NamedTuple):
     start: datetime
     end: datetime
 
-
-def moved(span: Span, by: timedelta) -> Span:
-    """The span, that much later."""
-    return Span(span.start + by, span.end + by)
+    def moved(self, by: timedelta) -> Span:
+        return Span(self.start + by, self.end + by)
 
 
 def day_of(moment: datetime) -> datetime:
     """Its midnight."""
     return datetime(moment.year, moment.month, moment.day)
+
+
+def whole_days(first: datetime, count: int = 1) -> Span:
+    """Whole days from the first on."""
+    return Span(first, first + DAY * count)
 
 
 def unit_of(moment: datetime, unit: str) -> Span:
@@ -37,40 +45,24 @@ def unit_of(moment: datetime, unit: str) -> Span:
     monday = day - DAY * day.weekday()
     match unit:
         case "day":
-            return Span(day, day + DAY)
+            return whole_days(day)
         case "week":
-            return Span(monday, monday + WEEK)
+            return whole_days(monday, 7)
         case "weekend":
-            return Span(monday + 5 * DAY, monday + WEEK)
+            return whole_days(monday + 5 * DAY, 2)
         case "fortnight":
-            return Span(monday - WEEK, monday + WEEK)
-        case "month":
-            return months(day.year, day.month, 1)
-        case "quarter":
-            return months(day.year, (day.month - 1) // 3 * 3 + 1, 3)
-        case "year":
-            return years(day.year, 1)
-        case "decade":
-            return years(day.year // 10 * 10, 10)
+            return whole_days(monday - WEEK, 14)
         case _:
-            return years(day.year // 100 * 100, 100)
+            count = _MONTHS[unit]
+            year, month = divmod((day.year * 12 + day.month - 1) // count * count, 12)
+            return months(year, month + 1, count)
 
 
 def shifted(moment: datetime, unit: str, count: int) -> datetime:
     """So many units later, or earlier; a day that the month has not becomes its last."""
-    match unit:
-        case "day":
-            return moment + count * DAY
-        case "week" | "weekend":
-            return moment + count * WEEK
-        case "fortnight":
-            return moment + 2 * count * WEEK
-        case "month" | "quarter":
-            places = moment.year * 12 + moment.month - 1 + count * (3 if unit == "quarter" else 1)
-        case _:
-            places = moment.year * 12 + moment.month - 1
-            places += 12 * count * {"decade": 10, "century": 100}.get(unit, 1)
-    year, month = divmod(places, 12)
+    if unit in _STEPS:
+        return moment + count * _STEPS[unit]
+    year, month = divmod(moment.year * 12 + moment.month - 1 + count * _MONTHS[unit], 12)
     return moment.replace(year=year, month=month + 1, day=min(moment.day, monthrange(year, month + 1)[1]))
 
 
@@ -80,9 +72,9 @@ def months(year: int, first: int, count: int) -> Span:
     return Span(start, shifted(start, "month", count))
 
 
-def years(first: int, count: int) -> Span:
+def years(first: int, count: int = 1) -> Span:
     """Whole years from that one on."""
-    return Span(datetime(first, 1, 1), datetime(first + count, 1, 1))
+    return months(first, 1, 12 * count)
 
 
 def third(span: Span, which: int) -> Span:
@@ -90,12 +82,8 @@ def third(span: Span, which: int) -> Span:
     length = (span.end - span.start) / 3
     edges = [span.start, span.start + length, span.end - length, span.end]
     if length >= DAY:
-        edges = [span.start, _nearest_day(edges[1]), _nearest_day(edges[2]), span.end]
+        edges[1:3] = [day_of(edge + DAY / 2) for edge in edges[1:3]]
     return Span(edges[which], edges[which + 1])
-
-
-def _nearest_day(moment: datetime) -> datetime:
-    return day_of(moment + DAY / 2)
 
 
 def nth_weekday(span: Span, weekday: int, count: int) -> datetime:
@@ -123,16 +111,13 @@ def holiday(name: tuple[str, ...], year: int) -> Span:
     """The holiday of a year, its days whole."""
     rule, month, one, other, later = HOLIDAYS[name]
     if rule == "fixed":
-        start = datetime(year, month, one)
-        return Span(start, start + DAY * (other - one + 1))
+        return whole_days(datetime(year, month, one), other - one + 1)
     if rule == "easter":
-        sunday = easter(year)
-        return Span(sunday + DAY * one, sunday + DAY * (other + 1))
-    start = nth_weekday(months(year, month, 1), other, one) + DAY * later
-    return Span(start, start + DAY)
+        return whole_days(easter(year) + DAY * one, other - one + 1)
+    return whole_days(nth_weekday(months(year, month, 1), other, one) + DAY * later)
 
 
-def season(month: int, year: int, *, south: bool) -> Span:
+def season(month: int, south: bool, year: int) -> Span:
     """Three months from `month` (as in the north) on, named by the year in which they begin."""
     return months(year, (month + 5) % 12 + 1 if south else month, 3)
 
@@ -143,20 +128,17 @@ def yearly(of_year: Callable[[int], Span], choice: str, now: datetime) -> Span:
 
     ValueError where none lies ahead in eight years, which is as rare as a 29th of February gets.
     """
-    found = [of_year(year) for year in range(now.year - 2, now.year + 3)]
-    coming = chain(found, map(of_year, range(now.year + 3, now.year + 9)))
-    if choice == "last":
-        return [span for span in found if span.end <= now][-1]
-    if choice == "next":
-        return _first(span for span in coming if span.start > now)
-    if choice == "begun":
-        return [span for span in found if span.start <= now][-1]
-    if choice == "ahead":
-        return _first(span for span in coming if span.end > now)
-    return next((span for span in found if span.start <= now < span.end), found[2])
-
-
-def _first(spans: Iterator[Span]) -> Span:
-    if (found := next(spans, None)) is None:
-        raise ValueError("there is none in the years ahead")
-    return found
+    near = [of_year(year) for year in range(now.year - 2, now.year + 3)]
+    match choice:
+        case "last":
+            return [span for span in near if span.end <= now][-1]
+        case "begun":
+            return [span for span in near if span.start <= now][-1]
+        case "this":
+            return next((span for span in near if span.start <= now < span.end), near[2])
+        case _:
+            coming = chain(near, map(of_year, range(now.year + 3, now.year + 9)))
+            found = next((one for one in coming if (one.start if choice == "next" else one.end) > now), None)
+            if found is None:
+                raise ValueError("there is none in the years ahead")
+            return found

@@ -47,10 +47,10 @@ class Clock(NamedTuple):
 
 class _Point(NamedTuple):
     minutes: int
-    precise: bool
-    sure: bool
-    half_told: bool
     after: int
+    precise: bool = False
+    sure: bool = True
+    half_told: bool = False
 
 
 def clock_after(text: str, place: int, *, pm_until: int = 0) -> Clock | None:
@@ -60,8 +60,22 @@ def clock_after(text: str, place: int, *, pm_until: int = 0) -> Clock | None:
     """
     lead = _LEAD.match(text, place)
     assert lead is not None  # it may be empty
-    led = lead["led"] is not None
-    return _clock(text, lead.end(), led=led, pm_until=pm_until)
+    is_led = lead["led"] is not None
+    if (first := _point(text, lead.end(), pm_until)) is None:
+        return None
+    joined = _TO.match(text, first.after)
+    last = _point(text, joined.end(), pm_until) if joined is not None else None
+    if last is not None and (last.sure or is_led):
+        start, end = first.minutes, last.minutes
+        if end <= start and not last.precise and end + 720 <= _MINUTES:
+            end += 720
+        if last.half_told and not first.half_told and start + 720 < end:
+            start += 720  # "2 to 4 pm"
+        if start < end:
+            return Clock(start, end, last.after)
+    if not first.sure and not (is_led and _GOES_ON.match(text, first.after)):
+        return None
+    return Clock(first.minutes, first.minutes + (1 if first.precise else 60), first.after)
 
 
 def clock_before(text: str, place: int) -> tuple[int, Clock] | None:
@@ -77,61 +91,35 @@ def clock_before(text: str, place: int) -> tuple[int, Clock] | None:
     return None
 
 
-def _clock(text: str, place: int, *, led: bool, pm_until: int) -> Clock | None:
-    first = _point(text, place, pm_until)
-    if first is None:
-        return None
-    joined = _TO.match(text, first.after)
-    if joined is not None:
-        last = _point(text, joined.end(), pm_until)
-        if last is not None and (last.sure or led):
-            start = first.minutes
-            if last.minutes <= start and not last.precise and last.minutes + 720 <= _MINUTES:
-                last = last._replace(minutes=last.minutes + 720)
-            if last.half_told and not first.half_told and start + 720 < last.minutes:
-                start += 720  # "2 to 4 pm"
-            if start < last.minutes:
-                return Clock(start, last.minutes, last.after)
-    if not first.sure and not (led and _GOES_ON.match(text, first.after)):
-        return None
-    return Clock(first.minutes, first.minutes + (1 if first.precise else 60), first.after)
-
-
 def _point(text: str, place: int, pm_until: int) -> _Point | None:
     """One time of day. Bare hours from 1 to 6 are of the afternoon.
 
     A pattern that ignores case takes the letters \u0131 and \u017f for i and s; no word of a table has them.
     """
-    match = _CLOCK.match(text, place)
-    if match is None:
+    if (match := _CLOCK.match(text, place)) is None:
         return None
-    if match["half"]:
-        of = _HOURS.get(match["of"].casefold()) or (int(match["of"]) if match["of"].isdecimal() else None)
+    after, afternoon = match.end(), max(pm_until, _BARE)
+    if (past := match["half"]) is not None:
+        of = int(match["of"]) if match["of"].isdecimal() else _HOURS.get(match["of"].casefold())
         if of is None:
             return None
-        hour = _hour(of, None, max(pm_until, _BARE))
-        minutes = {"half": 30, "quarter": 15}[match["half"].split()[0].casefold()]
-        to = match["half"].casefold().endswith("to")
-        return _Point(hour * 60 + (-minutes if to else minutes), True, True, False, match.end())
+        minutes = 30 if past.casefold().startswith("half") else -15 if past.casefold().endswith("to") else 15
+        return _Point(_hour(of, None, afternoon) * 60 + minutes, after, precise=True)
     if match["named"]:
         named = _NAMED.get(match["named"].casefold())
-        return None if named is None else _Point(named * 60 % _MINUTES, False, True, True, match.end())
+        return None if named is None else _Point(named * 60 % _MINUTES, after, half_told=True)
     if match["word"]:
         half, word = match["word_half"], _HOURS.get(match["word"].casefold())
+        sure = match["word_sure"] is not None
         if word is None:
             return None
-        hour = _hour(word, half, max(pm_until, _BARE))
-        return _Point(hour * 60, False, match["word_sure"] is not None, half is not None, match.end())
-    half, minute = match["half_day"], match["minute"]
-    bare = minute is None and match["sure"] is None
-    hour = _hour(int(match["hour"]), half, max(pm_until, _BARE) if bare else pm_until)
-    if minute is not None and "." in match[0] and half is None and match["sure"] is None:
-        return _Point(hour * 60 + int(minute), True, False, False, match.end())  # 9.30 may be a price
-    colon = minute is not None
-    return _Point(
-        (hour * 60 + int(minute or 0)) % _MINUTES, colon, colon or match["sure"] is not None, half is not None,
-        match.end(),
-    )  # fmt: skip
+        return _Point(_hour(word, half, afternoon) * 60, after, sure=sure, half_told=half is not None)
+    half, minute, sure = match["half_day"], match["minute"], match["sure"] is not None
+    hour = _hour(int(match["hour"]), half, pm_until if minute or sure else afternoon)
+    minutes = hour * 60 + int(minute or 0)
+    if minute is not None and "." in match[0] and not sure:
+        return _Point(minutes, after, precise=True, sure=False)  # 9.30 may be a price
+    return _Point(minutes % _MINUTES, after, minute is not None, sure or minute is not None, half is not None)
 
 
 def _hour(hour: int, half: str | None, pm_until: int) -> int:

@@ -3,108 +3,99 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from orion_recall.when.calendar import DAY, Span, months, shifted, unit_of, yearly, years
+from orion_recall.when.calendar import DAY, Span, day_of, months, shifted, whole_days, yearly, years
 from orion_recall.when.reading import Period, Reading, duration
-from orion_recall.when.vocabulary import DAY_WORDS, LAST, MONTHS, NEXT, THIS
+from orion_recall.when.vocabulary import DAY_WORDS, MODIFIERS, MONTHS
 
-YEAR: Final = re.compile(r"(?:1[5-9]|20)\d\d")
+_YEAR: Final = re.compile(r"(?:1[5-9]|20)\d\d")
+_SHORT_YEAR: Final = re.compile(r"'(\d\d)")
+_LEAP = 2024
+_DAY_NUMBER = re.compile(r"([12]?\d|3[01])(?:st|nd|rd|th)?")
+ORDINAL_DAY: Final = re.compile(r"([12]?\d|3[01])(?:st|nd|rd|th)")
+_DATE = re.compile(r"(\d{1,4})([-./])(\d{1,2})[-./](\d{1,4})(?:t(\d{1,2}):\d\d.*)?", re.DOTALL)
+_MONTH_NUMBER = re.compile(r"(?:(\d{4})[-/](\d\d)|(\d{1,2})/(\d{4}))")
+_QUARTER: Final = re.compile(r"q([1-4])")
+_TO: Final = ("-", "–", "to")
 
 
-SHORT_YEAR: Final = re.compile(r"'(\d\d)")
-
-
-def whole_year(digits: str) -> int:
+def _whole_year(digits: str) -> int:
     """1970 to 2069 from two digits."""
     return int(digits) + (1900 if int(digits) >= 70 else 2000)
 
 
-def choice(reading: Reading, modifier: str) -> str:
+def choice(read: Reading, modifier: str) -> str:
     """Which one of a recurring period: by the word before it (last, this, next), else by the tense."""
-    if modifier in LAST:
-        return "last"
-    if modifier in THIS:
-        return "this"
-    if modifier in NEXT:
-        return "next"
-    return "ahead" if reading.future else "begun"
+    if modifier:
+        return ("this", "next", "last")[MODIFIERS[modifier]]
+    return "ahead" if read.future else "begun"
 
 
-def year_told(reading: Reading, place: int) -> tuple[int, int] | None:
+def year_told(read: Reading, place: int) -> tuple[int, int] | None:
     """The year that words after a month, a date or a holiday say, and the place after them.
 
     "2022", "of 2022", ", 2022", "last year", "two years ago".
     """
-    while reading.word(place) in ("of", "in", ",", "the", "."):
-        place += 1
-    word, following = reading.word(place), reading.word(place + 1)
-    if YEAR.fullmatch(word):
+    place = read.skip(place, "of", "in", ",", "the", ".")
+    word = read.word(place)
+    if _YEAR.fullmatch(word):
         return int(word), place + 1
-    if (short := SHORT_YEAR.fullmatch(word)) is not None:
-        return whole_year(short[1]), place + 1
-    if following in ("year", "year's"):
-        if word in LAST:
-            return reading.now.year - 1, place + 2
-        if word in THIS:
-            return reading.now.year, place + 2
-        if word in NEXT:
-            return reading.now.year + 1, place + 2
-    past = duration(reading, place)
-    if past is not None and past.unit == "year" and past.least == past.most and reading.word(past.after) == "ago":
-        return reading.now.year - past.least, past.after + 1
+    if (short := _SHORT_YEAR.fullmatch(word)) is not None:
+        return _whole_year(short[1]), place + 1
+    if read.word(place + 1) in ("year", "year's") and word in MODIFIERS:
+        return read.now.year + MODIFIERS[word], place + 2
+    past = duration(read, place)
+    if past is not None and past.unit == "year" and past.least == past.most and read.word(past.after) == "ago":
+        return read.now.year - past.least, past.after + 1
     return None
 
 
-def of_year(reading: Reading, after: int, of: Callable[[int], Span], grain: str, modifier: str = "") -> Period:
+def of_year(read: Reading, after: int, of: Callable[[int], Span], grain: str, modifier: str = "") -> Period:
     """A yearly period in the year that is named or chosen."""
-    told = None if modifier else year_told(reading, after)
-    if told is not None:
+    if not modifier and (told := year_told(read, after)) is not None:
         return Period(of(told[0]), told[1], grain, "date" if grain == "day" else "period")
-    span = yearly(of, choice(reading, modifier), reading.now)
+    span = yearly(of, choice(read, modifier), read.now)
     return Period(span, after, grain, "relative" if modifier else "period", year_told=bool(modifier))
 
 
-_LEAP = 2024
-_DAY_NUMBER = re.compile(r"([12]?\d|3[01])(?:st|nd|rd|th)?")
-_ORDINAL_DAY = re.compile(r"([12]?\d|3[01])(?:st|nd|rd|th)")
-_DATE = re.compile(r"(\d{1,4})([-./])(\d{1,2})[-./](\d{1,4})(?:t(\d{1,2}):\d\d.*)?", re.DOTALL)
-_MONTH_NUMBER = re.compile(r"(?:(\d{4})[-/](\d\d)|(\d{1,2})/(\d{4}))")
+def quarter(count: int, year: int) -> Span:
+    return months(year, count * 3 - 2, 3)
 
 
-def numbered(reading: Reading, place: int) -> Period | None:
+def numbered(read: Reading, place: int) -> Period | None:
     """What begins with a number: a date in figures, a day and its month, a year, a decade, a quarter."""
-    word = reading.word(place)
-    if not word or (not word[0].isdigit() and not (word[0] == "q" or word[0] == "'")):
-        in_words = word in DAY_WORDS or word in ("twenty", "thirty")
-        return _day_and_month(reading, place) if in_words else None
+    word = read.word(place)
+    if word[:1] not in ("q", "'") and not word[:1].isdigit():
+        return _day_and_month(read, place)
     if match := _DATE.fullmatch(word):
-        return _in_figures(reading, place, match)
+        return _in_figures(read, place, match)
     if match := _MONTH_NUMBER.fullmatch(word):
         year, month = int(match[1] or match[4]), int(match[2] or match[3])
         return Period(months(year, month, 1), place + 1, "month", "period") if 1 <= month <= 12 else None
-    if re.fullmatch(r"q[1-4]", word):
-        return of_year(reading, place + 1, partial(months, first=int(word[1]) * 3 - 2, count=3), "quarter")
+    if match := _QUARTER.fullmatch(word):
+        return of_year(read, place + 1, partial(quarter, int(match[1])), "quarter")
     if match := re.fullmatch(r"(?:(\d\d)|')?(\d)0s", word):
-        return _decade(match[1], int(match[2]) * 10, place + 1)
-    if (short := SHORT_YEAR.fullmatch(word)) is not None:
-        led = place == 0 or reading.led(place)
-        return Period(years(whole_year(short[1]), 1), place + 1, "year", "period") if led else None
-    if (dated := _day_and_month(reading, place)) is not None:
+        century, tens = match[1], int(match[2]) * 10
+        first = int(century) * 100 + tens if century else tens + (2000 if tens < 30 else 1900)
+        return Period(years(first, 10), place + 1, "decade", "period")
+    is_led = place == 0 or read.led(place)
+    if match := _SHORT_YEAR.fullmatch(word):
+        return Period(years(_whole_year(match[1])), place + 1, "year", "period") if is_led else None
+    if (dated := _day_and_month(read, place)) is not None:
         return dated
-    if YEAR.fullmatch(word):
-        if quarter := re.fullmatch(r"q([1-4])", reading.word(place + 1)):
-            return Period(months(int(word), int(quarter[1]) * 3 - 2, 3), place + 2, "quarter", "period")
-        if place == 0 or reading.led(place) or reading.word(place - 1) == "year":
-            return Period(years(int(word), 1), place + 1, "year", "period")
-        return None
-    return _day_alone(reading, place)
+    if not _YEAR.fullmatch(word):
+        return _day_alone(read, place)
+    if match := _QUARTER.fullmatch(read.word(place + 1)):
+        return Period(quarter(int(match[1]), int(word)), place + 2, "quarter", "period")
+    is_led = is_led or read.word(place - 1) == "year"
+    return Period(years(int(word)), place + 1, "year", "period") if is_led else None
 
 
-def _in_figures(reading: Reading, place: int, match: re.Match[str]) -> Period | None:
+def _in_figures(read: Reading, place: int, match: re.Match[str]) -> Period | None:
     """Year first where it has four digits; else the day, but with slashes the month, unless that cannot be."""
     one, other, last = int(match[1]), int(match[3]), int(match[4])
     if len(match[1]) == 4:
@@ -112,8 +103,8 @@ def _in_figures(reading: Reading, place: int, match: re.Match[str]) -> Period | 
     elif len(match[1]) > 2 or len(match[4]) == 3:
         return None
     else:
-        year = last if len(match[4]) == 4 else whole_year(match[4])
-        day, month = (one, other) if match[2] != "/" or reading.day_first else (other, one)
+        year = last if len(match[4]) == 4 else _whole_year(match[4])
+        day, month = (one, other) if match[2] != "/" or read.day_first else (other, one)
         if month > 12:
             day, month = month, day
     try:
@@ -123,58 +114,51 @@ def _in_figures(reading: Reading, place: int, match: re.Match[str]) -> Period | 
     if match[5] is not None and int(match[5]) < 24:
         start = start.replace(hour=int(match[5]))
         return Period(Span(start, start + timedelta(hours=1)), place + 1, "hour", "date")
-    return Period(Span(start, start + DAY), place + 1, "day", "date")
+    return Period(whole_days(start), place + 1, "day", "date")
 
 
-def _day_and_month(reading: Reading, place: int) -> Period | None:
+def _day_and_month(read: Reading, place: int) -> Period | None:
     """ "7 May 2023", "7th of May", "3-5 May", "first of May"."""
-    if (counted := _day_number(reading, place)) is None:
+    if (counted := _day_numbers(read, place)) is None:
         return None
-    first, after = counted
-    last = first
-    if reading.word(after) in ("-", "–", "to") and (other := _DAY_NUMBER.fullmatch(reading.word(after + 1))):
-        last, after = int(other[1]), after + 2
-    if reading.word(after) in ("of", "day"):
-        after += 1
-    month = MONTHS.get(reading.word(after))
-    if month is None or last < first:
+    first, last, after = counted
+    after += read.word(after) in ("of", "day")
+    if (month := MONTHS.get(read.word(after))) is None:
         return None
-    after += 2 if reading.word(after + 1) == "." and len(reading.word(after)) <= 4 else 1
-    return _days(reading, after, month, first, last)
+    after += 2 if read.word(after + 1) == "." and len(read.word(after)) <= 4 else 1
+    return _days(read, after, month, first, last)
 
 
-def day_of_month(reading: Reading, place: int, month: int) -> Period | None:
+def day_of_month(read: Reading, place: int, month: int) -> Period | None:
     """After a month: "7", "7th, 2023", "the 7th", "3-5"."""
-    if reading.word(place) == "the":
-        place += 1
-    if (counted := _day_number(reading, place)) is None:
-        return None
-    first, after = counted
-    last = first
-    other = _DAY_NUMBER.fullmatch(reading.word(after + 1)) if reading.word(after) in ("-", "–", "to") else None
-    if other is not None and int(other[1]) >= first:
-        last, after = int(other[1]), after + 2
-    return _days(reading, after, month, first, last)
+    counted = _day_numbers(read, place + (read.word(place) == "the"))
+    return None if counted is None else _days(read, counted[2], month, *counted[:2])
 
 
-def _day_number(reading: Reading, place: int) -> tuple[int, int] | None:
-    """The day of a month in figures or words ("7th", "first", "twenty-first"), and the place after it."""
-    word, after = reading.word(place), place + 1
+def _day_numbers(read: Reading, place: int) -> tuple[int, int, int] | None:
+    """The first and the last day of a month in figures or words ("7th", "3-5", "twenty-first"), the place after."""
+    word, after = read.word(place), place + 1
     if (match := _DAY_NUMBER.fullmatch(word)) is not None:
-        return (int(match[1]), after) if int(match[1]) else None
-    if word in ("twenty", "thirty"):
-        after += 1 if reading.word(after) == "-" else 0
-        last = DAY_WORDS.get(reading.word(after), 10)
-        return ((20 if word == "twenty" else 30) + last, after + 1) if last < 10 else None
-    return (DAY_WORDS[word], after) if word in DAY_WORDS else None
+        first = int(match[1])
+    elif word in ("twenty", "thirty"):
+        after += read.word(after) == "-"
+        last = DAY_WORDS.get(read.word(after), 10)
+        first, after = ((20 if word == "twenty" else 30) + last if last < 10 else 0), after + 1
+    else:
+        first = DAY_WORDS.get(word, 0)
+    if not first:
+        return None
+    other = _DAY_NUMBER.fullmatch(read.word(after + 1)) if read.word(after) in _TO else None
+    return (
+        (first, int(other[1]), after + 2) if other is not None and int(other[1]) >= first else (first, first, after)
+    )
 
 
-def _days(reading: Reading, after: int, month: int, first: int, last: int) -> Period | None:
+def _days(read: Reading, after: int, month: int, first: int, last: int) -> Period | None:
     """The days of a month; of a month that has them in no year (30 February) all of it."""
     if _month_days(month, first, last, _LEAP) is None:
-        return of_year(reading, after, partial(months, first=month, count=1), "month")
-    told = year_told(reading, after)
-    if told is not None:
+        return of_year(read, after, partial(months, first=month, count=1), "month")
+    if (told := year_told(read, after)) is not None:
         span = _month_days(month, first, last, told[0]) or months(told[0], month, 1)
         return Period(span, told[1], "day", "date")
 
@@ -183,7 +167,7 @@ def _days(reading: Reading, after: int, month: int, first: int, last: int) -> Pe
         found = (_month_days(month, first, last, year - back) for back in range(9))
         return next((span for span in found if span is not None), months(year, month, 1))
 
-    return Period(yearly(of, choice(reading, ""), reading.now), after, "day", "date", year_told=False)
+    return Period(yearly(of, choice(read, ""), read.now), after, "day", "date", year_told=False)
 
 
 def _month_days(month: int, first: int, last: int, year: int) -> Span | None:
@@ -193,34 +177,38 @@ def _month_days(month: int, first: int, last: int, year: int) -> Span | None:
         return None
 
 
-def _day_alone(reading: Reading, place: int) -> Period | None:
+def _day_alone(read: Reading, place: int) -> Period | None:
     """ "on the 15th", "the 15th and the 16th": the latest such day that has begun, or the next."""
-    match = _ORDINAL_DAY.fullmatch(reading.word(place))
-    if match is None or not _is_a_day(reading, place):
+    match = ORDINAL_DAY.fullmatch(read.word(place))
+    if match is None or not _is_a_day(read, place):
         return None
-    month = unit_of(reading.now, "month").start
-    for back in range(3):
-        start = shifted(month, "month", back if reading.future else -back)
-        day = start + DAY * (int(match[1]) - 1)
-        begun = day <= reading.now if not reading.future else day + DAY > reading.now
-        if day.month == start.month and begun:
-            return Period(Span(day, day + DAY), place + 1, "day", "date", year_told=False)
-    return None
+    day = nearest(numbered_days(read.now, int(match[1])), read.now, ahead=read.future)
+    return None if day is None else Period(whole_days(day), place + 1, "day", "date", year_told=False)
 
 
-def _is_a_day(reading: Reading, place: int) -> bool:
+def _is_a_day(read: Reading, place: int) -> bool:
     """Of an ordinal number: "on the 15th", "the 15th and 16th", "the 15th and the 16th", at the end of a clause."""
-    following = reading.word(place + 1)
-    ahead = reading.word(place + 3 if reading.word(place + 2) == "the" else place + 2)
-    pair = following == "and" and _ORDINAL_DAY.fullmatch(ahead) is not None
-    if following and following not in (",", ".", "?", "!") and not pair:
+    following = read.word(place + 1)
+    other = read.word(place + 3 if read.word(place + 2) == "the" else place + 2)
+    pair = following == "and" and ORDINAL_DAY.fullmatch(other) is not None
+    if following not in ("", ",", ".", "?", "!") and not pair:
         return False
-    before = place - 2 if reading.word(place - 1) == "the" else place - 1
-    if before < place - 1 and reading.word(before) in ("on", "of", "since", "until", "by", ",", "for"):
-        return not pair or reading.word(before) != "of"
-    return reading.word(before) == "and" and _ORDINAL_DAY.fullmatch(reading.word(before - 1)) is not None
+    before = place - 2 if read.word(place - 1) == "the" else place - 1
+    if before < place - 1 and read.word(before) in ("on", "of", "since", "until", "by", ",", "for"):
+        return not pair or read.word(before) != "of"
+    return read.word(before) == "and" and ORDINAL_DAY.fullmatch(read.word(before - 1)) is not None
 
 
-def _decade(century: str | None, tens: int, after: int) -> Period:
-    first = int(century) * 100 + tens if century else tens + (2000 if tens < 30 else 1900)
-    return Period(years(first, 10), after, "decade", "period")
+def numbered_days(now: datetime, number: int) -> list[datetime]:
+    """The days of that number in the months around now, in order."""
+    first = day_of(now).replace(day=1)
+    found = ((start, start + DAY * (number - 1)) for start in (shifted(first, "month", n) for n in range(-3, 5)))
+    return [day for start, day in found if number and day.month == start.month]
+
+
+def nearest(days: Sequence[datetime], now: datetime, *, ahead: bool) -> datetime | None:
+    """Of days in their order the first that is not over, or the last that has begun."""
+    today = day_of(now)
+    if ahead:
+        return next((day for day in days if day >= today), None)
+    return next((day for day in reversed(days) if day <= today), None)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from orion_recall.when import vocabulary as vocab
 from orion_recall.when.calendar import (
     DAY,
     WEEK,
@@ -14,65 +15,86 @@ from orion_recall.when.calendar import (
     day_of,
     holiday,
     months,
-    moved,
     nth_weekday,
     season,
     shifted,
     third,
     unit_of,
+    whole_days,
     years,
 )
-from orion_recall.when.dates import choice, day_of_month, numbered, of_year, year_told
+from orion_recall.when.dates import choice, day_of_month, numbered, of_year, quarter, year_told
 from orion_recall.when.reading import Duration, Period, Reading, duration
-from orion_recall.when.vocabulary import (
-    BEGINNINGS,
-    DAYS,
-    EDGES,
-    HOLIDAY_BEGINNINGS,
-    LAST,
-    MODIFIERS,
-    MONTHS,
-    NEXT,
-    ORDINALS,
-    PARTS,
-    PAST,
-    REPEATED_PARTS,
-    SEASONS,
-    THIS,
-    UNITS,
-    WEEKDAY_LEADS,
-    WEEKDAYS,
-)
+from orion_recall.when.vocabulary import DAYS, MODIFIERS, MONTHS, PARTS, UNITS, WEEKDAYS
 
 # Also verbs, names or other words: a capital or the word before them must say that they are months.
-_DOUBTFUL = frozenset("may march mar jan dec".split())
-_SURELY = frozenset("in since until during".split())
-_SEASON_AFTER = frozenset("in during since until early mid late -".split())
-_SEASON_AFTER_THE = frozenset("in during over for since before after of until by".split())
+_DOUBTFUL: Final = frozenset("may march mar jan dec".split())
+_SURELY: Final = frozenset("in since until during".split())
+_SEASON_AFTER: Final = frozenset("in during since until early mid late -".split())
+_SEASON_AFTER_THE: Final = frozenset("in during over for since before after of until by".split())
+# "The night of the day before the Friday before Easter" is deep enough.
+_DEEPEST: Final = 3
+_OWN: Final = frozenset("my our your his her their".split())
+_OVER: Final = frozenset("over on at during for since".split())
+_AFTER_OWN: Final = frozenset(("", *"? . ! , look looks looked looking like so been go going".split()))
+_ROLLING_AFTER: Final = frozenset("in over during within for throughout".split())
+_NOT_ROLLING_BEFORE: Final = frozenset("of in before after prior".split())
+_HOURS: Final = ("minute", "hour")
+_BESIDE: Final = {"before": -1, "preceding": -1, "after": 1, "following": 1}
 
 
-def by_name(reading: Reading, place: int, modifier: str = "") -> Period | None:
+def period(read: Reading, place: int, depth: int = 0) -> Period | None:
+    """The period that begins there, whatever names it; `depth` is how many others it is told by."""
+    if depth > _DEEPEST:
+        return None
+    if read.word(place) == "the":
+        place += 1
+        if read.word(place - 2) in _ROLLING_AFTER and (found := _rolling_unit(read, place)) is not None:
+            return found
+    word = read.word(place)
+    if word not in vocab.BEGINNINGS and not (word[:1].isdigit() or word[:1] == "'"):
+        return None
+    found = (
+        _before_last(read, place)
+        or _nth(read, place)
+        or _beside(read, place, depth)
+        or _unit_with(read, place, depth)
+        or _edge(read, place)
+        or _day(read, place)
+        or _part_of(read, place, depth)
+        or _rolling(read, place)
+        or _modified(read, place)
+        or _ago(read, place)
+        or _by_name(read, place)
+        or _weekend(read, place)
+        or _own_unit(read, place)
+    )
+    if found is not None and found.grain == "day" and read.word(found.after) in PARTS:
+        return _cut(found, read.word(found.after))._replace(after=found.after + 1)
+    return found
+
+
+def _by_name(read: Reading, place: int, modifier: str = "") -> Period | None:
     """A holiday, month, season, weekday or date by its name; `modifier` is last, this or next, said before it."""
-    word = reading.word(place)
+    word = read.word(place)
     return (
-        _holiday(reading, place, modifier)
-        or (_month(reading, place, modifier) if word in MONTHS else None)
-        or (_season(reading, place, modifier) if word in SEASONS else None)
-        or (_weekday(reading, place, modifier) if word in WEEKDAYS else None)
-        or (None if modifier else numbered(reading, place))
+        _holiday(read, place, modifier)
+        or (_month(read, place, modifier) if word in MONTHS else None)
+        or (_season(read, place, modifier) if word in vocab.SEASONS else None)
+        or (_weekday(read, place, modifier) if word in WEEKDAYS else None)
+        or (None if modifier else numbered(read, place))
     )
 
 
-def _holiday(reading: Reading, place: int, modifier: str) -> Period | None:
-    word = reading.word(place)
-    for name in HOLIDAY_BEGINNINGS.get(word, HOLIDAY_BEGINNINGS.get(word.removesuffix("'s"), ())):
-        said = reading.words[place : place + len(name)]
-        if (*said[:-1], said[-1].removesuffix("'s")) != (*name[:-1], name[-1].removesuffix("'s")):
-            continue
-        if name != ("may", "day") or reading.capital(place):
-            return of_year(reading, place + len(name), partial(holiday, name), "day", modifier)
-    if word == "holidays" and reading.word(place - 1) == "the" and reading.word(place - 2) in _SEASON_AFTER_THE:
-        return of_year(reading, place + 1, _holidays, "holidays", modifier)
+def _holiday(read: Reading, place: int, modifier: str) -> Period | None:
+    word = read.word(place)
+    for name in vocab.HOLIDAY_BEGINNINGS.get(word, vocab.HOLIDAY_BEGINNINGS.get(word.removesuffix("'s"), ())):
+        *begin, end = read.words[place : place + len(name)]
+        is_said = (*begin, end.removesuffix("'s")) == (*name[:-1], name[-1].removesuffix("'s"))
+        if is_said and (name != ("may", "day") or read.capital(place)):
+            return of_year(read, place + len(name), partial(holiday, name), "day", modifier)
+    if word == "holidays" and read.word(place - 1) == "the" and read.word(place - 2) in _SEASON_AFTER_THE:
+        return of_year(read, place + 1, _holidays, "holidays", modifier)
     return None
 
 
@@ -80,51 +102,41 @@ def _holidays(year: int) -> Span:
     return Span(datetime(year, 12, 20), datetime(year + 1, 1, 3))
 
 
-def _month(reading: Reading, place: int, modifier: str) -> Period | None:
-    word, month, after = reading.word(place), MONTHS[reading.word(place)], place + 1
-    if reading.word(after) == "." and len(word) <= 4:
-        after += 1
-    if (dated := day_of_month(reading, after, month)) is not None and (not modifier or not dated.year_told):
+def _month(read: Reading, place: int, modifier: str) -> Period | None:
+    word, month, after = read.word(place), MONTHS[read.word(place)], place + 1
+    after += read.word(after) == "." and len(word) <= 4
+    if (dated := day_of_month(read, after, month)) is not None and (not modifier or not dated.year_told):
         return dated
-    told = None if modifier else year_told(reading, after)
     of = partial(months, first=month, count=1)
-    if told is not None:
+    if not modifier and (told := year_told(read, after)) is not None:
         return Period(of(told[0]), told[1], "month", "period")
-    if word in reading.names:
+    if word in read.names or not (modifier or read.led(place)):
         return None
-    if not modifier and not reading.led(place):
-        return None
-    clear = reading.capital(place) or (word in ("may", "march") and reading.word(place - 1) in _SURELY)
-    if word in _DOUBTFUL and not clear:
-        return None
-    return of_year(reading, place + 1, of, "month", modifier)
+    is_clear = read.capital(place) or (word in ("may", "march") and read.word(place - 1) in _SURELY)
+    return of_year(read, place + 1, of, "month", modifier) if is_clear or word not in _DOUBTFUL else None
 
 
-def _season(reading: Reading, place: int, modifier: str) -> Period | None:
-    word = reading.word(place)
-    of = partial(_season_of, SEASONS[word], reading.south)
-    if not modifier and year_told(reading, place + 1) is None:
-        before, first = reading.word(place - 1), reading.word(place - 2)
-        if before not in _SEASON_AFTER and not (before == "the" and first in _SEASON_AFTER_THE):
+def _season(read: Reading, place: int, modifier: str) -> Period | None:
+    of = partial(season, vocab.SEASONS[read.word(place)], read.south)
+    if not modifier and year_told(read, place + 1) is None:
+        before = read.word(place - 1)
+        if before not in _SEASON_AFTER and not (before == "the" and read.word(place - 2) in _SEASON_AFTER_THE):
             return None
-    return of_year(reading, place + 1, of, "season", modifier)
+    return of_year(read, place + 1, of, "season", modifier)
 
 
-def _season_of(month: int, south: bool, year: int) -> Span:
-    return season(month, year, south=south)
-
-
-def _weekday(reading: Reading, place: int, modifier: str) -> Period | None:
-    word, weekday = reading.word(place), WEEKDAYS[reading.word(place)]
-    if word in reading.names or (len(word) < 6 and not reading.capital(place)):
+def _weekday(read: Reading, place: int, modifier: str) -> Period | None:
+    word, weekday = read.word(place), WEEKDAYS[read.word(place)]
+    if word in read.names or (len(word) < 6 and not read.capital(place)):
         return None
-    if not modifier and not _is_a_day(reading, place):
-        return None
-    if not modifier and (dated := _dated(reading, place + 1, weekday)) is not None:
-        return dated
-    today = day_of(reading.now)
+    if not modifier:
+        if not _is_a_day(read, place):
+            return None
+        if (dated := _dated(read, place + 1, weekday)) is not None:
+            return dated
+    today = day_of(read.now)
     back = (today.weekday() - weekday) % 7
-    match choice(reading, modifier):
+    match choice(read, modifier):
         case "last":
             day = today - DAY * (back or 7)
         case "next" if modifier == "next":  # that of the next week: the first one is called "this Friday"
@@ -133,425 +145,340 @@ def _weekday(reading: Reading, place: int, modifier: str) -> Period | None:
             day = today - DAY * back + WEEK
         case "this":
             day = today + DAY * (weekday - today.weekday())
-            if reading.future and day < today:  # on a Sunday "this Friday" is no more that of the week
+            if read.future and day < today:  # on a Sunday "this Friday" is no more that of the week
                 day += WEEK
         case "ahead":
             day = today + DAY * (-back % 7)
         case _:
             day = today - DAY * back
-    after = place + 2 if reading.word(place + 1) == "." and len(word) < 6 else place + 1
-    return Period(Span(day, day + DAY), after, "day", "relative", year_told=bool(modifier))
+    after = place + 2 if read.word(place + 1) == "." and len(word) < 6 else place + 1
+    return Period(whole_days(day), after, "day", year_told=bool(modifier))
 
 
-def _is_a_day(reading: Reading, place: int) -> bool:
+def _is_a_day(read: Reading, place: int) -> bool:
     """Not "every Friday" or "Friday mornings", nor a Friday in the middle of something else's name."""
-    if reading.word(place - 1) in ("every", "each") or reading.word(place + 1) in REPEATED_PARTS:
+    before, following = read.word(place - 1), read.word(place + 1)
+    if before in ("every", "each") or following in vocab.REPEATED_PARTS:
         return False
-    ends = _ends(reading, place + 1) or reading.word(place + 1) in PARTS
-    return place == 0 or ends or reading.led(place) or reading.word(place - 1) in WEEKDAY_LEADS
+    ends = following in ("", ",", "?", "!", ".") or following in PARTS
+    return place == 0 or ends or read.led(place) or before in vocab.WEEKDAY_LEADS
 
 
-def _ends(reading: Reading, place: int) -> bool:
-    """Whether the clause ends before this place."""
-    return place >= len(reading.words) or reading.word(place) in (",", "?", "!", ".")
-
-
-def _dated(reading: Reading, place: int, weekday: int) -> Period | None:
+def _dated(read: Reading, place: int, weekday: int) -> Period | None:
     """The date that a weekday stands before: "Friday, 13 October 2023".
 
     Without a year it is the last one or the next, whichever is that weekday. It is chosen by the tense if neither
     or both are, and if what was is asked for: then the weekday is told wrong.
     """
-    one = _date(reading, place)
+    one = _date(read, place)
     if one is None or one.year_told or one.span.start.weekday() == weekday:
         return one
-    if not reading.future and not PAST.isdisjoint(reading.words):
+    if not read.future and not vocab.PAST.isdisjoint(read.words):
         return one
-    other = _date(reading.at(reading.now, future=not reading.future), place)
+    other = _date(read.at(read.now, future=not read.future), place)
     return other if other is not None and other.span.start.weekday() == weekday else one
 
 
-def _date(reading: Reading, place: int) -> Period | None:
-    while reading.word(place) in (",", "the"):
-        place += 1
-    found = numbered(reading, place) or (_month(reading, place, "") if reading.word(place) in MONTHS else None)
+def _date(read: Reading, place: int) -> Period | None:
+    place = read.skip(place, ",", "the")
+    found = numbered(read, place) or (_month(read, place, "") if read.word(place) in MONTHS else None)
     return found if found is not None and found.grain == "day" else None
 
 
-def nth(reading: Reading, place: int) -> Period | None:
+def _nth(read: Reading, place: int) -> Period | None:
     """ "first week of May", "last Friday in June 2022", "second half of 2021", "third quarter"."""
-    count = ORDINALS.get(reading.word(place))
-    if count is None and (match := re.fullmatch(r"([1-5])(?:st|nd|rd|th)", reading.word(place))):
+    count = vocab.ORDINALS.get(read.word(place))
+    if count is None and (match := re.fullmatch(r"([1-5])(?:st|nd|rd|th)", read.word(place))):
         count = int(match[1])
     if count is None:
         return None
-    unit, after = reading.word(place + 1), place + 2
+    unit, after = read.word(place + 1), place + 2
     if unit == "quarter" and 1 <= count <= 4:
-        return of_year(reading, after, partial(months, first=count * 3 - 2, count=3), "quarter")
-    if reading.word(after) not in ("of", "in"):
+        return of_year(read, after, partial(quarter, count), "quarter")
+    if read.word(after) not in ("of", "in") or (of := _whole(read, after + 1)) is None:
         return None
-    of = whole(reading, after + 1)
-    if of is None:
-        return None
-    span, grain = of.span, "day"
+    span, grain = of.span, unit
     if unit in WEEKDAYS:
-        start = nth_weekday(span, WEEKDAYS[unit], count)
-        part = Span(start, start + DAY)
+        part, grain = whole_days(nth_weekday(span, WEEKDAYS[unit], count)), "day"
     elif unit == "weekend":
-        start = nth_weekday(span, 5, count)
-        part, grain = Span(start, start + 2 * DAY), "weekend"
-    elif unit == "week":
-        start = span.start + WEEK * (count - 1) if count > 0 else span.end - WEEK
-        part, grain = Span(start, start + WEEK), "week"
-    elif unit == "day":
-        start = span.start + DAY * (count - 1) if count > 0 else span.end - DAY
-        part = Span(start, start + DAY)
+        part = whole_days(nth_weekday(span, 5, count), 2)
+    elif unit in ("week", "day"):
+        size = WEEK if unit == "week" else DAY
+        start = span.start + size * (count - 1) if count > 0 else span.end - size
+        part = Span(start, start + size)
     elif unit == "half" and count in (1, 2, -1):
-        middle = span.start + (span.end - span.start) / 2
-        middle = shifted(span.start, "month", 6) if of.grain == "year" else day_of(middle)
-        part, grain = (Span(span.start, middle) if count == 1 else Span(middle, span.end)), "half"
+        middle = day_of(span.start + (span.end - span.start) / 2)
+        if of.grain == "year":
+            middle = shifted(span.start, "month", 6)
+        part = Span(span.start, middle) if count == 1 else Span(middle, span.end)
     else:
         return None
     return of._replace(span=part, grain=grain) if part.start < span.end else None
 
 
-def whole(reading: Reading, place: int) -> Period | None:
+def _whole(read: Reading, place: int) -> Period | None:
     """What a part is of: a month, season, year, or the last, this or next one of them."""
-    if reading.word(place) == "the":
-        place += 1
-    word, following = reading.word(place), reading.word(place + 1)
-    for chosen, count in ((LAST, -1), (THIS, 0), (NEXT, 1)):
-        if word in chosen or (count == 0 and word in ("month", "year", "quarter", "decade", "week")):
-            unit = following if word in chosen else word
-            unit, after = unit.removesuffix("'s"), place + (2 if word in chosen else 1)
-            if unit in ("month", "year", "quarter", "decade", "week"):
-                span = unit_of(shifted(reading.now, unit, count), unit)
-                return Period(span, after, unit, "relative")
-            if word in chosen:
-                return by_name(reading, place + 1, word)
-    return by_name(reading, place)
+    place += read.word(place) == "the"
+    word = read.word(place)
+    if word in ("month", "year", "quarter", "decade", "week"):
+        return Period(unit_of(read.now, word), place + 1, word)
+    return _modified(read, place) if word in MODIFIERS else _by_name(read, place)
 
 
-_OWN = frozenset("my our your his her their".split())
-_OVER = frozenset("over on at during for since".split())
-_AFTER_OWN = frozenset(
-    ("", "?", ".", "!", ",", "look", "looks", "looked", "looking", "like", "so", "been", "go", "going")
-)
+def _is_unit(unit: str) -> bool:
+    """Whether it is one of a unit's words in the singular."""
+    return UNITS.get(unit) == unit
 
 
-def of_days(first: datetime, count: int, after: int, kind: str = "relative") -> Period:
-    """Whole days from the first on."""
-    return Period(Span(first, first + DAY * count), after, "day" if count == 1 else "days", kind)
-
-
-def unit_beside_now(reading: Reading, unit: str, count: int) -> Span:
-    """The unit of now, or so many after or before it. The last weekend is the last that is over."""
-    if unit == "weekend":
-        span = unit_of(reading.now, unit)
-        return moved(span, WEEK * count)
+def _beside_now(read: Reading, unit: str, count: int) -> Period:
+    """The unit of now, or so many after or before it, without the place after the words."""
+    today = day_of(read.now)
     if unit == "fortnight":
-        today = day_of(reading.now)
-        return Span(today + 2 * WEEK * count, today + 2 * WEEK * (count + 1))
-    return unit_of(shifted(reading.now, unit, count), unit)
+        return Period(whole_days(today + 2 * WEEK * count, 14), 0, unit)
+    span = unit_of(read.now, unit).moved(WEEK * count) if unit == "weekend" else None
+    return Period(span or unit_of(shifted(read.now, unit, count), unit), 0, unit)
 
 
-def rolling_unit(reading: Reading, place: int) -> Period | None:
+def _rolling_unit(read: Reading, place: int) -> Period | None:
     """After "in the" and the like: "last year" is the year up to now, "next month" the month from now on."""
-    word, unit = reading.word(place), reading.word(place + 1)
-    if unit in UNITS and UNITS[unit] == unit and unit != "weekend" and (word in LAST or word in NEXT):
-        if reading.word(place + 2) in ("of", "in", "before", "after", "prior"):
-            return None
-        return _up_to_now(reading, Duration(1, 1, unit, place + 2), ahead=word in NEXT)
-    return None
+    way, unit = MODIFIERS.get(read.word(place)), read.word(place + 1)
+    if not way or not _is_unit(unit) or unit == "weekend" or read.word(place + 2) in _NOT_ROLLING_BEFORE:
+        return None
+    return _up_to_now(read, Duration(1, 1, unit, place + 2), ahead=way > 0)
 
 
-def rolling(reading: Reading, place: int) -> Period | None:
+def _rolling(read: Reading, place: int) -> Period | None:
     """ "last two weeks", "past few days", "past year", "next 3 months"."""
-    word = reading.word(place)
-    if word not in LAST and word not in NEXT:
+    word, unit = read.word(place), read.word(place + 1)
+    way = MODIFIERS.get(word)
+    if not way or unit in ("a", "an"):
         return None
-    if reading.word(place + 1) in ("a", "an"):
-        return None
-    counted = duration(reading, place + 1)
-    if counted is not None and counted.unit != "weekend":
-        return _up_to_now(reading, counted, ahead=word in NEXT)
-    unit = reading.word(place + 1)
-    if word == "past" and unit in UNITS and UNITS[unit] == unit and unit != "weekend":
-        return _up_to_now(reading, Duration(1, 1, unit, place + 2), ahead=False)
-    return None
+    counted = duration(read, place + 1)
+    if counted is None and word == "past" and _is_unit(unit):
+        counted = Duration(1, 1, unit, place + 2)
+    return _up_to_now(read, counted, ahead=way > 0) if counted is not None and counted.unit != "weekend" else None
 
 
-def _up_to_now(reading: Reading, counted: Duration, *, ahead: bool) -> Period:
-    today = day_of(reading.now)
-    if counted.unit in ("minute", "hour"):
-        minutes = counted.most * (60 if counted.unit == "hour" else 1)
-        span = reading.minutes_ago(-minutes, 0) if ahead else reading.minutes_ago(0, minutes)
+def _up_to_now(read: Reading, counted: Duration, *, ahead: bool) -> Period:
+    today, most = day_of(read.now), counted.most
+    if counted.unit in _HOURS:
+        minutes = most * (60 if counted.unit == "hour" else 1)
+        span = read.minutes_ago(-minutes, 0) if ahead else read.minutes_ago(0, minutes)
     elif ahead:
-        span = Span(today, shifted(today, counted.unit, counted.most) + DAY)
+        span = Span(today, shifted(today, counted.unit, most) + DAY)
     else:
-        span = Span(shifted(today, counted.unit, -counted.most), today + DAY)
-    return Period(span, counted.after, "rolling", "relative")
+        span = Span(shifted(today, counted.unit, -most), today + DAY)
+    return Period(span, counted.after, "rolling")
 
 
-def modified(reading: Reading, place: int) -> Period | None:
+def _modified(read: Reading, place: int) -> Period | None:
     """ "last week", "this past weekend", "next Friday", "last summer"."""
-    word, after = reading.word(place), place + 1
+    word, after = read.word(place), place + 1
     if word not in MODIFIERS:
         return None
-    if word in THIS and reading.word(after) in (LAST | NEXT):
-        word, after = reading.word(after), after + 1
-    unit = reading.word(after).removesuffix("'s")
-    if unit in UNITS and UNITS[unit] == unit and unit not in ("minute", "hour", "day"):
-        count = -1 if word in LAST else 1 if word in NEXT else 0
-        if unit == "weekend" and count:
-            return Period(_weekend_beside(reading, ahead=count > 0), after + 1, unit, "relative")
-        return Period(unit_beside_now(reading, unit, count), after + 1, unit, "relative")
-    return by_name(reading, after, word)
+    if MODIFIERS[word] == 0 and MODIFIERS.get(read.word(after)):
+        word, after = read.word(after), after + 1
+    unit = read.word(after).removesuffix("'s")
+    if not _is_unit(unit) or unit in (*_HOURS, "day"):
+        return _by_name(read, after, word)
+    count = MODIFIERS[word]
+    if unit == "weekend" and count:
+        return Period(_weekend_beside(read, ahead=count > 0), after + 1, unit)
+    return _beside_now(read, unit, count)._replace(after=after + 1)
 
 
-def _weekend_beside(reading: Reading, *, ahead: bool) -> Span:
+def _weekend_beside(read: Reading, *, ahead: bool) -> Span:
     """The last weekend that is over, the next that has not begun."""
-    span = unit_of(reading.now, "weekend")
+    span = unit_of(read.now, "weekend")
     if ahead:
-        return span if span.start > reading.now else moved(span, WEEK)
-    return span if span.end <= reading.now else moved(span, -WEEK)
+        return span if span.start > read.now else span.moved(WEEK)
+    return span if span.end <= read.now else span.moved(-WEEK)
 
 
-def weekend(reading: Reading, place: int) -> Period | None:
+def _weekend(read: Reading, place: int) -> Period | None:
     """ "over the weekend", "my weekend": the latest that has begun, or with a future word the first not over."""
-    before = reading.word(place - 1)
-    led = before in _OWN or (before == "the" and reading.word(place - 2) in _OVER)
-    if reading.word(place) != "weekend" or not led:
+    before = read.word(place - 1)
+    is_led = before in _OWN or (before == "the" and read.word(place - 2) in _OVER)
+    if read.word(place) != "weekend" or not is_led:
         return None
-    span = unit_of(reading.now, "weekend")
-    if not reading.future and span.start > reading.now:
-        span = moved(span, -WEEK)
-    return Period(span, place + 1, "weekend", "relative")
+    span = unit_of(read.now, "weekend")
+    return Period(span.moved(-WEEK) if not read.future and span.start > read.now else span, place + 1, "weekend")
 
 
-def own_unit(reading: Reading, place: int) -> Period | None:
+def _own_unit(read: Reading, place: int) -> Period | None:
     """ "How was my week?", "what does my day look like?": the one of now; not "my week in Rome"."""
-    unit, after = reading.word(place), reading.word(place + 1)
-    if unit not in ("day", "week", "month", "year") or reading.word(place - 1) not in _OWN:
+    unit = read.word(place)
+    is_own = read.word(place - 1) in _OWN and read.word(place + 1) in _AFTER_OWN
+    if unit not in ("day", "week", "month", "year") or not is_own:
         return None
-    if after not in _AFTER_OWN:
-        return None
-    return Period(unit_of(reading.now, unit), place + 1, "day" if unit == "day" else unit, "relative")
+    return Period(unit_of(read.now, unit), place + 1, unit)
 
 
-def ago(reading: Reading, place: int) -> Period | None:
+def _ago(read: Reading, place: int) -> Period | None:
     """ "three weeks ago", "a few months back"; "in two days", "a week from now" of what lies ahead."""
-    counted = duration(reading, place)
-    if counted is None:
+    if (counted := duration(read, place)) is None:
         return None
-    if counted.unit == "weekend":
-        if reading.word(counted.after) != "ago":
+    unit, after = counted.unit, counted.after
+    if unit == "weekend":
+        if read.word(after) != "ago":
             return None
-        span = moved(_weekend_beside(reading, ahead=False), -WEEK * (counted.most - 1))
-        return Period(span, counted.after + 1, "weekend", "relative")
-    if reading.word(counted.after) in ("ago", "back"):
-        span, after = counted_span(reading, counted, back=True), counted.after + 1
-        if reading.word(after) == "today" and counted.unit not in ("minute", "hour"):
-            day = shifted(day_of(reading.now), counted.unit, -counted.most)
-            span, after = Span(day, day + DAY), after + 1
-    elif reading.words[counted.after : counted.after + 2] in (["from", "now"], ["from", "today"]):
-        span, after = counted_span(reading, counted, back=False), counted.after + 2
-    elif reading.future and reading.word(place - 1) == "in":
-        span, after = counted_span(reading, counted, back=False), counted.after
-    else:
-        return None
-    return Period(span, after, "day" if span.end - span.start == DAY else "days", "relative")
+        return Period(_weekend_beside(read, ahead=False).moved(-WEEK * (counted.most - 1)), after + 1, unit)
+    if read.word(after) in ("ago", "back"):
+        if read.word(after + 1) == "today" and unit not in _HOURS:
+            return _whole_day(shifted(day_of(read.now), unit, -counted.most), after + 2)
+        return _of_days(_counted(read, counted, back=True), after + 1)
+    if read.follow(after, "from", "now") or read.follow(after, "from", "today"):
+        return _of_days(_counted(read, counted, back=False), after + 2)
+    if read.future and read.word(place - 1) == "in":
+        return _of_days(_counted(read, counted, back=False), after)
+    return None
 
 
-def counted_span(reading: Reading, counted: Duration, *, back: bool) -> Span:
+def _of_days(span: Span, after: int) -> Period:
+    return Period(span, after, "day" if span.end - span.start == DAY else "days")
+
+
+def _counted(read: Reading, counted: Duration, *, back: bool) -> Span:
     """Around the day that is so many units away: the day itself, or one week or month around it, or its year."""
     least, most, unit, _ = counted
-    sign = -1 if back else 1
-    if unit in ("minute", "hour"):
+    if unit in _HOURS:
         minutes, slack = (60, 30) if unit == "hour" else (1, 5)
         if back:
-            return reading.minutes_ago(least * minutes - slack, most * minutes + slack)
-        return reading.minutes_ago(-most * minutes - slack, -least * minutes + slack)
-    today = day_of(reading.now)
-    near, far = shifted(today, unit, sign * least), shifted(today, unit, sign * most)
-    first, last = min(near, far), max(near, far)
+            return read.minutes_ago(least * minutes - slack, most * minutes + slack)
+        return read.minutes_ago(-most * minutes - slack, -least * minutes + slack)
+    today, sign = day_of(read.now), -1 if back else 1
+    first, last = sorted(shifted(today, unit, sign * count) for count in (least, most))
     if unit in ("year", "decade", "century"):
         slack = 0 if unit == "year" else 1
         return years(first.year - slack, last.year - first.year + 1 + 2 * slack)
-    days = {"day": 0, "week": 3, "fortnight": 3, "month": 15, "quarter": 45}[unit]
-    return Span(first - DAY * days, last + DAY * (days + 1))
+    around = {"day": 0, "week": 3, "fortnight": 3, "month": 15, "quarter": 45}[unit]
+    return Span(first - DAY * around, last + DAY * (around + 1))
 
 
-_BEFORE: Final = frozenset(("before", "preceding"))
-_AFTER: Final = frozenset(("after", "following"))
-# "The night of the day before the Friday before Easter" is deep enough.
-_DEEPEST: Final = 3
-_BEYOND: Final = {("before", "last"): -2, ("after", "next"): 2}
-_ROLLING_AFTER: Final = frozenset("in over during within for throughout".split())
-
-
-def period(reading: Reading, place: int, depth: int = 0) -> Period | None:
-    """The period that begins there, whatever names it; `depth` is how many others it is told by."""
-    if depth > _DEEPEST:
-        return None
-    if reading.word(place) == "the":
-        if reading.word(place - 1) in _ROLLING_AFTER and (found := rolling_unit(reading, place + 1)) is not None:
-            return found
-        place += 1
-    word = reading.word(place)
-    if word not in BEGINNINGS and not (word[:1].isdigit() or word[:1] == "'"):
-        return None
-    found = (
-        _before_last(reading, place)
-        or nth(reading, place)
-        or _beside(reading, place, depth)
-        or _unit_with(reading, place, depth)
-        or _edge(reading, place)
-        or _day(reading, place)
-        or _part_of(reading, place, depth)
-        or rolling(reading, place)
-        or modified(reading, place)
-        or ago(reading, place)
-        or by_name(reading, place)
-        or weekend(reading, place)
-        or own_unit(reading, place)
-    )
-    if found is not None and found.grain == "day" and reading.word(found.after) in PARTS:
-        return _cut(found, reading.word(found.after))._replace(after=found.after + 1)
-    return found
+def _whole_day(day: datetime, after: int) -> Period:
+    return Period(whole_days(day), after, "day")
 
 
 def _cut(of: Period, part: str) -> Period:
     """A part of a day; of several days that of the first."""
-    first, last = PARTS[part]
-    start = of.span.start
+    start, (first, last) = of.span.start, PARTS[part]
     return of._replace(span=Span(start + timedelta(hours=first), start + timedelta(hours=last)), grain="part")
 
 
-def _day(reading: Reading, place: int) -> Period | None:
+def _day(read: Reading, place: int) -> Period | None:
     """ "yesterday", "last night", "tonight", "this morning", "the day before yesterday"."""
-    word, following, today = reading.word(place).removesuffix("'s"), reading.word(place + 1), day_of(reading.now)
+    word, following, today = read.word(place).removesuffix("'s"), read.word(place + 1), day_of(read.now)
     if word == "day":
-        count = {("before", "yesterday"): -2, ("after", "tomorrow"): 2}.get((following, reading.word(place + 2)))
-        return of_days(today + DAY * count, 1, place + 3) if count is not None else None
+        count = {("before", "yesterday"): -2, ("after", "tomorrow"): 2}.get((following, read.word(place + 2)))
+        return _whole_day(today + DAY * count, place + 3) if count is not None else None
     if word == "last" and following == "night":
-        return _cut(of_days(today - DAY, 1, place + 2), "night")
+        return _cut(_whole_day(today - DAY, place + 2), "night")
     if word == "tonight":
-        return _cut(of_days(today, 1, place + 1), "night")
-    if word in THIS and following in PARTS:
-        return _cut(of_days(today, 1, place + 2), following)
-    return of_days(today + DAY * DAYS[word], 1, place + 1) if word in DAYS else None
+        return _cut(_whole_day(today, place + 1), "night")
+    if MODIFIERS.get(word) == 0 and following in PARTS:
+        return _cut(_whole_day(today, place + 2), following)
+    return _whole_day(today + DAY * DAYS[word], place + 1) if word in DAYS else None
 
 
-def _part_of(reading: Reading, place: int, depth: int) -> Period | None:
+def _part_of(read: Reading, place: int, depth: int) -> Period | None:
     """ "morning of 7 July", "evening of that" is none."""
-    part = reading.word(place)
-    if part not in PARTS or reading.word(place + 1) not in ("of", "on"):
+    part = read.word(place)
+    if part not in PARTS or read.word(place + 1) not in ("of", "on"):
         return None
-    found = period(reading, place + 2, depth + 1)
+    found = period(read, place + 2, depth + 1)
     return _cut(found, part) if found is not None and found.grain == "day" else None
 
 
-def _unit_with(reading: Reading, place: int, depth: int) -> Period | None:
+def _unit_with(read: Reading, place: int, depth: int) -> Period | None:
     """ "week of October 12th", "weekend of 14 November": the one that the day is in."""
-    unit = reading.word(place)
-    if unit not in ("week", "weekend", "month", "year") or reading.word(place + 1) != "of":
+    unit = read.word(place)
+    if unit not in ("week", "weekend", "month", "year") or read.word(place + 1) != "of":
         return None
-    found = period(reading, place + 2, depth + 1)
+    found = period(read, place + 2, depth + 1)
     if found is None or found.grain != "day":
         return None
     return found._replace(span=unit_of(found.span.start, unit), grain=unit)
 
 
-def _before_last(reading: Reading, place: int) -> Period | None:
+def _before_last(read: Reading, place: int) -> Period | None:
     """ "the week before last", "the Friday before last", "the year after next"."""
-    unit = reading.word(place)
-    count = _BEYOND.get((reading.word(place + 1), reading.word(place + 2)))
+    unit, after = read.word(place), place + 3
+    count = {("before", "last"): -2, ("after", "next"): 2}.get((read.word(place + 1), read.word(place + 2)))
     if count is None:
         return None
     if unit == "night" and count < 0:
-        return _cut(of_days(day_of(reading.now) - 2 * DAY, 1, place + 3), "night")
+        return _cut(_whole_day(day_of(read.now) - 2 * DAY, after), "night")
     if unit in WEEKDAYS:
-        found = by_name(reading, place, "last" if count < 0 else "next")
-        days = WEEK if count > 0 else -WEEK
-        return found._replace(span=moved(found.span, days), after=place + 3) if found is not None else None
-    if unit in UNITS and unit not in ("minute", "hour", "day"):
-        return Period(unit_beside_now(reading, unit, count), place + 3, unit, "relative")
-    return None
+        found = _by_name(read, place, "last" if count < 0 else "next")
+        way = WEEK if count > 0 else -WEEK
+        return found._replace(span=found.span.moved(way), after=after) if found is not None else None
+    unit = UNITS.get(unit, "day")
+    return None if unit in (*_HOURS, "day") else _beside_now(read, unit, count)._replace(after=after)
 
 
-def _beside(reading: Reading, place: int, depth: int) -> Period | None:
+def _beside(read: Reading, place: int, depth: int) -> Period | None:
     """ "the Friday before Easter", "the week after 3 May", "last weekend before April 10", "two days after …"."""
-    start = place + 1 if reading.word(place) in MODIFIERS or reading.word(place) == "first" else place
-    if (counted := duration(reading, start)) is not None and counted.unit != "weekend":
+    start = place + 1 if read.word(place) in MODIFIERS or read.word(place) == "first" else place
+    unit, after = read.word(start), start + 1
+    if (counted := duration(read, start)) is not None and counted.unit != "weekend":
         after = counted.after
-    elif reading.word(start) in WEEKDAYS or reading.word(start) in UNITS or reading.word(start) in PARTS:
-        after = start + 1
-    else:
+    elif unit not in WEEKDAYS and unit not in UNITS and unit not in PARTS:
         return None
-    link = reading.word(after)
-    if link == "prior" and reading.word(after + 1) == "to":
-        link, after = "before", after + 1
-    if link not in _BEFORE and link not in _AFTER:
+    way = _BESIDE.get(read.word(after))
+    if read.follow(after, "prior", "to"):
+        way, after = -1, after + 1
+    if way is None or (anchor := period(read, after + 1, depth + 1)) is None:
         return None
-    anchor = period(reading, after + 1, depth + 1)
-    if anchor is None:
-        return None
-    back, unit = link in _BEFORE, reading.word(start)
     if counted is not None:
-        base = anchor.span.start if back else anchor.span.end - DAY
+        base = anchor.span.start if way < 0 else anchor.span.end - DAY
         if anchor.grain == "day":  # of a holiday of several days that in the middle
             base = anchor.span.start + DAY * ((anchor.span.end - anchor.span.start).days // 2)
-        span = counted_span(reading.at(base, future=False), counted, back=back)
+        span = _counted(read.at(base, future=False), counted, back=way < 0)
     else:
-        span = _next_to(anchor.span, unit, back=back)
-    return Period(
-        span, anchor.after, "day" if span.end - span.start == DAY else "days", anchor.kind, anchor.year_told
-    )
+        span = _next_to(anchor.span, unit, back=way < 0)
+    grain = "part" if counted is None and unit in PARTS else "day" if span.end - span.start == DAY else "days"
+    return Period(span, anchor.after, grain, anchor.kind, anchor.year_told)
 
 
 def _next_to(anchor: Span, unit: str, *, back: bool) -> Span:
     """The weekday, part of a day, weekend or unit that is next before or after a span."""
+    if unit in PARTS:
+        day = day_of(anchor.start - DAY if back else anchor.end)
+        return _cut(_whole_day(day, 0), unit).span
     if unit in WEEKDAYS:
         if back:
             eve = anchor.start - DAY
-            day = eve - DAY * ((eve.weekday() - WEEKDAYS[unit]) % 7)
-        else:
-            day = anchor.end + DAY * ((WEEKDAYS[unit] - anchor.end.weekday()) % 7)
-        return Span(day, day + DAY)
+            return whole_days(eve - DAY * ((eve.weekday() - WEEKDAYS[unit]) % 7))
+        return whole_days(anchor.end + DAY * ((WEEKDAYS[unit] - anchor.end.weekday()) % 7))
     unit = UNITS[unit]
     if unit == "weekend":
         found = unit_of(anchor.start if back else anchor.end, unit)
         while back and found.end > anchor.start:
-            found = moved(found, -WEEK)
+            found = found.moved(-WEEK)
         while not back and found.start < anchor.end:
-            found = moved(found, WEEK)
+            found = found.moved(WEEK)
         return found
     if back:
         return Span(shifted(anchor.start, unit, -1), anchor.start)
     return Span(anchor.end, shifted(anchor.end, unit, 1))
 
 
-def _edge(reading: Reading, place: int) -> Period | None:
+def _edge(read: Reading, place: int) -> Period | None:
     """ "early May", "mid-August", "the end of last year", "late in 2021"; "earlier this week", "later today"."""
-    word = reading.word(place)
+    word, after = read.word(place), place + 1
     if word in ("earlier", "later"):
-        found = modified(reading, place + 1) or _day(reading, place + 1)
-        if found is None or not found.span.start < reading.now < found.span.end:
+        found = _modified(read, after) or _day(read, after)
+        if found is None or not found.span.start < read.now < found.span.end:
             return None
-        span = Span(found.span.start, reading.now) if word == "earlier" else Span(reading.now, found.span.end)
+        span = Span(found.span.start, read.now) if word == "earlier" else Span(read.now, found.span.end)
         return found._replace(span=span, grain="part")
-    if word not in EDGES:
-        return None
-    after = place + 1
     if word in ("early", "mid", "late"):
-        while reading.word(after) in ("-", "in", "the"):
-            after += 1
-    elif reading.word(after) != "of":
+        after = read.skip(after, "-", "in", "the")
+    elif word not in vocab.EDGES or read.word(after) != "of":
         return None
     else:
         after += 1
-    found = whole(reading, after)
+    found = _whole(read, after)
     if found is None or found.grain in ("day", "hour", "part"):
         return None
-    return found._replace(span=third(found.span, EDGES[word]), grain="third")
+    return found._replace(span=third(found.span, vocab.EDGES[word]), grain="third")

@@ -10,7 +10,15 @@ from orion_recall.time_values import TimeKind
 from orion_recall.values import NO_TIME, Interval, QuestionTime
 from orion_recall.when.calendar import DAY, day_of
 from orion_recall.when.phrases import period
-from orion_recall.when.reading import Period, Reading, asks_ahead, coming_in, reading, time_of
+from orion_recall.when.reading import (
+    Period,
+    Reading,
+    asks_for_plans,
+    coming_in,
+    looks_ahead,
+    reading,
+    time_of,
+)
 from orion_recall.when.vocabulary import DAY_WORDS, RANGING
 
 MOST_SESSIONS: Final = 200
@@ -85,7 +93,7 @@ class _Named(NamedTuple):
     kind: TimeKind
     first: int
     after: int
-    period: Period | None
+    period: Period | None = None
 
 
 def times(
@@ -106,22 +114,22 @@ def times(
         ahead_of_now = Interval(start=now.timestamp(), end=None, kind="open", words=coming)
         return QuestionTime(intervals=(ahead_of_now,), of="told", ahead=True, zone=zone)
     read = reading(text, now, names=names, south=south, day_first=day_first)
-    if read is None:
-        ahead = asks_ahead(text, names=names, asks_when=asks_when)
+    if not read.may_name_times:
+        ahead = (asks_when or asks_for_plans(read.words)) and looks_ahead(read)
         return QuestionTime(asks_when=asks_when, ahead=ahead, zone=zone) if asks_when or ahead else NO_TIME
-    session = session_named(text)
-    named = _all(read)
-    found = (_interval(read, one) for one in named)
-    intervals = tuple(interval for interval in found if interval is not None)
-    places = [one.first for one in named]
-    moment = now.timestamp() if intervals else 0.0
-    all_ahead = bool(intervals) and all(one.start is not None and one.start > moment for one in intervals)
+    read.future = looks_ahead(read)
+    session, named = session_named(text), _all(read)
+    intervals = tuple(found for one in named if (found := _interval(read, one)) is not None)
+    if not intervals:
+        ahead = read.future and (asks_when or asks_for_plans(read.words))
+        return QuestionTime(asks_when=asks_when, session=session and session[0], ahead=ahead, zone=zone)
+    all_ahead = all(one.start is not None and one.start > now.timestamp() for one in intervals)
     return QuestionTime(
         intervals=intervals,
         asks_when=asks_when,
-        session=None if session is None else session[0],
-        of=time_of(text, read.words, places, ahead=read.future, all_ahead=all_ahead) if intervals else "both",
-        ahead=read.future if intervals else asks_ahead(text, names=names, asks_when=asks_when),
+        session=session and session[0],
+        of=time_of(read, [one.first for one in named], all_ahead=all_ahead),
+        ahead=read.future,
         zone=zone,
     )
 
@@ -134,41 +142,40 @@ def _all(read: Reading) -> list[_Named]:
             one = _at(read, place)
         except (ValueError, OverflowError):  # beyond the years that a calendar has
             one = None
-        if one is None:
-            place += 1
+        found += [] if one is None else [one]
+        place = max(0 if one is None else one.after, place + 1)
+    # "In May and June 2022": a year that is told of the second is the first's, too.
+    for at in range(len(found) - 1, 0, -1):
+        one, other = found[at - 1], found[at]
+        if one.period is None or other.period is None or one.period.year_told or not other.period.year_told:
             continue
-        found.append(one)
-        place = max(one.after, place + 1)
-    return _years_shared(read, found)
+        if other.first - one.after <= 2 and read.word(one.after) in _JOINED:
+            again = period(read.at(other.period.span.end - DAY, future=False), one.first)
+            if again is not None and again.after == one.after:
+                found[at - 1] = one._replace(start=again.span.start, end=again.span.end, period=again)
+    return found
 
 
 def _at(read: Reading, place: int) -> _Named | None:
     """The interval that the words from there on tell."""
-    word = read.word(place)
-    if word in ("between", "from") and (both := _from_to(read, place)) is not None:
+    link, after = read.word(place), place + 1
+    if link in ("between", "from") and (both := _from_to(read, place)) is not None:
         return both
-    link, after = word, place + 1
-    if word == "prior" and read.word(after) == "to":
+    if read.follow(place, "prior", "to"):
         link, after = "before", after + 1
-    elif word == "up" and read.word(after) == "to" and read.word(place - 1) not in _UP_TO_SOMETHING:
+    elif read.follow(place, "up", "to") and read.word(place - 1) not in _UP_TO_SOMETHING:
         link, after = "until", after + 1
-    elif word == "later" and read.word(after) == "than":
+    elif read.follow(place, "later", "than"):
         link, after = "after", after + 1
-    elif word in ("as", "on", "in") and read.word(after) == "of":
-        link, after = "", place
-    if link == "by" and read.word(place - 1) in _WITH_BY:
-        return None
     if link in ("since", "before", "after", "until", "till", "by", "following"):
-        # "Which plans have changed since July" looks ahead, and yet July is over.
-        at = read.at(read.now, future=False) if link == "since" else read
-        if (one := period(at, after)) is None:
+        if link == "by" and read.word(place - 1) in _WITH_BY:
             return None
-        return _opened(read, link, place, one)
-    one = period(read, place)
-    if one is None:
+        # "Which plans have changed since July" looks ahead, and yet July is over.
+        one = period(read.at(read.now, future=False) if link == "since" else read, after)
+        return None if one is None else _opened(read, link, place, one)
+    if (one := period(read, place)) is None:
         return None
-    joined = read.word(one.after)
-    ranging = joined in RANGING and one.grain in ("day", "month", "year", "quarter")
+    ranging = read.word(one.after) in RANGING and one.grain in ("day", "month", "year", "quarter")
     if ranging and (both := _from_to(read, place - 1, first=one)) is not None:
         return both
     kind: TimeKind = "date" if one.kind == "date" else "relative" if one.kind == "relative" else "period"
@@ -182,38 +189,32 @@ def _opened(read: Reading, link: str, place: int, one: Period) -> _Named:
         start = one.span.start
     elif link in ("after", "following"):
         start = one.span.end
-    elif link == "before":
-        end = one.span.start
     else:
-        end = one.span.end
-    if start is None and end is not None and read.future and end > read.now:
-        start = day_of(read.now)  # "what is due by Friday": what is over is due no more
-    return _Named(start, end, "open", place, one.after, None)
+        end = one.span.start if link == "before" else one.span.end
+        if read.future and end > read.now:
+            start = day_of(read.now)  # "what is due by Friday": what is over is due no more
+    return _Named(start, end, "open", place, one.after)
 
 
 def _from_to(read: Reading, place: int, first: Period | None = None) -> _Named | None:
     """ "from May to July 2022", "between the 3rd and the 5th of May"; both ends are inside."""
-    one = period(read, place + 1) if first is None else first
+    one = first or period(read, place + 1)
     if one is None:
         return _from_a_number(read, place)
-    joined = read.word(one.after)
+    joined, begin = read.word(one.after), place if first is None else place + 1
     if joined not in RANGING and not (joined == "and" and read.word(place) == "between"):
         return None
     if read.word(one.after + 1) == "now" and one.span.start < read.now:
-        return _Named(
-            one.span.start, None, "open", max(place, 0) if first is None else place + 1, one.after + 2, None
-        )
-    other = period(read, one.after + 1)
-    if other is None:
+        return _Named(one.span.start, None, "open", begin, one.after + 2)
+    if (other := period(read, one.after + 1)) is None:
         return None
     if not one.year_told:  # "August 11 and August 15 2023": the first is the one before the second
         again = period(read.at(other.span.end - DAY, future=False), place + 1)
         one = again if again is not None and (other.year_told or other.span.start < one.span.start) else one
     elif not other.year_told:
-        again = period(read.at(one.span.start, future=True), one.after + 1)
-        other = again if again is not None else other
+        other = period(read.at(one.span.start, future=True), one.after + 1) or other
     start, end = min(one.span.start, other.span.start), max(one.span.end, other.span.end)
-    return _Named(start, end, "period", max(place, 0) if first is None else place + 1, other.after, None)
+    return _Named(start, end, "period", begin, other.after)
 
 
 def _from_a_number(read: Reading, place: int) -> _Named | None:
@@ -226,20 +227,7 @@ def _from_a_number(read: Reading, place: int) -> _Named | None:
     if other is None or other.grain != "day" or not 0 < int(match[1]) < other.span.start.day:
         return None
     start = other.span.start.replace(day=int(match[1]))
-    return _Named(start, other.span.end, "period", place, other.after, None)
-
-
-def _years_shared(read: Reading, found: list[_Named]) -> list[_Named]:
-    """ "in May and June 2022": a year that is told of the second is the first's, too."""
-    for place in range(len(found) - 1, 0, -1):
-        one, other = found[place - 1], found[place]
-        if one.period is None or other.period is None or one.period.year_told or not other.period.year_told:
-            continue
-        if other.first - one.after <= 2 and read.word(one.after) in _JOINED:
-            again = period(read.at(other.period.span.end - DAY, future=False), one.first)
-            if again is not None and again.after == one.after:
-                found[place - 1] = one._replace(start=again.span.start, end=again.span.end, period=again)
-    return found
+    return _Named(start, other.span.end, "period", place, other.after)
 
 
 def _interval(read: Reading, one: _Named) -> Interval | None:

@@ -37,10 +37,10 @@ PARTS: Final[Mapping[str, tuple[int, int]]] = {
 REPEATED_PARTS: Final = frozenset(f"{part}s" for part in PARTS if part != "noon")
 """Behind a weekday: "Friday mornings" come again and again."""
 DAYS: Final[Mapping[str, int]] = {"yesterday": -1, "today": 0, "tomorrow": 1, "tonight": 0}
-LAST: Final = frozenset(("last", "previous", "past"))
-THIS: Final = frozenset(("this", "current"))
-NEXT: Final = frozenset(("next", "coming", "upcoming"))
-MODIFIERS: Final = LAST | THIS | NEXT
+# One before, this one, or the next one.
+MODIFIERS: Final[Mapping[str, int]] = {
+    "last": -1, "previous": -1, "past": -1, "this": 0, "current": 0, "next": 1, "coming": 1, "upcoming": 1,
+}  # fmt: skip
 NUMBERS: Final[Mapping[str, int]] = {
     **{word: number for number, word in enumerate(_SMALL, 1)},
     "a": 1, "an": 1, "fifteen": 15, "eighteen": 18, "twenty": 20, "thirty": 30, "hundred": 100,

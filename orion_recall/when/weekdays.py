@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from orion_recall.when.calendar import DAY, WEEK, Span, day_of, moved, shifted
+from orion_recall.when.calendar import DAY, WEEK, Span, day_of, whole_days
+from orion_recall.when.dates import ORDINAL_DAY, nearest, numbered_days
 from orion_recall.when.direction import Direction, direction
 from orion_recall.when.reading import Period, Reading
 from orion_recall.when.vocabulary import (
     DAY_WORDS,
-    LAST,
     MODIFIERS,
     MONTHS,
-    NEXT,
     NUMBERS,
     PARTS,
     RANGING,
     REPEATED_PARTS,
-    THIS,
     VAGUE,
     WEEKDAYS,
 )
 
-_EVERY: Final = frozenset(("every", "each"))
-_BETWEEN: Final = frozenset(("other", "second", "single"))
 _PLURALS: Final = {f"{name}s": number for name, number in WEEKDAYS.items() if len(name) > 5}
 _NAMES: Final = {**WEEKDAYS, **_PLURALS}
 _GROUPS: Final = {
     **dict.fromkeys(("weekday", "weekdays", "workday", "workdays"), (0, 1, 2, 3, 4)),
     **dict.fromkeys(("weekend", "weekends"), (5, 6)),
 }
-_LEADS: Final = frozenset(("at", "on"))
-_NOT_BEFORE: Final = NUMBERS.keys() | VAGUE.keys() | MODIFIERS | {"all", "many"}
-_JOINED: Final = frozenset(("and", "or", "&", ",", "the"))
+_NOT_BEFORE: Final = NUMBERS.keys() | VAGUE.keys() | MODIFIERS.keys() | {"all", "many"}
+_JOINED: Final = ("and", "or", "&", ",", "the")
 
 
 class Told(NamedTuple):
@@ -44,84 +39,63 @@ class Told(NamedTuple):
     `grain` is the unit it is named in; `none`: its words name no time.
     """
 
-    start: datetime
-    end: datetime
+    span: Span
     first: int
     after: int
     grain: str
-    absolute: bool = True
+    absolute: bool = False
     weekly: bool = False
-
-
-class _Weekly(NamedTuple):
-    """Weekdays that come every week, Monday is 0; the part of the day, if one is named; the place after them."""
-
-    weekdays: tuple[int, ...]
-    part: str | None
-    after: int
 
 
 def every_week(read: Reading, place: int) -> list[Told]:
     """Weekdays that come every week, each from the day of saying on; nothing of those that are over."""
-    if (found := _weekly_weekdays(read, place)) is None:
+    weekdays, after = _weekly(read, place)
+    if not weekdays:
         return []
-    if direction(read.words, place, found.after) == "past":
-        return [Told(read.now, read.now, place, found.after, "none", absolute=False)]
-    today = day_of(read.now)
-    days = [today + DAY * ((weekday - today.weekday()) % 7) for weekday in found.weekdays]
-    if found.part is None:
-        return [Told(day, day + DAY, place, found.after, "day", absolute=False, weekly=True) for day in days]
-    start, end = (timedelta(hours=hour) for hour in PARTS[found.part])
-    return [Told(day + start, day + end, place, found.after, "part", absolute=False, weekly=True) for day in days]
-
-
-def _weekly_weekdays(read: Reading, place: int) -> _Weekly | None:
-    word, at = read.word(place), place
-    if word in _EVERY:
-        at += 2 if read.word(place + 1) in _BETWEEN else 1
-        if read.word(at) == "week" and read.word(at + 1) == "on":
-            at += 2
-        if (days := _GROUPS.get(read.word(at))) is not None:
-            return _with_part(read, days, at + 1)
-        names = _NAMES
-    elif read.word(place - 1) in _NOT_BEFORE or read.word(place - 1).isdecimal():
-        return None
-    elif word in _GROUPS:
-        is_repeated = read.word(place + 1) in REPEATED_PARTS or (word[-1] == "s" and read.word(place - 1) in _LEADS)
-        return _with_part(read, _GROUPS[word], place + 1) if is_repeated else None
-    elif word in _PLURALS:
-        names = _PLURALS
-    elif word in WEEKDAYS and (ends := _listed(read, place, WEEKDAYS)) and read.word(ends[1]) in REPEATED_PARTS:
-        return _with_part(read, *ends)
-    else:
-        return None
-    found, after = _listed(read, at, names)
-    if not found:
-        return None
-    return _with_part(read, found, after)
-
-
-def _listed(read: Reading, place: int, names: Mapping[str, int]) -> tuple[tuple[int, ...], int]:
-    """The weekdays that are listed from there on, each once, and the place after them."""
-    found: list[int] = []
-    at = after = place
-    while (weekday := names.get(read.word(at))) is not None and len(found) < 7:
-        found.append(weekday)
-        after = at + 1
-        at = after
-        while read.word(at) in _JOINED:
-            at += 1
-    return tuple(dict.fromkeys(found)), after
-
-
-def _with_part(read: Reading, weekdays: tuple[int, ...], after: int) -> _Weekly:
-    """The weekdays with the part of the day that stands behind them: "every Friday morning"."""
     word = read.word(after)
     part = word.removesuffix("s") if word in REPEATED_PARTS else word
-    return _Weekly(weekdays, part, after + 1) if part in PARTS else _Weekly(weekdays, None, after)
+    after += part in PARTS
+    if direction(read.words, place, after) == "past":
+        return [Told(Span(read.now, read.now), place, after, "none")]
+    first, last = (timedelta(hours=hour) for hour in PARTS.get(part, (0, 24)))
+    today, grain = day_of(read.now), "part" if part in PARTS else "day"
+    days = (today + DAY * ((weekday - today.weekday()) % 7) for weekday in weekdays)
+    return [Told(Span(day + first, day + last), place, after, grain, weekly=True) for day in days]
 
 
-_ORDINAL: Final = re.compile(r"(\d{1,2})(?:st|nd|rd|th)")
+def _weekly(read: Reading, place: int) -> tuple[Sequence[int], int]:
+    """Weekdays that come every week, Monday is 0, and the place after them; none where they do not."""
+    word, before = read.word(place), read.word(place - 1)
+    if word in ("every", "each"):
+        at = place + (2 if read.word(place + 1) in ("other", "second", "single") else 1)
+        at += 2 if read.follow(at, "week", "on") else 0
+        if (days := _GROUPS.get(read.word(at))) is not None:
+            return days, at + 1
+        return _listed(read, at, _NAMES)
+    if before in _NOT_BEFORE or before.isdecimal():
+        return (), place
+    if word in _GROUPS:
+        is_repeated = read.word(place + 1) in REPEATED_PARTS or (word[-1] == "s" and before in ("at", "on"))
+        return (_GROUPS[word] if is_repeated else ()), place + 1
+    if word in _PLURALS:
+        return _listed(read, place, _PLURALS)
+    listed = _listed(read, place, WEEKDAYS)
+    return listed if read.word(listed[1]) in REPEATED_PARTS else ((), place)
+
+
+def _listed(read: Reading, place: int, names: Mapping[str, int]) -> tuple[Sequence[int], int]:
+    """The weekdays that are listed from there on, each once, and the place after them."""
+    found: dict[int, None] = {}
+    at = after = place
+    for _ in range(7):
+        if (weekday := names.get(read.word(at))) is None:
+            break
+        found[weekday] = None
+        after = at + 1
+        at = read.skip(after, *_JOINED)
+    return tuple(found), after
+
+
 # "Tuesday 22": counts only where the 22nd is a Tuesday.
 _BARE: Final = re.compile(r"([12]?\d|3[01])")
 _BEFORE: Final = frozenset(
@@ -145,7 +119,7 @@ def weekday_in(read: Reading, place: int) -> int | None:
         word = read.word(at)
         if word in WEEKDAYS:
             return WEEKDAYS[word]
-        if word not in THIS | LAST | NEXT and word != "the":
+        if word not in MODIFIERS and word != "the":
             return None
     return None
 
@@ -155,38 +129,29 @@ def moved_weekday(read: Reading, place: int, one: Period, weekday: int, way: Dir
 
     That day itself is called "today", but for what is said to be then, or with no verb: "Dinner is on Monday".
     """
-    first = place
-    while read.word(place) == "the":
-        place += 1
+    first, place = place, read.skip(place, "the")
     said, today = read.word(place), day_of(read.now)
-    if said in LAST or (said in THIS and read.word(place + 1) in LAST):
+    modifier = MODIFIERS.get(said)
+    if modifier == 0:  # "this coming Friday"
+        modifier = MODIFIERS.get(read.word(place + 1)) or 0
+    if modifier == -1:
         return one
     ahead, back = (weekday - today.weekday()) % 7, (today.weekday() - weekday) % 7
     if said == "next":  # that of the next week: the first one is called "this Friday"
         day = today + DAY * (7 - today.weekday() + weekday)
-    elif said in NEXT or (said in THIS and read.word(place + 1) in NEXT):
+    elif modifier == 1:
         day = today + DAY * (ahead or 7)
-    elif said in THIS:
+    elif modifier == 0:
         day = today - DAY * back if way == "past" else today + DAY * ahead
+    elif way == "past":
+        day = today - DAY * (back or 7)
     else:
-        again = 0 if _is_then(read, first, way) else 7
-        day = today - DAY * (back or 7) if way == "past" else today + DAY * (ahead or again)
-        if moved(one.span, day - day_of(one.span.start)).end <= read.now and way != "past":
+        near = read.words[max(0, first - _BE_NEAR) : first]
+        is_then = way is None or any(word in _IS or word.endswith("'s") for word in near)
+        day = today + DAY * (ahead or (0 if is_then else 7))
+        if one.span.end + (day - day_of(one.span.start)) <= read.now:
             day += WEEK  # "Monday morning", said on a Monday at noon
-    shift = day - day_of(one.span.start)
-    return one._replace(span=moved(one.span, shift))
-
-
-def _is_then(read: Reading, place: int, way: Direction | None) -> bool:
-    """Whether what stands before a weekday says that something is then, or has no verb at all."""
-    near = read.words[max(0, place - _BE_NEAR) : place]
-    return way is None or any(word in _IS or word.endswith("'s") for word in near)
-
-
-def of_weekday(choices: tuple[Period, Period], weekday: int) -> Period | None:
-    """The one of two yearly days that is that weekday; None if neither or both are."""
-    found = [one for one in choices if one.span.start.weekday() == weekday]
-    return found[0] if len(found) == 1 else None
+    return one._replace(span=one.span.moved(day - day_of(one.span.start)))
 
 
 def weekday_and_number(read: Reading, place: int, way: Direction | None) -> Told | None:
@@ -194,21 +159,19 @@ def weekday_and_number(read: Reading, place: int, way: Direction | None) -> Told
     start = place + 1 if read.word(place) == "the" else place
     if (weekday := WEEKDAYS.get(read.word(start))) is None:
         return None
-    at = start + 1
-    while read.word(at) in (",", "the"):
-        at += 1
-    match = _ORDINAL.fullmatch(read.word(at)) or _BARE.fullmatch(read.word(at))
-    if match is None or read.word(at + 1) == "of" or read.word(at + 1) in MONTHS:
+    at = read.skip(start + 1, ",", "the")
+    following = read.word(at + 1)
+    ordinal = ORDINAL_DAY.fullmatch(read.word(at))
+    match = ordinal or _BARE.fullmatch(read.word(at))
+    if match is None or following == "of" or following in MONTHS:
         return None
-    is_hours = read.word(at + 1) in (*RANGING, ".", ":", "-") and read.word(at + 2).isdecimal()
-    if match.re is _BARE and is_hours:
+    if ordinal is None and following in (*RANGING, ".", ":", "-") and read.word(at + 2).isdecimal():
         return None  # "Thursday, 8 to 2"
-    days = [*_numbered_days(read.now, int(match[1]))]
+    days = numbered_days(read.now, int(match[1]))
     fitting = [day for day in days if day.weekday() == weekday]
-    if not fitting and match.re is _ORDINAL:
-        fitting = days  # one of the two is told wrong
-    day = _chosen(fitting, read.now, way)
-    return None if day is None else Told(day, day + DAY, place, at + 1, "day", absolute=False)
+    # Of an ordinal number one of the two is told wrong.
+    day = nearest(fitting or (days if ordinal else []), read.now, ahead=way != "past")
+    return None if day is None else Told(whole_days(day), place, at + 1, "day")
 
 
 def days_alone(read: Reading, place: int, context: Span | None) -> list[Told]:
@@ -223,54 +186,32 @@ def days_alone(read: Reading, place: int, context: Span | None) -> list[Told]:
     if read.word(after) not in _AFTER:
         return []
     base = context.start - WEEK if context is not None and context.start > read.now else read.now
-    way = direction(read.words, place, after)
-    days: list[datetime] = []
+    ahead, days = direction(read.words, place, after) != "past", list[datetime]()
     for number, _ in numbers:
-        found = _chosen([*_numbered_days(base, number)], days[-1] if days else base, "ahead" if days else way)
+        found = nearest(numbered_days(base, number), days[-1] if days else base, ahead=ahead or bool(days))
         if found is None:
             return []
         days.append(found)
     if ranging and len(days) == 2:
-        return [Told(days[0], days[1] + DAY, place, after, "days", absolute=False)]
-    return [
-        Told(day, day + DAY, place, end, "day", absolute=False) for day, (_, end) in zip(days, numbers, strict=True)
-    ]
+        return [Told(Span(days[0], days[1] + DAY), place, after, "days")]
+    return [Told(whole_days(day), place, end, "day") for day, (_, end) in zip(days, numbers, strict=True)]
 
 
 def _numbers(read: Reading, place: int) -> tuple[list[tuple[int, int]], bool]:
-    """The numbers after "the", each with the place after it, and whether they are the ends of a range."""
+    """The numbers after "the", each with the place after it, and whether a range is told by them."""
     numbers: list[tuple[int, int]] = []
     ranging, at = False, place
     while read.word(place) == "the" and len(numbers) < _MOST_LISTED:
-        at += 1 if read.word(at) == "the" else 0
-        match = _ORDINAL.fullmatch(read.word(at))
+        at += read.word(at) == "the"
+        match = ORDINAL_DAY.fullmatch(read.word(at))
         in_words = DAY_WORDS.get(read.word(at), 0) if read.word(place - 1) in _BEFORE_A_DAY else 0
         number = int(match[1]) if match is not None else in_words
         if not 0 < number <= 31:
             break
         numbers.append((number, at + 1))
         joined = read.word(at + 1)
-        if joined not in RANGING and joined not in ("and", "or", ","):
+        if joined not in (*RANGING, "and", "or", ","):
             break
         ranging = ranging or joined in RANGING
         at += 2
-    return numbers, ranging and len(numbers) == 2
-
-
-def _numbered_days(now: datetime, number: int) -> Iterator[datetime]:
-    """The days of that number in the months around now."""
-    first = day_of(now).replace(day=1)
-    for months in range(-3, 5):
-        start = shifted(first, "month", months)
-        day = start + DAY * (number - 1)
-        if number and day.month == start.month:
-            yield day
-
-
-def _chosen(days: list[datetime], now: datetime, way: Direction | None) -> datetime | None:
-    """Of days in their order the last that has begun, or the first that is not over."""
-    today = day_of(now)
-    over, coming = [day for day in days if day <= today], [day for day in days if day >= today]
-    if way == "past":
-        return over[-1] if over else None
-    return coming[0] if coming else None
+    return numbers, ranging
