@@ -148,8 +148,8 @@ async def _import(client: RecallClient, pool: Pool, folder: Path, now: datetime)
     file = folder / "sample.jsonl"
     memories = sample_memories(now, _first_run(folder, now))
     file.write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
-    summary = await import_file(client, file, batch_size=20)
-    waited = await wait_for_copies(Record(pool), summary.position or 0)
+    summary = await import_file(client.store, file, batch_size=20)
+    waited = await wait_for_copies(Record(pool).copies, summary.position or 0)
     if not waited.caught_up:
         what = " and ".join((*(one.kind for one in waited.lagging), *waited.missing))
         raise OrionError(f"the {what} of the sample does not catch up with position {summary.position}")

@@ -187,11 +187,11 @@ async def import_what_is_told(url: str, dsn: str) -> None:
 
 async def _imported(client: RecallClient, record: Record, path: Path) -> dict[str, float]:
     began, cpu = time.perf_counter(), time.process_time()
-    summary = await import_file(client, path)
+    summary = await import_file(client.store, path)
     stored_s = time.perf_counter() - began
     if summary.position is None or summary.rejected or summary.conflict:
         raise RuntimeError(f"not all of it was stored: {summary.describe()}")
-    waited = await wait_for_copies(record, summary.position, stalled_s=_STALLED_S)
+    waited = await wait_for_copies(record.copies, summary.position, stalled_s=_STALLED_S)
     if not waited.caught_up:
         raise RuntimeError(f"index and graph do not move: {waited}")
     return {

@@ -133,7 +133,7 @@ async def import_all(engines: EmbeddedEngines, told: Corpus, worker_pid: int, sa
     say(f"{len(told.memories):,} memories are stored; index and graph follow")
     pool = await open_pool(engines.postgres_dsn, name="bench", max_size=1)
     try:
-        waited = await wait_for_copies(Record(pool), position, stalled_s=_STALLED_S)
+        waited = await wait_for_copies(Record(pool).copies, position, stalled_s=_STALLED_S)
     finally:
         await pool.close()
     if not waited.caught_up:

@@ -127,7 +127,7 @@ async def _import(
 
         service, prefix = "orion-recall-import", settings.prefix
         async with RecallClient.connect(bus_of(settings), prefix=prefix, service=service) as client:
-            summary = await import_file(client, path, mapping, advanced=stored, called=called)
+            summary = await import_file(client.store, path, mapping, advanced=stored, called=called)
         if not wait:
             return summary, "not_waited_for", None
         if summary.position is None:
@@ -146,7 +146,7 @@ async def _wait(settings: Settings, position: int, shown: Progress) -> Waited:
     catching_up = shown.add_task("index and graph", total=position)
     async with open_postgres(settings) as pool:
         return await wait_for_copies(
-            Record(pool),
+            Record(pool).copies,
             position,
             advanced=lambda copies: shown.update(
                 catching_up, completed=min([position, *(copy.position for copy in copies)])
@@ -236,7 +236,7 @@ def _output(file: str) -> Generator[Callable[[bytes], object]]:
 
 
 def back_up_record(
-    target: Annotated[Path, typer.Argument(metavar="DIR|FILE.zip", help="A new folder, or a new file.")],
+    target: Annotated[Path, typer.Argument(metavar="FILE.zip", help="A new file.")],
     with_decisions: Annotated[bool, typer.Option("--with-decisions", help="Include the decision log.")] = False,
     data: DataFolder = None,
     as_json: JsonFlag = False,
@@ -254,14 +254,13 @@ def back_up_record(
     async def run() -> Manifest:
         async with contextlib.AsyncExitStack() as stack:
             found = await with_record(settings, stack)
-            told = stack.enter_context(progress("backing up"))
-            return await back_up(dsn_of(found), target, with_decisions=with_decisions, progress=told)
+            return await back_up(dsn_of(found), target, with_decisions=with_decisions)
 
     _show_manifest(asyncio.run(run()), str(target), {"target": target}, as_json=as_json)
 
 
 def restore_record(
-    source: Annotated[Path, typer.Argument(metavar="DIR|FILE.zip", help="A backup made by `memory backup`.")],
+    source: Annotated[Path, typer.Argument(metavar="FILE.zip", help="A backup made by `memory backup`.")],
     data: DataFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -278,9 +277,7 @@ def restore_record(
 
     async def run() -> Manifest:
         async with contextlib.AsyncExitStack() as stack:
-            found = await with_record(settings, stack, new=True)
-            told = stack.enter_context(progress("restoring"))
-            return await restore(dsn_of(found), source, progress=told)
+            return await restore(dsn_of(await with_record(settings, stack, new=True)), source)
 
     _show_manifest(asyncio.run(run()), "restored", {"source": source}, as_json=as_json)
     for folder in (settings.data_dir / kind for kind in KINDS):

@@ -11,13 +11,13 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, LiteralString, cast
+from typing import Any, LiteralString, cast
 
 from pydantic import TypeAdapter
 
@@ -38,10 +38,8 @@ SELECT attname FROM pg_attribute
 WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
 """
 
-Progress = Callable[[int, int], None]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Table:
     name: LiteralString
     order: LiteralString
@@ -50,30 +48,24 @@ class Table:
 
 
 KEPT: tuple[Table, ...] = (
-    Table(name="memories", order="seq", serial="seq"),
-    Table(name="memory_history", order="id", serial="id"),
-    Table(name="memory_requests", order="tenant, idempotency_key"),
-    Table(name="memory_access", order="tenant, id"),
-    Table(name="recall_feedback", order="id", serial="id"),
-    Table(name="memory_extractions", order="tenant, memory_id", serial="ticket"),
-    Table(name="entity_merges", order="id", serial="id"),
-    Table(name="memory_successions", order="tenant, newer, older"),
-    Table(name="memory_succession_history", order="id", serial="id"),
-    Table(name="memory_forgets", order="id", serial="id"),
-    Table(name="memory_forget_ids", order="forget, memory_id"),
-    Table(name="outbox", order="position", serial="position"),
+    Table("memories", "seq", serial="seq"),
+    Table("memory_history", "id", serial="id"),
+    Table("memory_requests", "tenant, idempotency_key"),
+    Table("memory_access", "tenant, id"),
+    Table("recall_feedback", "id", serial="id"),
+    Table("memory_extractions", "tenant, memory_id", serial="ticket"),
+    Table("entity_merges", "id", serial="id"),
+    Table("memory_successions", "tenant, newer, older"),
+    Table("memory_succession_history", "id", serial="id"),
+    Table("memory_forgets", "id", serial="id"),
+    Table("memory_forget_ids", "forget, memory_id"),
+    Table("outbox", "position", serial="position"),
 )
 DECISIONS: tuple[Table, ...] = (
-    Table(name="recall_decisions", order="created_at, id"),
-    Table(name="recall_profiles", order="hash", refilled=True),
+    Table("recall_decisions", "created_at, id"),
+    Table("recall_profiles", "hash", refilled=True),
 )
 _KNOWN = {table.name: table for table in (*KEPT, *DECISIONS)}
-LEFT_OUT: Mapping[str, str] = {
-    "orion_migrations": "the schema is made by the one who restores; the manifest says which it was",
-    "projections": "copies say themselves how far they have come",
-    "write_locks": "locks, of which nothing is read",
-    "copy_requests": "nobody waits for the answers any more",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +73,6 @@ class SavedTable:
     name: str
     columns: tuple[str, ...]
     rows: int
-
-    @property
-    def file(self) -> str:
-        return f"{self.name}.copy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +91,8 @@ class Manifest:
 _READ_MANIFEST = TypeAdapter(Manifest)
 
 
-async def back_up(
-    dsn: str, target: Path, *, with_decisions: bool = False, progress: Progress = lambda done, total: None
-) -> Manifest:
-    """Writes the record at `dsn` into a new ZIP file; `progress` counts rows.
+async def back_up(dsn: str, target: Path, *, with_decisions: bool = False) -> Manifest:
+    """Writes the record at `dsn` into a new ZIP file.
 
     All of it is one snapshot, taken without locks. BackupError: the target is there, or the schema is not
     this version's; RecordError: Postgres is away. Nothing is left when it fails.
@@ -126,7 +112,8 @@ async def back_up(
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, translate("backing up"):
                 # Ended with the connection: after a copy that was cut short nothing can be said on it any more.
                 await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                tables = await _save(connection, archive, (*KEPT, *(DECISIONS if with_decisions else ())), progress)
+                tables = (*KEPT, *(DECISIONS if with_decisions else ()))
+                saved = [await _save(connection, archive, table) for table in tables]
                 manifest = Manifest(
                     format=_FORMAT,
                     made_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -134,7 +121,7 @@ async def back_up(
                     record=await connection.fetchval(record_sql.DATABASE_IDENTITY),
                     position=await connection.fetchval(record_sql.HEAD),
                     schema=schema,
-                    tables=tables,
+                    tables=tuple(saved),
                 )
                 archive.writestr(_MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
     except BaseException:
@@ -145,30 +132,18 @@ async def back_up(
     return manifest
 
 
-async def _save(
-    connection: Connection, archive: zipfile.ZipFile, tables: Sequence[Table], progress: Progress
-) -> tuple[SavedTable, ...]:
-    total = done = 0
-    for table in tables:
-        total += await connection.fetchval(f"SELECT count(*) FROM {table.name}")  # noqa: S608 (our own name)
-    saved: list[SavedTable] = []
-    for table in tables:
-        columns = tuple(row["attname"] for row in await connection.fetch(_COLUMNS, table.name))
-        chosen = ", ".join(map(quote_identifier, columns))
-        query = f"SELECT {chosen} FROM {table.name} ORDER BY {table.order}"  # noqa: S608 (quoted)
-        before = done
-        with archive.open(f"{table.name}.copy", "w", force_zip64=True) as file:
+async def _save(connection: Connection, archive: zipfile.ZipFile, table: Table) -> SavedTable:
+    columns = tuple(row["attname"] for row in await connection.fetch(_COLUMNS, table.name))
+    chosen = ", ".join(map(quote_identifier, columns))
+    query = f"SELECT {chosen} FROM {table.name} ORDER BY {table.order}"  # noqa: S608 (quoted)
+    with archive.open(f"{table.name}.copy", "w", force_zip64=True) as file:
 
-            async def write(data: bytes, file: IO[bytes] = file) -> None:
-                nonlocal done
-                with _disk_errors():
-                    await asyncio.to_thread(file.write, data)
-                done += data.count(b"\n")
-                progress(done, total)
+        async def write(data: bytes) -> None:
+            with _disk_errors():
+                await asyncio.to_thread(file.write, data)
 
-            await connection.copy_from_query(query, output=write)
-        saved.append(SavedTable(name=table.name, columns=columns, rows=done - before))
-    return tuple(saved)
+        status = await connection.copy_from_query(query, output=write)
+    return SavedTable(name=table.name, columns=columns, rows=int(status.split()[-1]))
 
 
 @contextmanager
@@ -179,8 +154,8 @@ def _disk_errors() -> Generator[None]:
         raise BackupError(f"the backup cannot be written: {error.strerror or error} ({error.filename})") from error
 
 
-async def restore(dsn: str, source: Path, *, progress: Progress = lambda done, total: None) -> Manifest:
-    """Puts a backup into the database at `dsn`, which holds no memories yet; `progress` counts rows.
+async def restore(dsn: str, source: Path) -> Manifest:
+    """Puts a backup into the database at `dsn`, which holds no memories yet.
 
     The files are checked first, the rows come in one transaction. BackupError: a file is damaged, the backup is of
     another version's schema, or the record has memories.
@@ -194,7 +169,8 @@ async def restore(dsn: str, source: Path, *, progress: Progress = lambda done, t
             async with connection.transaction():
                 await connection.execute(record_sql.LOCK_OUTBOX)
                 await _refuse_filled(connection, [table for table, _ in tables])
-                await _load(connection, archive, tables, progress)
+                for table, saved in tables:
+                    await _load(connection, archive, table, saved)
     finally:
         await close_connection(connection)
     return manifest
@@ -230,35 +206,23 @@ def _shipped_schema() -> dict[str, str]:
     return {one.name: one.sha256 for one in shipped_migrations()}
 
 
-async def _load(
-    connection: Connection,
-    archive: zipfile.ZipFile,
-    tables: Sequence[tuple[Table, SavedTable]],
-    progress: Progress,
-) -> None:
-    total, done = sum(saved.rows for _, saved in tables), 0
-    for table, saved in tables:
+async def _load(connection: Connection, archive: zipfile.ZipFile, table: Table, saved: SavedTable) -> None:
+    async def rows() -> AsyncGenerator[bytes]:
+        with archive.open(f"{saved.name}.copy") as opened:
+            while chunk := await asyncio.to_thread(opened.read, _CHUNK):
+                yield chunk
 
-        async def rows(file: str = saved.file) -> AsyncGenerator[bytes]:
-            nonlocal done
-            with archive.open(file) as opened:
-                while chunk := await asyncio.to_thread(opened.read, _CHUNK):
-                    yield chunk
-                    done += chunk.count(b"\n")
-                    progress(done, total)
-
-        if table.refilled:
-            await connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 (our own name)
-        await connection.copy_to_table(saved.name, source=rows(), columns=saved.columns)
-        if table.serial is not None:
-            await connection.execute(
-                f"SELECT setval(pg_get_serial_sequence($1, $2), greatest(1, max({table.serial})), "  # noqa: S608
-                f"max({table.serial}) IS NOT NULL) FROM {table.name}",
-                table.name,
-                table.serial,
-            )
-    for table, _ in tables:
-        await connection.execute(f"ANALYZE {table.name}")
+    if table.refilled:
+        await connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 (our own name)
+    await connection.copy_to_table(saved.name, source=rows(), columns=saved.columns)
+    if table.serial is not None:
+        await connection.execute(
+            f"SELECT setval(pg_get_serial_sequence($1, $2), greatest(1, max({table.serial})), "  # noqa: S608
+            f"max({table.serial}) IS NOT NULL) FROM {table.name}",
+            table.name,
+            table.serial,
+        )
+    await connection.execute(f"ANALYZE {table.name}")
 
 
 async def _refuse_filled(connection: Connection, tables: Sequence[Table]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import difflib
 import itertools
 import json
 import math
@@ -12,19 +11,20 @@ import re
 import stat
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NoReturn, Protocol, cast
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from typing import Any, BinaryIO, Literal, NoReturn, cast
 
 from orion_recall.bus.bounded import is_too_deep
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, read_message
+from orion_recall.contracts.fields import nearest
 from orion_recall.errors import ClientError, ImportFileError, InvalidMessage
 from orion_recall.memory.record.record import CopyPosition
 from orion_recall.tasks import cancel
 from orion_recall.text.normal import storable_json
+from orion_recall.text.zones import time_zone
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_BATCH_BYTES = 2 * 1024 * 1024
@@ -40,14 +40,10 @@ _NEEDED = ("id", "text")
 _SAMPLE_BYTES = 64 * 1024
 # Other names of fields in CSV and JSON arrays, used where the field itself is absent. JSON lines have none.
 _ALIASES: Mapping[str, tuple[str, ...]] = {
-    "id": ("memory_id", "key"),
-    "text": ("content", "body", "message"),
-    "speaker": ("author",),
-    "session_id": ("session", "conversation_id"),
-    "user_id": ("user",),
-    "occurred_at": ("date", "timestamp"),
+    "id": ("memory_id", "key"), "text": ("content", "body", "message"), "speaker": ("author",),
+    "session_id": ("session", "conversation_id"), "user_id": ("user",), "occurred_at": ("date", "timestamp"),
     "tags": ("labels",),
-}
+}  # fmt: skip
 
 Unit = Literal["line", "row", "item"]
 _Records = Iterable[tuple[int, object]]
@@ -96,21 +92,20 @@ class ImportSummary:
         self.read += len(batch.memories) + len(batch.problems)
         self.rejected += len(batch.problems)
         self.undated += sum(1 for one in batch.memories if not (one.get("occurred_at") or one.get("mentioned_at")))
-        problems = [*batch.problems, *(self._count(batch, receipt) if receipt is not None else ())]
+        problems = [*batch.problems]
+        if receipt is not None:
+            for name in ("stored", "unchanged", "conflict", "rejected"):
+                setattr(self, name, getattr(self, name) + getattr(receipt, name))
+            if receipt.position is not None:
+                self.position = max(self.position or 0, receipt.position)
+            for line, verdict in zip(batch.lines, receipt.results, strict=False):
+                if verdict.status in ("conflict", "rejected"):
+                    # Its place in the message says nothing to who counts lines.
+                    reason = _PLACE.sub("", verdict.reason or "no reason was given")
+                    why = f"{verdict.status} {verdict.id!r}: {reason}"
+                    problems.append(LineProblem(file=self.file, line=line, reason=why, unit=batch.unit))
         problems.sort(key=lambda one: one.line)
         self.problems += problems[: _KEPT_PROBLEMS - len(self.problems)]
-
-    def _count(self, batch: ImportBatch, receipt: MemoryReceiptV1) -> Iterator[LineProblem]:
-        for name in ("stored", "unchanged", "conflict", "rejected"):
-            setattr(self, name, getattr(self, name) + getattr(receipt, name))
-        if receipt.position is not None:
-            self.position = max(self.position or 0, receipt.position)
-        for line, verdict in zip(batch.lines, receipt.results, strict=False):
-            if verdict.status in ("conflict", "rejected"):
-                # Its place in the message says nothing to who counts lines.
-                reason = _PLACE.sub("", verdict.reason or "no reason was given")
-                why = f"{verdict.status} {verdict.id!r}: {reason}"
-                yield LineProblem(file=self.file, line=line, reason=why, unit=batch.unit)
 
     def describe(self) -> str:
         units = self.unit if self.read == 1 else f"{self.unit}s"
@@ -142,21 +137,12 @@ def read_mapping(
         if target in pairs:
             raise ImportFileError(f"--map: {target!r} is given twice")
         if target not in _TARGETS:
-            hint = _nearest(target, _TARGETS) or f"; its fields are {', '.join(_TARGETS)}"
-            raise ImportFileError(f"--map: a memory has no field {target!r}{hint}")
+            raise ImportFileError(f"--map: a memory has no field {target!r}; {nearest(target, _TARGETS)}")
         pairs[target] = source
     try:
-        zone = None if timezone is None else UTC if timezone.upper() in ("UTC", "Z") else ZoneInfo(timezone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        hint = _nearest(timezone or "", available_timezones())
-        raise ImportFileError(f"--timezone: {timezone!r} is no known time zone{hint}") from error
-    return ImportMapping(fields=pairs, timezone=zone, tenant=tenant)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    folded = {one.casefold(): one for one in sorted(known)}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
-    return f"; did you mean {folded[close[0]]!r}?" if close else ""
+        return ImportMapping(fields=pairs, timezone=time_zone(timezone) if timezone else None, tenant=tenant)
+    except ValueError as error:
+        raise ImportFileError(f"--timezone: {timezone!r} is {error}") from error
 
 
 def map_record(record: Mapping[str, Any], mapping: ImportMapping) -> dict[str, Any]:
@@ -249,6 +235,7 @@ def _with_aliases(mapping: ImportMapping, names: Sequence[str]) -> ImportMapping
 
 
 def check_file(path: Path) -> None:
+    """ImportFileError for what is no file that can be read twice."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -312,20 +299,15 @@ def _memory(record: object, mapping: ImportMapping) -> dict[str, Any]:
 
 def _unit_of(sample: bytes, suffix: str, mapping: ImportMapping, called: str) -> Unit:
     """What the content is made of; the suffix decides where that is open. ImportFileError: of nothing known."""
-    lines = [line.strip() for line in sample.decode("utf-8-sig", "replace").splitlines() if line.strip()]
-    if not lines:
-        return "line"
-    if b"\x00" not in sample and lines[0] != "{":  # that is an object over several lines
-        if lines[0].startswith("["):
-            return "item"
-        if lines[0].startswith("{"):
-            return "line"
-        names = [name.strip().strip('"') for name in lines[0].split(_delimiter(lines[0]))]
+    lines = (line.strip() for line in sample.decode("utf-8-sig", "replace").splitlines())
+    first = next(filter(None, lines), "{}")
+    if b"\x00" not in sample and first != "{":  # that is an object over several lines
+        if first[0] in "[{":
+            return "item" if first[0] == "[" else "line"
+        names = [name.strip().strip('"') for name in first.split(_delimiter(first))]
         found = _with_aliases(mapping, names).fields
         if suffix in (".csv", ".tsv") or all(found.get(name, name) in names for name in _NEEDED):
             return "row"
-        if any(line.startswith("{") for line in lines[:10]):
-            return "line"  # the others are named one by one
     raise ImportFileError(
         f"{called}: its format is not imported: give JSON lines (one object a line), a JSON array of objects, or "
         "CSV with a header line"
@@ -334,10 +316,10 @@ def _unit_of(sample: bytes, suffix: str, mapping: ImportMapping, called: str) ->
 
 def _lines(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records, ImportMapping]:
     def records() -> Iterator[tuple[int, object]]:
-        number = 0
-        while line := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
-            part = line
+        for number in itertools.count(1):
+            part = line = file.readline(MAX_LINE_BYTES + 1)
+            if not line:
+                return
             while len(line) > MAX_LINE_BYTES and part and not part.endswith(b"\n"):
                 part = file.readline(MAX_LINE_BYTES)  # the rest of it is passed over
             try:
@@ -385,10 +367,11 @@ def _rows(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records
                     why = f"the row has {len(row)} values, and the header {len(header)} columns"
                     yield number, InvalidMessage(why)
                     continue
-                cells = (
-                    (column, cell) for column, cell in zip(header, row, strict=False) if column and cell.strip()
-                )
-                if given := {column: _value(targets.get(column, column), cell) for column, cell in cells}:
+                cells = zip(header, row, strict=False)
+                given = {
+                    name: _value(targets.get(name, name), cell) for name, cell in cells if name and cell.strip()
+                }
+                if given:
                     yield number, given
         except csv.Error as error:
             raise ImportFileError(f"{called}:{rows.line_num}: not CSV: {error}") from error
@@ -397,10 +380,8 @@ def _rows(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records
 
 
 _FORMATS: Mapping[Unit, Callable[[BinaryIO, ImportMapping, str], tuple[_Records, ImportMapping]]] = {
-    "line": _lines,
-    "item": _items,
-    "row": _rows,
-}
+    "line": _lines, "item": _items, "row": _rows,
+}  # fmt: skip
 
 
 def _value(target: str, cell: str) -> Any:
@@ -421,7 +402,7 @@ def _delimiter(line: str) -> str:
 def _read_json(text: str) -> object:
     """What the text says; InvalidMessage where JSON says nothing, or something would be lost of it."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_each_once)
+        return _READER.decode(text)
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column" if error.lineno > 1 else "column"
         raise InvalidMessage(f"not JSON: {error.msg} at {at} {error.colno}") from error
@@ -432,17 +413,15 @@ def _read_json(text: str) -> object:
 
 
 def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
+    if math.isinf(number := float(digits)):
         raise InvalidMessage(f"the number {digits[:40]} is too large")
     return number
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object; of a name that comes twice one value would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+    if len(found := dict(pairs)) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise InvalidMessage(f"the field {twice[:60]!r} is given twice")
     return found
 
@@ -451,20 +430,14 @@ def _refuse_constant(name: str) -> NoReturn:
     raise InvalidMessage(f"{name} is no JSON number")
 
 
+_READER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_each_once)
 IN_FLIGHT = 4
 # A lagging copy that has not moved for so long is not waited for any longer.
 STALLED_S = 15.0
 _LOOK_EVERY_S = 0.1
 
 
-class StoringClient(Protocol):
-    async def store(self, memories: Sequence[Mapping[str, Any]]) -> MemoryReceiptV1: ...
-
-
-class Copies(Protocol):
-    """The positions of the copies: the record."""
-
-    async def copies(self) -> list[CopyPosition]: ...
+Store = Callable[[Sequence[Mapping[str, Any]]], Awaitable[MemoryReceiptV1]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -485,7 +458,7 @@ class Waited:
 
 
 async def import_file(
-    client: StoringClient,
+    store: Store,
     path: Path,
     mapping: ImportMapping | None = None,
     *,
@@ -493,7 +466,9 @@ async def import_file(
     batch_size: int = 200,
     called: str | None = None,
 ) -> ImportSummary:
-    """Stores every memory of a file; done when all of it is acknowledged. `advanced` is called after each batch.
+    """Stores every memory of a file by a client's `store`; done when all of it is acknowledged.
+
+    `advanced` is called after each batch.
 
     Batches travel side by side: of two lines with one id and other content, either may be the one that is kept.
     ImportFileError: the file cannot be read. ReplyTimeout, BusUnavailable, ClientError (the worker stores
@@ -514,24 +489,24 @@ async def import_file(
         # Reading and checking a batch takes a while: not on the loop.
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             await settle(IN_FLIGHT - 1)
-            in_flight.append((batch, asyncio.create_task(_store(client, batch))))
+            in_flight.append((batch, asyncio.create_task(_store(store, batch))))
         await settle(0)
     finally:
         await cancel(*(storing for _, storing in in_flight))
     return summary
 
 
-async def _store(client: StoringClient, batch: ImportBatch) -> MemoryReceiptV1 | None:
+async def _store(store: Store, batch: ImportBatch) -> MemoryReceiptV1 | None:
     if not batch.memories:
         return None
-    receipt = await client.store(batch.memories)
+    receipt = await store(batch.memories)
     if receipt.error is not None:
         raise ClientError(f"the lines up to {batch.lines[-1]} were not stored: {receipt.error.message}")
     return receipt
 
 
 async def wait_for_copies(
-    record: Copies,
+    positions: Callable[[], Awaitable[list[CopyPosition]]],
     position: int,
     *,
     stalled_s: float = STALLED_S,
@@ -539,12 +514,13 @@ async def wait_for_copies(
 ) -> Waited:
     """Waits until every copy with heartbeats, at least one index and one graph, is at `position`.
 
-    Ends when all is there, or nothing has moved for `stalled_s`. RecordError: Postgres is away.
+    `positions` are the copies', from the record. Ends when all is there, or nothing has moved for `stalled_s`.
+    RecordError: Postgres is away.
     """
     last: dict[tuple[str, str], int] = {}
     moved_at = time.monotonic()
     while True:
-        copies = await record.copies()
+        copies = await positions()
         kept = [copy for copy in copies if not copy.is_gone]
         advanced(kept)
         waited = Waited(

@@ -162,7 +162,7 @@ async def _changes(worker: RunningWorker, figures: Figures) -> None:
                 if receipt.error is not None or not (receipt.updated or receipt.deleted):
                     raise RuntimeError(f"{what}: {receipt}")
             record = Record(pool)
-            await wait_for_copies(record, await record.head())
+            await wait_for_copies(record.copies, await record.head())
             figures[f"one {what}: ms to the receipt"].append(percentile(taken_ms, 0.5))
             for name, pid in pids.items():
                 used_ms = (tree_cpu_s(pid) - before[name]) * 1000
