@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -30,15 +29,9 @@ _LOOK_ALIKE: Final = dict(
 )
 _COLONS: Final = "：﹕︓︰ː˸։׃܃܄⁚"
 _WIDTHS: Final = (
-    (0xFF01, 0xFF5E),
-    (0xFE50, 0xFE6B),
-    (0x1D400, 0x1D7FF),
-    (0x24B6, 0x24E9),
-    (0x2100, 0x214F),
-    (0x2070, 0x209C),
-    (0x1D2C, 0x1D6A),
-    (0x2B0, 0x2B8),
-)
+    (0xFF01, 0xFF5E), (0xFE50, 0xFE6B), (0x1D400, 0x1D7FF), (0x24B6, 0x24E9), (0x2100, 0x214F), (0x2070, 0x209C),
+    (0x1D2C, 0x1D6A), (0x2B0, 0x2B8),
+)  # fmt: skip
 
 
 def _folding() -> dict[int, str]:
@@ -55,13 +48,12 @@ def _folding() -> dict[int, str]:
 _FOLDED: Final = _folding()
 
 
-def _words(roles: Sequence[str]) -> str:
-    """The roles as they are written, and as they are after folding."""
-    return "|".join(sorted({re.escape(form) for role in roles for form in (role, role.translate(_FOLDED))}))
-
-
+# The roles as they are written, and as they are after folding.
+_ROLE_WORDS: Final = "|".join(
+    sorted({re.escape(form) for role in _ROLES for form in (role, role.translate(_FOLDED))})
+)
 _ROLE: Final = re.compile(
-    rf"(?<!\w)(?:{_words(_ROLES)})(?:\s(?:message|prompt|instructions?|note|turn))?"
+    rf"(?<!\w)(?:{_ROLE_WORDS})(?:\s(?:message|prompt|instructions?|note|turn))?"
     r"(?:\s?\([^()\n]{0,30}\))?[^\w\s:]{0,4}\s{0,4}(?P<sign>:(?:\W{0,8}:)?)",
     re.IGNORECASE,
 )
@@ -86,7 +78,8 @@ def inert(text: str) -> str:
 
 
 def _made_inert(text: str) -> str:
-    shown = _visible(text)
+    # Without what a reader does not see, which could part a role word from its colon.
+    shown = "\n".join(filter(None, map(one_line, text.splitlines())))
     # To look for the fences costs a tenth of the expression, and hardly any text has one.
     if any(map(shown.__contains__, _FENCES)):
         shown = _FENCE.sub(r"\g<sign>\g<sign>", shown)
@@ -94,11 +87,6 @@ def _made_inert(text: str) -> str:
 
 
 _kept = lru_cache(maxsize=2048)(_made_inert)  # the same memories stand in many bundles
-
-
-def _visible(text: str) -> str:
-    """The text line by line without what a reader does not see, which could part a role word from its colon."""
-    return "\n".join(filter(None, map(one_line, text.splitlines())))
 
 
 def _without_roles(text: str) -> str:
@@ -113,12 +101,7 @@ def _without_roles(text: str) -> str:
     }
     for match in _HEADING.finditer(plain):
         changed |= {place: HASH for place in range(match.start(), match.end()) if plain[place] == "#"}
-    if not changed:
-        return text
-    signs = list(text)
-    for place, sign in changed.items():
-        signs[place] = sign
-    return "".join(signs)
+    return "".join(changed.get(place, sign) for place, sign in enumerate(text)) if changed else text
 
 
 _READ_CHARS: Final = 20_000

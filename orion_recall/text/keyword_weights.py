@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 K1, B, LENGTH = 1.5, 0.75, 32.0
@@ -31,6 +32,9 @@ SHIPPED = KeywordWeights()
 SHIPPED_NAME = f"k1={K1:g},b={B:g},length={LENGTH:g}"
 
 
+_BOUNDS = {"k1": (0.0, 10.0), "b": (0.0, 1.0), "length": (1.0, 100_000.0)}
+
+
 def keyword_weights_of(value: object) -> object:
     """The weights of `k1=…,b=…,length=…`, each of which may be left out; anything but a text as it is.
 
@@ -39,25 +43,17 @@ def keyword_weights_of(value: object) -> object:
     if not isinstance(value, str):
         return value
     found: dict[str, float] = {}
-    for part in filter(None, (each.strip() for each in value.split(","))):
-        key, _, number = (each.strip() for each in part.partition("="))
+    for part in filter(None, map(str.strip, value.split(","))):
+        key, _, number = map(str.strip, part.partition("="))
         if key not in _BOUNDS:
             raise ValueError(f"{key!r} is none of k1, b, length: write {SHIPPED_NAME}")
         if (key, number) == ("length", "corpus"):
             raise ValueError("length: a tenant's own mean is not measured any more: write a number of terms")
-        found[key] = _number(key, number)
+        least, most = _BOUNDS[key]
+        try:
+            found[key] = float(number)
+        except ValueError:
+            found[key] = math.nan
+        if not least <= found[key] <= most:
+            raise ValueError(f"{key}: {number[:40]!r} is no number from {least:g} to {most:g}")
     return KeywordWeights(**found)
-
-
-_BOUNDS = {"k1": (0.0, 10.0), "b": (0.0, 1.0), "length": (1.0, 100_000.0)}
-
-
-def _number(key: str, text: str) -> float:
-    least, most = _BOUNDS[key]
-    try:
-        number = float(text)
-    except ValueError:
-        number = least - 1
-    if not least <= number <= most:
-        raise ValueError(f"{key}: {text[:40]!r} is no number from {least:g} to {most:g}")
-    return number

@@ -75,12 +75,9 @@ def names_assistant(speaker: str | None) -> bool:
     """Whether a speaker's name is an assistant's: "Assistant", "AI", "Support Bot", and not "Dental assistant"."""
     if not speaker:
         return False
-    if speaker.strip() in _AI:
-        return True
     said = frozenset(words(speaker))
-    if not _ASSISTANT_WORDS.isdisjoint(said):
-        return True
-    return not _WITH_OTHERS.isdisjoint(said) and said <= _WITH_OTHERS | _OTHERS
+    is_role = not _WITH_OTHERS.isdisjoint(said) and said <= _WITH_OTHERS | _OTHERS
+    return is_role or speaker.strip() in _AI or not _ASSISTANT_WORDS.isdisjoint(said)
 
 
 def is_assistant(speaker: str | None, *, agent_id: str | None = None, role: object = None) -> bool:

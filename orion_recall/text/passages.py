@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -48,53 +47,39 @@ def passages(text: str, head: str = "") -> tuple[Span, ...]:
         return ()
     before = sum(_tokens(match) for match in _PIECE.finditer(head))
     room = max(_FEWEST, min(PASSAGE, WINDOW - before))
-    pieces = _Pieces(text, most_tokens=room * MOST_PASSAGES)
-    if before + pieces.tokens[-1] <= WINDOW:
+    # The words and signs at the beginning, the tokens before each of them, and which of them begin a sentence.
+    spans: list[Span] = []
+    tokens, sentences = [0], list[int]()
+    end, ends_sentence = 0, True
+    for match in _PIECE.finditer(text):
+        start = match.start()
+        if start > end and (ends_sentence or "\n" in text[end:start]):
+            sentences.append(len(spans))
+        piece, end = match[0], match.end()
+        ends_sentence = piece in _ENDS or (ends_sentence and piece in _CLOSES)
+        spans.append(Span(start, end))
+        tokens.append(tokens[-1] + _tokens(match))
+        if tokens[-1] > room * MOST_PASSAGES:
+            break
+    if before + tokens[-1] <= WINDOW:
         return ()
-    return tuple(islice(pieces.passages(room), MOST_PASSAGES))
-
-
-class _Pieces:
-    """The words and signs at the beginning of a text, with the tokens before each of them."""
-
-    def __init__(self, text: str, *, most_tokens: int) -> None:
-        self.spans: list[Span] = []
-        self.tokens: list[int] = [0]
-        self.sentences: list[int] = []  # the pieces that begin one
-        end, ends_sentence = 0, True
-        for match in _PIECE.finditer(text):
-            start = match.start()
-            if start > end and (ends_sentence or "\n" in text[end:start]):
-                self.sentences.append(len(self.spans))
-            piece, end = match[0], match.end()
-            ends_sentence = piece in _ENDS or (ends_sentence and piece in _CLOSES)
-            self.spans.append(Span(start, end))
-            self.tokens.append(self.tokens[-1] + _tokens(match))
-            if self.tokens[-1] > most_tokens:
-                break
-
-    def passages(self, room: int) -> Iterator[Span]:
-        """Spans of at most `room` tokens, and of one piece at least."""
-        begin, last = 0, len(self.spans)
-        while begin < last:
-            end = max(begin + 1, bisect_right(self.tokens, self.tokens[begin] + room) - 1)
-            if end < last:
-                end = self._sentence_before(end, begin + (end - begin) // 2) or end
-            yield Span(self.spans[begin].start, self.spans[end - 1].end)
-            if end == last:
-                return
-            begin = max(begin + 1, self._overlap(end))
-
-    def _overlap(self, end: int) -> int:
-        """The first piece of the next passage: a sentence's, if one begins within the overlap."""
-        first = bisect_left(self.tokens, self.tokens[end] - OVERLAP)
-        place = bisect_left(self.sentences, first)
-        return self.sentences[place] if place < len(self.sentences) and self.sentences[place] < end else first
-
-    def _sentence_before(self, end: int, begin: int) -> int | None:
-        """The last piece up to `end` that begins a sentence, after `begin`."""
-        place = bisect_right(self.sentences, end) - 1
-        return self.sentences[place] if place >= 0 and self.sentences[place] > begin else None
+    found: list[Span] = []
+    begin = 0
+    while begin < len(spans) and len(found) < MOST_PASSAGES:
+        last = max(begin + 1, bisect_right(tokens, tokens[begin] + room) - 1)
+        if last < len(spans):  # up to the last sentence that ends in its second half
+            place = bisect_right(sentences, last) - 1
+            if place >= 0 and sentences[place] > begin + (last - begin) // 2:
+                last = sentences[place]
+        found.append(Span(spans[begin].start, spans[last - 1].end))
+        if last == len(spans):
+            break
+        # From the first sentence that begins within the overlap, if one does.
+        first = bisect_left(tokens, tokens[last] - OVERLAP)
+        place = bisect_left(sentences, first)
+        is_sentence = place < len(sentences) and sentences[place] < last
+        begin = max(begin + 1, sentences[place] if is_sentence else first)
+    return tuple(found)
 
 
 def _tokens(match: re.Match[str]) -> int:

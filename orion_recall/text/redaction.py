@@ -107,19 +107,11 @@ def check_rules(rules: tuple[str, ...]) -> tuple[str, ...]:
     return rules
 
 
-def _keys(text: str) -> str:
-    return _TOLD.sub(_without_value, _KEY.sub(REPLACEMENTS["key"], text))
-
-
 def _without_value(match: re.Match[str]) -> str:
     value = match["value"]
     if value.startswith(REPLACEMENTS["key"]) or not (len(value) >= _LONG_SECRET or any(map(str.isdigit, value))):
         return match[0]
     return match[0].removesuffix(value) + REPLACEMENTS["key"]
-
-
-def _payment_numbers(text: str) -> str:
-    return _CARD.sub(lambda match: REPLACEMENTS["card"] if _has_check_digit(match[0]) else match[0], text)
 
 
 def _has_check_digit(number: str) -> bool:
@@ -129,18 +121,13 @@ def _has_check_digit(number: str) -> bool:
     return sum(digits[-1::-2], sum(doubled)) % 10 == 0 and any(digits)
 
 
-def _phones(text: str) -> str:
-    return _PHONE.sub(lambda match: REPLACEMENTS["phone"] if _is_phone(match[0]) else match[0], text)
-
-
 def _is_phone(number: str) -> bool:
-    digits = sum(map(str.isdigit, number))
-    return digits >= _FEWEST_DIGITS and _DATE.fullmatch(number) is None
+    return sum(map(str.isdigit, number)) >= _FEWEST_DIGITS and _DATE.fullmatch(number) is None
 
 
 _REDACTED: Final[Mapping[RedactedKind, Callable[[str], str]]] = {
-    "key": _keys,
-    "card": _payment_numbers,
+    "key": lambda text: _TOLD.sub(_without_value, _KEY.sub(REPLACEMENTS["key"], text)),
+    "card": lambda text: _CARD.sub(lambda one: REPLACEMENTS["card"] if _has_check_digit(one[0]) else one[0], text),
     "email": lambda text: _EMAIL.sub(REPLACEMENTS["email"], text),
-    "phone": _phones,
+    "phone": lambda text: _PHONE.sub(lambda one: REPLACEMENTS["phone"] if _is_phone(one[0]) else one[0], text),
 }

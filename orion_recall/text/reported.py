@@ -70,37 +70,30 @@ def _called(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?=({spelled}))", re.IGNORECASE)
 
 
-def _is_reported(text: str, name: str) -> bool:
-    """Whether the text reports what somebody of this name said, by the words before the name or after it."""
-    for match in _called(name).finditer(text):
-        start, end = match.span(1)
-        if _BOUNDARY.match(text, start) and _AFTER.match(text, end):
-            return True
-        if _BOUNDARY.match(text, end) and _BEFORE.search(text, max(0, start - _LONGEST_BEFORE), start):
-            return True
-    return False
-
-
 def reports(text: str, names: Collection[str]) -> bool:
     """Whether the text reports what one of these said: "Ana wrote that …", "I rang Ana … She says …".
 
     Names are folded, words with single spaces.
     """
     folded = text.casefold()
-    for name in names:
-        if name not in folded or _is_other(text, name, names):
-            continue
-        if _is_reported(text, name) or _speaks_later(text, name):
-            return True
-    return False
+    return any(name in folded and not _is_other(text, name, names) and _is_reported(text, name) for name in names)
 
 
-def _speaks_later(text: str, name: str) -> bool:
-    """Whether a pronoun behind the name says something: not behind "Ana's van", which is no word of Ana."""
+def _is_reported(text: str, name: str) -> bool:
+    """Whether words before or after the name, or a pronoun behind it, report what somebody of this name said.
+
+    Not a pronoun behind "Ana's van", which is no word of Ana.
+    """
+    free: int | None = None
     for match in _called(name).finditer(text):
-        if _POSSESSIVE.match(text, match.end(1)) is None:  # what is behind a later one is behind this one
-            return _PRONOUN.search(text, match.end(1)) is not None
-    return False
+        start, end = match.span(1)
+        if _BOUNDARY.match(text, start) and _AFTER.match(text, end):
+            return True
+        if _BOUNDARY.match(text, end) and _BEFORE.search(text, max(0, start - _LONGEST_BEFORE), start):
+            return True
+        if free is None and _POSSESSIVE.match(text, end) is None:
+            free = end  # what is behind a later one is behind this one
+    return free is not None and _PRONOUN.search(text, free) is not None
 
 
 def _is_other(text: str, name: str, names: Collection[str]) -> bool:

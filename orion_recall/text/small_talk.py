@@ -129,31 +129,20 @@ def _kind_of(said: Sequence[str], part: str, names: Collection[str]) -> SmallTal
     """The kind of the part's first phrase, where nothing is left but phrases and whom they are said to."""
     kind, place = None, 0
     while place < len(said):
-        if length := _phrase_at(said, place):
-            kind = kind or _KINDS[tuple(said[place : place + length])]
-            place += length
+        phrases = (tuple(said[place : place + length]) for length in range(_LONGEST, 0, -1))
+        if phrase := next((one for one in phrases if one in _KINDS), None):
+            kind = kind or _KINDS[phrase]
+            place += len(phrase)
         elif kind == "thanks" and said[place] == "for" and len(said) - place <= _MOST_FOR:
             # What the thanks are for: "for the quick help".
             return None if not _ASKING.isdisjoint(said[place:]) else kind
-        elif (
-            said[place] in _TO
-            or said[place] in names
-            or (kind in _SAID_TO and _ends_with_a_name(part, said, place))
-        ):
+        elif said[place] in _TO or said[place] in names:
             place += 1
+        elif kind in _SAID_TO and place == len(said) - 1 and part.split()[-1][:1].isupper():
+            return kind
         else:
             return None
     return kind
-
-
-def _ends_with_a_name(part: str, said: Sequence[str], place: int) -> bool:
-    return place == len(said) - 1 and part.split()[-1][:1].isupper()
-
-
-def _phrase_at(said: Sequence[str], place: int) -> int:
-    """How many words the longest phrase has that begins there; 0 for none."""
-    lengths = range(min(_LONGEST, len(said) - place), 0, -1)
-    return next((length for length in lengths if tuple(said[place : place + length]) in _KINDS), 0)
 
 
 def is_chatter(text: str) -> bool:
