@@ -13,7 +13,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Literal, LiteralString
 
 from rapidfuzz import fuzz
@@ -25,7 +24,7 @@ from orion_recall.postgres.pool import Connection, Pool, Row, borrow
 from orion_recall.text.normal import storable, words
 from orion_recall.values import JsonValue
 
-MIN_STRING, MIN_COSINE = 0.85, 0.8
+_MIN_STRING, _MIN_COSINE = 0.85, 0.8
 _LARGE, _WINDOW, _EDGE = 40, 8, 4
 _BY_INITIAL = 95.0
 _NUMBER = re.compile(r"\d+")
@@ -36,29 +35,17 @@ class NamesUsed:
 
     def __init__(self) -> None:
         self._spellings: dict[str, Counter[str]] = defaultdict(Counter)
-        self._given_in: dict[str, list[str]] = defaultdict(list)
+        self.given_in: dict[str, list[str]] = defaultdict(list)
 
     def add(self, memory_id: str, names: Iterable[str]) -> None:
         """One more memory, and the names that it gives."""
         for folded, label in {name.casefold(): name for name in names}.items():
             self._spellings[folded][label] += 1
-            self._given_in[folded].append(memory_id)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._given_in))
+            self.given_in[folded].append(memory_id)
 
     def label(self, folded: str) -> str:
         """The spelling that most memories have, the first by alphabet of several."""
         return min(self._spellings[folded].items(), key=lambda one: (-one[1], one[0]))[0]
-
-    def given_in(self, folded: str) -> Sequence[str]:
-        """The ids of the memories that give the name."""
-        return self._given_in[folded]
-
-    def are_together(self, one: str, other: str) -> bool:
-        """Whether one memory gives both."""
-        fewer, more = sorted((self._given_in[one], self._given_in[other]), key=len)
-        return not set(fewer).isdisjoint(more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +64,7 @@ class Proposal:
 
 
 async def propose(
-    names: NamesUsed,
-    embedder: Embedder,
-    *,
-    tenant: str,
-    kind: NameKind,
-    min_string: float = MIN_STRING,
-    min_cosine: float = MIN_COSINE,
+    names: NamesUsed, embedder: Embedder, *, tenant: str, kind: NameKind, min_cosine: float = _MIN_COSINE
 ) -> list[Proposal]:
     """The names that are alike in spelling and meaning, each with what it may be merged into, likeliest first.
 
@@ -91,12 +72,12 @@ async def propose(
     one that more memories give stays, then the longer, then the first by alphabet; what stays is merged into
     nothing itself. ModelError when the names cannot be embedded.
     """
-    pairs = await asyncio.to_thread(_alike, names, min_string)
+    pairs = await asyncio.to_thread(_alike, names)
     wanted = sorted({name for pair in pairs for name in pair})
     vectors = dict(zip(wanted, await embedder.embed_documents([names.label(one) for one in wanted]), strict=True))
 
     def place(name: str) -> tuple[int, int, str]:
-        return -len(names.given_in(name)), -len(names.label(name)), names.label(name)
+        return -len(names.given_in[name]), -len(names.label(name)), names.label(name)
 
     others: dict[str, list[tuple[float, str, float, float]]] = defaultdict(list)
     for (one, other), string in pairs.items():
@@ -109,6 +90,7 @@ async def propose(
         staying = [one for one in others[alias] if one[1] not in found]
         if staying:
             _, into, string, cosine = min(staying, key=lambda one: (one[0], place(one[1])))
+            one, other = names.given_in[alias], names.given_in[into]
             found[alias] = Proposal(
                 id=hashlib.blake2b("\x1f".join((tenant, kind, alias, into)).encode(), digest_size=5).hexdigest(),
                 kind=kind,
@@ -116,22 +98,22 @@ async def propose(
                 into=names.label(into),
                 string=round(string, 4),
                 cosine=round(cosine, 4),
-                alias_memories=len(names.given_in(alias)),
-                into_memories=len(names.given_in(into)),
-                examples=(*names.given_in(alias)[:2], *names.given_in(into)[:1]),
+                alias_memories=len(one),
+                into_memories=len(other),
+                examples=(*one[:2], *other[:1]),
             )
     return sorted(found.values(), key=lambda one: (-round(one.string + one.cosine, 6), one.into, one.alias))
 
 
-def _alike(names: NamesUsed, min_string: float) -> dict[tuple[str, str], float]:
+def _alike(names: NamesUsed) -> dict[tuple[str, str], float]:
     """The pairs that may be one name, with the similarity of their spelling; the lesser name comes first."""
-    said = {name: tuple(words(name)) or (name,) for name in names}
+    said = {name: tuple(words(name)) or (name,) for name in sorted(names.given_in)}
     found: dict[tuple[str, str], float] = {}
     for one, other in _near(said):
-        score = spelling_similarity(said[one], said[other])
-        if score < min_string or _numbers(one) != _numbers(other):
+        score = _spelling_similarity(said[one], said[other])
+        if score < _MIN_STRING or sorted(_NUMBER.findall(one)) != sorted(_NUMBER.findall(other)):
             continue
-        if said[one] == said[other] or not names.are_together(one, other):
+        if said[one] == said[other] or set(names.given_in[one]).isdisjoint(names.given_in[other]):
             found[one, other] = score
     return found
 
@@ -148,14 +130,11 @@ def _near(said: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
         for key in keys | {f"head {squeezed[:_EDGE]}", f"tail {squeezed[-_EDGE:]}"}:
             groups[key].append(name)
     for group in groups.values():
-        if len(group) <= _LARGE:
-            yield from combinations(group, 2)
-        else:
-            for place, name in enumerate(group):
-                yield from ((name, other) for other in group[place + 1 : place + 1 + _WINDOW])
+        ahead = len(group) if len(group) <= _LARGE else _WINDOW
+        yield from ((name, other) for at, name in enumerate(group) for other in group[at + 1 : at + 1 + ahead])
 
 
-def spelling_similarity(one: Sequence[str], other: Sequence[str]) -> float:
+def _spelling_similarity(one: Sequence[str], other: Sequence[str]) -> float:
     """How alike two names are spelt, in [0, 1], the same both ways; the order of their words does not count."""
     scores = [fuzz.token_sort_ratio(" ".join(one), " ".join(other)), fuzz.ratio(" ".join(one), " ".join(other))]
     if len(one) == len(other) > 1 and one[-1] == other[-1] and len(one[-1]) > 1:
@@ -163,10 +142,6 @@ def spelling_similarity(one: Sequence[str], other: Sequence[str]) -> float:
         if all(a == b or (1 in (len(a), len(b)) and a[0] == b[0]) for a, b in pairs):
             scores.append(_BY_INITIAL)
     return max(scores) / 100
-
-
-def _numbers(name: str) -> Counter[str]:
-    return Counter(_NUMBER.findall(name))
 
 
 MAX_NAME_CHARS = 512
@@ -250,7 +225,7 @@ class Merge:
     undone_by: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MergeVerdict:
     """The verdict on one request; `id` is the merge's, also of one that was in force already, or is in the way."""
 
@@ -288,11 +263,8 @@ class Merges:
                 if verdict is None:
                     row = await _insert(connection, tenant, one, [*held, *made], actor)
                     made.append(row)
-                    unheard = (one.kind, row["alias"]) not in spellings
-                    why = "no memory gives this name yet" if unheard else None
-                    verdict = MergeVerdict(
-                        status="merged", id=row["id"], alias=one.alias, into=one.into, reason=why
-                    )
+                    why = None if (one.kind, row["alias"]) in spellings else "no memory gives this name yet"
+                    verdict = MergeVerdict("merged", row["id"], one.alias, one.into, why)
                 verdicts.append(verdict)
             lineage: dict[str, JsonValue] = {"merged": [row["id"] for row in made]}
             memories, position = await _tell(connection, tenant, made, spellings, actor, lineage)
@@ -309,9 +281,9 @@ class Merges:
             lineage: dict[str, JsonValue] = {"undone": sorted(undone)}
             memories, position = await _tell(connection, tenant, rows, spellings, actor, lineage)
         verdicts = [
-            MergeVerdict(status="undone" if number in undone else "unchanged", id=number)
+            MergeVerdict("undone" if number in undone else "unchanged", number)
             if number in known
-            else MergeVerdict(status="missing", id=number, reason="this tenant has no such merge")
+            else MergeVerdict("missing", number, reason="this tenant has no such merge")
             for number in ids
         ]
         return Merged(verdicts=tuple(verdicts), memories=memories, position=position)
@@ -356,7 +328,7 @@ def _judged(wanted: WantedMerge, held: Sequence[Row], spellings: _Spellings) -> 
     """Why a merge is none; None when it is one."""
 
     def conflict(why: str, number: int | None = None) -> MergeVerdict:
-        return MergeVerdict(status="conflict", id=number, alias=wanted.alias, into=wanted.into, reason=why)
+        return MergeVerdict("conflict", number, wanted.alias, wanted.into, why)
 
     for what, name in (("the name", wanted.alias), ("the name to merge into", wanted.into)):
         if not name.strip() or len(name) > MAX_NAME_CHARS or storable(name) != name:
@@ -364,19 +336,18 @@ def _judged(wanted: WantedMerge, held: Sequence[Row], spellings: _Spellings) -> 
     alias, into = wanted.alias.casefold(), wanted.into.casefold()
     if alias == into:
         return conflict("these are one name already: case makes no difference")
-    for row in held:
+    for row in (one for one in held if one["kind"] == wanted.kind):
         number = row["id"]
-        if row["kind"] != wanted.kind:
-            continue
         if row["alias"] == alias and row["canonical_folded"] == into:
-            return MergeVerdict(status="unchanged", id=number, alias=wanted.alias, into=row["canonical"])
+            return MergeVerdict("unchanged", number, wanted.alias, row["canonical"])
         if row["alias"] == alias:
             return conflict(f"it is merged into {row['canonical']!r} already: undo {number} first", number)
         if row["alias"] == into:
             return conflict(f"{wanted.into!r} is merged into {row['canonical']!r}: merge into that one", number)
         if row["canonical_folded"] == alias:
-            why = f"{row['alias_label']!r} is merged into it: undo {number} first, then merge both"
-            return conflict(why, number)
+            return conflict(
+                f"{row['alias_label']!r} is merged into it: undo {number} first, then merge both", number
+            )
     if (wanted.kind, alias) not in spellings and (wanted.kind, into) not in spellings:
         return conflict("no memory gives either of these names")
     return None
@@ -416,8 +387,8 @@ async def _tell(
             other = await connection.fetchval(_ONE_NAMING, tenant, list(same))
             told |= {other: None} if other is not None else {}
     position: int | None = None
-    names = list(told)
-    for start in range(0, len(names), _AT_ONCE):
-        rows = await connection.fetch(record_sql.ENQUEUE, tenant, names[start : start + _AT_ONCE])
+    ids_told = list(told)
+    for start in range(0, len(ids_told), _AT_ONCE):
+        rows = await connection.fetch(record_sql.ENQUEUE, tenant, ids_told[start : start + _AT_ONCE])
         position = max(row["position"] for row in rows)
     return len(ids), position
