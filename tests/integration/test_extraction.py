@@ -48,13 +48,11 @@ def memory(name: str, text: str, minute: float = 0, **fields: Any) -> Memory:
 
 @asynccontextmanager
 async def llm(chat: Chat, *, at_once: int = 4, timeout_s: float = 30.0) -> AsyncGenerator[LlmExtractor]:
-    extractor = LlmExtractor(
-        ChatServer(chat.url, "stand-in", timeout_s=timeout_s, pauses_s=(0.01, 0.02)), at_once=at_once
-    )
+    server = ChatServer(chat.url, "stand-in", timeout_s=timeout_s, pauses_s=(0.01, 0.02))
     try:
-        yield extractor
+        yield LlmExtractor(server, at_once=at_once)
     finally:
-        await extractor.close()
+        await server.close()
 
 
 @asynccontextmanager

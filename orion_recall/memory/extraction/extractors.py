@@ -14,8 +14,7 @@ import itertools
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +28,7 @@ from orion_recall.memory.extraction.light import (
     choose_entities,
     light,
     spelt,
+    usable_name,
     usable_names,
 )
 from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, NEVER_NAMES, squeezed
@@ -107,38 +107,29 @@ def read_lines(answer: str, passage: Passage, *, is_cut: bool = False) -> Lines:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if is_cut:
         lines = lines[:-1]
-    named = _Named(passage)
-    found: dict[Statement, None] = {}
-    ignored = max(0, len(lines) - MAX_LINES)
-    for line in lines[:MAX_LINES]:
-        statement = _statement(line, named)
-        if statement is None:
-            ignored += 1
-        elif len(found) < MAX_STATEMENTS:
-            found[statement] = None
-    return Lines(statements=tuple(found), is_none=False, ignored=ignored)
+    shown = [*passage.known, passage.speaker or "", passage.text[:_MAX_TEXT_CHARS]]
+    if passage.previous is not None:
+        shown += [passage.previous.speaker or "", passage.previous.text[-_MAX_CONTEXT_CHARS:]]
+    stated = [_statement(line, shown) for line in lines[:MAX_LINES]]
+    found = dict.fromkeys(one for one in stated if one is not None)
+    ignored = max(0, len(lines) - MAX_LINES) + stated.count(None)
+    return Lines(statements=tuple(found)[:MAX_STATEMENTS], is_none=False, ignored=ignored)
 
 
-def _statement(line: str, named: _Named) -> Statement | None:
+def _statement(line: str, shown: Sequence[str]) -> Statement | None:
     """What a line states. Where a name holds " - " itself, there is one way to read it with names of the text."""
-    if len(line) > _MAX_LINE_CHARS:
-        return None
     parts = _LIST_MARK.sub("", line, count=1).split(" - ")
+    if len(line) > _MAX_LINE_CHARS or len(parts) > 5:
+        return None
     read = {
         Statement(subject=subject, relation=relation, object=target)
-        for source, said, destination in _splits(parts)
-        if (subject := named.spelling(source)) is not None
-        and (target := named.spelling(destination)) is not None
-        and (relation := _relation(said)) is not None
+        for middle in range(1, len(parts) - 1)
+        if (subject := _spelling(" - ".join(parts[:middle]), shown)) is not None
+        and (target := _spelling(" - ".join(parts[middle + 1 :]), shown)) is not None
+        and (relation := _relation(parts[middle])) is not None
         and subject.casefold() != target.casefold()
     }
     return next(iter(read)) if len(read) == 1 else None
-
-
-def _splits(parts: list[str]) -> Iterator[tuple[str, str, str]]:
-    if len(parts) <= 5:
-        for middle in range(1, len(parts) - 1):
-            yield " - ".join(parts[:middle]), parts[middle], " - ".join(parts[middle + 1 :])
 
 
 def _relation(said: str) -> str | None:
@@ -147,29 +138,21 @@ def _relation(said: str) -> str | None:
     return relation if fits and _RELATION.fullmatch(relation) else None
 
 
-class _Named:
-    """The names in what a model was shown, spelt as they stand there."""
-
-    def __init__(self, passage: Passage) -> None:
-        self._texts = [*passage.known, passage.speaker or "", passage.text[:_MAX_TEXT_CHARS]]
-        if passage.previous is not None:
-            self._texts += [passage.previous.speaker or "", passage.previous.text[-_MAX_CONTEXT_CHARS:]]
-
-    def spelling(self, name: str) -> str | None:
-        wanted = _WORD.findall(name)
-        if name != name.upper() or not 0 < len(name) <= MAX_NAME_CHARS or not _says_something(wanted):
-            return None
-        words = r"[\W_]+".join(map(re.escape, wanted))
-        written = re.compile(rf"(?<![^\W_]){words}(?![^\W_])", re.IGNORECASE)
-        for text in self._texts:
-            for found in itertools.islice(written.finditer(text), _MAX_PLACES):
-                if not _BETWEEN_SENTENCES.search(found[0]) and len(found[0]) <= MAX_NAME_CHARS:
-                    return squeezed(found[0])
+def _spelling(name: str, shown: Sequence[str]) -> str | None:
+    """The name as it stands in one of the texts that a model was shown; None for a name that is in none of them."""
+    wanted = _WORD.findall(name)
+    says_something = any(
+        word.casefold() not in NEVER_NAMES and any(char.isalpha() for char in word) for word in wanted
+    )
+    if name != name.upper() or not 0 < len(name) <= MAX_NAME_CHARS or not says_something:
         return None
-
-
-def _says_something(words: Iterable[str]) -> bool:
-    return any(word.casefold() not in NEVER_NAMES and any(char.isalpha() for char in word) for word in words)
+    words = r"[\W_]+".join(map(re.escape, wanted))
+    written = re.compile(rf"(?<![^\W_]){words}(?![^\W_])", re.IGNORECASE)
+    for text in shown:
+        for found in itertools.islice(written.finditer(text), _MAX_PLACES):
+            if not _BETWEEN_SENTENCES.search(found[0]) and len(found[0]) <= MAX_NAME_CHARS:
+                return squeezed(found[0])
+    return None
 
 
 _MAX_TOKENS = 800
@@ -193,11 +176,7 @@ class LlmExtractor:
         return _ASKS * self._server.longest_s + 5.0
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        """What each passage says, in the order of the passages."""
         return [await self._one(passage) for passage in passages]
-
-    async def close(self) -> None:
-        await self._server.close()
 
     async def _one(self, passage: Passage) -> Extraction:
         why = ""
@@ -207,7 +186,7 @@ class LlmExtractor:
                 lines = read_lines(answer.text, passage, is_cut=answer.is_cut)
                 if lines.statements or lines.is_none:
                     found = await asyncio.to_thread(light, passage)
-                    voice = next(iter(usable_names([passage.speaker or ""])), None)
+                    voice = usable_name(passage.speaker)
                     ends = [end for edge in lines.statements for end in (edge.subject, edge.object)]
                     entities = choose_entities([*ends, *found.entities], voice)
                     statements = spelt(lines.statements, entities, MAX_STATEMENTS)
@@ -217,8 +196,6 @@ class LlmExtractor:
             why = str(error)
         return await asyncio.to_thread(light, passage, f"{self.name}: {why}")
 
-
-log = logging.getLogger("orion_recall.memory")
 
 # The longest that is looked at: a pipeline's memory grows with the text.
 _MAX_CHARS = 20_000
@@ -232,12 +209,12 @@ _UNSURE_WORDS = frozenset("not n't never if whether unless would could might may
 async def load_pipeline(name: str) -> Any:
     """The pipeline of that name or folder; SettingsError with the command that installs what is missing."""
     (loaded,) = await outcomes("a spaCy pipeline cannot be loaded", asyncio.to_thread(_load, name))
-    if isinstance(loaded, Exception) and not isinstance(loaded, SettingsError):
+    if isinstance(loaded, SettingsError):
+        raise loaded
+    if isinstance(loaded, BaseException):
         # A pipeline's own code may raise whatever it likes while it is loaded.
         why = f"{type(loaded).__name__}: {one_line(str(loaded))[:300]}"
         raise SettingsError(f"ORION_SPACY_MODEL: {name!r} cannot be loaded ({why})") from loaded
-    if isinstance(loaded, BaseException):
-        raise loaded
     return loaded
 
 
@@ -266,25 +243,17 @@ class SpacyExtractor:
 
     def __init__(self, pipeline: Any) -> None:
         self._pipeline = pipeline
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="spacy")
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        """What each passage says, in the order of the passages."""
-        loop = asyncio.get_running_loop()
-        jobs = [loop.run_in_executor(self._thread, self._one, passage) for passage in passages]
         found: list[Extraction] = []
-        for passage, result in zip(passages, await outcomes("a spaCy pipeline failed", *jobs), strict=True):
+        for passage in passages:
+            (result,) = await outcomes("a spaCy pipeline failed", asyncio.to_thread(self._one, passage))
             if isinstance(result, Exception):
                 # Components raise whatever they like; one text costs only itself.
-                why = f"the pipeline failed with {type(result).__name__}"
-                found.append(await asyncio.to_thread(light, passage, f"{self.name}: {why}"))
-            else:
-                found.append(result)
+                why = f"{self.name}: the pipeline failed with {type(result).__name__}"
+                result = await asyncio.to_thread(light, passage, why)
+            found.append(result)
         return found
-
-    async def close(self) -> None:
-        """Ends the thread after what it is running."""
-        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
 
     def _one(self, passage: Passage) -> Extraction:
         FOREGROUND.yield_to_foreground()
@@ -292,9 +261,12 @@ class SpacyExtractor:
         names = usable_names(_name(span) for span in document.ents if span.label_ not in _NO_NAMES)
         names = [name for name in names if name.casefold() not in NEVER_NAMES]
         found = light(replace(passage, known=(*passage.known, *names)))
-        voice = next(iter(usable_names([passage.speaker or ""])), None)
+        voice = usable_name(passage.speaker)
         # A name of several words that the pipeline has found stands for the parts of it that the rules have found.
-        entities = choose_entities([*names, *_beside(found.entities, names)], voice)
+        parts = {word for name in names if " " in name for word in name.casefold().split()}
+        parts -= {name.casefold() for name in names}
+        others = (name for name in found.entities if name.casefold() not in parts)
+        entities = choose_entities([*names, *others], voice)
         told = {(edge.subject, edge.object) for edge in found.statements}
         more = _statements(document, {name.casefold(): name for name in found.entities}, voice)
         # What the rules have a word for is not said twice.
@@ -306,12 +278,6 @@ def _name(span: Any) -> str:
     name = squeezed(span.text).removesuffix("'s").removesuffix("’s")
     first, _, rest = name.partition(" ")
     return rest if rest and first.casefold() in ("the", "a", "an") else name
-
-
-def _beside(entities: Sequence[str], names: Sequence[str]) -> Iterator[str]:
-    parts = {word for name in names if " " in name for word in name.casefold().split()}
-    whole = {name.casefold() for name in names}
-    yield from (name for name in entities if name.casefold() in whole or name.casefold() not in parts)
 
 
 def _statements(document: Any, others: Mapping[str, str], voice: str | None) -> Iterator[Statement]:
@@ -354,18 +320,20 @@ log = logging.getLogger("orion_recall.memory")
 @contextlib.asynccontextmanager
 async def open_extractors(settings: Settings) -> AsyncGenerator[tuple[Extractor, ...]]:
     """Light extraction, and the one that is chosen, ready; closed at the end of the block."""
-    _warn_of_what_nobody_reads(settings)
-    async with contextlib.AsyncExitStack() as stack:
-        chosen: list[Extractor] = [LightExtractor()]
-        if settings.extractor == "spacy":
-            spacy = SpacyExtractor(await load_pipeline(settings.spacy_model))
-            stack.push_async_callback(spacy.close)
-            chosen.append(spacy)
-        elif settings.extractor == "llm":
-            llm = LlmExtractor(_server(settings), at_once=settings.llm_concurrency)
-            stack.push_async_callback(llm.close)
-            chosen.append(llm)
-        yield tuple(chosen)
+    if settings.extractor != "llm":
+        for name, value in (("ORION_LLM_URL", settings.llm_url), ("ORION_LLM_MODEL", settings.llm_model)):
+            if value is not None:
+                log.warning("%s is set and not used: only ORION_EXTRACTOR=llm reads it", name)
+    if settings.extractor == "spacy":
+        yield LightExtractor(), SpacyExtractor(await load_pipeline(settings.spacy_model))
+    elif settings.extractor == "llm":
+        server = _server(settings)
+        try:
+            yield LightExtractor(), LlmExtractor(server, at_once=settings.llm_concurrency)
+        finally:
+            await server.close()
+    else:
+        yield (LightExtractor(),)
 
 
 def _server(settings: Settings) -> ChatServer:
@@ -380,10 +348,3 @@ def _server(settings: Settings) -> ChatServer:
         timeout_s=settings.llm_timeout_s,
         connections=settings.llm_concurrency,
     )
-
-
-def _warn_of_what_nobody_reads(settings: Settings) -> None:
-    if settings.extractor != "llm":
-        for name, value in (("ORION_LLM_URL", settings.llm_url), ("ORION_LLM_MODEL", settings.llm_model)):
-            if value is not None:
-                log.warning("%s is set and not used: only ORION_EXTRACTOR=llm reads it", name)

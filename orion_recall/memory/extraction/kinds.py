@@ -31,11 +31,8 @@ class KindGuess(NamedTuple):
 
 
 UNSURE = KindGuess("experience", 0.5)
-_DEFINED = KindGuess("world", 0.85)
 _BLANKS = re.compile(r"\s+")
 _BE = re.compile(r"[^.?!\n]{0,120}?\b(?:is|are|was|were)\b")
-
-
 # Kind, confidence, and how a text of it begins or what it says; the more special first.
 _CUES: tuple[tuple[str, float, re.Pattern[str]], ...] = tuple(
     (kind, confidence, re.compile("|".join(ways)))
@@ -100,11 +97,8 @@ def infer_kind(text: str, *, title: str | None = None, is_talk: bool = False) ->
     for kind, confidence, pattern in _CUES:
         if pattern.search(folded) is not None:
             return KindGuess(kind, confidence)
-    return _DEFINED if title is not None and _is_defined(title, folded) else UNSURE
-
-
-def _is_defined(title: str, folded: str) -> bool:
-    """Whether the text begins by saying what its title is: "Tinnelva is a river"."""
-    name = re.sub(r"\s*\([^()]*\)$", "", title.casefold()).strip()
-    after = folded.removeprefix("the ").removeprefix(name.removeprefix("the "))
-    return bool(name) and len(after) < len(folded.removeprefix("the ")) and _BE.match(after) is not None
+    # "Tinnelva is a river": the text begins by saying what its title is.
+    name = re.sub(r"\s*\([^()]*\)$", "", (title or "").casefold()).strip().removeprefix("the ")
+    folded = folded.removeprefix("the ")
+    is_defined = name and folded.startswith(name) and _BE.match(folded.removeprefix(name)) is not None
+    return KindGuess("world", 0.85) if is_defined else UNSURE

@@ -56,13 +56,10 @@ def extract(
     are given (and the speaker) are recognised in lower case as well; two spellings that differ in case are one
     entity, spelt as it comes first in the order above. `at`, in epoch seconds, is what "yesterday" is relative to.
     """
-    given = usable_names(given_entities)[:_MAX_KNOWN]
-    voice = next(iter(usable_names([speaker or ""])), None)
+    given, voice = usable_names(given_entities)[:_MAX_KNOWN], usable_name(speaker)
     antecedent = _antecedent(previous, voice)
     meant_before = antecedent.name
-    quoted: dict[str, str] = {}
-    capitalised: dict[str, str] = {}
-    stated: dict[Statement, None] = {}
+    quoted, capitalised, stated = dict[str, str](), dict[str, str](), dict[Statement, None]()
     for sentence in read_sentences(text, [*given, voice or ""]):
         for unit in sentence.units:
             found = quoted if unit.quoted else capitalised
@@ -78,12 +75,8 @@ def extract(
     others = [end for end in ends if end.casefold() not in named and end not in (meant_before, voice, *given)]
     meant = [end for end in ends if end == meant_before]
     entities = choose_entities([*quoted.values(), *capitalised.values(), *others, *meant, *given], voice)
-    return Extraction(
-        entities=entities,
-        statements=spelt(stated, entities),
-        times=find_times(text, at),
-        lacks_context=lacks_context,
-    )
+    statements, times = spelt(stated, entities), find_times(text, at)
+    return Extraction(entities=entities, statements=statements, times=times, lacks_context=lacks_context)
 
 
 def find_times(text: str, at: float | None) -> tuple[TimeMention, ...]:
@@ -100,22 +93,23 @@ def find_times(text: str, at: float | None) -> tuple[TimeMention, ...]:
 
 
 def usable_names(names: Iterable[str]) -> list[str]:
-    squeezed_names = [squeezed(name) for name in names]
-    return [name for name in squeezed_names if 0 < len(name) <= MAX_NAME_CHARS]
+    return [name for name in map(squeezed, names) if 0 < len(name) <= MAX_NAME_CHARS]
+
+
+def usable_name(name: str | None) -> str | None:
+    return next(iter(usable_names([name or ""])), None)
 
 
 def choose_entities(names: Iterable[str], voice: str | None) -> tuple[str, ...]:
     """The first names that differ in more than case; a place is kept for the speaker."""
+    speaker = {} if voice is None else {voice.casefold(): voice}
     chosen: dict[str, str] = {}
-    if voice is not None:
-        chosen[voice.casefold()] = voice
     for name in names:
-        if len(chosen) == MAX_ENTITIES:
+        if len(chosen) + len(speaker) == MAX_ENTITIES:
             break
-        chosen.setdefault(name.casefold(), name)
-    if voice is not None:
-        chosen[voice.casefold()] = chosen.pop(voice.casefold())
-    return tuple(chosen.values())
+        if name.casefold() not in speaker:
+            chosen.setdefault(name.casefold(), name)
+    return (*chosen.values(), *speaker.values())
 
 
 def spelt(
@@ -123,12 +117,13 @@ def spelt(
 ) -> tuple[Statement, ...]:
     """The first statements whose ends are entities, spelt like those."""
     spelling = {name.casefold(): name for name in entities}
-    kept: dict[Statement, None] = {}
-    for statement in statements:
-        subject = spelling.get(statement.subject.casefold())
-        target = spelling.get(statement.object.casefold())
-        if subject is not None and target is not None and subject != target:
-            kept[Statement(subject=subject, relation=statement.relation, object=target)] = None
+    kept = dict.fromkeys(
+        Statement(subject=subject, relation=one.relation, object=target)
+        for one in statements
+        if (subject := spelling.get(one.subject.casefold())) is not None
+        and (target := spelling.get(one.object.casefold())) is not None
+        and subject != target
+    )
     return tuple(kept)[:most]
 
 
@@ -136,7 +131,7 @@ def _antecedent(previous: Neighbour | None, voice: str | None) -> Antecedent:
     antecedent = Antecedent(voice)
     if previous is None:
         return antecedent
-    spoke = next(iter(usable_names([previous.speaker or ""])), None)
+    spoke = usable_name(previous.speaker)
     for sentence in read_sentences(previous.text[-_MAX_CONTEXT_CHARS:], [spoke or "", voice or ""]):
         antecedent.read(sentence)
     if antecedent.name == UNKNOWN and spoke is not None and spoke.casefold() != (voice or "").casefold():

@@ -147,14 +147,14 @@ def _may_be_person(units: Sequence[Unit], at: int) -> bool:
 
 def find_statements(sentence: Sentence, speaker: str | None, antecedent: Antecedent) -> Iterator[Statement]:
     """The statements of one sentence in reading order; may repeat itself. Who is unknown is UNKNOWN in them."""
-    units = tuple(part for unit in sentence.units for part in _apart(unit))
+    units = tuple(
+        part
+        for unit in sentence.units
+        for part in [Unit("word", word, word) for word in _CONTRACTED.get(unit.folded, ())] or [unit]
+    )
     asks = sentence.question or (units and units[0].kind == "word" and units[0].folded in _ASKING)
     if not asks and UNSURE.isdisjoint(unit.folded for unit in units):
         yield from _Reader(units, speaker, antecedent).statements()
-
-
-def _apart(unit: Unit) -> tuple[Unit, ...]:
-    return tuple(Unit("word", word, word) for word in _CONTRACTED.get(unit.folded, ())) or (unit,)
 
 
 @dataclass(slots=True)
@@ -202,23 +202,20 @@ class _Reader:
                 yield from statements
             elif phrase := self._phrase(at):
                 yield from phrase.states
-                at = phrase.end
+                at, subject = phrase.end, phrase.names if begins else []
                 has_comma = self._word(at) == ","
+                is_plural = phrase.is_plural
                 if self._word(at + has_comma) == "who":
-                    at += 1 + has_comma
-                    found = self._clause(at, phrase.names[-1:], is_plural=False)
-                else:
-                    found = self._clause(at, phrase.names if begins else [], is_plural=phrase.is_plural)
-                yield from found[0]
-                at = found[1]
+                    at, subject, is_plural = at + 1 + has_comma, phrase.names[-1:], False
+                found, at = self._clause(at, subject, is_plural=is_plural)
+                yield from found
             else:
                 at += 1
 
     def _clause(self, at: int, subject: list[str], *, is_plural: bool) -> _Stated:
         found: list[Statement] = []
         while subject and (predicate := self._predicate(at, subject, is_plural)):
-            found += predicate[0]
-            at = predicate[1]
+            found, at = found + predicate[0], predicate[1]
             if self._word(at) not in ("and", "but") or self._phrase(at + 1) is not None:
                 break
             at += 1
@@ -244,14 +241,11 @@ class _Reader:
         if at > self._asserted_until:
             return False
         before = at
-        while at - before < _MAX_BEFORE and self._may_stand_before_subject(before - 1):
+        while at - before < _MAX_BEFORE and (
+            self._word(before - 1) in _BEFORE_SUBJECT or self._word(before - 1).isdigit()
+        ):
             before -= 1
-        if before == 0 or self._is_mark(before - 1):
-            return True
-        return at == before and self._word(at - 1) in _JOINING
-
-    def _may_stand_before_subject(self, at: int) -> bool:
-        return self._word(at) in _BEFORE_SUBJECT or self._word(at).isdigit()
+        return before == 0 or self._is_mark(before - 1) or (at == before and self._word(at - 1) in _JOINING)
 
     # -- names
 
@@ -327,8 +321,12 @@ class _Reader:
             owners = self._meant(word, at)
         else:
             owners = [self._units[at].text] if self._is_possessive(at) else []
-        noun = self._noun(at + 1) if owners else None
-        return _Role(noun[0], owners, noun[1], self._is_plural(noun[1] - 1)) if noun else None
+        return self._role_with(at + 1, owners) if owners else None
+
+    def _role_with(self, at: int, owners: list[str]) -> _Role | None:
+        """The role whose noun stands there, of these owners."""
+        noun = self._noun(at)
+        return noun and _Role(noun[0], owners, noun[1], self._is_plural(noun[1] - 1))
 
     def _role_of(self, at: int) -> _Role | None:
         noun = self._noun(at)
@@ -421,10 +419,10 @@ class _Reader:
 
     def _has_role(self, at: int, subject: list[str]) -> _Stated | None:
         """ "Has a cat called Miso", "have two sons named Leo and Max"."""
-        noun = self._noun(at + 1)
-        if noun is None or self._word(noun[1]) not in _NAMED or self._word(at) in ("his", "her", "their", "your"):
+        role = self._role_with(at + 1, subject)
+        if role is None or self._word(role.end) not in _NAMED or self._word(at) in ("his", "her", "their", "your"):
             return None
-        named = self._named_role(_Role(noun[0], subject, noun[1], self._is_plural(noun[1] - 1)))
+        named = self._named_role(role)
         return (named.states, named.end) if named is not None else None
 
     def _is_role(self, at: int, subject: list[str]) -> _Stated | None:

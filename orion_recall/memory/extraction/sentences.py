@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from orion_recall.text.normal import STOP_WORDS
@@ -90,31 +90,29 @@ class _Token:
         return self.folded.removesuffix("'s")
 
 
-@dataclass(slots=True, kw_only=True)
-class _Context:
-    """The text with its known names by their first word, and the words that it uses as common ones."""
-
-    text: str
-    known: dict[str, list[tuple[str, ...]]]
-    common: set[str] = field(default_factory=set[str])
-
-
 def squeezed(name: str) -> str:
     return " ".join(name.split())
 
 
 def read_sentences(text: str, known: Iterable[str] = (), *, headings: bool = True) -> Iterator[Sentence]:
     """The sentences of a text in order; `known` names are found in any case."""
-    context = _Context(text=text, known=_by_first_word(known))
-    sentences = list(_split(text))
-    context.common = _common_words([token for tokens, _ in sentences for token in tokens])
+    sentences: list[tuple[list[_Token], str]] = [([], "")]
+    for token in _tokens(text):
+        if token.kind == "mark" and token.text in ".!?…\n":
+            sentences[-1] = sentences[-1][0], token.text
+            sentences.append(([], ""))
+        else:
+            sentences[-1][0].append(token)
+    sentences = [(tokens, end) for tokens, end in sentences if tokens]
+    known_names, common = _by_first_word(known), _common_words([one for tokens, _ in sentences for one in tokens])
     for tokens, end in sentences:
         if headings:
             for part in _parts(tokens):
                 if _is_heading(part, end if part[-1] is tokens[-1] else ":", text):
                     for token in part:
                         token.capital = False
-        yield Sentence(units=tuple(_units(tokens, context)), question=end == "?")
+        reader = _Reader(text, tokens, known_names, common)
+        yield Sentence(units=tuple(reader.units()), question=end == "?")
 
 
 def _by_first_word(known: Iterable[str]) -> dict[str, list[tuple[str, ...]]]:
@@ -131,19 +129,6 @@ def _by_first_word(known: Iterable[str]) -> dict[str, list[tuple[str, ...]]]:
     return table
 
 
-def _split(text: str) -> Iterator[tuple[list[_Token], str]]:
-    sentence: list[_Token] = []
-    for token in _tokens(text):
-        if token.kind == "mark" and token.text in ".!?…\n":
-            if sentence:
-                yield sentence, token.text
-            sentence = []
-        else:
-            sentence.append(token)
-    if sentence:
-        yield sentence, ""
-
-
 def _tokens(text: str) -> Iterator[_Token]:
     initial = True
     for match in _TOKEN.finditer(text):
@@ -152,11 +137,11 @@ def _tokens(text: str) -> Iterator[_Token]:
         if kind in ("end", "mark"):
             token.kind = "mark"
             initial = initial or kind == "end" or token.text in ":(|"
-        elif kind in ("straight", "curly", "single"):
-            token.kind = "quoted"
-            initial = False
         else:
-            token.initial, token.capital = initial, _is_capital(token.text)
+            if kind in ("straight", "curly", "single"):
+                token.kind = "quoted"
+            else:
+                token.initial, token.capital = initial, _is_capital(token.text)
             initial = False
         yield token
 
@@ -170,22 +155,19 @@ def _is_capital(word: str) -> bool:
 
 def _common_words(tokens: list[_Token]) -> set[str]:
     """Words that the text writes without a capital, or alone behind an article ("the Commander")."""
-    common: set[str] = set()
-    for at, token in enumerate(tokens):
-        if token.kind == "word" and (token.text[0].islower() or (at and tokens[at - 1].folded in ARTICLES)):
-            common.add(token.base)
-    return common
+    return {
+        token.base
+        for at, token in enumerate(tokens)
+        if token.kind == "word" and (token.text[0].islower() or (at and tokens[at - 1].folded in ARTICLES))
+    }
 
 
 def _parts(tokens: list[_Token]) -> Iterator[list[_Token]]:
-    part: list[_Token] = []
-    for token in tokens:
-        part.append(token)
-        if token.text == ":":
-            yield part
-            part = []
-    if part:
-        yield part
+    """The parts of a sentence, each up to its colon."""
+    start = 0
+    for end in [at for at, token in enumerate(tokens, 1) if token.text == ":" or at == len(tokens)]:
+        yield tokens[start:end]
+        start = end
 
 
 def _is_heading(part: list[_Token], end: str, text: str) -> bool:
@@ -200,22 +182,6 @@ def _is_heading(part: list[_Token], end: str, text: str) -> bool:
     return has_capitals and end in ("", "\n", ":")
 
 
-def _units(tokens: list[_Token], context: _Context) -> Iterator[Unit]:
-    at = 0
-    while at < len(tokens):
-        token = tokens[at]
-        if end := _known_end(tokens, at, context):
-            yield _name(tokens[at:end], context.text, "name")
-            at = end
-        elif token.capital and token.kind == "word":
-            end = _run_end(tokens, at, context.text)
-            yield from _run(tokens, at, end, context)
-            at = end
-        else:
-            yield _quoted(token) if token.kind == "quoted" else _plain(token)
-            at += 1
-
-
 def _quoted(token: _Token) -> Unit:
     name = squeezed(token.text)
     is_name = len(name) <= MAX_NAME_CHARS and 0 < len(name.split()) <= _MAX_QUOTED_WORDS
@@ -228,106 +194,131 @@ def _plain(token: _Token) -> Unit:
     return Unit("mark" if token.kind == "mark" else "word", token.text, token.folded)
 
 
-def _known_end(tokens: list[_Token], at: int, context: _Context) -> int | None:
-    if tokens[at].kind != "word":
+@dataclass(slots=True)
+class _Reader:
+    """The words of one sentence in its text; known names by their first word, and the text's common words."""
+
+    text: str
+    tokens: list[_Token]
+    known: Mapping[str, list[tuple[str, ...]]]
+    common: set[str]
+
+    def units(self) -> Iterator[Unit]:
+        at = 0
+        while at < len(self.tokens):
+            token = self.tokens[at]
+            if end := self._known_end(at):
+                yield self._name(at, end, "name")
+                at = end
+            elif token.capital and token.kind == "word":
+                end = self._run_end(at)
+                yield from self._run(at, end)
+                at = end
+            else:
+                yield _quoted(token) if token.kind == "quoted" else _plain(token)
+                at += 1
+
+    def _known_end(self, at: int) -> int | None:
+        tokens = self.tokens
+        for words in self.known.get(tokens[at].base, ()) if tokens[at].kind == "word" else ():
+            end = at + len(words)
+            given = [token.folded for token in tokens[at:end]]
+            if given and given[-1] != words[-1]:
+                given[-1] = given[-1].removesuffix("'s")
+            if tuple(given) != words or (end < len(tokens) and self._joins(end)):
+                continue
+            if all(self._is_next(inside) for inside in range(at + 1, end)):
+                return end
         return None
-    for words in context.known.get(tokens[at].base, ()):
-        end = at + len(words)
-        given = [token.folded for token in tokens[at:end]]
-        if given and given[-1] != words[-1]:
-            given[-1] = given[-1].removesuffix("'s")
-        if tuple(given) != words or (end < len(tokens) and _joins(tokens, end, context.text)):
-            continue
-        if all(_is_next(tokens, inside, context.text) for inside in range(at + 1, end)):
-            return end
-    return None
 
+    def _is_next(self, at: int, between: tuple[str, ...] = ("",)) -> bool:
+        gap = self.text[self.tokens[at - 1].end : self.tokens[at].start]
+        return len(gap) <= 3 and self.tokens[at].kind == "word" and gap.strip(" \u00a0") in between
 
-def _is_next(tokens: list[_Token], at: int, text: str, between: tuple[str, ...] = ("",)) -> bool:
-    gap = text[tokens[at - 1].end : tokens[at].start]
-    return len(gap) <= 3 and tokens[at].kind == "word" and gap.strip(" \u00a0") in between
+    def _joins(self, at: int) -> bool:
+        before = self.tokens[at - 1]
+        is_open = before.kind == "word" and not before.folded.endswith("'s")
+        return is_open and self.tokens[at].capital and self._is_next(at, ("", "&"))
 
+    def _run_end(self, at: int) -> int:
+        """Where a run of capitalised words ends, with what is lower-case inside it: Ludwig van Beethoven."""
+        end = at + 1
+        while end < len(self.tokens):
+            bridge = 0
+            if not self._joins(end):
+                bridge = self._bridge(end)
+                if not bridge or not all(self._is_next(end + step) for step in range(bridge + 1)):
+                    break
+            end += bridge + 1
+        return end
 
-def _joins(tokens: list[_Token], at: int, text: str) -> bool:
-    before = tokens[at - 1]
-    if not tokens[at].capital or before.kind != "word" or before.folded.endswith("'s"):
-        return False
-    return _is_next(tokens, at, text, ("", "&"))
+    def _bridge(self, at: int) -> int:
+        """How many lower-case words of a name begin here with a capital behind them."""
+        before, token = self.tokens[at - 1], self.tokens[at]
+        if before.folded.endswith("'s"):
+            return 0
+        more: Collection[str] = ()
+        # "University of Oslo", but at a sentence's start "Head of Sales" and "Photos of Mira".
+        if token.folded == "of" and before.base not in NEVER_NAMES and not before.initial:
+            more = ("the",)
+        elif token.folded in _PARTICLES:
+            more = _PARTICLES
+        else:
+            return 0
+        size = 2 if any(one.folded in more for one in self.tokens[at + 1 : at + 2]) else 1
+        return size if any(one.capital for one in self.tokens[at + size : at + size + 1]) else 0
 
+    def _run(self, start: int, end: int) -> Iterator[Unit]:
+        """A run of capitalised words: words that are no part of the name, the name, and words again."""
+        tokens, first, last = self.tokens, start, end
+        titled = next((at for at in range(start, end - 1) if tokens[at].base in TITLES), None)
+        if titled is not None:
+            first = titled
+        else:
+            while first < last and not self._may_begin(tokens[first], alone=last - first == 1):
+                first += 1
+        while (
+            last > first + 1 and tokens[last - 1].base in NEVER_NAMES and tokens[last - 2].folded not in _PARTICLES
+        ):
+            last -= 1
+        yield from map(_plain, tokens[start:first])
+        if first < last:
+            yield self._name(first, last, self._certainty(first, last))
+        yield from map(_plain, tokens[last:end])
 
-def _run_end(tokens: list[_Token], at: int, text: str) -> int:
-    """Where a run of capitalised words ends, with what is lower-case inside it: Ludwig van Beethoven."""
-    end = at + 1
-    while end < len(tokens):
-        if _joins(tokens, end, text):
-            end += 1
-            continue
-        bridge = _bridge(tokens, at, end)
-        if not bridge or not all(_is_next(tokens, end + step, text) for step in range(bridge + 1)):
-            break
-        end += bridge + 1
-    return end
+    def _may_begin(self, token: _Token, *, alone: bool) -> bool:
+        if token.base in NEVER_NAMES and not (token.base == "new" and not alone):
+            return False
+        is_common = token.base in self.common or is_past_form(token.base) or token.base.endswith(_NO_NAME_ENDS)
+        return not token.initial or alone or not is_common
 
+    def _certainty(self, first: int, last: int) -> Literal["name", "maybe"]:
+        tokens, token = self.tokens, self.tokens[first]
+        if last - first > 1 or any(char.isupper() for char in token.text[1:]) != token.text.isupper():
+            return "name"
+        base = token.base.rstrip(".")
+        following = tokens[last] if last < len(tokens) and tokens[last].kind == "word" else None
+        if (len(base) > 1 and token.text.removesuffix("'s").removesuffix("’s").isupper()) or base in TITLES:
+            return "maybe"
+        if (following is not None and following.text[0].isdigit()) or base in self.common:
+            return "maybe"
+        if not token.initial:
+            return "maybe" if first and tokens[first - 1].folded in ARTICLES else "name"
+        if base.endswith(_NO_NAME_ENDS):
+            return "maybe"
+        is_elsewhere = any(one.base == base and one.capital and not one.initial for one in tokens[last:])
+        is_subject = following is not None and _is_verb(following.folded, tokens[last + 1 : last + 2])
+        return "name" if is_subject or is_elsewhere or token.folded.endswith("'s") else "maybe"
 
-def _bridge(tokens: list[_Token], start: int, at: int) -> int:
-    """How many lower-case words of a name begin here with a capital behind them."""
-    before = tokens[at - 1]
-    if before.folded.endswith("'s"):
-        return 0
-    size = 0
-    # "University of Oslo", but at a sentence's start "Head of Sales" and "Photos of Mira".
-    if tokens[at].folded == "of" and before.base not in NEVER_NAMES and not before.initial:
-        size = 2 if tokens[at + 1 : at + 2] and tokens[at + 1].folded == "the" else 1
-    elif tokens[at].folded in _PARTICLES:
-        size = 2 if tokens[at + 1 : at + 2] and tokens[at + 1].folded in _PARTICLES else 1
-    following = tokens[at + size : at + size + 1]
-    return size if size and following and following[0].capital else 0
-
-
-def _run(tokens: list[_Token], start: int, end: int, context: _Context) -> Iterator[Unit]:
-    """A run of capitalised words: words that are no part of the name, the name, and words again."""
-    first, last = start, end
-    titles = (at for at in range(start, end - 1) if tokens[at].base in TITLES)
-    if (titled := next(titles, None)) is not None:
-        first = titled
-    else:
-        while first < last and not _may_begin(tokens[first], alone=last - first == 1, context=context):
-            first += 1
-    while last > first + 1 and tokens[last - 1].base in NEVER_NAMES and tokens[last - 2].folded not in _PARTICLES:
-        last -= 1
-    yield from map(_plain, tokens[start:first])
-    if first < last:
-        yield _name(tokens[first:last], context.text, _certainty(tokens, first, last, context))
-    yield from map(_plain, tokens[last:end])
-
-
-def _may_begin(token: _Token, *, alone: bool, context: _Context) -> bool:
-    if token.base in NEVER_NAMES and not (token.base == "new" and not alone):
-        return False
-    if not token.initial:
-        return True
-    is_common = token.base in context.common or is_past_form(token.base) or token.base.endswith(_NO_NAME_ENDS)
-    return alone or not is_common
-
-
-def _certainty(tokens: list[_Token], first: int, last: int, context: _Context) -> Literal["name", "maybe"]:
-    token = tokens[first]
-    if last - first > 1 or any(char.isupper() for char in token.text[1:]) != token.text.isupper():
-        return "name"
-    base = token.base.rstrip(".")
-    following = tokens[last] if last < len(tokens) and tokens[last].kind == "word" else None
-    if (len(base) > 1 and token.text.removesuffix("'s").removesuffix("’s").isupper()) or base in TITLES:
-        return "maybe"
-    if following is not None and following.text[0].isdigit():
-        return "maybe"
-    if not token.initial:
-        before = tokens[first - 1].folded if first else ""
-        return "maybe" if before in ARTICLES or base in context.common else "name"
-    if base in context.common or base.endswith(_NO_NAME_ENDS):
-        return "maybe"
-    is_elsewhere = any(one.base == base and one.capital and not one.initial for one in tokens[last:])
-    is_subject = following is not None and _is_verb(following.folded, tokens[last + 1 : last + 2])
-    return "name" if is_subject or is_elsewhere or token.folded.endswith("'s") else "maybe"
+    def _name(self, first: int, last: int, kind: Literal["name", "maybe"]) -> Unit:
+        end = self.tokens[last - 1]
+        name = squeezed(self.text[self.tokens[first].start : end.end])
+        possessive = end.folded.endswith("'s") and len(end.text) > 2
+        if possessive:
+            name = name[:-2]
+        if len(name) > MAX_NAME_CHARS or last - first > MAX_NAME_WORDS:
+            return Unit("word", "", "")
+        return Unit(kind, name, name.casefold(), possessive=possessive)
 
 
 def _is_verb(word: str, following: list[_Token]) -> bool:
@@ -336,13 +327,3 @@ def _is_verb(word: str, following: list[_Token]) -> bool:
         return True
     is_third_person = len(word) > 3 and word.endswith("s") and not word.endswith("ss")
     return is_third_person and not (following and following[0].folded in ("is", "are", "was", "were"))
-
-
-def _name(tokens: list[_Token], text: str, kind: Literal["name", "maybe"]) -> Unit:
-    name = squeezed(text[tokens[0].start : tokens[-1].end])
-    possessive = tokens[-1].folded.endswith("'s") and len(tokens[-1].text) > 2
-    if possessive:
-        name = name[:-2]
-    if len(name) > MAX_NAME_CHARS or len(tokens) > MAX_NAME_WORDS:
-        return Unit("word", "", "")
-    return Unit(kind, name, name.casefold(), possessive=possessive)

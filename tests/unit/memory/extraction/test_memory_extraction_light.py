@@ -4,13 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orion_recall.memory.extraction.light import (
-    MAX_ENTITIES,
-    MAX_STATEMENTS,
-    Extraction,
-    extract,
-)
-from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS
+from orion_recall.memory.extraction.kinds import UNSURE, infer_kind
+from orion_recall.memory.extraction.light import MAX_ENTITIES, MAX_STATEMENTS, Extraction, extract
+from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, read_sentences
 from orion_recall.values import Neighbour
 from tests.samples.relation_samples import Agreement, Edge, judged_sentences
 from tests.samples.timing import grows_linearly
@@ -118,3 +114,110 @@ def test_what_is_stated_is_right(file: str, recall: float) -> None:
     assert agreement.precision >= 0.95, agreement.wrong
     assert agreement.recall >= recall, agreement.missed
     assert len(wrong_names) <= 1
+
+
+def names(text: str, *known: str) -> list[str]:
+    return [unit.text for sentence in read_sentences(text, known) for unit in sentence.units if unit.kind == "name"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We saw Mira Chen and Bo.", ["Mira Chen", "Bo"]),
+        ("But Ana left. Yesterday Bo came.", ["Ana", "Bo"]),
+        ("On Friday in March I met him.", []),
+        ("He adored Ludwig van Beethoven.", ["Ludwig van Beethoven"]),
+        ("She studied at the University of Oslo.", ["University of Oslo"]),
+        ("Ask Dr. Smith or J. R. R. Tolkien.", ["Dr. Smith", "J. R. R. Tolkien"]),
+        ("Ana's Toyota is new", ["Ana", "Toyota"]),
+        ("my iPhone and the eBay shop", ["iPhone", "eBay"]),
+        ("they run Johnson & Johnson", ["Johnson & Johnson"]),
+        ("“The Name of the Wind” by Rothfuss", ["The Name of the Wind", "Rothfuss"]),
+        ('She wrote "the grinder" and said "I am done."', ["the grinder"]),
+        ("Thanks, José!", ["José"]),
+        ("We met Mrs. Ten Have and Anna ten Have today.", ["Mrs. Ten Have", "Anna ten Have"]),
+        ("Ask Mr. Van der Berg or Dr. De Vries", ["Mr. Van der Berg", "Dr. De Vries"]),
+        ("Mira likes tea.", ["Mira"]),
+    ],
+)
+def test_names_are_quoted_phrases_and_capitalised_runs(text: str, expected: list[str]) -> None:
+    assert names(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Running is fun, and running hurts. Great!",
+        "I LOVE THIS SO MUCH",
+        "Next Steps",
+        "# Mira Chen and what she did",
+        "Impact: three hours without a service",
+        "Agenda: Budget, Travel",
+        "at 14:00 UTC the API answered with JSON",
+        "Commander's intent stays with the Commander.",
+        "The Board met in Room 12.",
+        "I saw the Dr. On Monday he is away.",
+        "Thank you, Professor!",
+        "Coffee beans are dear.",
+        "it is " + "Abcdefghij" * 9,
+    ],
+)
+def test_titles_headings_acronyms_and_sentence_starts_are_no_names(text: str) -> None:
+    assert names(text) == []
+
+
+def test_a_known_name_is_found_in_lower_case_and_in_a_heading() -> None:
+    assert names("we meet at fjord labs, not at acme", "Fjord Labs") == ["fjord labs"]
+    assert names("Notes Of Mira Chen", "Mira Chen") == ["Mira Chen"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("To restart the pump, first close valve 3, then press reset.", "procedure"),
+        ("How to deliver: export mono WAV, call the file date-slug, drop it into the inbox.", "procedure"),
+        ("Steps to reset the router:\n1. Unplug it.\n2. Wait a minute.", "procedure"),
+        ("Always drain the boiler before you change the filter.", "procedure"),
+        ("TODO: renew the passport", "task"),
+        ("Remind me to call the dentist.", "task"),
+        ("Don’t forget to water the plants.", "task"),
+        ("We still need to sign the lease by Friday.", "task"),
+        ("The invoices are due on 12 December.", "task"),
+        ("The plan is to move the archive in spring.", "plan"),
+        ("We plan to open a second shop.", "plan"),
+        ("In my opinion the red one is better.", "opinion"),
+        ("I prefer trains.", "opinion"),
+        ("My favourite café is the one by the bridge.", "opinion"),
+        ("I noticed that the crane stops when it rains.", "observation"),
+        ("It seems the pump leaks.", "observation"),
+        ("Postgres is a database that keeps tables.", "world"),
+        ("The capital of Norway is Oslo.", "world"),
+    ],
+)
+def test_what_a_text_says_plainly_is_its_kind(text: str, kind: str):
+    guess = infer_kind(text)
+    assert guess.kind == kind
+    assert 0.75 <= guess.confidence < 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We went to Bergen by train, and the fjord was covered in fog.",
+        "Mira's boiler was replaced.",
+        "Do I have to sign the lease by Friday?",
+        "She said I think too much.",
+        "The dentist has moved to Harbour Street.",
+        "Thanks, that's kind of you!",
+    ],
+)
+def test_everything_else_is_an_experience_and_said_to_be_unsure(text: str):
+    assert infer_kind(text) == UNSURE == ("experience", 0.5)
+
+
+def test_a_text_that_says_what_its_title_is_tells_of_the_world():
+    river = "Tinnelva is 35 km long and flows from Lake Tinn to Heddalsvatnet."
+    assert infer_kind(river, title="Tinnelva (river)") == ("world", 0.85)
+    assert infer_kind("The Wenne springs near Obringhausen and is short.", title="The Wenne").kind == "world"
+    assert infer_kind(river, title="Notes of a trip") == UNSURE
+    assert infer_kind(river) == UNSURE
