@@ -6,6 +6,7 @@ arranging ("booked", "moved") a time before the verb is when that was done, a ti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -79,66 +80,52 @@ def direction(words: Sequence[str], first: int, after: int) -> Direction | None:
 
     At most 40 words on both sides are read.
     """
-    best: tuple[float, Direction] | None = None
     lead = words[first - 2] if first > 1 and words[first - 1] == "the" else words[first - 1] if first else ""
-    cost = 0.0
-    for place in range(first - 1, max(-1, first - _READ_BACK), -1):
-        if words[place] in _BORDERS:
+    best: tuple[float, Direction | None] = math.inf, None
+    before, behind = range(first - 1, max(-1, first - _READ_BACK), -1), range(after, len(words))[:_READ_BACK]
+    for places, cost in ((before, 0.0), (behind, _AFTER_COST)):
+        for place in places:
+            if words[place] in _BORDERS or cost >= best[0]:
+                break
+            cost += _WEAK_COST if words[place] in _WEAK else 1.0
+            if (sort := _sort(words, place)) is None:
+                continue
+            is_arranged = sort == "arranged" or (sort == "perhaps" and lead in _ARRANGING)
+            is_ahead = sort == "ahead" or (is_arranged and place < first)
+            if cost < best[0]:
+                best = cost, "ahead" if is_ahead else "past"
             break
-        cost += _WEAK_COST if words[place] in _WEAK else 1.0
-        if (sort := _sort(words, place)) is not None:
-            if sort == "perhaps":
-                sort = "ahead" if lead in _ARRANGING else "past"
-            best = cost, ("ahead" if sort == "arranged" else sort)
-            break
-    cost = _AFTER_COST
-    for place in range(after, min(len(words), after + _READ_BACK)):
-        if words[place] in _BORDERS or (best is not None and cost >= best[0]):
-            break
-        cost += _WEAK_COST if words[place] in _WEAK else 1.0
-        if (sort := _sort(words, place)) is not None:
-            if best is None or cost < best[0]:
-                best = cost, ("ahead" if sort == "ahead" else "past")
-            break
-    return None if best is None else best[1]
+    return best[1]
 
 
 def _sort(words: Sequence[str], place: int) -> _Sort | None:
     """What the word says of time as a verb; None of other words."""
     word = words[place]
+    before = words[max(0, place - 3) : place]
+    last = before[-1] if before else ""
     following = words[place + 1] if place + 1 < len(words) else ""
     if word in _HAVE and following in ("been", "got"):
         return "past" if following == "been" else "ahead"
-    if word == "have" and place and words[place - 1] in _MODALS:
+    if word == "have" and last in _MODALS:
         return "past"  # "should have come"
     if word in ("going", "about") and following == "to":
         return "ahead"
-    if word == "used" and following == "to" and (place == 0 or words[place - 1] not in _BE):
+    if word == "used" and following == "to" and last not in _BE:
         return "past"
     if is_past_form(word):
-        if place and words[place - 1] == "as":
+        if last == "as":
             return None  # "as agreed"
-        before = words[max(0, place - 3) : place]
-        if word == "got" and before and before[-1] in _HAVE:
-            return "ahead"
-        if word != "been" and any(one in _BE for one in before):
+        if (word == "got" and last in _HAVE) or (word != "been" and not _BE.isdisjoint(before)):
             return "ahead"  # "is planned for", "will be closed on"
-        if word in _ARRANGED:
-            return "arranged"
-        return "perhaps" if word in _PERHAPS_ARRANGED else "past"
-    if word not in _AHEAD:
+        return "arranged" if word in _ARRANGED else "perhaps" if word in _PERHAPS_ARRANGED else "past"
+    if word not in _VERBS:
+        return "ahead" if word in _AHEAD else None
+    # Of "the call on Monday" and "went to see" another word says when.
+    if last == "have":
         return None
-    return "ahead" if word not in _VERBS else _sort_of_verb(words, place)
-
-
-def _sort_of_verb(words: Sequence[str], place: int) -> _Sort | None:
-    """Of a verb's present form; of "the call on Monday" and "went to see" another word says when."""
-    before = words[place - 1] if place else ""
-    if before == "have":
-        return None
-    is_infinitive = before == "to" or not _WITH_INFINITIVE.isdisjoint(words[max(0, place - 3) : place])
-    if before in _DETERMINERS or (is_infinitive and words[place] != "have"):
-        return "past" if words[max(0, place - 2) : place] == ["used", "to"] else None
+    is_infinitive = last == "to" or not _WITH_INFINITIVE.isdisjoint(before)
+    if last in _DETERMINERS or (is_infinitive and word != "have"):
+        return "past" if before[-2:] == ["used", "to"] else None
     return "ahead"
 
 

@@ -95,7 +95,7 @@ class Reading:
 
     def at(self, now: datetime, *, future: bool) -> Reading:
         """The same words, read at another time."""
-        return replace(self, now=now, future=future)
+        return self if now is self.now and future is self.future else replace(self, now=now, future=future)
 
     def minutes_ago(self, least: float, most: float) -> Span:
         """By the clock that does not jump: from `most` minutes ago to `least` minutes ago."""

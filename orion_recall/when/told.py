@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from orion_recall.values import TimeMention
+from orion_recall.when import vocabulary as vocab
 from orion_recall.when.calendar import DAY, WEEK, Span, day_of, whole_days
 from orion_recall.when.clock import Clock, clock_after, clock_before
+from orion_recall.when.dates import ORDINAL_DAY, nearest, numbered_days
 from orion_recall.when.direction import Direction, direction
 from orion_recall.when.phrases import period
 from orion_recall.when.reading import Period, Reading, reading
-from orion_recall.when.vocabulary import DAYS, PARTS, RANGING, WEEKDAYS
-from orion_recall.when.weekdays import Told, days_alone, every_week, moved_weekday, weekday_and_number, weekday_in
+from orion_recall.when.vocabulary import MODIFIERS, PARTS, RANGING, WEEKDAYS
 
 # A sentence ends before a capital (not "3. Dezember"), a line at its end; what is longer is read in pieces.
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])(?<!\d\.)[\"'”’)]*\s+(?=[\"'“‘(]*[^\W\da-z_])|\n")
@@ -34,6 +35,20 @@ _MOVES: Final = frozenset(
     "moved moves move moving shifted shift pushed postponed rescheduled delayed changed switched brought".split()
 )
 _WITH_CONTEXT: Final = ("day", "month", "weekend")
+
+
+class _Told(NamedTuple):
+    """A time in local wall-clock time, with the places of its words in the sentence.
+
+    `grain` is the unit it is named in; `none`: its words name no time.
+    """
+
+    span: Span
+    first: int
+    after: int
+    grain: str
+    absolute: bool = False
+    weekly: bool = False
 
 
 def told_times(text: str, now: datetime | None, *, most: int = 12) -> list[TimeMention]:
@@ -68,7 +83,7 @@ def _sentences(text: str) -> Iterator[str]:
             yield sentence[start : start + _LONGEST]
 
 
-def _mentions(read: Reading, one: Told) -> Iterator[TimeMention]:
+def _mentions(read: Reading, one: _Told) -> Iterator[TimeMention]:
     """The time with its clock times, if it is a day with some, else as it is."""
     if one.grain == "none":
         return
@@ -92,7 +107,7 @@ def _mentions(read: Reading, one: Told) -> Iterator[TimeMention]:
         yield _mention(read, first, last, span, weekly=one.weekly)
 
 
-def _clocks(read: Reading, one: Told) -> Iterator[tuple[Clock, int, int]]:
+def _clocks(read: Reading, one: _Told) -> Iterator[tuple[Clock, int, int]]:
     """The clock times of a day: right before or after it, and further ones up to the next time of the sentence.
 
     Each with the characters of its words, and of the day's where they stand beside it.
@@ -119,7 +134,7 @@ def _clocks(read: Reading, one: Told) -> Iterator[tuple[Clock, int, int]]:
 
 def _is_a_day(read: Reading, place: int) -> bool:
     word = read.word(place)
-    if word in WEEKDAYS or word in DAYS:
+    if word in WEEKDAYS or word in vocab.DAYS:
         return True
     try:
         return word not in PARTS and period(read, place) is not None
@@ -133,7 +148,7 @@ def _mention(read: Reading, first: int, last: int, span: Span, *, weekly: bool =
     return TimeMention(text=said, since=since, until=max(until, since + 60), weekly=weekly)
 
 
-def _in_sentence(read: Reading, context: Span | None) -> Iterator[Told]:
+def _in_sentence(read: Reading, context: Span | None) -> Iterator[_Told]:
     place = 0
     while place < len(read.words):
         try:
@@ -146,14 +161,14 @@ def _in_sentence(read: Reading, context: Span | None) -> Iterator[Told]:
         place = max(found[-1].after if found else 0, place + 1)
 
 
-def _at(read: Reading, place: int, context: Span | None) -> list[Told]:
+def _at(read: Reading, place: int, context: Span | None) -> list[_Told]:
     """The times that the words from there on tell: one, or several that are listed."""
-    if weekly := every_week(read, place):
+    if weekly := _every_week(read, place):
         return weekly
     word = read.word(place)
     if word in _OPEN and (opened := _opened(read, place, context)) is not None:
         return [opened]
-    if word == "the" and (alone := days_alone(read, place, context)):
+    if word == "the" and (alone := _days_alone(read, place, context)):
         return alone
     if (listed := _two_days(read, place)) is not None:
         return listed
@@ -163,7 +178,7 @@ def _at(read: Reading, place: int, context: Span | None) -> list[Told]:
     return [(_ranged(read, place, one) if is_range else None) or one]
 
 
-def _two_days(read: Reading, place: int) -> list[Told] | None:
+def _two_days(read: Reading, place: int) -> list[_Told] | None:
     """ "3 and 4 December": the second says the month of both."""
     if not read.word(place).isdecimal() or read.word(place + 1) not in ("and", "&", "or"):
         return None
@@ -171,14 +186,14 @@ def _two_days(read: Reading, place: int) -> list[Told] | None:
     if last is None or last.grain != "day" or last.after < place + 4 or not 0 < number < last.span.start.day:
         return None
     day = last.span.start.replace(day=number)
-    return [Told(whole_days(day), place, place + 1, "day", last.absolute), last]
+    return [_Told(whole_days(day), place, place + 1, "day", last.absolute), last]
 
 
-def _single(read: Reading, place: int) -> Told | None:
+def _single(read: Reading, place: int) -> _Told | None:
     """One period, read in the direction of its clause."""
     is_in = read.word(place) == "in"
     past = period(read.at(read.now, future=False), place)
-    weekday = weekday_in(read, place)
+    weekday = _weekday_in(read, place)
     if past is None and not is_in and weekday is None:
         return None  # most words are no time, and to know the direction of a clause takes all of its words
     way = direction(read.words, place, read.skip(place + 1, "the", "next", "last", "this"))
@@ -186,19 +201,19 @@ def _single(read: Reading, place: int) -> Told | None:
         counted = period(read.at(read.now, future=True), place + 1)
         is_counted = counted is not None and counted.kind == "relative" and counted.grain in ("day", "days", "hour")
         return _as_found(counted, place) if counted is not None and is_counted else None
-    if (one := weekday_and_number(read, place, way)) is not None:
+    if (one := _weekday_and_number(read, place, way)) is not None:
         return one
     if past is None or not _is_sure(read, place, past):
         return None
     if weekday is not None and past.grain in ("day", "part") and past.kind == "relative":
-        return _as_found(moved_weekday(read, place, past, weekday, way), place)
+        return _as_found(_moved_weekday(read, place, past, weekday, way), place)
     ahead = None if past.year_told else period(read.at(read.now, future=True), place)
     return _as_found(past if ahead is None else _nearer(read, place, past, ahead, way), place)
 
 
 def _nearer(read: Reading, place: int, past: Period, ahead: Period, way: Direction | None) -> Period:
     """Of a time that comes every year the last or the next one; what is told lies ahead more often."""
-    weekday = weekday_in(read, place)
+    weekday = _weekday_in(read, place)
     if weekday is None:  # "they gave me Friday 5 June": the weekday has no "on", and is no time by itself
         weekday = WEEKDAYS.get(read.word(place - 1))
     fitting = [one for one in (past, ahead) if one.span.start.weekday() == weekday]
@@ -212,11 +227,11 @@ def _nearer(read: Reading, place: int, past: Period, ahead: Period, way: Directi
     return ahead if is_ahead else past
 
 
-def _as_found(one: Period, place: int) -> Told:
+def _as_found(one: Period, place: int) -> _Told:
     start, end = one.span
     if one.grain == "part":  # a night is of its day: what is on tonight is not on tomorrow
         end = min(end, day_of(start) + DAY)
-    return Told(Span(start, end), place, one.after, one.grain, one.year_told and one.kind in ("date", "period"))
+    return _Told(Span(start, end), place, one.after, one.grain, one.year_told and one.kind in ("date", "period"))
 
 
 def _is_sure(read: Reading, place: int, one: Period) -> bool:
@@ -231,21 +246,21 @@ def _is_sure(read: Reading, place: int, one: Period) -> bool:
     return True
 
 
-def _one_or_alone(read: Reading, place: int, context: Span | None) -> Told | None:
-    return _single(read, place) or next(iter(days_alone(read, place, context)), None)
+def _one_or_alone(read: Reading, place: int, context: Span | None) -> _Told | None:
+    return _single(read, place) or next(iter(_days_alone(read, place, context)), None)
 
 
-def _opened(read: Reading, place: int, context: Span | None) -> Told | None:
+def _opened(read: Reading, place: int, context: Span | None) -> _Told | None:
     """ "since March" up to now, "until Friday" from now on, "by Friday" that day, "from Monday to Wednesday"."""
     link, after = read.word(place), place + 1
     if link == "since":
         one = period(read.at(read.now, future=False), after)
-        weekday = weekday_in(read, after)
+        weekday = _weekday_in(read, after)
         if one is not None and weekday is not None and one.kind == "relative" and one.grain in ("day", "part"):
-            one = moved_weekday(read, after, one, weekday, "past")
+            one = _moved_weekday(read, after, one, weekday, "past")
         if one is None or one.span.start >= read.now:
             return None
-        return Told(Span(one.span.start, read.now), place, one.after, "open")
+        return _Told(Span(one.span.start, read.now), place, one.after, "open")
     if (found := _one_or_alone(read, after, context)) is None:
         return None
     (start, end), opened = found.span, found._replace(first=place, grain="open")
@@ -268,16 +283,16 @@ def _opened(read: Reading, place: int, context: Span | None) -> Told | None:
             return opened._replace(span=Span(end, end + _OPEN_END))
 
 
-def _ranged(read: Reading, place: int, one: Told) -> Told | None:
+def _ranged(read: Reading, place: int, one: _Told) -> _Told | None:
     """ "Monday to Wednesday", "3 May until 5 May": both ends are inside; the second comes after the first."""
     after, start = one.after + 1, one.span.start
-    if read.word(after) == "the" and (alone := days_alone(read, after, one.span)):
+    if read.word(after) == "the" and (alone := _days_alone(read, after, one.span)):
         other = alone[0]
     elif (found := _single(read.at(start, future=True), after)) is None:
         return None
     else:
         other = found
-        while other.span.end <= start and not other.absolute and weekday_in(read, after) is not None:
+        while other.span.end <= start and not other.absolute and _weekday_in(read, after) is not None:
             other = other._replace(span=other.span.moved(WEEK))
     end = other.span.end
     if end <= start or end - start > _LONGEST_RANGE:
@@ -286,4 +301,184 @@ def _ranged(read: Reading, place: int, one: Told) -> Told | None:
         again = period(read.at(end - DAY, future=False), place)
         if again is not None and again.span.start < other.span.start:
             start = again.span.start
-    return Told(Span(start, end), one.first, other.after, "days", one.absolute or other.absolute)
+    return _Told(Span(start, end), one.first, other.after, "days", one.absolute or other.absolute)
+
+
+_PLURALS: Final = {f"{name}s": number for name, number in WEEKDAYS.items() if len(name) > 5}
+_NAMES: Final = {**WEEKDAYS, **_PLURALS}
+_GROUPS: Final = {
+    **dict.fromkeys(("weekday", "weekdays", "workday", "workdays"), (0, 1, 2, 3, 4)),
+    **dict.fromkeys(("weekend", "weekends"), (5, 6)),
+}
+_NOT_BEFORE: Final = vocab.NUMBERS.keys() | vocab.VAGUE.keys() | MODIFIERS.keys() | {"all", "many"}
+_JOINED: Final = ("and", "or", "&", ",", "the")
+
+
+def _every_week(read: Reading, place: int) -> list[_Told]:
+    """Weekdays that come every week, each from the day of saying on; nothing of those that are over."""
+    weekdays, after = _weekly(read, place)
+    if not weekdays:
+        return []
+    word = read.word(after)
+    part = word.removesuffix("s") if word in vocab.REPEATED_PARTS else word
+    after += part in PARTS
+    if direction(read.words, place, after) == "past":
+        return [_Told(Span(read.now, read.now), place, after, "none")]
+    first, last = (timedelta(hours=hour) for hour in PARTS.get(part, (0, 24)))
+    today, grain = day_of(read.now), "part" if part in PARTS else "day"
+    days = (today + DAY * ((weekday - today.weekday()) % 7) for weekday in weekdays)
+    return [_Told(Span(day + first, day + last), place, after, grain, weekly=True) for day in days]
+
+
+def _weekly(read: Reading, place: int) -> tuple[Sequence[int], int]:
+    """Weekdays that come every week, Monday is 0, and the place after them; none where they do not."""
+    word, before = read.word(place), read.word(place - 1)
+    if word in ("every", "each"):
+        at = place + (2 if read.word(place + 1) in ("other", "second", "single") else 1)
+        at += 2 if read.follow(at, "week", "on") else 0
+        if (days := _GROUPS.get(read.word(at))) is not None:
+            return days, at + 1
+        return _listed(read, at, _NAMES)
+    if before in _NOT_BEFORE or before.isdecimal():
+        return (), place
+    if word in _GROUPS:
+        is_repeated = read.word(place + 1) in vocab.REPEATED_PARTS or (word[-1] == "s" and before in ("at", "on"))
+        return (_GROUPS[word] if is_repeated else ()), place + 1
+    if word in _PLURALS:
+        return _listed(read, place, _PLURALS)
+    listed = _listed(read, place, WEEKDAYS) if word in WEEKDAYS else ((), place)
+    return listed if read.word(listed[1]) in vocab.REPEATED_PARTS else ((), place)
+
+
+def _listed(read: Reading, place: int, names: Mapping[str, int]) -> tuple[Sequence[int], int]:
+    """The weekdays that are listed from there on, each once, and the place after them."""
+    found: dict[int, None] = {}
+    at = after = place
+    for _ in range(7):
+        if (weekday := names.get(read.word(at))) is None:
+            break
+        found[weekday] = None
+        after = at + 1
+        at = read.skip(after, *_JOINED)
+    return tuple(found), after
+
+
+# "Tuesday 22": counts only where the 22nd is a Tuesday.
+_BARE: Final = re.compile(r"([12]?\d|3[01])")
+_BEFORE: Final = frozenset(
+    """on by until till since from for to before after through and or between is was it's moved keep
+    , - –""".split()
+)
+# "The 19th is fine", but "the 19th century".
+_AFTER: Final = frozenset(
+    """and or at to until till through - – , . ; ! ? in from with for so but instead if because we i is was
+    works please then when free the""".split()
+) | {""}
+_BEFORE_A_DAY: Final = ("on", "by", "until", "till", "from", "since")
+_MOST_LISTED: Final = 4
+_IS: Final = frozenset("is are isn't aren't".split())
+_BE_NEAR: Final = 3
+
+
+def _weekday_in(read: Reading, place: int) -> int | None:
+    """The weekday that a period which begins there is named by; "last", "this" and "next" may stand before it."""
+    for at in (place, place + 1, place + 2):
+        word = read.word(at)
+        if word in WEEKDAYS:
+            return WEEKDAYS[word]
+        if word not in MODIFIERS and word != "the":
+            return None
+    return None
+
+
+def _moved_weekday(read: Reading, place: int, one: Period, weekday: int, way: Direction | None) -> Period:
+    """The weekday before or after the day of saying.
+
+    That day itself is called "today", but for what is said to be then, or with no verb: "Dinner is on Monday".
+    """
+    first, place = place, read.skip(place, "the")
+    said, today = read.word(place), day_of(read.now)
+    modifier = MODIFIERS.get(said)
+    if modifier == 0:  # "this coming Friday"
+        modifier = MODIFIERS.get(read.word(place + 1)) or 0
+    if modifier == -1:
+        return one
+    ahead, back = (weekday - today.weekday()) % 7, (today.weekday() - weekday) % 7
+    if said == "next":  # that of the next week: the first one is called "this Friday"
+        day = today + DAY * (7 - today.weekday() + weekday)
+    elif modifier == 1:
+        day = today + DAY * (ahead or 7)
+    elif modifier == 0:
+        day = today - DAY * back if way == "past" else today + DAY * ahead
+    elif way == "past":
+        day = today - DAY * (back or 7)
+    else:
+        near = read.words[max(0, first - _BE_NEAR) : first]
+        is_then = way is None or any(word in _IS or word.endswith("'s") for word in near)
+        day = today + DAY * (ahead or (0 if is_then else 7))
+        if one.span.end + (day - day_of(one.span.start)) <= read.now:
+            day += WEEK  # "Monday morning", said on a Monday at noon
+    return one._replace(span=one.span.moved(day - day_of(one.span.start)))
+
+
+def _weekday_and_number(read: Reading, place: int, way: Direction | None) -> _Told | None:
+    """ "Sunday the 20th": the nearest 20th that is a Sunday, else the 20th."""
+    start = place + 1 if read.word(place) == "the" else place
+    if (weekday := WEEKDAYS.get(read.word(start))) is None:
+        return None
+    at = read.skip(start + 1, ",", "the")
+    following = read.word(at + 1)
+    ordinal = ORDINAL_DAY.fullmatch(read.word(at))
+    match = ordinal or _BARE.fullmatch(read.word(at))
+    if match is None or following == "of" or following in vocab.MONTHS:
+        return None
+    if ordinal is None and following in (*RANGING, ".", ":", "-") and read.word(at + 2).isdecimal():
+        return None  # "Thursday, 8 to 2"
+    days = numbered_days(read.now, int(match[1]))
+    fitting = [day for day in days if day.weekday() == weekday]
+    # Of an ordinal number one of the two is told wrong.
+    day = nearest(fitting or (days if ordinal else []), read.now, ahead=way != "past")
+    return None if day is None else _Told(whole_days(day), place, at + 1, "day")
+
+
+def _days_alone(read: Reading, place: int, context: Span | None) -> list[_Told]:
+    """ "on the 19th", "the 19th and 20th", "from the 23rd to the 27th": days of the month that is meant.
+
+    `context` is the time that was told before them: after "Christmas" the 23rd is of December.
+    """
+    numbers, ranging = _numbers(read, place)
+    if not numbers or not (len(numbers) > 1 or place == 0 or read.word(place - 1) in _BEFORE):
+        return []
+    after = numbers[-1][1]
+    if read.word(after) not in _AFTER:
+        return []
+    base = context.start - WEEK if context is not None and context.start > read.now else read.now
+    ahead, days = direction(read.words, place, after) != "past", list[datetime]()
+    for number, _ in numbers:
+        found = nearest(numbered_days(base, number), days[-1] if days else base, ahead=ahead or bool(days))
+        if found is None:
+            return []
+        days.append(found)
+    if ranging and len(days) == 2:
+        return [_Told(Span(days[0], days[1] + DAY), place, after, "days")]
+    return [_Told(whole_days(day), place, end, "day") for day, (_, end) in zip(days, numbers, strict=True)]
+
+
+def _numbers(read: Reading, place: int) -> tuple[list[tuple[int, int]], bool]:
+    """The numbers after "the", each with the place after it, and whether a range is told by them."""
+    numbers: list[tuple[int, int]] = []
+    ranging, at = False, place
+    while read.word(place) == "the" and len(numbers) < _MOST_LISTED:
+        at += read.word(at) == "the"
+        match = ORDINAL_DAY.fullmatch(read.word(at))
+        in_words = vocab.DAY_WORDS.get(read.word(at), 0) if read.word(place - 1) in _BEFORE_A_DAY else 0
+        number = int(match[1]) if match is not None else in_words
+        if not 0 < number <= 31:
+            break
+        numbers.append((number, at + 1))
+        joined = read.word(at + 1)
+        if joined not in (*RANGING, "and", "or", ","):
+            break
+        ranging = ranging or joined in RANGING
+        at += 2
+    return numbers, ranging

@@ -1,4 +1,4 @@
-"""Long memories from the record to the index: made, brought up in an older index, counted and deleted as one."""
+"""Long memories from the record to the index: their best passage."""
 
 from __future__ import annotations
 
@@ -20,22 +20,6 @@ from tests.samples.source_samples import HashingEmbedder, key
 
 TENANT = "harbour-tests"
 FILLER = "The minutes of the harbour board say nothing of interest here. " * 20
-LONG = f"{FILLER}\nThe lighthouse keeper retires in autumn.\n{FILLER}"
-QUESTION = "lighthouse keeper retires"
-
-
-@pytest.fixture
-async def record(pool: Pool) -> Record:
-    record = Record(pool)
-    told = (("long", LONG), ("before", "Good morning."), ("after", "Anything else?"))
-    await record.store([compose(MemoryV1(id=name, text=text, session_id="board"), TENANT) for name, text in told])
-    return record
-
-
-async def passage(index: EdgeIndex) -> int | None:
-    """The number of the passage that fits the question best, where it is not the first."""
-    vector = (await HashingEmbedder().embed_query(QUESTION)).tolist()
-    return (await index.nearest_passages(vector, TENANT, [key("long", TENANT)])).get(key("long", TENANT))
 
 
 @pytest.mark.parametrize(

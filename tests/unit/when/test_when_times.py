@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -9,27 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.when.times import times
+from tests.samples.time_tables import table
 
-TABLE = Path(__file__).with_name("time_expressions.txt")
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia", "America/Havana")
 
 
-def expressions() -> list[tuple[datetime, str, str]]:
-    """The anchor, what is said, and the interval as `from | until`, or `none`."""
-    rows: list[tuple[datetime, str, str]] = []
-    anchor = NOW
-    for line in TABLE.read_text("utf-8").splitlines():
-        if line.startswith("@"):
-            moment, zone = line[1:].split()
-            anchor = datetime.fromisoformat(moment).replace(tzinfo=ZoneInfo(zone))
-        elif line and not line.startswith("#"):
-            said, _, interval = line.partition(" | ")
-            rows.append((anchor, said, interval))
-    return rows
-
-
-EXPRESSIONS = expressions()
+EXPRESSIONS = table("time_expressions.txt")
 
 
 def local(moment: float | None, zone: tzinfo | None) -> str:

@@ -1,33 +1,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.when.told import told_times
+from tests.samples.time_tables import table
 from tests.samples.timing import grows_linearly
 
-TABLE = Path(__file__).with_name("told_times.txt")
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-def rows() -> list[tuple[datetime, str, str]]:
-    """The anchor, what is said, and the times as the table writes them."""
-    found: list[tuple[datetime, str, str]] = []
-    anchor = NOW
-    for line in TABLE.read_text("utf-8").splitlines():
-        if line.startswith("@"):
-            anchor = datetime.fromisoformat(line[1:].split()[0]).replace(tzinfo=UTC)
-        elif line and not line.startswith("#"):
-            said, _, times = line.partition(" | ")
-            found.append((anchor, said, times))
-    return found
-
-
-ROWS = rows()
+ROWS = table("told_times.txt")
 
 
 def moment(seconds: float) -> str:
