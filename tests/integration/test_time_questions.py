@@ -81,17 +81,6 @@ def intervals(recalled: Recalled) -> tuple[Interval, ...]:
     return recalled.understood.question.time.intervals
 
 
-async def test_without_the_part_for_time_most_of_them_are_not(opened: Opened) -> None:
-    shipped = profile()
-    ranking = shipped.ranking.model_copy(update={"time": 0.0})
-    blind = shipped.model_copy(update={"ranking": ranking})
-    right = 0
-    for question in QUESTIONS:
-        recalled = await ask(opened, question.text, blind)
-        right += recalled.ranked[0].memory.id in question.evidence
-    assert right < 0.8 * len(QUESTIONS)
-
-
 async def test_a_profile_may_filter_by_the_named_time(opened: Opened) -> None:
     recalled = await ask(opened, "What did we have for dinner in July?", profile(filter=True))
     assert [item.memory.id for item in recalled.ranked] == ["dinner-5"]
