@@ -108,12 +108,7 @@ class Reading:
 
 
 def reading(
-    text: str,
-    now: datetime,
-    *,
-    names: frozenset[str] = frozenset(),
-    south: bool = False,
-    day_first: bool = False,
+    text: str, now: datetime, *, names: frozenset[str] = frozenset(), south: bool = False, day_first: bool = False
 ) -> Reading:
     """The text's words as the rules read them. `now` has a zone."""
     zone = now.tzinfo

@@ -10,15 +10,7 @@ from orion_recall.time_values import TimeKind
 from orion_recall.values import NO_TIME, Interval, QuestionTime
 from orion_recall.when.calendar import DAY, day_of
 from orion_recall.when.phrases import period
-from orion_recall.when.reading import (
-    Period,
-    Reading,
-    asks_for_plans,
-    coming_in,
-    looks_ahead,
-    reading,
-    time_of,
-)
+from orion_recall.when.reading import Period, Reading, asks_for_plans, coming_in, looks_ahead, reading, time_of
 from orion_recall.when.vocabulary import DAY_WORDS, RANGING
 
 MOST_SESSIONS: Final = 200
@@ -97,12 +89,7 @@ class _Named(NamedTuple):
 
 
 def times(
-    text: str,
-    now: datetime,
-    *,
-    names: frozenset[str] = frozenset(),
-    south: bool = False,
-    day_first: bool = False,
+    text: str, now: datetime, *, names: frozenset[str] = frozenset(), south: bool = False, day_first: bool = False
 ) -> QuestionTime:
     """What the text says of time, relative to `now`, which has a zone.
 

@@ -93,10 +93,7 @@ def question(passage: Passage) -> list[Mapping[str, str]]:
         said = passage.previous.text[-_MAX_CONTEXT_CHARS:]
         data["previous"] = {"speaker": (passage.previous.speaker or "")[:MAX_NAME_CHARS], "text": said}
     # As JSON no text can end its own place.
-    return [
-        {"role": "system", "content": RULES},
-        {"role": "user", "content": json.dumps(data, ensure_ascii=False)},
-    ]
+    return [{"role": "system", "content": RULES}, {"role": "user", "content": json.dumps(data, ensure_ascii=False)}]
 
 
 def read_lines(answer: str, passage: Passage, *, is_cut: bool = False) -> Lines:

@@ -13,11 +13,7 @@ NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)  # a Wednesday
 
 @pytest.mark.parametrize(
     ("text", "ahead"),
-    [
-        ("What is on?", True),
-        ("Is there anything on?", True),
-        ("Who is on call for Otter?", False),
-    ],
+    [("What is on?", True), ("Is there anything on?", True), ("Who is on call for Otter?", False)],
 )
 def test_things_that_are_on_are_to_come_and_people_are_on_call(text: str, ahead: bool):
     assert times(text, NOW).ahead is ahead
@@ -46,12 +42,7 @@ def test_verb_and_tense_say_what_a_time_is_of(text: str, of: TimeOf):
 
 
 @pytest.mark.parametrize(
-    "question",
-    [
-        "What is coming up?",
-        "And what is ahead of me?",
-        "Is there anything coming up?",
-    ],
+    "question", ["What is coming up?", "And what is ahead of me?", "Is there anything coming up?"]
 )
 def test_whatever_is_still_to_come_is_asked_for_from_now_on(question: str) -> None:
     time = times(question, NOW)
@@ -61,12 +52,7 @@ def test_whatever_is_still_to_come_is_asked_for_from_now_on(question: str) -> No
 
 
 @pytest.mark.parametrize(
-    "question",
-    [
-        "What is coming up in October?",
-        "Who is coming up to the cabin?",
-        "What is coming up the stairs?",
-    ],
+    "question", ["What is coming up in October?", "Who is coming up to the cabin?", "What is coming up the stairs?"]
 )
 def test_a_question_for_something_else_as_well_is_none_for_all_that_comes(question: str) -> None:
     assert coming_in(question) is None
