@@ -93,16 +93,14 @@ async def _forget(
         settings, own_bus = await with_engines(settings, stack)
         stores = await stack.enter_async_context(_stores(settings, own_bus=own_bus))
         shown = stack.enter_context(bars(SpinnerColumn(), TextColumn("{task.description}")))
-        step = shown.add_task("counting" if dry_run else "beginning", total=None)
-        forgetting = Forgetting(
-            settings, stores, target, told=lambda what: shown.update(step, description=f"forgetting: {what}")
-        )
+        shown.add_task("counting" if dry_run else "forgetting", total=None)
+        forgetting = Forgetting(settings, stores, target)
         if not dry_run and not yes:
-            first = await forgetting.dry_run()
-            ids = await forgetting.record.some(_SHOWN)
+            await forgetting.record.with_aliases()
+            count, ids, _ = await forgetting.record.count()
             whose = f"{target.kind} {', '.join(target.values) or target.tenant}"
-            question = f"forget {counted(first.memories, 'memory')} of {whose}? It cannot be undone."
-            if not confirmed(question, ids, first.memories, as_json=as_json):
+            question = f"forget {counted(count, 'memory')} of {whose}? It cannot be undone."
+            if not confirmed(question, ids[:_SHOWN], count, as_json=as_json):
                 note("nothing was forgotten")
                 return 1
         report = await (forgetting.dry_run() if dry_run else forgetting.run(actor))

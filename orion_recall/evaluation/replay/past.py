@@ -326,16 +326,13 @@ async def past_stores(
         timeline, is_of_others = await _timeline(settings, dsn, past), timeline_table(settings).is_of_others
         stack.push_async_callback(timeline.close)
         by_name: dict[SourceName, Source] = {**opened.sources.by_name, "sql_timeline": timeline}
-        tombstones = Tombstones()
-        tombstones.applied_position = lambda: min(copy.position for copy in copies.values())
-        tombstones.positions = lambda: {kind: copy.position for kind, copy in copies.items()}
         sources = replace(
             opened.sources,
             by_name=by_name,
             has_external=is_of_others,
             record_facts=PastFacts(dsn, past),
             redaction=Redaction.at("render", settings.redact),
-            tombstones=tombstones,
+            tombstones=Tombstones(copies.values()),
         )
         yield PastStores(sources=sources, embedder=opened.embedder, past=past, copies=copies)
 

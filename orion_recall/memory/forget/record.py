@@ -36,9 +36,6 @@ class Target:
     def of(cls, kind: Kind, tenant: str, *values: str) -> Target:
         return cls(kind=kind, tenant=storable(tenant), values=tuple(storable(one) for one in values))
 
-    def also_called(self, names: tuple[str, ...]) -> Target:
-        return replace(self, values=tuple(dict.fromkeys((*self.values, *names))))
-
     @property
     def name_pattern(self) -> str | None:
         """A person's names as whole words, as a regular expression of Postgres; None for other kinds."""
@@ -124,12 +121,12 @@ class Report:
     places: list[Place] = field(default_factory=list[Place])
     unfinished: list[str] = field(default_factory=list[str])
 
+    @classmethod
+    def of(cls, target: Target, *, dry_run: bool = False) -> Report:
+        return cls(kind=target.kind, tenant=target.tenant, dry_run=dry_run)
+
     def add(self, place: str, gone: int = 0, what: str = "", *, remains: str = "", until: str = "") -> None:
         self.places.append(Place(place=place, gone=gone, what=what, remains=remains, until=until))
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {one.place: one.gone for one in self.places if one.gone}
 
 
 _AT_ONCE = 200
@@ -278,21 +275,19 @@ class ForgetRecord:
                 )
             if target.kind == "person":
                 rows = await self._connection.fetch(_ALIASES, target.tenant, target.values[0].casefold())
-                self.target = target.also_called(tuple(row["name"] for row in rows))
+                names = dict.fromkeys((*target.values, *(row["name"] for row in rows)))
+                self.target = replace(target, values=tuple(names))
         return self.target
 
-    async def count(self) -> dict[str, int]:
+    async def count(self) -> tuple[int, list[str], int]:
+        """How many memories would be forgotten, their first ids, and how many decisions would be blanked."""
         target = self.target
-        ids = await self.some(100_000)
         with translate("counting what would be forgotten"):
             query = _COUNT.replace("{condition}", _CONDITIONS[target.kind])
             memories = int(await self._connection.fetchval(query, target.tenant, target.parameter))
+            ids = await self._ids_of(_SOME, 100_000)
             decisions = await count_decisions(self._connection, target.decisions(tuple(ids)))
-        return {"memories": memories, "decisions": decisions}
-
-    async def some(self, limit: int) -> list[str]:
-        with translate("reading what would be forgotten"):
-            return await self._ids_of(_SOME, limit)
+        return memories, ids, decisions
 
     async def begin(self, actor: str | None) -> list[str]:
         others: list[str] = []

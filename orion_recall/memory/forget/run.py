@@ -29,7 +29,6 @@ from orion_recall.engines.replay_folders import delete_left
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.memory.forget.record import ForgetRecord, Report, Target
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
-from orion_recall.postgres.address import quote_identifier
 from orion_recall.postgres.pool import POSTGRES_ERRORS, Connection, reason, translate
 from orion_recall.settings import DECISIONS_GROUP, Settings
 from orion_recall.text.normal import memory_key
@@ -176,10 +175,8 @@ class ForgetBus:
             async for rows in pages:
                 for entry_id, fields in await asyncio.to_thread(_matching, matcher, rows):
                     changed = await asyncio.to_thread(_without_words, fields, matcher)
-                    if changed == fields:
-                        continue
-                    count += 1
-                    if not dry_run:
+                    count += changed != fields
+                    if changed != fields and not dry_run:
                         await self._replace(stream, entry_id, changed)
         return count
 
@@ -187,7 +184,7 @@ class ForgetBus:
         is_open = await self._is_open(stream, entry_id)
         async with self._redis.pipeline(transaction=True) as pipeline:
             if is_open:
-                pipeline.xadd(stream, cast("Any", dict(fields)))
+                pipeline.xadd(stream, cast("Any", fields))
             pipeline.xack(stream, DECISIONS_GROUP, entry_id)
             pipeline.xdel(stream, entry_id)
             await pipeline.execute()
@@ -257,22 +254,13 @@ def _is_message(fields: _Fields) -> bool:
     return any(name.startswith(b"field:") or name == b"message_head" for name in fields)
 
 
-_TABLES: tuple[LiteralString, ...] = (
-    "memories",
-    "memory_history",
-    "memory_requests",
-    "memory_access",
-    "memory_extractions",
-    "memory_successions",
-    "memory_succession_history",
-    "memory_forget_ids",
-    "memory_forgets",
-    "entity_merges",
-    "recall_feedback",
-    "copy_requests",
-    "recall_decisions",
-)
+# The planner's statistics quote common values. Only the server's owner can rewrite them.
 _STATISTICS = "pg_catalog.pg_statistic"
+_TABLES: tuple[LiteralString, ...] = (
+    "memories", "memory_history", "memory_requests", "memory_access", "memory_extractions", "memory_successions",
+    "memory_succession_history", "memory_forget_ids", "memory_forgets", "entity_merges", "recall_feedback",
+    "copy_requests", "recall_decisions", _STATISTICS,
+)  # fmt: skip
 _OLD_READERS_S = 10.0
 _MOST_WAL_ROUNDS = 200
 
@@ -293,22 +281,13 @@ async def rewrite_storage(connection: Connection, report: Report) -> None:
         assert server is not None
         await _wait_for_readers(connection, report)
         await connection.execute("SET lock_timeout = '10s'")
-        failed = {table: why for table in _TABLES if (why := await _rewritten(connection, table)) is not None}
+        failed = [f"{table} ({why})" for table in _TABLES if (why := await _rewritten(connection, table))]
         report.add(
             "Postgres: tables",
             what=f"{len(_TABLES) - len(failed)} tables and their indexes rewritten",
-            remains=f"bytes in free room of {', '.join(f'{one} ({why})' for one, why in failed.items())}"
-            if failed
-            else "",
+            remains=f"bytes in free room of {', '.join(failed)}" if failed else "",
             until="new rows are written over them" if failed else "",
         )
-        if (why := await _rewritten(connection, _STATISTICS)) is not None:
-            report.add(
-                "Postgres: statistics",
-                what="new ones were made of the tables",
-                remains=f"values of the old ones, in dead rows of pg_statistic ({why})",
-                until="autovacuum has freed them and they are written over",
-            )
         if server["is_ours"]:
             await _remove_own_log(connection, report)
             return
@@ -334,28 +313,33 @@ async def _wait_for_readers(connection: Connection, report: Report) -> None:
         await asyncio.sleep(0.2)
 
 
-async def _rewritten(connection: Connection, table: str) -> str | None:
-    name = ".".join(map(quote_identifier, table.split(".")))
+async def _rewritten(connection: Connection, table: LiteralString) -> str | None:
+    """None, or why it was not: VACUUM only warns where this login does not own the table."""
     analyze = "" if table == _STATISTICS else ", ANALYZE"
     before = await connection.fetchval("SELECT pg_relation_filenode($1::regclass)", table)
-    why = await _failure_of(connection, f"VACUUM (FULL{analyze}) {name}")
+    why = await _failure_of(connection, f"VACUUM (FULL{analyze}) {table}")
     if why is None and before == await connection.fetchval("SELECT pg_relation_filenode($1::regclass)", table):
-        why = "this login does not own it: let the owner run it again"
-    if why is not None and analyze:
-        why = await _failure_of(connection, f"VACUUM (ANALYZE) {name}") or why
+        return "this login does not own it: let the owner run it again"
     return why
 
 
 async def _remove_own_log(connection: Connection, report: Report) -> None:
     """The embedded server's log: every file that is there now is left behind, and removed."""
     before = await _segments(connection)
-    async with _wal_not_reused(connection):
+    # Files are removed, not renamed with what they hold.
+    await connection.execute("ALTER SYSTEM SET wal_recycle = off")
+    try:
+        await connection.execute("SELECT pg_reload_conf()")
+        await asyncio.sleep(0.2)  # the checkpointer reads its settings when it wakes
         for _ in range(min(len(before) + 1, _MOST_WAL_ROUNDS)):
             await connection.execute("SELECT pg_logical_emit_message(false, 'orion-recall', 'forget')")
             await connection.execute("SELECT pg_switch_wal()")
         await connection.execute("CHECKPOINT")
         await connection.execute("CHECKPOINT")
         left = before & await _segments(connection)
+    finally:
+        await connection.execute("ALTER SYSTEM RESET wal_recycle")
+        await connection.execute("SELECT pg_reload_conf()")
     report.add(
         "Postgres: write-ahead log",
         len(before) - len(left),
@@ -370,19 +354,6 @@ async def _segments(connection: Connection) -> set[str]:
     return {row["name"] for row in rows}
 
 
-@contextlib.asynccontextmanager
-async def _wal_not_reused(connection: Connection) -> AsyncGenerator[None]:
-    """While the block runs, old log files are removed, not renamed with what they hold."""
-    await connection.execute("ALTER SYSTEM SET wal_recycle = off")
-    await connection.execute("SELECT pg_reload_conf()")
-    await asyncio.sleep(0.2)  # the checkpointer reads its settings when it wakes
-    try:
-        yield
-    finally:
-        await connection.execute("ALTER SYSTEM RESET wal_recycle")
-        await connection.execute("SELECT pg_reload_conf()")
-
-
 async def _failure_of(connection: Connection, statement: str) -> str | None:
     try:
         await connection.execute(cast("LiteralString", statement))
@@ -394,7 +365,6 @@ async def _failure_of(connection: Connection, statement: str) -> str | None:
 # A recall that has read what is forgotten answers until then at the latest; longer deadlines are not waited for.
 _IN_FLIGHT_S = 5.0
 _BLANKED = ("decisions", "history of others", "feedback")
-_ON_BUS = ("replies", "decision stream", "dead letters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,34 +386,25 @@ class Stores:
 
 
 class Forgetting:
-    """One run for one target. `told` gets the name of each step as it begins."""
+    """One run for one target."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        stores: Stores,
-        target: Target,
-        *,
-        told: Callable[[str], None] = lambda what: None,
-    ) -> None:
-        self._settings, self._stores, self._told = settings, stores, told
+    def __init__(self, settings: Settings, stores: Stores, target: Target) -> None:
+        self._settings, self._stores = settings, stores
         self.record = ForgetRecord(stores.connection, target)
-        self._bus = (
-            ForgetBus(stores.redis, settings, is_ours=stores.own_bus, of_others=self.record.of_others)
-            if stores.redis is not None
-            else None
-        )
+        self._bus: ForgetBus | None = None
+        if stores.redis is not None:
+            of_others = self.record.of_others
+            self._bus = ForgetBus(stores.redis, settings, is_ours=stores.own_bus, of_others=of_others)
         self._gone: Counter[str] = Counter()
+        self._on_bus: Counter[str] = Counter()
 
     async def dry_run(self) -> Report:
         """Counts what would go, by place; nothing is changed. RecordError while Postgres is away."""
-        target = await self.record.with_aliases()
-        report = Report(kind=target.kind, tenant=target.tenant, dry_run=True)
-        for place, count in (await self.record.count()).items():
-            report.add(f"Postgres: {place}", count)
-        report.memories = report.places[0].gone
+        report = Report.of(await self.record.with_aliases(), dry_run=True)
+        report.memories, ids, decisions = await self.record.count()
+        report.add("Postgres: memories", report.memories)
+        report.add("Postgres: decisions", decisions)
         if self._bus is not None:
-            ids = await self.record.some(100_000)
             for place, count in (await self._bus.clear(self._matcher(ids), dry_run=True)).items():
                 report.add(f"bus: {place}", count)
         for copy in await self._stores.copies():
@@ -454,26 +415,20 @@ class Forgetting:
     async def run(self, actor: str | None = None) -> Report:
         """Forgets. RecordError when it cannot go on; running it again finishes what was begun."""
         target = await self.record.with_aliases()
-        report = Report(kind=target.kind, tenant=target.tenant, dry_run=False)
+        report, copies = Report.of(target), Report.of(target)
         others = await self.record.begin(actor)
         report.forget = self.record.forget
-        self._told("the record")
         await self._memories()
         forgotten_at = time.monotonic()
-        self._told("decisions and bus")
         await self._blank()
-        self._told("index and graph")
-        copies = Report(kind=target.kind, tenant=target.tenant, dry_run=False)
         for copy in await self._stores.copies():
             await _compact(copy, copies)
         in_flight_s = min(_IN_FLIGHT_S, self._settings.deadline_ms / 1000)
         await asyncio.sleep(max(0.0, forgotten_at + in_flight_s - time.monotonic()))
-        self._told("decisions and bus, once more")
         await self._blank()
         self._add_rows(report)
         report.places += copies.places
         report.unfinished += copies.unfinished
-        self._told("the files of Postgres and bus")
         await rewrite_storage(self._stores.connection, report)
         if self._bus is not None:
             await self._bus.rewrite(report)
@@ -484,7 +439,7 @@ class Forgetting:
             report.add("folders of replays", remains=f"all that {in_use} running have", until="they end")
         self._add_others(report)
         if not report.unfinished:
-            await self.record.finish(report.counts)
+            await self.record.finish({one.place: one.gone for one in report.places if one.gone})
         report.unfinished += [f"another one was stopped ({other}): run that again, too" for other in others]
         return report
 
@@ -503,26 +458,24 @@ class Forgetting:
         self._gone["decisions"] += await self.record.blank_decisions()
         if self._bus is not None:
             found = await self._bus.clear(self._matcher(await self.record.ids()))
-            self._gone["waiting messages"] = found.pop("waiting messages")
-            self._gone.update(found)
+            self._on_bus["waiting messages"] = 0  # they are counted, and stay
+            self._on_bus.update(found)
 
     def _matcher(self, ids: Sequence[str]) -> Matcher:
         return Matcher(self.record.target, ids, self._settings.default_tenant)
 
     def _add_rows(self, report: Report) -> None:
-        report.memories = self._gone["memories"]
-        waiting = self._gone.pop("waiting messages", 0)
+        report.memories = self._gone.pop("memories", 0)
         kept = "ids and tenant: they stay taken"
-        report.add("Postgres: memories", self._gone.pop("memories", 0), remains=kept, until="for ever")
-        on_bus = {name: self._gone.pop(name, 0) for name in _ON_BUS}
+        report.add("Postgres: memories", report.memories, remains=kept, until="for ever")
         for place, count in self._gone.items():
             report.add(f"Postgres: {place}", count, "blanked" if count and place in _BLANKED else "")
-        if self._bus is not None:
-            for place, count in on_bus.items():
-                report.add(f"bus: {place}", count)
-            if waiting:
-                report.add("bus: waiting messages", remains=f"{waiting} messages", until="a worker serves them")
-                report.unfinished.append(f"{waiting} messages that hold it wait for a worker: run this again then")
+        waiting = self._on_bus.pop("waiting messages", 0)
+        for place, count in self._on_bus.items():
+            report.add(f"bus: {place}", count)
+        if waiting:
+            report.add("bus: waiting messages", remains=f"{waiting} messages", until="a worker serves them")
+            report.unfinished.append(f"{waiting} messages that hold it wait for a worker: run this again then")
 
     def _add_others(self, report: Report) -> None:
         settings, never = self._settings, "cannot be reached from here"

@@ -15,7 +15,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, LiteralString, cast
 
 from redis.asyncio import Redis
@@ -44,13 +44,51 @@ _SWEEP_EVERY_S = 120.0
 
 
 class Tombstones:
-    def __init__(self) -> None:
+    """The tombstones that a worker knows, and the positions of the copies that it searches."""
+
+    def __init__(self, copies: Iterable[Projection] = ()) -> None:
         self._positions: dict[int, int] = {}
         self._highest = 0
         self._swept_at, self._swept_to = time.monotonic(), 0.0
-        self.applied_position: Callable[[], float] = lambda: math.inf
-        self.positions: Callable[[], Mapping[str, int]] = dict[str, int]
-        self.reached: Callable[[Mapping[int, int]], None] = lambda _: None
+        self.follow(copies)
+
+    def follow(self, copies: Iterable[Projection]) -> None:
+        """Takes the copies that this worker searches from now on."""
+        self._copies = [(one, copy_number(one.kind, one.copy or "") if one.shared else None) for one in copies]
+        # Of a shared copy, which one worker writes and the others see move once a second: the highest position seen
+        # by any worker since this process saw it go back, and what this process saw last.
+        self._reached = {number: 0 for _, number in self._copies if number is not None}
+        self._seen = dict(self._reached)
+
+    def applied_position(self) -> float:
+        """The position up to which all copies are applied; infinity for a worker without copies."""
+        return min(self._positions_now(), default=math.inf)
+
+    def positions(self) -> dict[str, int]:
+        """The position of each copy by its kind."""
+        return dict(zip((one.kind for one, _ in self._copies), self._positions_now(), strict=True))
+
+    def reached(self, positions: Mapping[int, int]) -> None:
+        """Takes positions of shared copies that others read, by copy number."""
+        self._positions_now()
+        for number, reached in self._reached.items():
+            self._reached[number] = max(reached, positions.get(number, 0))
+
+    @property
+    def has_shared_copies(self) -> bool:
+        return bool(self._reached)
+
+    def _positions_now(self) -> list[int]:
+        found: list[int] = []
+        for one, number in self._copies:
+            at = one.position
+            if number is not None:
+                # A copy goes back only when it has lost data.
+                self._reached[number] = at if at < self._seen[number] else max(self._reached[number], at)
+                self._seen[number] = at
+                at = self._reached[number]
+            found.append(at)
+        return found
 
     def add(self, positions: Mapping[int, int]) -> None:
         for key, position in positions.items():
@@ -65,19 +103,12 @@ class Tombstones:
     def any_above(self, applied: float) -> bool:
         return self._highest > applied
 
-    @property
-    def in_force(self) -> bool:
-        return self.any_above(self.applied_position())
-
     def sweep(self) -> None:
         """Drops those that were out of force at the last sweep already; cheap to call often."""
         now = time.monotonic()
-        if now - self._swept_at < _SWEEP_EVERY_S:
-            return
-        old = [key for key, position in self._positions.items() if position <= self._swept_to]
-        for key in old:
-            del self._positions[key]
-        self._swept_at, self._swept_to = now, self.applied_position()
+        if now - self._swept_at >= _SWEEP_EVERY_S:
+            self._positions = {key: at for key, at in self._positions.items() if at > self._swept_to}
+            self._swept_at, self._swept_to = now, self.applied_position()
 
 
 class TombstoneStream:
@@ -198,46 +229,6 @@ def copy_number(kind: str, copy: str) -> int:
     return number_of(kind, copy)
 
 
-async def _changed_after(pool: Pool, position: int) -> dict[int, int]:
-    """Memories updated, superseded or deleted after a position: key and last position. RecordError."""
-    async with borrow(pool, "reading what was changed") as connection:
-        rows = await connection.fetch(_CHANGED_SINCE, position)
-    return {memory_key(row["tenant"], row["memory_id"]): row["position"] for row in rows}
-
-
-class OwnCopies:
-    def __init__(self, projections: Sequence[Projection]) -> None:
-        self._own = [part for part in projections if not part.shared]
-        # A shared copy is written by one worker, and the others see it move once a second.
-        self._shared = {copy_number(part.kind, part.copy or ""): part for part in projections if part.shared}
-        # The highest seen by any worker since this process saw it go back, and what this process saw last.
-        self._reached, self._seen = dict.fromkeys(self._shared, 0), dict.fromkeys(self._shared, 0)
-
-    @property
-    def are_shared(self) -> bool:
-        return bool(self._shared)
-
-    def applied_position(self) -> float:
-        """The position up to which all of them are applied; infinity for a worker without copies."""
-        for number, part in self._shared.items():
-            at, reached = part.position, self._reached[number]
-            # A copy goes back only when it has lost data.
-            self._reached[number] = at if at < self._seen[number] else max(reached, at)
-            self._seen[number] = at
-        return min((*(part.position for part in self._own), *self._reached.values()), default=math.inf)
-
-    def positions(self) -> dict[str, int]:
-        """The position of each of them by its kind, as `applied_position` found it last for those of others."""
-        shared = {part.kind: self._reached[number] for number, part in self._shared.items()}
-        return {part.kind: part.position for part in self._own} | shared
-
-    def reached(self, positions: Mapping[int, int]) -> None:
-        """Takes positions that others read, by copy number; a copy of this worker alone needs none."""
-        self.applied_position()
-        for number, reached in self._reached.items():
-            self._reached[number] = max(reached, positions.get(number, 0))
-
-
 # A Postgres that hangs must not keep a worker from answering for longer.
 _BEFORE_SERVING_S = 3.0
 _POLL_S = 0.5
@@ -252,17 +243,15 @@ class Freshness:
         blocking: Redis,
         settings: Settings,
         tombstones: Tombstones,
-        projections: Sequence[Projection],
+        projections: Iterable[Projection],
         *,
         told: Callable[[], None],
     ) -> None:
         self._settings, self._tombstones, self._told = settings, tombstones, told
-        self._copies = OwnCopies(projections)
+        tombstones.follow(projections)
         self._pool: Pool | None = None
         self._learnt_to = math.inf
         self.stream = TombstoneStream(redis, blocking, settings.tombstone_stream, tombstones)
-        tombstones.applied_position, tombstones.reached = self._copies.applied_position, self._copies.reached
-        tombstones.positions = self._copies.positions
 
     async def before_serving(self) -> None:
         """Reads what was changed after the copies' positions: from the bus, and from a record that answers."""
@@ -270,7 +259,7 @@ class Freshness:
             await self.stream.catch_up()
         except (*BUS_AWAY, RedisError) as error:
             log.warning("tombstones cannot be read yet, and are read when the bus is back: %s", error)
-        if self._settings.dsn is None or self._copies.applied_position() == math.inf:
+        if self._settings.dsn is None or self._tombstones.applied_position() == math.inf:
             return
         pool = await open_pool(self._settings.dsn, name="freshness", min_size=0, max_size=1)
         try:
@@ -300,16 +289,20 @@ class Freshness:
             await cancel(reading)
 
     async def _poll(self, pool: Pool) -> None:
-        if self._copies.are_shared and self._tombstones.in_force:
-            self._copies.reached(await registered_positions(pool))
+        known = self._tombstones
+        if known.has_shared_copies and known.any_above(known.applied_position()):
+            known.reached(await registered_positions(pool))
         # A copy whose position went back has lost data, or was restored to an earlier state.
-        applied = self._copies.applied_position()
+        applied = known.applied_position()
         if applied < self._learnt_to:
             await self._learn(pool)
         self._learnt_to = applied
 
     async def _learn(self, pool: Pool) -> None:
-        applied = self._copies.applied_position()
+        """Adds the memories updated, superseded or deleted after the copies' position. RecordError."""
+        applied = self._tombstones.applied_position()
         if applied != math.inf:
-            self._tombstones.add(await _changed_after(pool, int(applied)))
+            async with borrow(pool, "reading what was changed") as connection:
+                rows = await connection.fetch(_CHANGED_SINCE, int(applied))
+            self._tombstones.add({memory_key(row["tenant"], row["memory_id"]): row["position"] for row in rows})
         self._learnt_to = applied

@@ -16,7 +16,7 @@ from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas import tombstones
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.tombstones import OwnCopies, Tombstones, copy_number
+from orion_recall.memory.replicas.tombstones import Tombstones, copy_number
 from orion_recall.values import Change
 
 _MEMORY = compose(MemoryV1(id="a", text="The kiln is hot."), "default")
@@ -97,11 +97,9 @@ def test_one_is_in_force_while_the_copies_are_below_it():
     known.applied_position = lambda: 6
     known.add({1: 7, 2: 5})
     assert [known.hides(key, known.applied_position()) for key in (1, 2, 3)] == [True, False, False]
-    assert known.in_force
     known.applied_position = lambda: 7
     assert not known.hides(1, known.applied_position())
     assert known.hides(1, 6), "a recall that began before still needs it"
-    assert not known.in_force
 
 
 def test_what_was_out_of_force_at_the_last_sweep_is_forgotten(monkeypatch: pytest.MonkeyPatch):
@@ -124,8 +122,8 @@ class Copy:
     copy: str | None = "qdrant"
 
 
-def of(*copies: Copy) -> OwnCopies:
-    return OwnCopies([cast("Projection", copy) for copy in copies])
+def of(*copies: Copy) -> Tombstones:
+    return Tombstones([cast("Projection", copy) for copy in copies])
 
 
 THEIRS = copy_number("index", "qdrant")
