@@ -104,9 +104,14 @@ class BackgroundExtraction:
             log.error("extraction by %s failed: %s: %s", self.name, type(error).__name__, error, exc_info=error)
 
     async def _serve(self, taken: Sequence[Taken]) -> None:
-        found = await self._extract(taken)
+        passages = [passage_of(one.memory, one.previous) for one in taken]
+        wanted = [place for place, one in enumerate(taken) if one.memory.is_live and one.attempts <= MOST_ATTEMPTS]
+        found = await self._extractor.extract([passages[place] for place in wanted]) if wanted else []
+        by_place = dict(zip(wanted, found, strict=True))
+        gave_up = f"{self.name}: given up after {MOST_ATTEMPTS} attempts"
         backoff, tries = Backoff(*POSTGRES_S), 1
-        for one, extraction in zip(taken, found, strict=True):
+        for place, one in enumerate(taken):
+            extraction = by_place[place] if place in by_place else light(passages[place], gave_up)
             # What was found was dear: a record that is away for a moment does not cost it.
             while True:
                 try:
@@ -117,17 +122,6 @@ class BackgroundExtraction:
                         raise
                     tries += 1
                     await backoff.wait()
-
-    async def _extract(self, taken: Sequence[Taken]) -> list[Extraction]:
-        passages = [passage_of(one.memory, one.previous) for one in taken]
-        wanted = [place for place, one in enumerate(taken) if one.memory.is_live and one.attempts <= MOST_ATTEMPTS]
-        found = await self._extractor.extract([passages[place] for place in wanted]) if wanted else []
-        by_place = dict(zip(wanted, found, strict=True))
-        gave_up = f"{self.name}: given up after {MOST_ATTEMPTS} attempts"
-        return [
-            by_place[place] if place in by_place else light(passage, gave_up)
-            for place, passage in enumerate(passages)
-        ]
 
     async def _finish(self, one: Taken, found: Extraction) -> None:
         whole = replace(found, entities=unique_names([*found.entities, *one.memory.given_entities]))
@@ -161,7 +155,7 @@ def passage_of(memory: Memory, previous: Neighbour | None) -> Passage:
     )
 
 
-bus_log, log = logging.getLogger("orion_recall.bus"), logging.getLogger("orion_recall.memory")
+bus_log = logging.getLogger("orion_recall.bus")
 
 _EVERY_S = 600.0
 
@@ -169,17 +163,8 @@ _EVERY_S = 600.0
 class DeadLetterRetention:
     """Trims the streams of dead letters: `run()` until cancelled. Every worker may run one."""
 
-    def __init__(
-        self,
-        redis: Redis,
-        streams: Iterable[str],
-        days: int,
-        now: Callable[[], float],
-        *,
-        every_s: float = _EVERY_S,
-    ) -> None:
+    def __init__(self, redis: Redis, streams: Iterable[str], days: int, now: Callable[[], float]) -> None:
         self._redis, self._streams, self._days, self._now = redis, tuple(streams), days, now
-        self._every_s = every_s
 
     async def run(self) -> None:
         while True:
@@ -187,7 +172,7 @@ class DeadLetterRetention:
                 await self.trim()
             except (RedisError, OSError) as error:
                 bus_log.warning("old dead letters stay for now: %s", error)
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(_EVERY_S)
 
     async def trim(self) -> int:
         oldest = int((self._now() - self._days * 86_400) * 1000)
@@ -200,33 +185,25 @@ class DeadLetterRetention:
 
 
 KEPT_DAYS = 7
-_BATCH_ROWS, _PAUSE_S = 1000, 0.2
+_PAUSE_S = 0.2
 # The lock that one worker at a time holds while it deletes a batch. Rows are not locked one by one: that asks for
 # the right to update them, which a worker has not.
 _LOCK: LiteralString = "SELECT try_write_lock('requests')"
 # By the clock of the database, which wrote the times.
 _DELETE: LiteralString = f"""
-WITH gone AS (
-    DELETE FROM memory_requests WHERE (tenant, idempotency_key) IN (
-        SELECT tenant, idempotency_key FROM memory_requests
-        WHERE at < now() - make_interval(days => $1) AND {OF_TENANT}
-        ORDER BY at LIMIT $2
-    ) RETURNING 1
-)
-SELECT count(*) FROM gone
+DELETE FROM memory_requests WHERE (tenant, idempotency_key) IN (
+    SELECT tenant, idempotency_key FROM memory_requests
+    WHERE at < now() - make_interval(days => $1) AND {OF_TENANT} ORDER BY at LIMIT $2
+) RETURNING 1
 """  # noqa: S608 (of constants)
+_A_WEEK = Periods(days=KEPT_DAYS)
 
 
 class RequestRetention:
     """Deletes receipts older than their tenants' days: `run()` until cancelled. Every worker may run one."""
 
     def __init__(
-        self,
-        pool: Pool,
-        periods: Periods = Periods(days=KEPT_DAYS),  # noqa: B008 (it is frozen)
-        *,
-        every_s: float = _EVERY_S,
-        batch_rows: int = _BATCH_ROWS,
+        self, pool: Pool, periods: Periods = _A_WEEK, *, every_s: float = _EVERY_S, batch_rows: int = 1000
     ) -> None:
         self._pool, self._periods, self._every_s, self._batch_rows = pool, periods, every_s, batch_rows
 
@@ -247,7 +224,8 @@ class RequestRetention:
         async with borrow(self._pool, "deleting answers to old requests") as connection, connection.transaction():
             if not await connection.fetchval(_LOCK):
                 return 0
-            return int(await connection.fetchval(_DELETE, period.days, self._batch_rows, period.tenant, period.but))
+            given = period.days, self._batch_rows, period.tenant, period.but
+            return len(await connection.fetch(_DELETE, *given))
 
 
 _MOST_IDS = 50

@@ -13,16 +13,11 @@ from opentelemetry.trace import Tracer
 from orion_recall.bus.commit import Commit, Committed
 from orion_recall.bus.envelope import Received
 from orion_recall.bus.group_reader import Entry
-from orion_recall.contracts import (
-    ErrorInfo,
-    MemoryV1,
-    MemoryVerdictV1,
-    RecallReceiptV1,
-)
+from orion_recall.contracts import ErrorInfo, MemoryV1, MemoryVerdictV1, RecallReceiptV1
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
 from orion_recall.memory.intake import handlers
-from orion_recall.memory.intake.handlers import compose_all, read_patch
-from orion_recall.memory.intake.message_worker import Handler, MessageWorker
+from orion_recall.memory.intake.consumers import MessageWorker
+from orion_recall.memory.intake.handlers import Handler, compose_all, read_patch
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.postgres.pool import translate
 from orion_recall.settings import Settings
@@ -43,8 +38,6 @@ class Commits:
 class Told:
     """Raises what it was given, one error a call; then it has done it."""
 
-    kind, receipt_kind = "memory.delete.v1", "recall.receipt.v1"
-
     def __init__(self, *errors: OrionError) -> None:
         self.errors, self.left_s = list(errors), list[float]()
 
@@ -63,7 +56,7 @@ async def without_sleep(seconds: float, until: asyncio.Event | None) -> None:
 
 
 async def served(
-    handler: Handler, *, deliveries: int = 1, tracer: Tracer | None = None, **envelope: Any
+    told: Told, *, deliveries: int = 1, tracer: Tracer | None = None, **envelope: Any
 ) -> tuple[Commit, dict[str, Any], list[str]]:
     """The commit, its payload, and the entries whose delivery count was reset."""
     commits, waited = Commits(), list[str]()
@@ -74,13 +67,13 @@ async def served(
     worker = MessageWorker(
         Settings.read(),
         commits,
-        handler,
+        Handler("memory.delete.v1", "recall.receipt.v1", told.receipt, told.nothing),
         reset_delivery_count=reset_delivery_count,
         server_time=lambda: 1003.0,
         tracer=tracer,
         sleep=without_sleep,
     )
-    message: dict[str, Any] = {"kind": handler.kind, "correlation_id": "c", "payload": dict[str, Any]()}
+    message: dict[str, Any] = {"kind": "memory.delete.v1", "correlation_id": "c", "payload": dict[str, Any]()}
     message |= envelope
     fields = {b"envelope": json.dumps(message).encode()}
     await worker.serve(Entry(id="1000000-0", fields=fields, deliveries=deliveries))
